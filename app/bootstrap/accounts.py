@@ -5,7 +5,7 @@ Light enough for a command: it imports no other capability before one must hear 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -31,7 +31,11 @@ class SecretKeyMissing(CannotStart):
 
 
 def open_accounts(
-    settings: Settings, *, on_change: Sequence[OnChange] | None = None, works: Sequence[ActiveWork] = ()
+    settings: Settings,
+    *,
+    on_change: Sequence[OnChange] | None = None,
+    works: Sequence[ActiveWork] = (),
+    announce: Callable[[Collection[str]], None] = lambda _: None,
 ) -> Accounts:
     """With a database of their own; nothing connects before it is used.
 
@@ -39,11 +43,14 @@ def open_accounts(
         settings: of the installation.
         on_change: who hears of changes; by default those who hear of them from a command, too.
         works: what of a user's may be under way.
+        announce: is given the keys of what a transaction changed: see Database.
     """
     from app.bootstrap.events import account_listeners
 
     hasher = SecretHasher(settings.secret_key.get_secret_value())
-    database = Database(settings.database, sealer_of(settings, lambda: KeyCheck(database, hasher).check()))
+    database = Database(
+        settings.database, sealer_of(settings, lambda: KeyCheck(database, hasher).check()), announce=announce
+    )
     if on_change is None:
         on_change = account_listeners(settings)
     return Accounts(database, hasher, on_change=on_change, works=works)

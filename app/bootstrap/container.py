@@ -84,7 +84,12 @@ class Container:
         def kick(entry_id: int) -> None:
             self.waker.send(Message.APPLY_DOOR, entry_id=entry_id)
 
-        return open_accounts(self.settings, on_change=account_listeners(self.settings, kick), works=active_work(self))
+        return open_accounts(
+            self.settings,
+            on_change=account_listeners(self.settings, kick),
+            works=active_work(self),
+            announce=lambda keys: self.waker.notify(*sorted(keys)),
+        )
 
     @property
     def database(self) -> Database:

@@ -31,6 +31,8 @@ class Capabilities(Protocol):
     @property
     def database(self) -> Database: ...
     @property
+    def waker(self) -> Waker: ...
+    @property
     def conversion(self) -> Conversion: ...
     @property
     def training(self) -> Training: ...
@@ -75,9 +77,14 @@ def active_work(of: Capabilities) -> tuple[ActiveWork, ...]:
 
 
 def node_listeners(of: Capabilities) -> NodeListeners:
-    """A node came, went or changed; got a new token; or others may use it."""
+    """A node came, went or changed; got a new token; or others may use it. Open pages of nodes hear of it, too."""
+
+    def announce(name: str) -> None:
+        of.waker.notify("nodes", f"nodes:{name}")
+
     return NodeListeners(
         changed=(
+            lambda node, _: announce(node.name),
             lambda node, keys: of.joint.controller.node_changed(node, keys),
             lambda node, keys: of.video.controller.node_changed(node, keys),
         ),
@@ -86,6 +93,7 @@ def node_listeners(of: Capabilities) -> NodeListeners:
             lambda node, keys: of.video.controller.node_replaced(node, keys),
         ),
         permitted=(
+            lambda node, _: announce(node),
             lambda node, keys: of.joint.controller.node_permitted(node, keys),
             lambda node, keys: of.video.controller.node_permitted(node, keys),
         ),

@@ -14,8 +14,9 @@ def open_nodes(settings: Settings, accounts: Accounts, waker: Waker, listeners: 
     """Nothing connects before it is used."""
 
     def nudge(node: str) -> None:
-        """One that does not hear it hears of it a few seconds later, when it is looked for what it has not stored."""
-        waker.notify(f"node:{node}")
+        """A node that does not hear it hears of it a few seconds later, when it is looked for what it has not stored.
+        Open pages are told, too."""
+        waker.notify(f"node:{node}", f"nodes:{node}", "nodes")
 
     keeper = SecretHasher(settings.secret_key.get_secret_value())
     return Nodes(accounts.database, keeper, nudge, member_of=accounts.users.member, note=note, listeners=listeners)

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
-from sse_starlette import EventSourceResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -28,12 +27,9 @@ from app.kit.web.auth import user_of
 from app.kit.web.http import json_body, query, stream_bytes
 from app.kit.web.openapi import Operation
 from app.kit.web.public_address import reached_link
-from app.kit.web.sse import EventFrames, frame, frames_of, hub_of
+from app.kit.web.sse import EventFrames, event_stream, frame, hub_of, record_frames
 from app.settings import settings_of
 
-SEND_TIMEOUT_S = 10
-SHUTDOWN_GRACE_S = 2.0
-"""How long a stream may take to end when the web ends; less than the web's own grace."""
 OTHER_MEDIA_TYPE = "application/octet-stream"
 MEDIA_TYPES = {".json": "application/json", ".log": "text/plain; charset=utf-8", ".zip": "application/zip"}
 
@@ -108,16 +104,7 @@ async def job_events(request: Request) -> Response:
     job_id, user = request.path_params["job_id"], user_of(request)
     conversion = conversion_of(request)
     await run_in_threadpool(conversion.jobs.get, job_id, user)
-    if request.method == "HEAD":
-        return Response(media_type="text/event-stream")
-    hub = hub_of(request)
-    frames = job_frames(hub, conversion, job_id, user)
-    return EventSourceResponse(
-        frames,
-        send_timeout=SEND_TIMEOUT_S,
-        shutdown_event=hub,  # type: ignore[arg-type]
-        shutdown_grace_period=SHUTDOWN_GRACE_S,
-    )
+    return event_stream(request, job_frames(hub_of(request), conversion, job_id, user))
 
 
 def job_log(request: Request) -> Response:
@@ -342,7 +329,7 @@ MIN_FRAME_GAP_S = 0.05
 
 def job_frames(hub: ChangeHub, conversion: Conversion, job_id: str, user: str) -> AsyncIterator[bytes]:
     """Ends with `done`, or with `gone` when the record was forgotten."""
-    return frames_of(hub, f"job:{job_id}", user, lambda: _frames(conversion, job_id, user), gap_s=MIN_FRAME_GAP_S)
+    return record_frames(hub, f"job:{job_id}", user, lambda: _frames(conversion, job_id, user), gap_s=MIN_FRAME_GAP_S)
 
 
 def _frames(conversion: Conversion, job_id: str, user: str) -> EventFrames:

@@ -17,6 +17,7 @@ from app.kit.web.common_pages import see_other
 from app.kit.web.forms import sent_fields
 from app.kit.web.http import form, is_fragment
 from app.kit.web.public_address import reached_url
+from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 from app.nodes.access import nodes_of, require_admin
 from app.nodes.commands import command_of, plain_command
@@ -28,6 +29,9 @@ from app.nodes.view_models import access_fields, view_of
 
 PAGE = "/ui/nodes"
 EVERY_S = 5
+"""Between two looks where nothing is heard of changes."""
+CHANNEL = "nodes"
+"""Of the changes of all nodes; those of one node are at nodes:{name}."""
 EXAMPLE = "edge0"
 MAX_BYTES = 200_000
 
@@ -42,8 +46,8 @@ def nodes(request: Request) -> Response:
         template,
         area="nodes",
         views=views,
-        add_command=f"modelmill nodes add {EXAMPLE} --side edge",
         every_s=EVERY_S,
+        add_command=f"modelmill nodes add {EXAMPLE} --side edge",
         start_command=plain_command(EXAMPLE, "edge", reached_url(request)),
         note=request.query_params.get("note", ""),
     )
@@ -51,6 +55,17 @@ def nodes(request: Request) -> Response:
 
 def node(request: Request) -> Response:
     return _page(request)
+
+
+async def list_events(request: Request) -> Response:
+    """`changed` when any node did: also one that the user may not use, of which it tells nothing more."""
+    return change_stream(request, CHANNEL)
+
+
+async def node_events(request: Request) -> Response:
+    """`changed` when the node came, went, or reports other things."""
+    node = await run_in_threadpool(nodes_of(request).get_for, user_of(request), request.path_params["name"])
+    return change_stream(request, f"{CHANNEL}:{node.name}")
 
 
 async def permit(request: Request) -> Response:
@@ -159,9 +174,11 @@ def _shown_once(request: Request, made: Node, token: str) -> Response:
 
 ROUTES: list[BaseRoute] = [
     Route(PAGE, nodes),
+    Route("/ui/node-events", list_events),
     Route(PAGE + "/new", new),
     Route(PAGE + "/new", create, methods=["POST"]),
     Route(PAGE + "/{name}", node),
+    Route(PAGE + "/{name}/events", node_events),
     Route(PAGE + "/{name}/access", permit, methods=["POST"]),
     Route(PAGE + "/{name}/token", confirm_token),
     Route(PAGE + "/{name}/token", replace_token, methods=["POST"]),

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from app.kit.backoff import GrowingPause
 from app.standalone.data_folder import DataFolder
 from app.standalone.process import Part, Process
 
-FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 10.0
+PAUSE = GrowingPause(0.1, 10.0)
 SETTLED_S = 20.0
 """A part that ran this long is restarted without a pause worth noticing."""
 POLL_S = 0.02
@@ -33,7 +33,7 @@ class Watched:
         self.process: Process | None = None
         self.started_at = 0.0
         self.due_at = 0.0
-        self.pause_s = FIRST_PAUSE_S
+        self.pause_s = PAUSE.first_s
         self.failures = 0
         """How often in a row it ended before it had settled."""
 
@@ -142,6 +142,6 @@ class Supervisor:
         has_settled = now - watched.started_at > SETTLED_S
         watched.process = None
         watched.failures = 0 if has_settled else watched.failures + 1
-        watched.pause_s = FIRST_PAUSE_S if has_settled else min(watched.pause_s * 2, LONGEST_PAUSE_S)
+        watched.pause_s = PAUSE.after(0.0 if has_settled else watched.pause_s)
         watched.due_at = now + watched.pause_s
         self._notice(f"{watched.part.name} ended unexpectedly (exit code {code}); it is started again")

@@ -6,8 +6,8 @@ from typing import Any
 
 from app.kit.web.mjpeg import MIXED
 from app.kit.web.openapi import Operation
+from app.kit.web.sse import CONTENT_TYPE as STREAM
 from app.video import endpoints, schemas
-from app.video.endpoints import STREAM
 from app.video.responses import JOBS, VIDEO
 
 _ONE = f"{JOBS}/{{job_uid}}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sse_starlette import EventSourceResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,7 +15,7 @@ from app.kit.errors import BadRequest
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_body, query
 from app.kit.web.request_body import whole_body
-from app.kit.web.sse import hub_of
+from app.kit.web.sse import event_stream, hub_of
 from app.nodes.wire import read
 from app.video import responses, schemas
 from app.video.access import json_answer, measurements_of, require_admin, uid_of, video_of
@@ -31,8 +30,6 @@ from app.video.service.resources import naming_only
 from app.video.streaming import job_frames, list_frames
 
 MAX_JSON_BYTES = 1 << 20
-SEND_TIMEOUT_S, SHUTDOWN_GRACE_S = 10, 2.0
-STREAM = "text/event-stream"
 PICTURE_HEADERS = {"Cache-Control": "no-store", "Content-Security-Policy": "default-src 'none'; sandbox"}
 
 
@@ -128,12 +125,12 @@ async def video_live(request: Request) -> Response:
 
 async def video_job_changes(request: Request) -> Response:
     """The state at once, then at every change; ends with `done`, or with `gone` when the job was deleted."""
-    job, hub = await run_in_threadpool(_job, request), hub_of(request)
-    return _events(request, job_frames(hub, video_of(request), user_of(request), job.uid))
+    job = await run_in_threadpool(_job, request)
+    return event_stream(request, job_frames(hub_of(request), video_of(request), user_of(request), job.uid))
 
 
 async def video_changes(request: Request) -> Response:
-    return _events(request, list_frames(hub_of(request), video_of(request), user_of(request)))
+    return event_stream(request, list_frames(hub_of(request), video_of(request), user_of(request)))
 
 
 # --- nodes, stages, policies ----------------------------------------------------------------------------------
@@ -228,14 +225,3 @@ def _job(request: Request) -> VideoJob:
 async def _object(request: Request) -> dict[str, Any]:
     """Raises BadFrame, TooLarge."""
     return read(await whole_body(request, MAX_JSON_BYTES, "A JSON body"))
-
-
-def _events(request: Request, frames: Any) -> Response:
-    if request.method == "HEAD":
-        return Response(media_type=STREAM)
-    return EventSourceResponse(
-        frames,
-        send_timeout=SEND_TIMEOUT_S,
-        shutdown_event=hub_of(request),  # type: ignore[arg-type]
-        shutdown_grace_period=SHUTDOWN_GRACE_S,
-    )

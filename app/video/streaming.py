@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from app.kit.errors import NotFound
 from app.kit.redis.change_hub import ChangeHub
-from app.kit.web.sse import EventFrames, frame, frames_of
+from app.kit.web.sse import EventFrames, frame, record_frames
 from app.video import responses, schemas
 from app.video.model.job import JobState
 from app.video.service import Video
@@ -18,18 +18,18 @@ MIN_FRAME_GAP_S = 0.2
 
 def job_frames(hub: ChangeHub, video: Video, user: str, uid: str) -> AsyncIterator[bytes]:
     """Ends with `done`, or with `gone` when the job was deleted."""
-    return frames_of(hub, f"{CHANNEL}:{uid}", user, lambda: _frames(video, user, uid), gap_s=MIN_FRAME_GAP_S)
+    return record_frames(hub, f"{CHANNEL}:{uid}", user, lambda: _frames(video, user, uid), gap_s=MIN_FRAME_GAP_S)
 
 
 def list_frames(hub: ChangeHub, video: Video, user: str) -> AsyncIterator[bytes]:
     """`jobs`: the user's newest, at once and when they have changed."""
-    return frames_of(hub, CHANNEL, user, lambda: _newest(video, user), gap_s=MIN_FRAME_GAP_S)
+    return record_frames(hub, CHANNEL, user, lambda: _newest(video, user), gap_s=MIN_FRAME_GAP_S)
 
 
 def _newest(video: Video, user: str) -> EventFrames:
-    found, cursor = video.jobs.page(user)
-    shown = schemas.JobsAnswer(jobs=[responses.summary(job) for job in found], next_cursor=cursor)
-    return EventFrames(frame("jobs", shown.model_dump_json()))
+    jobs, cursor = video.jobs.page(user)
+    answer = schemas.JobsAnswer(jobs=[responses.summary(job) for job in jobs], next_cursor=cursor)
+    return EventFrames(frame("jobs", answer.model_dump_json()))
 
 
 def _frames(video: Video, user: str, uid: str) -> EventFrames:

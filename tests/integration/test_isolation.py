@@ -93,6 +93,10 @@ SHARED = {
     "POST /node/update_status",
     f"GET {VIDEO}/changes",
     "GET /ui/video/events",
+    "GET /ui/tasks/events",
+    "GET /ui/cluster/events",
+    "GET /ui/services/events",
+    "GET /ui/node-events",
     "GET /ui/video/stages",
     "POST /ui/video/stages",
     "POST /ui/video/stages/measure",
@@ -100,7 +104,8 @@ SHARED = {
     "POST /ui/video/stages/{name}/remove",
 }
 """Of video, the installation's: nodes, stages and what they take. An administrator changes them. Changes are a stream
-without an end: that it tells of one's own is seen in test_video_api."""
+without an end: that it tells of one's own is seen in test_video_api. The streams of pages say only that something
+changed."""
 LISTS = {
     "/jobs",
     "/ui/jobs",
@@ -190,6 +195,9 @@ THINGS = {
     "POST /api/v2/tasks/{task_id}/convert",
     "GET /ui/tasks/{task_id}",
     "GET /ui/tasks/{task_id}/live",
+    "GET /ui/tasks/{task_id}/events",
+    "GET /ui/tasks/{task_id}/release",
+    "POST /ui/tasks/{task_id}/release",
     "GET /ui/tasks/{task_id}/cancel",
     "POST /ui/tasks/{task_id}/cancel",
     "POST /ui/tasks/{task_id}/convert",
@@ -212,6 +220,7 @@ THINGS = {
         for method, rest in (
             ("GET", ""),
             ("GET", "/live"),
+            ("GET", "/events"),
             ("GET", "/yaml"),
             ("GET", "/edit"),
             ("POST", "/edit"),

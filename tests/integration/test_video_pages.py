@@ -20,11 +20,11 @@ from app.kit.redis.change_hub import ChangeHub
 from app.kit.web.auth import Caller
 from app.kit.web.formatting import exact
 from app.kit.web.languages import catalogue
+from app.kit.web.sse import change_frames
 from app.video import store
 from app.video.cli.tables import job_lines
 from app.video.errors import VideoJobNotFound
 from app.video.model.job import JOBS, JobState, Mode, RestartPolicy, VideoJob
-from app.video.pages.streams import frames
 from app.video.scheduling.registry import policies
 from tests.harness.users import OURS, Within, within
 from tests.harness.valkey import Valkey
@@ -256,7 +256,7 @@ def test_a_snapshot_is_a_jpeg_and_a_blank_picture_before_there_is_one(browser: B
 def test_a_stream_says_that_something_changed_and_ends_with_the_process() -> None:
     async def heard() -> list[bytes]:
         hub, found = ChangeHub("redis://nowhere"), []
-        stream = frames(hub, "video:x", gap_s=0)
+        stream = change_frames(hub, "video:x", gap_s=0)
         waiting = asyncio.ensure_future(anext(stream))
         while not hub.viewers:
             await asyncio.sleep(0)

@@ -54,7 +54,7 @@ def test_dropped_frames_are_counted_also_while_none_waits(made: Deployment, clip
 def test_a_source_that_has_not_been_opened_names_no_rate(clip: Path) -> None:
     reel = open_reel(str(clip))[0]
     assert reel.fps == 0
-    shots = reel.shots()
-    next(shots)
+    frames = reel.frames()
+    next(frames)
     assert reel.fps == 12
-    shots.close()
+    frames.close()

@@ -25,6 +25,7 @@ from app.homes.model import Quota, home_of
 from app.homes.sftp.backend import SftpAccountMissing, SftpBackend, SftpUnavailable
 from app.homes.sftp.credentials import hash_password, new_one_time_password
 from app.homes.store import Pending
+from app.kit.backoff import GrowingPause
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
 from app.kit.sql import Database
@@ -34,7 +35,7 @@ LEASE_S = 60.0
 WAIT_S = 10.0
 POLL_S = 0.05
 APPEARS_S = 2.0
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 600.0
+PAUSE = GrowingPause(5.0, 600.0)
 Kick = Callable[[int], None]
 logger = logging.getLogger(__name__)
 
@@ -185,8 +186,7 @@ class Outbox:
         backend.create(entry.user, home_of(entry.user), password_hash, quota=self._quota(entry))
 
     def _failed(self, entry: Pending, error: ModelmillError) -> None:
-        pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(entry.tries, 10))
-        next_try_at = to_text(now() + timedelta(seconds=pause_s))
+        next_try_at = to_text(now() + timedelta(seconds=PAUSE.of_try(entry.tries)))
         with self.database.write() as conn:
             store.pending_failed(conn, entry, next_try_at=next_try_at, error=error.message)
 

@@ -85,11 +85,11 @@ def count_of(path: Path) -> int:
 
 def _pictures(archive: zipfile.ZipFile, size: int, labels: Sequence[str]) -> Iterator[CalibrationSample]:
     chosen = entries.choose(archive.infolist(), size, max_files=MAX_SAMPLES, max_bytes=MAX_BYTES)
-    wanted = [entry for entry in chosen.samples if PurePosixPath(entry.name).suffix.lower() in ENDINGS]
-    if not wanted:
+    pictures = [entry for entry in chosen.samples if PurePosixPath(entry.name).suffix.lower() in ENDINGS]
+    if not pictures:
         raise BadSamples("There is no JPEG or PNG in the zip.", hint=WANTED)
     known = _labels(archive, labels)
-    for entry in wanted:
+    for entry in pictures:
         yield CalibrationSample(entry.name, _opened(archive, entry.info), known.of(entry.name))
 
 
@@ -106,13 +106,13 @@ def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Picture | None:
 
 def _labels(archive: zipfile.ZipFile, names: Sequence[str]) -> SampleLabels:
     """Raises BadSamples for a labels.csv that is none; without one nothing is known."""
-    found = next((i for i in archive.infolist() if PurePosixPath(i.filename).name.lower() == LABELS), None)
-    if found is None:
+    entry = next((i for i in archive.infolist() if PurePosixPath(i.filename).name.lower() == LABELS), None)
+    if entry is None:
         return SampleLabels()
-    if found.file_size > MAX_LABELS_BYTES:
+    if entry.file_size > MAX_LABELS_BYTES:
         raise BadSamples(f"{LABELS} has more than {MAX_LABELS_BYTES >> 20} MiB.")
     try:
-        text = archive.read(found).decode("utf-8-sig", "replace")
+        text = archive.read(entry).decode("utf-8-sig", "replace")
     except READ_ERRORS as error:
         raise BadSamples(f"{LABELS} is damaged in the zip.", hint="Pack and send it again.") from error
     return read_labels(text, names)

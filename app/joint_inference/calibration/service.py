@@ -1,4 +1,4 @@
-"""The verbs of calibrations: ask for one, run it, read what came of it, take one of its settings over."""
+"""The operations on calibrations: request one, run it, read its result, apply one of its settings."""
 
 from __future__ import annotations
 
@@ -34,16 +34,20 @@ from app.model_registry.service import Models
 RUN = "app.joint_inference.calibration.evaluation:run"
 MAX_SET_BYTES = 512 << 20
 KEPT = 20
-"""So many of a user stay; older ones go when there is a new one."""
+"""How many of a user are kept; a new one replaces the oldest."""
 MOST_OPEN = 3
-"""So many of a user may wait or run."""
+"""How many of a user may wait or run."""
 TOLD_EVERY_S = 0.5
 logger = logging.getLogger(__name__)
 
 
 class Calibrations:
-    """Another user's calibration is as if there were none. start: have the one of this id run soon. work: folder of
-    this host for what is being worked on."""
+    """The calibrations of all users. Another user's calibration does not exist for an operation.
+
+    Attributes:
+        start: has the calibration of an id run soon.
+        work: the folder of this host for calibrations under way.
+    """
 
     def __init__(
         self,
@@ -67,7 +71,10 @@ class Calibrations:
         self.memory_bytes = memory_bytes
 
     def ask(self, user: str, namespace: str, name: str, samples: Path, set_name: str, *, now: datetime) -> Calibration:
-        """samples: a file that is copied. Raises ServiceNotFound, TooMany, BadSamples for an empty one."""
+        """Request a calibration. samples: a file, which is copied.
+
+        Raises ServiceNotFound, TooMany, BadSamples for an empty file.
+        """
         wanted = self.services.get(user, namespace, name).specification
         size = samples.stat().st_size
         if not size:
@@ -125,7 +132,7 @@ class Calibrations:
         return self.services.merge(user, asked.namespace, asked.name, patch, now=now)
 
     def run(self, calibration_id: str, *, now: datetime) -> None:
-        """What the actor does. Twice does no harm; one that has ended stays as it is."""
+        """Run a calibration, for the actor. One that has ended stays as it is."""
         with self.database.write() as conn:
             if not store.change(conn, calibration_id, state=State.RUNNING.value):
                 return

@@ -65,19 +65,19 @@ class WatchStream:
         if after > version:
             raise Expired(f"There is no version {after} here.", hint="Read the list again.")
         self.seen = after or version
-        wanted = [service for service in every if self.selector.takes(service)]
+        services = [service for service in every if self.selector.takes(service)]
         if after:
-            self.shown = {service.uid for service in wanted if service.version <= after}
+            self.shown = {service.uid for service in services if service.version <= after}
             return self.news()
-        self.shown = {service.uid for service in wanted}
-        return [("ADDED", service) for service in wanted]
+        self.shown = {service.uid for service in services}
+        return [("ADDED", service) for service in services]
 
     def news(self) -> list[tuple[str, Service]]:
         """What has changed since, as the client is to hear it."""
-        found = self.services.changes(self.user, self.seen, namespace=self.namespace)
-        if found:
-            self.seen = max(self.seen, found[-1].version)
-        return [(kind, service) for service in found for kind in self._kind(service)]
+        changes = self.services.changes(self.user, self.seen, namespace=self.namespace)
+        if changes:
+            self.seen = max(self.seen, changes[-1].version)
+        return [(kind, service) for service in changes for kind in self._kind(service)]
 
     def _kind(self, service: Service) -> Iterator[str]:
         is_known = service.uid in self.shown
@@ -171,5 +171,5 @@ def _bookmark(version: int, annotations: dict[str, str]) -> bytes:
     return _line("BOOKMARK", {"kind": KIND, "apiVersion": API_VERSION, "metadata": metadata})
 
 
-def _line(kind: str, found: dict[str, Any]) -> bytes:
-    return json.dumps({"type": kind, "object": found}).encode() + b"\n"
+def _line(kind: str, document: dict[str, Any]) -> bytes:
+    return json.dumps({"type": kind, "object": document}).encode() + b"\n"

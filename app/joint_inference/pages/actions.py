@@ -14,7 +14,7 @@ from app.joint_inference.access import joint_of
 from app.joint_inference.errors import InvalidResource, ServiceChanged
 from app.joint_inference.model.resource import Service
 from app.joint_inference.pages.forms import sent_texts
-from app.joint_inference.pages.new import as_text
+from app.joint_inference.pages.new import text_problems
 from app.joint_inference.pages.service import service_of
 from app.joint_inference.pages.service_list import url_of
 from app.joint_inference.pages.view_models import condition_of
@@ -52,7 +52,7 @@ def _change(request: Request, sent: Mapping[str, str]) -> Response:
         fit = validated(resource, namespace=found.namespace)
         joint_of(request).services.replace(user_of(request), found.namespace, found.name, fit, now=now())
     except InvalidResource as error:
-        return _edit_page(request, found, text, status=error.status, problem=as_text(error)[""], **shown)
+        return _edit_page(request, found, text, status=error.status, problem=text_problems(error)[""], **shown)
     except ModelmillError as error:
         problem = " ".join(part for part in (error.message, error.hint) if part)
         return _edit_page(request, found, text, status=error.status, problem=problem, **shown)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from app.joint_inference.calibration.sweep import Setting, Sweep
-from app.joint_inference.pages.plots import Dot, Line, Plot, axes, path_of, ticks
+from app.kit.web.line_plot import Dot, Line, Plot, axes, path_of, ticks
 
 STEPS = 20
 """Of the line of chance, which is not quite straight for F1."""

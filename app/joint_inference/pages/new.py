@@ -6,7 +6,7 @@ Both ways are one form with one text behind it: what is previewed is what is sen
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -18,7 +18,7 @@ from app.joint_inference.access import joint_of
 from app.joint_inference.hard_examples import known
 from app.joint_inference.pages import new_form
 from app.joint_inference.pages.forms import sent_texts
-from app.joint_inference.pages.new_form import Problems, Values
+from app.joint_inference.pages.new_form import Values
 from app.joint_inference.pages.service_list import url_of
 from app.joint_inference.pages.yaml_text import to_yaml
 from app.joint_inference.spec_warnings import ignored_parameters
@@ -27,33 +27,23 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.http import retry_after
+from app.kit.web.editor import FORM, Draft, Problems, action_of, as_form, as_text, problems_of_text, refused, with_retry
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
 from app.nodes.access import nodes_of
 from app.nodes.model import Side
 
-YAML, FORM = "yaml", "form"
+YAML = "yaml"
 SUGGESTED = 200
 """Models that a field offers."""
 
 
 @dataclass(frozen=True)
-class Draft:
-    """What the page holds. text: the YAML, whichever way it came. resource: what it means, None if it is none.
-
-    problems: by field of the form, "" for the rest. left_out: fields that nothing here knows. is_foreign: the text says
-    something for which the form has no field.
-    """
-
-    mode: str
-    values: Values
-    text: str
+class ServiceDraft(Draft[Values]):
     resource: Any = None
-    problems: Problems = field(default_factory=dict)
+    """What the text means; None if it means no service."""
     left_out: tuple[str, ...] = ()
-    error: ModelmillError | None = None
-    is_foreign: bool = False
+    """Fields of the text that nothing here knows."""
 
     @property
     def ignored(self) -> list[str]:
@@ -66,8 +56,7 @@ def new(request: Request) -> Response:
     values = new_form.merged(request.query_params)
     resource, problems = new_form.resource_of(values)
     mode = YAML if request.query_params.get("mode") == YAML else FORM
-    draft = Draft(mode, values, to_yaml(resource), None if problems else resource)
-    return _page(request, draft)
+    return _page(request, ServiceDraft(mode, values, to_yaml(resource), resource=None if problems else resource))
 
 
 async def create(request: Request) -> Response:
@@ -77,60 +66,57 @@ async def create(request: Request) -> Response:
 
 async def preview(request: Request) -> Response:
     """The YAML as it would be sent, and what is wrong with it: while it is being written."""
-    draft = drafted(await sent_texts(request))
+    draft = _drafted(await sent_texts(request))
     return await run_in_threadpool(
         lambda: render(request, "joint_inference/_preview.html", draft=draft, **_words(draft))
     )
 
 
-def drafted(sent: Mapping[str, str]) -> Draft:
+def _drafted(sent: Mapping[str, str]) -> ServiceDraft:
     values = new_form.merged(sent)
     if sent.get("mode") != YAML:
         resource, problems = new_form.resource_of(values)
-        return Draft(FORM, values, to_yaml(resource), None if problems else resource, problems)
+        return ServiceDraft(FORM, values, to_yaml(resource), problems, resource=None if problems else resource)
     text = sent.get("text", "")
     try:
-        found = parse_document(text)
-        return Draft(YAML, values, text, validated(found), {}, tuple(warnings_of(found)))
+        document = parse_document(text)
+        left_out = tuple(warnings_of(document))
+        return ServiceDraft(YAML, values, text, resource=validated(document), left_out=left_out)
     except ModelmillError as error:
-        return Draft(YAML, values, text, None, as_text(error), (), error)
+        return ServiceDraft(YAML, values, text, text_problems(error), error)
 
 
-def as_text(error: ModelmillError) -> Problems:
-    """All of it beside the text, which has no other fields."""
-    listed = [f"{one['path']}: {one['message']}" for one in error.detail.get("problems", ())]
-    return {"": "\n".join(listed) or " ".join(part for part in (error.message, error.hint) if part)}
+def text_problems(error: ModelmillError) -> Problems:
+    return problems_of_text(error, at="path", problem="message")
 
 
 def _create(request: Request, sent: Mapping[str, str]) -> Response:
-    draft = drafted(sent)
-    action, _, what = sent.get("action", "submit").partition(":")
+    draft = _drafted(sent)
+    action, argument = action_of(sent)
     if action == "mode":
-        return _page(request, _switched(draft, what))
+        return _page(request, _switched(draft, argument))
     if action == "preview" or draft.resource is None:
         return _page(request, draft, 422 if action == "submit" else 200)
     try:
-        made = joint_of(request).services.create(user_of(request), draft.resource, now=now())
+        service = joint_of(request).services.create(user_of(request), draft.resource, now=now())
     except ModelmillError as error:
-        problems = as_text(error) if draft.mode == YAML else new_form.problems_of(error)
-        return _page(request, replace(draft, problems=problems, error=error), error.status)
-    return see_other(url_of(made.namespace, made.name, "?note=created"))
+        problems = text_problems(error) if draft.mode == YAML else new_form.problems_of(error)
+        return _page(request, refused(draft, error, problems), error.status)
+    return see_other(url_of(service.namespace, service.name, "?note=created"))
 
 
-def _switched(draft: Draft, mode: str) -> Draft:
+def _switched(draft: ServiceDraft, mode: str) -> ServiceDraft:
     """The same service the other way; stays where it is if that would lose something."""
     if mode == YAML:
-        return replace(draft, mode=YAML, problems={})
+        return as_text(draft, YAML)
     values = new_form.values_of(draft.resource) if draft.resource is not None else None
-    if values is None:
-        return replace(draft, is_foreign=draft.resource is not None)
-    return replace(draft, mode=FORM, values=values, problems={})
+    return as_form(draft, values, is_document=draft.resource is not None)
 
 
-def _page(request: Request, draft: Draft, status: int = 200) -> Response:
+def _page(request: Request, draft: ServiceDraft, status: int = 200) -> Response:
     nodes = nodes_of(request).seen_by(user_of(request))
     models, _ = models_of(request).page(user_of(request), limit=SUGGESTED)
-    response = render(
+    page = render(
         request,
         "joint_inference/new.html",
         status,
@@ -141,11 +127,10 @@ def _page(request: Request, draft: Draft, status: int = 200) -> Response:
         models=[model.name for model in models],
         **_words(draft),
     )
-    response.headers.update(retry_after(draft.error) if draft.error else {})
-    return response
+    return with_retry(page, draft)
 
 
-def _words(draft: Draft) -> dict[str, Any]:
+def _words(draft: ServiceDraft) -> dict[str, Any]:
     return {
         "values": draft.values,
         "problems": draft.problems,

@@ -13,9 +13,9 @@ from app.joint_inference.hard_examples.base import BadParameter, UnknownAlgorith
 from app.joint_inference.model.resource import API_VERSION, KIND, Service
 from app.joint_inference.validation import validated
 from app.kit.errors import ModelmillError
+from app.kit.web.editor import Problems
 
 Values = dict[str, str]
-Problems = dict[str, str]
 """By field; "" for what belongs to none."""
 
 DEFAULTS: Mapping[str, str] = {

@@ -6,7 +6,7 @@ as the texts of app.kit.clock, which sort.
 
 from sqlalchemy import MetaData
 
-from app.kit.sql.database import Database
+from app.kit.sql.database import Database, note_change
 from app.kit.sql.encryption import Sealed, Sealer, new_secret
 
 NAMING = {
@@ -18,4 +18,4 @@ NAMING = {
 }
 metadata = MetaData(naming_convention=NAMING)
 
-__all__ = ["Database", "Sealed", "Sealer", "metadata", "new_secret"]
+__all__ = ["Database", "Sealed", "Sealer", "metadata", "new_secret", "note_change"]

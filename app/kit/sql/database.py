@@ -12,7 +12,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,26 +31,39 @@ PRIMARY_CODE = 0xFF  # the rest of an extended code of SQLite says why
 BEGIN = "modelmill_begin"
 CONNECT_S = 5
 POOL = 10
+CHANGED = "modelmill_changed"
 logger = logging.getLogger(__name__)
 
 
 class Database:
-    """url: sqlite:///path or postgresql://user:password@host/name. Connects when it is first used.
+    """Connects when it is first used."""
 
-    sealer: for the columns that are encrypted; without one they cannot be used."""
+    def __init__(
+        self,
+        url: str,
+        sealer: encryption.Sealer | None = None,
+        *,
+        announce: Callable[[Collection[str]], None] = lambda _: None,
+    ) -> None:
+        """Opens nothing yet.
 
-    def __init__(self, url: str, sealer: encryption.Sealer | None = None) -> None:
-        wanted = make_url(url)
-        self.is_sqlite = wanted.get_backend_name() == "sqlite"
+        Args:
+            url: sqlite:///path or postgresql://user:password@host/name.
+            sealer: of the columns that are encrypted; without it they cannot be used.
+            announce: is given the keys that a transaction noted as changed, once it is committed; must not raise.
+        """
+        target = make_url(url)
+        self._announce = announce
+        self.is_sqlite = target.get_backend_name() == "sqlite"
         if self.is_sqlite:
-            path = Path(wanted.database or "")
+            path = Path(target.database or "")
             arguments = {"timeout": LOCK_WAIT_S, "check_same_thread": False}
-            self._engine = create_engine(wanted, connect_args=arguments, pool_size=POOL, max_overflow=-1)
+            self._engine = create_engine(target, connect_args=arguments, pool_size=POOL, max_overflow=-1)
             event.listen(self._engine, "do_connect", lambda *_: _make_private_file(path))
             event.listen(self._engine, "connect", _prepare_sqlite)
             event.listen(self._engine, "begin", _begin_sqlite)
         else:
-            driver = wanted.set(drivername="postgresql+psycopg")
+            driver = target.set(drivername="postgresql+psycopg")
             arguments = {"connect_timeout": CONNECT_S}
             self._engine = create_engine(driver, connect_args=arguments, pool_pre_ping=True, pool_timeout=CONNECT_S)
         self.sealer = sealer or encryption.Sealer(None)
@@ -64,9 +77,14 @@ class Database:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction that may write: all of it or nothing of it."""
-        with _translated(), self._connect("BEGIN IMMEDIATE") as connection, connection.begin():
-            yield connection
+        """A transaction that may write: all of it or nothing of it. What note_change was told is announced then."""
+        changed: set[str] = set()
+        with _translated(), self._connect("BEGIN IMMEDIATE") as connection:
+            connection.info[CHANGED] = changed
+            with connection.begin():
+                yield connection
+        if changed:
+            self._announce(changed)
 
     def check(self) -> None:
         """Raises DatabaseUnavailable when it does not answer."""
@@ -86,6 +104,11 @@ class Database:
     def _connect(self, begin: str) -> Iterator[Connection]:
         with self._engine.connect() as connection:
             yield connection.execution_options(**{BEGIN: begin})
+
+
+def note_change(connection: Connection, *keys: str) -> None:
+    """Have these announced once the transaction of this connection, one that writes, is committed."""
+    connection.info.setdefault(CHANGED, set()).update(keys)
 
 
 def _make_private_file(path: Path) -> None:

@@ -13,8 +13,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.kit.web.sse import CONTENT_TYPE
+
 LOOK_AGAIN_S = 3.0
-STREAM = "text/event-stream"
 
 
 async def answer_while(holds: Callable[[], bool], app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -47,4 +48,4 @@ async def _watch(holds: Callable[[], bool], whole: anyio.CancelScope) -> None:
 
 
 def _is_stream(start: Message) -> bool:
-    return Headers(raw=start["headers"]).get("content-type", "").startswith(STREAM)
+    return Headers(raw=start["headers"]).get("content-type", "").startswith(CONTENT_TYPE)

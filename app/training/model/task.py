@@ -199,6 +199,10 @@ class Task:
             return None
         return from_text(self.cancel_requested_at) + RELEASE_AFTER
 
+    def is_releasable(self, at: datetime) -> bool:
+        """Is it being cancelled for so long that it can be let go?"""
+        return self.releasable_from is not None and self.releasable_from <= at
+
 
 @dataclass(frozen=True)
 class Attempt:

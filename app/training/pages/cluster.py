@@ -9,12 +9,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.kit.web.auth import user_of
+from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.pages import node_views, view_models
 from app.training.pages.queue_health import condition_of
+from app.training.store.changes import CLUSTER
 
 EVERY_S = 5
+"""Between two looks where nothing is heard of changes."""
 
 
 def cluster(request: Request) -> Response:
@@ -23,6 +26,11 @@ def cluster(request: Request) -> Response:
 
 def state(request: Request) -> Response:
     return render(request, "training/_cluster_live.html", **_context(request))
+
+
+async def events(request: Request) -> Response:
+    """`changed` when the scheduler saw the cluster otherwise than before."""
+    return change_stream(request, CLUSTER)
 
 
 def _context(request: Request) -> dict[str, Any]:
@@ -41,4 +49,5 @@ def _context(request: Request) -> dict[str, Any]:
 ROUTES = [
     Route("/ui/cluster", cluster),
     Route("/ui/cluster/state", state),
+    Route("/ui/cluster/events", events),
 ]

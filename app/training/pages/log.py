@@ -13,6 +13,7 @@ from starlette.routing import Route
 from app.kit.errors import NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.http import query
+from app.kit.web.live_fragment import fragment, reload_page
 from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.errors import LogMissing
@@ -51,10 +52,8 @@ def live(request: Request) -> Response:
     try:
         context = _context(request, asked)
     except NotFound:
-        return Response(status_code=200, headers={"HX-Refresh": "true"})
-    if asked.seen == context["seen"]:
-        return Response(status_code=204)
-    return render(request, "training/_log_live.html", **context)
+        return reload_page()
+    return fragment(request, "training/_log_live.html", context)
 
 
 def _context(request: Request, asked: LogQuery) -> dict[str, Any]:

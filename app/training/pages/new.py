@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
@@ -23,37 +23,30 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
+from app.kit.web.editor import FORM, Draft, Problems, action_of, as_form, as_text, problems_of_text, refused, with_retry
 from app.kit.web.forms import sent_fields
-from app.kit.web.http import retry_after
 from app.kit.web.idempotency import KeyReused
 from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.model import Demand, Workload
 from app.training.pages import new_form
 from app.training.pages.examples import example
-from app.training.pages.new_form import Problems, Values
+from app.training.pages.new_form import Values
 from app.training.spec import MAX_SPEC_BYTES, TaskSpec, read_spec
 from app.training.workloads import demand_of
 
-YAML, FORM = "yaml", "form"
+YAML = "yaml"
 SUGGESTED = 60
 """Paths that a field offers."""
 KEY_MAX = 64
 
 
 @dataclass(frozen=True)
-class Draft:
-    """What the page holds. text: the YAML, whichever way it came. problems: by field of the form, "" for the rest."""
-
-    mode: str
-    values: Values
-    text: str
+class TaskDraft(Draft[Values]):
     spec: TaskSpec | None = None
-    problems: Problems = field(default_factory=dict)
+    """What the text means; None if it means no task."""
     key: str = ""
-    error: ModelmillError | None = None
-    is_foreign: bool = False
-    """The text says something for which the form has no field."""
+    """Of the submission, lest it be made twice."""
 
     @property
     def workload(self) -> Workload:
@@ -62,21 +55,21 @@ class Draft:
 
 def new(request: Request) -> Response:
     """?mode: form (the first), yaml. ?workload. ?from={task}: with the text of that one."""
-    asked = request.query_params
-    workload = new_form.workload_of(asked.get("workload", ""))
-    mode = YAML if asked.get("mode") == YAML else FORM
+    params = request.query_params
+    workload = new_form.workload_of(params.get("workload", ""))
+    mode = YAML if params.get("mode") == YAML else FORM
     text, spec = example(workload, *_places(home_of(request))), None
     values = new_form.empty_values(workload)
-    if asked.get("from"):
-        text = training_of(request).tasks.get(user_of(request), asked["from"]).task.spec_text
+    if params.get("from"):
+        text = training_of(request).tasks.get(user_of(request), params["from"]).task.spec_text
     with suppress(ModelmillError):  # of an older version of this product: the text is shown all the same
         spec, _ = read_spec(text.encode())
-    if asked.get("from"):
-        found = new_form.values_of(spec) if spec else None
-        values, mode = (found, mode) if found else (values, YAML)
+    if params.get("from"):
+        fields = new_form.values_of(spec) if spec else None
+        values, mode = (fields, mode) if fields else (values, YAML)
     if mode == FORM:
         spec, text, _ = new_form.spec_of(values)
-    return _page(request, Draft(mode, values, text, spec, key=str(uuid4())))
+    return _page(request, TaskDraft(mode, values, text, spec=spec, key=str(uuid4())))
 
 
 async def create(request: Request) -> Response:
@@ -92,23 +85,22 @@ async def preview(request: Request) -> Response:
 
 def _create(request: Request, sent: Mapping[str, str]) -> Response:
     draft = _drafted(sent)
-    action, _, what = sent.get("action", "submit").partition(":")
+    action, argument = action_of(sent)
     if action == "mode":
-        return _page(request, _switched(draft, what))
+        return _page(request, _switched(draft, argument))
     if action == "workload":
-        return _page(request, _with_workload(draft, what))
+        return _page(request, _with_workload(draft, argument))
     if action == "preview" or draft.problems:
         return _page(request, draft, status=422 if draft.problems and action == "submit" else 200)
     try:
         task_id = _submit(request, draft)
     except ModelmillError as error:
-        problems = _as_text(error) if draft.mode == YAML else new_form.problems_of(error)
-        refused = replace(draft, problems=problems, error=error)
-        return _page(request, refused, status=error.status)
+        problems = _text_problems(error) if draft.mode == YAML else new_form.problems_of(error)
+        return _page(request, refused(draft, error, problems), status=error.status)
     return see_other(f"/ui/tasks/{task_id}?note=submitted")
 
 
-def _submit(request: Request, draft: Draft) -> str:
+def _submit(request: Request, draft: TaskDraft) -> str:
     """Once, however often the button was pressed; a changed text under a key that was used is another task."""
     tasks, user, body = training_of(request).tasks, user_of(request), draft.text.encode()
     try:
@@ -118,48 +110,44 @@ def _submit(request: Request, draft: Draft) -> str:
     return task.task_id
 
 
-def _drafted(sent: Mapping[str, str]) -> Draft:
+def _drafted(sent: Mapping[str, str]) -> TaskDraft:
     """What was sent, looked at. Browsers end lines with CRLF, whatever was typed."""
     key = sent.get("key", "")[:KEY_MAX]
     key = key if key.isascii() and key.isprintable() else ""
     values = new_form.merged(sent)
     if sent.get("mode") != YAML:
         spec, text, problems = new_form.spec_of(values)
-        return Draft(FORM, values, text, spec, problems, key)
+        return TaskDraft(FORM, values, text, problems, spec=spec, key=key)
     text = sent.get("text", "").replace("\r\n", "\n")
     try:
         spec, _ = read_spec(text.encode())
     except ModelmillError as error:
-        return Draft(YAML, values, text, None, _as_text(error), key, error)
-    return Draft(YAML, values, text, spec, {}, key)
+        return TaskDraft(YAML, values, text, _text_problems(error), error, key=key)
+    return TaskDraft(YAML, values, text, spec=spec, key=key)
 
 
-def _as_text(error: ModelmillError) -> Problems:
-    """All of it beside the text, which has no other fields."""
-    listed = [f"{one['at']}: {one['problem']}" for one in error.detail.get("problems", ())]
-    return {"": "\n".join(listed) or " ".join(part for part in (error.message, error.hint) if part)}
+def _text_problems(error: ModelmillError) -> Problems:
+    return problems_of_text(error, at="at", problem="problem")
 
 
-def _switched(draft: Draft, mode: str) -> Draft:
+def _switched(draft: TaskDraft, mode: str) -> TaskDraft:
     """The same task the other way; stays where it is if that would lose something."""
     if mode == YAML:
-        return replace(draft, mode=YAML, problems={})
+        return as_text(draft, YAML)
     values = new_form.values_of(draft.spec) if draft.spec else None
-    if values is None:
-        return replace(draft, mode=draft.mode, is_foreign=draft.spec is not None)
-    return replace(draft, mode=FORM, values=values, problems={})
+    return as_form(draft, values, is_document=draft.spec is not None)
 
 
-def _with_workload(draft: Draft, workload: str) -> Draft:
+def _with_workload(draft: TaskDraft, workload: str) -> TaskDraft:
     values = {**draft.values, "workload": new_form.workload_of(workload).value}
     _, text, _ = new_form.spec_of(values)
     return replace(draft, mode=FORM, values=values, text=text, spec=None, problems={})
 
 
-def _page(request: Request, draft: Draft, status: int = 200) -> Response:
+def _page(request: Request, draft: TaskDraft, status: int = 200) -> Response:
     home = home_of(request)
     own, common = _places(home)
-    response = render(
+    page = render(
         request,
         "training/new.html",
         status,
@@ -170,15 +158,14 @@ def _page(request: Request, draft: Draft, status: int = 200) -> Response:
         common_path=common,
         **_context(draft),
     )
-    response.headers.update(retry_after(draft.error) if draft.error else {})
-    return response
+    return with_retry(page, draft)
 
 
-def _fragment(request: Request, draft: Draft) -> Response:
+def _fragment(request: Request, draft: TaskDraft) -> Response:
     return render(request, "training/_spec_preview.html", **_context(draft))
 
 
-def _context(draft: Draft) -> dict[str, Any]:
+def _context(draft: TaskDraft) -> dict[str, Any]:
     demand: Demand | None = demand_of(draft.spec) if draft.spec else None
     return {
         "draft": draft,

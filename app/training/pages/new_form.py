@@ -14,13 +14,13 @@ from typing import Any
 import yaml
 
 from app.kit.errors import ModelmillError
+from app.kit.web.editor import Problems
 from app.training.errors import UnreadableSpec
 from app.training.model import Workload
 from app.training.spec import TaskSpec, read_spec, write_spec
 from app.training.spec.plain_yaml import read_yaml
 
 Values = dict[str, str]
-Problems = dict[str, str]
 """By field; "" for what belongs to none."""
 
 TEXTS = (

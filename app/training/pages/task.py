@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from hashlib import sha256
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -16,12 +16,15 @@ from app.homes.errors import FileMissing, HomeDenied
 from app.kit.clock import from_text, now
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
+from app.kit.web.live_fragment import is_current, reload_page, unchanged, version_of
+from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.model import Conversion, State, TaskEvent
 from app.training.pages import view_models
 from app.training.pages.queue_health import Condition, condition_of
 from app.training.service import LogView, TaskView
+from app.training.store.changes import task_key
 
 PREVIEW_LINES = 20
 SHOWN_ATTEMPTS, SHOWN_EVENTS = 12, 100
@@ -29,7 +32,7 @@ SHOWN_ATTEMPTS, SHOWN_EVENTS = 12, 100
 REDRAWN_S = 15
 """A fragment whose task stands still is drawn anew this often, for its bars grow."""
 CONVERSION_EXPECTED = timedelta(minutes=2)
-"""So long after its end a task is still watched, while its conversion is being made."""
+"""A task is still watched this long after its end, while its conversion is being made."""
 SAMPLES = ("images", "reference.zip")
 """What a program leaves beside its model for calibration."""
 
@@ -45,10 +48,16 @@ def live(request: Request) -> Response:
     try:
         head = _head(request)
     except NotFound:
-        return Response(status_code=200, headers={"HX-Refresh": "true"})  # the page then says what happened
-    if request.query_params.get("seen", "") == head.seen:
-        return Response(status_code=204)
+        return reload_page()
+    if is_current(request, head.seen):
+        return unchanged()
     return render(request, "training/_task_live.html", **_body(request, head))
+
+
+async def events(request: Request) -> Response:
+    """`changed` at each change of the task."""
+    view = await run_in_threadpool(training_of(request).tasks.get, user_of(request), request.path_params["task_id"])
+    return change_stream(request, task_key(view.task.task_id))
 
 
 def live_context(request: Request) -> dict[str, Any]:
@@ -70,11 +79,12 @@ class Head:
     @property
     def seen(self) -> str:
         view = self.view
-        attempts = [(one.ray_status, one.log_bytes, one.placement_pending_since) for one in view.attempts]
-        made = [(one.job_id, one.problem, one.next_try_at) for one in view.conversions]
+        attempts = [(it.ray_status, it.log_bytes, it.placement_pending_since) for it in view.attempts]
+        conversions = [(it.job_id, it.problem, it.next_try_at) for it in view.conversions]
         drawn = int(self.at.timestamp() // REDRAWN_S) if self.is_live else ""
-        what = (view.task.version, view.waiting, view.ahead, attempts, made, self.condition.trouble, drawn)
-        return sha256(repr(what).encode()).hexdigest()[:12]
+        return version_of(
+            view.task.version, view.waiting, view.ahead, attempts, conversions, self.condition.trouble, drawn
+        )
 
 
 def _head(request: Request) -> Head:
@@ -84,16 +94,16 @@ def _head(request: Request) -> Head:
 
 
 def _body(request: Request, head: Head) -> dict[str, Any]:
-    view, events = head.view, _events(request, head.view)
-    found = view_models.spans(view.task, events, head.at)
-    bars = view_models.rows(view.task, view.attempts[-SHOWN_ATTEMPTS:], found)
+    view, events = head.view, _all_events(request, head.view)
+    spans = view_models.spans(view.task, events, head.at)
+    bars = view_models.rows(view.task, view.attempts[-SHOWN_ATTEMPTS:], spans)
     return {
         "view": view,
         "task": view.task,
         "attempts": list(reversed(view.attempts))[:SHOWN_ATTEMPTS],
         "events": list(reversed(events))[:SHOWN_EVENTS],
         "condition": head.condition,
-        "rungs": view_models.rungs(view.task, found),
+        "rungs": view_models.rungs(view.task, spans),
         "rows": bars,
         "endings": {row.ending for row in bars},
         "took": view_models.took_s(view.task, head.at),
@@ -102,6 +112,7 @@ def _body(request: Request, head: Head) -> dict[str, Any]:
         "plain": view_models.plain,
         "artifacts": sorted(view.artifacts, key=lambda path: (path.count("/"), path)),
         "samples": _samples(request, view),
+        "is_releasable": view.task.is_releasable(head.at),
         "is_live": head.is_live,
         "seen": head.seen,
         "given": {},
@@ -109,14 +120,14 @@ def _body(request: Request, head: Head) -> dict[str, Any]:
     }
 
 
-def _events(request: Request, view: TaskView) -> list[TaskEvent]:
-    """All of them: one that was tried again for a day has thousands."""
+def _all_events(request: Request, view: TaskView) -> list[TaskEvent]:
+    """A task that was tried again for a day has thousands."""
     tasks = training_of(request).tasks
-    found = more = tasks.events(view.task.user, view.task.task_id)
+    events = more = tasks.events(view.task.user, view.task.task_id)
     while more:
-        more = tasks.events(view.task.user, view.task.task_id, after=found[-1].event_id)
-        found = [*found, *more]
-    return found
+        more = tasks.events(view.task.user, view.task.task_id, after=events[-1].event_id)
+        events = [*events, *more]
+    return events
 
 
 def may_change(view: TaskView, at: datetime) -> bool:
@@ -163,4 +174,5 @@ def _samples(request: Request, view: TaskView) -> str:
 ROUTES = [
     Route("/ui/tasks/{task_id}", task),
     Route("/ui/tasks/{task_id}/live", live),
+    Route("/ui/tasks/{task_id}/events", events),
 ]

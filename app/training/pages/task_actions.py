@@ -1,4 +1,4 @@
-"""What can be done with a task: cancel it, send what it left to conversion. By plain forms."""
+"""What can be done with a task: cancel it, let it go, send what it left to conversion. By plain forms."""
 
 from __future__ import annotations
 
@@ -45,6 +45,23 @@ def cancel(request: Request) -> Response:
     return see_other(f"/ui/tasks/{task_id}?note=cancelled")
 
 
+def ask_release(request: Request) -> Response:
+    view = training_of(request).tasks.get(user_of(request), request.path_params["task_id"])
+    if not view.task.is_releasable(now()):
+        return see_other(f"/ui/tasks/{view.task.task_id}")
+    return render(request, "training/release.html", area="tasks", task=view.task)
+
+
+def release(request: Request) -> Response:
+    """What is being cancelled is waited for no longer."""
+    task_id = request.path_params["task_id"]
+    try:
+        training_of(request).tasks.release(user_of(request), task_id, now=now())
+    except TaskFinished:
+        return see_other(f"/ui/tasks/{task_id}?note=too-late")
+    return see_other(f"/ui/tasks/{task_id}?note=cancelled")
+
+
 async def convert(request: Request) -> Response:
     """One click. What is wrong is said beside the button, and what was typed is kept."""
     asked = await form(request, ConvertForm)
@@ -70,5 +87,7 @@ def _convert(request: Request, asked: ConvertForm) -> Response:
 ROUTES = [
     Route("/ui/tasks/{task_id}/cancel", ask_cancel),
     Route("/ui/tasks/{task_id}/cancel", cancel, methods=["POST"]),
+    Route("/ui/tasks/{task_id}/release", ask_release),
+    Route("/ui/tasks/{task_id}/release", release, methods=["POST"]),
     Route("/ui/tasks/{task_id}/convert", convert, methods=["POST"]),
 ]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, timedelta
-from hashlib import sha256
-from typing import Annotated, Any, Literal
-from urllib.parse import urlencode
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 from starlette.requests import Request
@@ -15,7 +13,10 @@ from starlette.routing import Route
 
 from app.kit.clock import now
 from app.kit.web.auth import user_of
-from app.kit.web.http import FilterForm, query
+from app.kit.web.http import query
+from app.kit.web.list_page import ListQuery
+from app.kit.web.live_fragment import fragment, version_of
+from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.model import TERMINAL, State, Workload
@@ -23,30 +24,22 @@ from app.training.pages import view_models
 from app.training.pages.queue_health import Condition, condition_of
 from app.training.service import TaskView
 from app.training.store import Filter
+from app.training.store.changes import ALL_TASKS
 
 PAGE_TASKS = 50
 UNENDED = "unended"
 CURSOR = r"^[0-9]{1,9}$"
-FILTERS = {"workload", "state", "since", "until", "q"}
 
 
-class ListQuery(FilterForm):
-    """since, until: days in UTC, both included.
-
-    seen: what the page shows already, for the fragment that keeps it current.
-    """
-
+class TaskListQuery(ListQuery):
+    PAGE: ClassVar[str] = "/ui/tasks"
     workload: Workload | None = None
     state: State | Literal["unended"] | None = None
     since: date | None = None
+    """The first day, in UTC."""
     until: date | None = None
-    q: Annotated[str, Field(max_length=200)] | None = None
+    """The last day, in UTC."""
     cursor: Annotated[str, Field(pattern=CURSOR)] | None = None
-    seen: Annotated[str, Field(max_length=64)] = ""
-
-    @property
-    def is_filtered(self) -> bool:
-        return any(self.model_dump(include=FILTERS).values())
 
     def filter(self) -> Filter:
         if self.state is None:
@@ -61,56 +54,51 @@ class ListQuery(FilterForm):
             text=self.q,
         )
 
-    def url(self, page: str = "/ui/tasks", **further: str | None) -> str:
-        kept = self.model_dump(mode="json", include=FILTERS, exclude_none=True)
-        return f"{page}?" + urlencode({**kept, **{name: value for name, value in further.items() if value}})
-
 
 def _midnight(day: date | None, days_later: int) -> str | None:
     return None if day is None else f"{day + timedelta(days=days_later)}T00:00:00.000Z"
 
 
 def tasks(request: Request) -> Response:
-    asked = query(request, ListQuery)
     return render(
         request,
         "training/tasks.html",
         area="tasks",
         workloads=list(Workload),
         states=list(State),
-        **_rows(request, asked),
+        **_context(request),
     )
 
 
 def rows(request: Request) -> Response:
     """The table anew while something in it has not ended. 204 when it is what the page shows already."""
-    asked = query(request, ListQuery)
-    context = _rows(request, asked)
-    if asked.seen == context["seen"]:
-        return Response(status_code=204)
-    return render(request, "training/_tasks_live.html", **context)
+    return fragment(request, "training/_tasks_live.html", _context(request))
 
 
-def _rows(request: Request, asked: ListQuery) -> dict[str, Any]:
-    training = training_of(request)
-    found, older = training.tasks.page(user_of(request), asked.filter(), cursor=asked.cursor, limit=PAGE_TASKS)
+async def events(request: Request) -> Response:
+    """`changed` when any task did: also another user's, of which it tells nothing more."""
+    return change_stream(request, ALL_TASKS)
+
+
+def _context(request: Request) -> dict[str, Any]:
+    training, filters = training_of(request), query(request, TaskListQuery)
+    views, older = training.tasks.page(user_of(request), filters.filter(), cursor=filters.cursor, limit=PAGE_TASKS)
     condition = condition_of(training)
     return {
-        "asked": asked,
-        "views": found,
+        "filters": filters,
+        "views": views,
         "older": older,
         "condition": condition,
-        "is_live": any(not view.task.is_terminal for view in found),
-        "seen": _version(found, condition),
-        "took": {view.task.task_id: view_models.took_s(view.task, now()) for view in found},
+        "is_live": any(not view.task.is_terminal for view in views),
+        "seen": _version(views, condition),
+        "took": {view.task.task_id: view_models.took_s(view.task, now()) for view in views},
         "short": view_models.short,
     }
 
 
-def _version(found: Sequence[TaskView], condition: Condition) -> str:
-    """Names what is shown: equal while nothing would look different."""
-    what = [f"{view.task.task_id} {view.task.version} {view.waiting} {view.ahead} {_claims(view)}" for view in found]
-    return sha256("\n".join([str(condition.trouble), *what]).encode()).hexdigest()[:12]
+def _version(views: Sequence[TaskView], condition: Condition) -> str:
+    rows = [(view.task.task_id, view.task.version, view.waiting, view.ahead, _claims(view)) for view in views]
+    return version_of(str(condition.trouble), rows)
 
 
 def _claims(view: TaskView) -> list[str | None]:
@@ -120,4 +108,5 @@ def _claims(view: TaskView) -> list[str | None]:
 ROUTES = [
     Route("/ui/tasks", tasks),
     Route("/ui/tasks/rows", rows),
+    Route("/ui/tasks/events", events),
 ]

@@ -12,7 +12,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from redis import Redis
 
+from app.kit.redis.records import NUDGES
 from app.training.model import Node
+from app.training.store.changes import CLUSTER
 
 KEY = "training:cluster"
 
@@ -60,13 +62,19 @@ class ClusterPicture:
     def __init__(self, redis: Redis, *, ttl_s: int = 60) -> None:
         self.redis = redis
         self.ttl_s = ttl_s
+        self._last: ClusterView | None = None
 
     def put(self, view: ClusterView) -> None:
         """While Ray does not answer a view without nodes keeps those of the picture before."""
         if view.unreachable_since is not None and not view.nodes:
             before = self.get()
             view = replace(view, nodes=before.nodes) if before else view
-        self.redis.set(KEY, json.dumps(asdict(view)), ex=self.ttl_s)
+        last, self._last = self._last, replace(view, seen_at="")
+        with self.redis.pipeline(transaction=True) as pipe:
+            pipe.set(KEY, json.dumps(asdict(view)), ex=self.ttl_s)
+            if self._last != last:
+                pipe.publish(f"{NUDGES}{CLUSTER}", "")
+            pipe.execute()
 
     def get(self) -> ClusterView | None:
         """None: no scheduler has looked for some time, or one of another version has."""

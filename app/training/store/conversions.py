@@ -11,6 +11,7 @@ from app.training.model import (
     Conversion,
     State,
 )
+from app.training.store.changes import note_task
 from app.training.store.tables import conversions, insert_of, tasks, to_conversion
 
 
@@ -18,6 +19,7 @@ def put_conversion(conn: Connection, conversion: Conversion) -> None:
     """Add it, or say what became of it."""
     insert = insert_of(conn)(conversions).values(**asdict(conversion))
     conn.execute(insert.on_conflict_do_update(index_elements=["task_id", "created_at"], set_=asdict(conversion)))
+    note_task(conn, conversion.task_id)
 
 
 def claim_conversion(conn: Connection, claim: Conversion, at: str) -> bool:

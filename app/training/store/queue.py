@@ -19,6 +19,7 @@ from app.training.model import (
     Waiting,
     Workload,
 )
+from app.training.store.changes import note_task
 from app.training.store.tables import attempts, read_tasks, tasks, to_demand, to_value, to_values, to_waiting
 
 
@@ -83,6 +84,8 @@ def note_waiting(conn: Connection, task_ids: Sequence[str], reason: Waiting) -> 
     """Why these wait, as far as they still do. A remark of the scheduler's leader: no version counts it."""
     still = (tasks.c.task_id.in_(task_ids), tasks.c.state.in_(to_values(WAITING)))
     conn.execute(sa.update(tasks).where(*still).values(waiting=to_value(reason)))
+    for task_id in task_ids:
+        note_task(conn, task_id)
 
 
 def active(conn: Connection) -> list[Task]:

@@ -23,6 +23,7 @@ from app.training.model import (
     TaskEvent,
     Workload,
 )
+from app.training.store.changes import note_task
 from app.training.store.tables import attempts, events, tasks, to_attempt, to_task, to_value
 
 
@@ -30,6 +31,7 @@ def add_event(conn: Connection, task_id: str, kind: str, at: str, detail: dict[s
     conn.execute(
         sa.insert(events).values(task_id=task_id, at=at, event_type=kind, payload_json=json.dumps(detail or {}))
     )
+    note_task(conn, task_id)
 
 
 def events_of(conn: Connection, task_id: str, *, after: int = 0, limit: int = 1000) -> list[TaskEvent]:
@@ -163,6 +165,8 @@ def change(conn: Connection, task: Task, at: str, **fields: Any) -> Task | None:
     }
     same = (tasks.c.task_id == task.task_id, tasks.c.version == task.version)
     row = conn.execute(sa.update(tasks).where(*same).values(**values).returning(*tasks.c)).first()
+    if row:
+        note_task(conn, task.task_id)
     return to_task(row) if row else None
 
 
@@ -189,6 +193,7 @@ def change_attempt(conn: Connection, attempt: Attempt, **fields: Any) -> Attempt
     values = {name: to_value(value) for name, value in fields.items()}
     same = (attempts.c.task_id == attempt.task_id, attempts.c.attempt_no == attempt.attempt_no)
     row = conn.execute(sa.update(attempts).where(*same).values(**values).returning(*attempts.c)).one()
+    note_task(conn, attempt.task_id)
     return to_attempt(row)
 
 

@@ -12,9 +12,8 @@ from app.video.pages.job import ROUTES as JOB
 from app.video.pages.job_list import ROUTES as LISTING
 from app.video.pages.new import ROUTES as NEW
 from app.video.pages.stages import ROUTES as STAGES
-from app.video.pages.streams import ROUTES as WATCHING
 from app.video.pages.what_if import ROUTES as WHAT_IF
 
-ROUTES: list[BaseRoute] = [*LISTING, *NEW, *STAGES, *WATCHING, *WHAT_IF, *ACTIONS, *JOB]
+ROUTES: list[BaseRoute] = [*LISTING, *NEW, *STAGES, *WHAT_IF, *ACTIONS, *JOB]
 
 __all__ = ["ROUTES"]

@@ -14,6 +14,7 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
+from app.kit.web.editor import Problems
 from app.kit.web.forms import sent_fields
 from app.kit.web.http import is_fragment
 from app.kit.web.templates import render
@@ -21,7 +22,7 @@ from app.video.access import video_of
 from app.video.pages import view_models
 from app.video.pages.job import body_of, control_values, job_of
 from app.video.pages.job_list import url_of
-from app.video.pages.new_form import Problems, constraint_of, text_of
+from app.video.pages.new_form import constraint_of, text_of
 from app.video.scheduling.registry import policies
 
 MAX_BYTES = 10_000

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from hashlib import sha256
-from typing import Annotated, Any, Literal
-from urllib.parse import quote, urlencode
+from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import quote
 
 from pydantic import Field
 from starlette.requests import Request
@@ -15,48 +14,41 @@ from starlette.routing import Route
 
 from app.kit.clock import now
 from app.kit.web.auth import user_of
-from app.kit.web.http import FilterForm, query
+from app.kit.web.http import query
+from app.kit.web.list_page import ListQuery
+from app.kit.web.live_fragment import fragment, version_of
+from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 from app.video.access import video_of
 from app.video.model.job import JobState
 from app.video.pages import view_models
 
 PAGE_JOBS = 30
+CHANNEL = "video"
+"""Of the changes of all jobs; those of one job are at video:{uid}."""
 STATES = tuple(state.value for state in JobState)
 
 
-class ListQuery(FilterForm):
-    """seen: what the page shows already, for the fragment that keeps it current."""
-
-    q: Annotated[str, Field(max_length=200)] | None = None
+class JobListQuery(ListQuery):
+    PAGE: ClassVar[str] = "/ui/video"
     state: Literal["UNSCHED", "EXEC", "DONE"] | None = None
-    cursor: Annotated[str, Field(max_length=120)] | None = None
-    seen: Annotated[str, Field(max_length=64)] = ""
     note: Annotated[str, Field(max_length=20)] = ""
-
-    @property
-    def is_filtered(self) -> bool:
-        return bool(self.q or self.state)
-
-    def url(self, page: str = "/ui/video", **further: str | None) -> str:
-        kept = {"q": self.q, "state": self.state, **further}
-        return f"{page}?" + urlencode({name: value for name, value in kept.items() if value})
 
 
 def jobs(request: Request) -> Response:
-    asked = query(request, ListQuery)
-    context = _rows(request, asked)
+    context = _context(request)
     has_videos = bool(context["rows"]) or bool(context["videos"])
     return render(request, "video/jobs.html", area="video", states=STATES, has_videos=has_videos, **context)
 
 
 def rows(request: Request) -> Response:
     """The table anew. 204 when it is what the page shows already."""
-    asked = query(request, ListQuery)
-    context = _rows(request, asked)
-    if asked.seen == context["seen"]:
-        return Response(status_code=204)
-    return render(request, "video/_jobs_live.html", **context)
+    return fragment(request, "video/_jobs_live.html", _context(request))
+
+
+async def events(request: Request) -> Response:
+    """`changed` when any job did: also another user's, of which it tells nothing more."""
+    return change_stream(request, CHANNEL)
 
 
 def url_of(uid: str, further: str = "") -> str:
@@ -69,25 +61,26 @@ def facts_of_videos(request: Request, at: datetime) -> dict[tuple[str, str], Map
     return {(node.node, video): facts for node in nodes for video, facts in node.videos.items()}
 
 
-def _rows(request: Request, asked: ListQuery) -> dict[str, Any]:
-    found, older = video_of(request).jobs.page(
+def _context(request: Request) -> dict[str, Any]:
+    filters = query(request, JobListQuery)
+    page, older = video_of(request).jobs.page(
         user_of(request),
-        state=JobState(asked.state) if asked.state else None,
-        text=asked.q or "",
-        cursor=asked.cursor,
+        state=JobState(filters.state) if filters.state else None,
+        text=filters.q or "",
+        cursor=filters.cursor,
         limit=PAGE_JOBS,
     )
-    versions = "\n".join(view_models.version_of(job) for job in found)
     return {
-        "asked": asked,
+        "filters": filters,
         "videos": facts_of_videos(request, now()),
-        "rows": [(view_models.view_of(job), url_of(job.uid)) for job in found],
+        "rows": [(view_models.view_of(job), url_of(job.uid)) for job in page],
         "older": older,
-        "seen": sha256(versions.encode()).hexdigest()[:12],
+        "seen": version_of([view_models.version_of(job) for job in page]),
     }
 
 
 ROUTES = [
     Route("/ui/video", jobs),
     Route("/ui/video/rows", rows),
+    Route("/ui/video/events", events),
 ]

@@ -6,7 +6,7 @@ Both ways are one form with one body behind it: what is previewed is what is sen
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -18,8 +18,8 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
+from app.kit.web.editor import FORM, Draft, action_of, as_form, as_text, refused, with_retry
 from app.kit.web.forms import sent_fields
-from app.kit.web.http import retry_after
 from app.kit.web.templates import render
 from app.video.access import video_of
 from app.video.model.constraint import LEVELS
@@ -27,26 +27,12 @@ from app.video.model.job import RestartPolicy, VideoJob
 from app.video.model.kinds import GENERATORS, StageKind
 from app.video.pages import new_form
 from app.video.pages.job_list import url_of
-from app.video.pages.new_form import Form, Problems
+from app.video.pages.new_form import Form
 from app.video.scheduling.registry import policies
 from app.video.service import NodeVideos
 
-JSON, FORM = "json", "form"
-
-
-@dataclass(frozen=True)
-class Draft:
-    """What the page holds. way: form or json. text: the body as JSON, whichever way it came.
-
-    problems: by field of the form, "" for the rest. is_foreign: the text says something that the form has no field for.
-    """
-
-    way: str
-    form: Form
-    text: str
-    problems: Problems = field(default_factory=dict)
-    error: ModelmillError | None = None
-    is_foreign: bool = False
+JSON = "json"
+JobDraft = Draft[Form]
 
 
 def new(request: Request) -> Response:
@@ -61,12 +47,12 @@ def new(request: Request) -> Response:
         sent = new_form.fields_of(body)
         if sent is None:
             form = new_form.read_form({}, kinds)
-            return _page(request, Draft(JSON, form, new_form.to_text(body)))
+            return _page(request, JobDraft(JSON, form, new_form.to_text(body)))
     elif "node" in given:
         sent = {**given, "video": f"{given['node']}/{given['video']}"}
     form = new_form.read_form({key: value for key, value in (sent or {}).items() if key != "action"}, kinds)
-    way = JSON if given.get("way") == JSON else FORM
-    return _page(request, Draft(way, form, new_form.to_text(new_form.body_of(form))))
+    mode = JSON if given.get("way") == JSON else FORM
+    return _page(request, JobDraft(mode, form, new_form.to_text(new_form.body_of(form))))
 
 
 async def create(request: Request) -> Response:
@@ -87,8 +73,8 @@ def nodes_of(request: Request) -> list[NodeVideos]:
 
 def only_video(request: Request) -> str:
     """As the form names it, where there is no choice; else empty."""
-    found = [f"{node.node}/{video}" for node in nodes_of(request) for video in node.videos]
-    return found[0] if len(found) == 1 else ""
+    videos = [f"{node.node}/{video}" for node in nodes_of(request) for video in node.videos]
+    return videos[0] if len(videos) == 1 else ""
 
 
 def kinds_of(request: Request) -> dict[str, StageKind]:
@@ -110,28 +96,28 @@ def body_of_job(job: VideoJob) -> dict[str, Any]:
 
 
 async def _sent(request: Request) -> dict[str, str]:
-    found = await sent_fields(request, most_bytes=new_form.MAX_JSON, what="A job")
-    return {name: value.replace("\r\n", "\n") for name, value in found.items()}
+    fields = await sent_fields(request, most_bytes=new_form.MAX_JSON, what="A job")
+    return {name: value.replace("\r\n", "\n") for name, value in fields.items()}
 
 
-def _drafted(sent: Mapping[str, str], kinds: Mapping[str, StageKind]) -> Draft:
+def _drafted(sent: Mapping[str, str], kinds: Mapping[str, StageKind]) -> JobDraft:
     form = new_form.read_form(sent, kinds)
     if sent.get("way") == JSON:
-        return Draft(JSON, form, sent.get("text", ""))
-    return Draft(FORM, form, new_form.to_text(new_form.body_of(form)), new_form.problems_of(form, kinds))
+        return JobDraft(JSON, form, sent.get("text", ""))
+    return JobDraft(FORM, form, new_form.to_text(new_form.body_of(form)), new_form.problems_of(form, kinds))
 
 
 def _preview(request: Request, sent: Mapping[str, str]) -> Response:
     kinds = kinds_of(request)
     draft = _drafted(sent, kinds)
-    return render(request, "video/_new_preview.html", draft=draft, missing=new_form.problems_of(draft.form, kinds))
+    return render(request, "video/_new_preview.html", draft=draft, missing=new_form.problems_of(draft.values, kinds))
 
 
 def _create(request: Request, sent: Mapping[str, str]) -> Response:
     draft = _drafted(sent, kinds_of(request))
-    action, _, what = sent.get("action", "submit").partition(":")
+    action, argument = action_of(sent)
     if action == "way":
-        return _page(request, _switched(request, draft, what))
+        return _page(request, _switched(request, draft, argument))
     if action != "submit":
         return _page(request, replace(draft, problems={}))
     if draft.problems:
@@ -139,36 +125,35 @@ def _create(request: Request, sent: Mapping[str, str]) -> Response:
     return _submitted(request, draft)
 
 
-def _submitted(request: Request, draft: Draft) -> Response:
+def _submitted(request: Request, draft: JobDraft) -> Response:
     try:
         submission = new_form.submission_of(new_form.parse_body(draft.text))
     except ValueError as error:
         return _page(request, replace(draft, problems={"text": str(error)}), 422)
     try:
-        made = video_of(request).jobs.submit(user_of(request), submission, now=now())
+        job = video_of(request).jobs.submit(user_of(request), submission, now=now())
     except ModelmillError as error:
-        field_ = "text" if draft.way == JSON else new_form.FIELD_OF.get(error.code, "")
+        field_ = "text" if draft.mode == JSON else new_form.FIELD_OF.get(error.code, "")
         problems = {field_: new_form.text_of(error)}
-        return _page(request, replace(draft, problems=problems, error=error), error.status)
-    return see_other(url_of(made.uid, "?note=submitted"))
+        return _page(request, refused(draft, error, problems), error.status)
+    return see_other(url_of(job.uid, "?note=submitted"))
 
 
-def _switched(request: Request, draft: Draft, way: str) -> Draft:
+def _switched(request: Request, draft: JobDraft, mode: str) -> JobDraft:
     """The same job the other way; stays where it is if that would lose something."""
-    if way == JSON:
-        return replace(draft, way=JSON, problems={})
+    if mode == JSON:
+        return as_text(draft, JSON)
     try:
         fields = new_form.fields_of(new_form.parse_body(draft.text))
     except ValueError as error:
         return replace(draft, problems={"text": str(error)})
-    if fields is None:
-        return replace(draft, is_foreign=True)
-    return replace(draft, way=FORM, form=new_form.read_form(fields, kinds_of(request)), problems={})
+    form = None if fields is None else new_form.read_form(fields, kinds_of(request))
+    return as_form(draft, form, is_document=True)
 
 
-def _page(request: Request, draft: Draft, status: int = 200) -> Response:
+def _page(request: Request, draft: JobDraft, status: int = 200) -> Response:
     kinds = kinds_of(request)
-    response = render(
+    page = render(
         request,
         "video/new.html",
         status,
@@ -180,12 +165,11 @@ def _page(request: Request, draft: Draft, status: int = 200) -> Response:
         levels=LEVELS,
         generators=GENERATORS,
         kinds=kinds,
-        missing=new_form.problems_of(draft.form, kinds),
+        missing=new_form.problems_of(draft.values, kinds),
         has_example=bool(new_form.example_of(kinds)),
         defaults=new_form.DEFAULTS,
     )
-    response.headers.update(retry_after(draft.error) if draft.error else {})
-    return response
+    return with_retry(page, draft)
 
 
 ROUTES = [

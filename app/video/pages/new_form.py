@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from app.kit.errors import ModelmillError
+from app.kit.web.editor import Problems
 from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
 from app.video.model.dag_wiring import Input, dag_of, wired
 from app.video.model.job import Mode, RestartPolicy
@@ -16,7 +17,6 @@ from app.video.scheduling.contract import DEFAULT
 from app.video.service import Submission
 
 Chosen = TypeVar("Chosen", RestartPolicy, Mode)
-Problems = dict[str, str]
 """By field; "" for what belongs to none."""
 EXAMPLE = ("face_detection", "face_alignment")
 """Kinds of its stages."""

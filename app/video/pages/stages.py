@@ -15,6 +15,7 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
+from app.kit.web.editor import Problems
 from app.kit.web.forms import sent_fields
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
@@ -140,9 +141,7 @@ def _measure(request: Request, sent: Mapping[str, str]) -> Response:
     return see_other(f"/ui/video/new?{urlencode(fields)}")
 
 
-def _page(
-    request: Request, values: Mapping[str, str], problems: new_form.Problems | None = None, status: int = 200
-) -> Response:
+def _page(request: Request, values: Mapping[str, str], problems: Problems | None = None, status: int = 200) -> Response:
     video = video_of(request)
     models, _ = models_of(request).page(user_of(request), limit=SUGGESTED)
     measured = measurements_of(request)

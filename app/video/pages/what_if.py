@@ -16,6 +16,7 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web import charts
 from app.kit.web.auth import user_of
+from app.kit.web.editor import Problems
 from app.kit.web.forms import sent_fields
 from app.kit.web.http import is_fragment
 from app.kit.web.templates import render
@@ -87,7 +88,7 @@ def _answer(request: Request, sent: Mapping[str, str], job: VideoJob | None) -> 
         values |= {"video": values.get("video") or only_video(request), "dag": _example(request)}
     nodes = _nodes(request, values, job)
     rows: list[Row] = []
-    problems: new_form.Problems = {}
+    problems: Problems = {}
     error: ModelmillError | None = None
     body = _body(values, nodes, job, problems)
     if body is not None and not problems:
@@ -156,7 +157,7 @@ def _of_host(host: StageHost) -> NodeFields:
 
 
 def _body(
-    values: Mapping[str, str], nodes: list[NodeFields], job: VideoJob | None, problems: new_form.Problems
+    values: Mapping[str, str], nodes: list[NodeFields], job: VideoJob | None, problems: Problems
 ) -> dict[str, Any] | None:
     """As Planning.what_if takes it; None while nothing was chosen yet."""
     changed = {node.name: _of_node(values, node, problems) for node in nodes}
@@ -177,7 +178,7 @@ def _body(
     return _with_dag(values, body, problems)
 
 
-def _with_dag(values: Mapping[str, str], body: dict[str, Any], problems: new_form.Problems) -> dict[str, Any] | None:
+def _with_dag(values: Mapping[str, str], body: dict[str, Any], problems: Problems) -> dict[str, Any] | None:
     node, _, video = values.get("video", "").partition("/")
     if not node or not values.get("dag"):
         return None
@@ -188,7 +189,7 @@ def _with_dag(values: Mapping[str, str], body: dict[str, Any], problems: new_for
         return None
 
 
-def _of_node(values: Mapping[str, str], node: NodeFields, problems: new_form.Problems) -> dict[str, Any]:
+def _of_node(values: Mapping[str, str], node: NodeFields, problems: Problems) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for what in NUMBERS:
         value = _number(values, f"{what}.{node.name}", problems)
@@ -200,7 +201,7 @@ def _of_node(values: Mapping[str, str], node: NodeFields, problems: new_form.Pro
     return found
 
 
-def _number(values: Mapping[str, str], name: str, problems: new_form.Problems) -> float | None:
+def _number(values: Mapping[str, str], name: str, problems: Problems) -> float | None:
     text = values.get(name, "")
     if not text:
         return None

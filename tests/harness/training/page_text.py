@@ -14,7 +14,7 @@ def text_of(answer: httpx.Response) -> str:
 
 def polled(answer: httpx.Response) -> list[str]:
     """What the page asks for again by itself."""
-    return [html.unescape(url) for url in re.findall(r'hx-get="([^"]+)" hx-trigger="every', answer.text)]
+    return [html.unescape(url) for url in re.findall(r'hx-get="([^"]+)" hx-trigger="[^"]*every', answer.text)]
 
 
 def rows(answer: httpx.Response) -> list[str]:

@@ -7,6 +7,7 @@ import re
 import httpx
 import pytest
 
+from app.training import store
 from app.training.model import Event, FailureKind, WaitingCode
 from tests.harness.deployment import Deployment
 from tests.harness.training.page_text import polled, text_of
@@ -118,6 +119,27 @@ def test_cancelling_asks_first_and_a_second_time_says_that_it_is_too_late(
     assert "nothing to cancel" in text_of(web.get(late.headers["location"]))
     asked = web.get(f"/ui/tasks/{ended.task.task_id}/cancel")
     assert asked.headers["location"].endswith("note=too-late")
+
+
+def test_what_ray_does_not_end_can_be_let_go_after_ten_minutes(web: httpx.Client, deployment: Deployment) -> None:
+    with database_of(deployment) as database:
+        fresh = begin(deployment, database, "erin", "fresh", ago_s=300).after(3).run().after(200).do(Event.CANCEL)
+        stuck = begin(deployment, database, "erin", "stuck", ago_s=3000).after(3).run().after(200)
+        stuck.do(Event.CANCEL)
+        for scene in (fresh, stuck):
+            with database.write() as conn:
+                task = store.get_task(conn, scene.task.task_id)
+                assert task is not None
+                store.change(conn, task, task.updated_at, cancel_requested_at=task.updated_at)
+    early, late = f"/ui/tasks/{fresh.task.task_id}", f"/ui/tasks/{stuck.task.task_id}"
+    assert "/release" not in web.get(early).text and web.get(f"{early}/release").status_code == 303
+    assert web.post(f"{early}/release").status_code == 409
+    assert f'href="{late}/release"' in web.get(late).text
+    assert "Its end is no longer waited for" in text_of(web.get(f"{late}/release"))
+    done = web.post(f"{late}/release")
+    shown = text_of(web.get(done.headers["location"]))
+    assert "The task was cancelled." in shown and "Ray has not said that its program ended" in shown
+    assert web.post(f"{late}/release").status_code == 303
 
 
 def test_a_model_is_offered_for_conversion_with_the_pictures_beside_it(web: httpx.Client, ids: dict[str, str]) -> None:

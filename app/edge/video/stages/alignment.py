@@ -55,7 +55,7 @@ class FaceAlignment:
 
     @property
     def runtime(self) -> str:
-        return " + ".join(dict.fromkeys(runtime.said for runtime in self._runtimes))
+        return " + ".join(dict.fromkeys(runtime.description for runtime in self._runtimes))
 
     def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         picture, boxes = picture_of(inputs), boxes_of(inputs)
@@ -88,7 +88,7 @@ def _opened(file: ModelFile) -> Runtime:
     if tuple(shape[1:]) != (3, SIDE, SIDE) or shape[0] not in (1, None):
         runtime.close()
         raise ModelUnusable(
-            f"{file.card.name} is no model of head poses: its input is {runtime.input.said}",
+            f"{file.card.name} is no model of head poses: its input is {runtime.input.description}",
             hint=f"One of the FSA-Net family takes 1 x 3 x {SIDE} x {SIDE}.",
         )
     try:

@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from app.kit.backoff import GrowingPause
+
 FREE_TRIES = 3
 FIRST_DELAY_S = 0.5
 ADDRESS_DELAY_S, USER_DELAY_S = 30.0, 5.0
@@ -80,4 +82,4 @@ class LoginThrottle:
 def _grown(failures: int, longest_s: float) -> float:
     if failures < FREE_TRIES:
         return 0.0
-    return min(longest_s, FIRST_DELAY_S * 2.0 ** min(failures - FREE_TRIES, 10))
+    return GrowingPause(FIRST_DELAY_S, longest_s).of_try(failures - FREE_TRIES)

@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.joint_inference.pages.plots import axes, latency_plot, path_of
+from app.joint_inference.pages.plots import latency_plot
 from app.joint_inference.service import Point
 from app.kit.clock import to_text
+from app.kit.web.line_plot import axes, path_of
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from app.edge.video.stages.registry import kinds
 from app.kit.clock import to_text
+from app.kit.web.line_plot import Plot
 from app.video.model.constraint import Constraint
 from app.video.model.dag import read_dag
 from app.video.model.dag_wiring import dag_of, ordered, wired
@@ -136,7 +137,7 @@ def test_a_plot_needs_two_points_that_say_something() -> None:
 
 
 def test_neither_a_peak_nor_a_far_limit_flattens_the_plot_of_delays() -> None:
-    def drawn(delays: list[float], hi: float) -> plots.Plot:
+    def drawn(delays: list[float], hi: float) -> Plot:
         points = [
             Point(to_text(BEGAN + timedelta(seconds=at)), {"e2e_p50": delay, "e2e_p95": delay}, None, hi)
             for at, delay in enumerate(delays)

@@ -1,0 +1,139 @@
+"""Lines over two axes, as numbers for a template that draws them (templates/kit/_plot.html). Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple, Protocol, TypeVar
+
+from app.kit.clock import from_text
+from app.kit.web.charts import Scale
+
+WIDTH, HEIGHT = 560, 240
+LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 42
+LEAST_POINTS = 2
+LEAST_MIN = 0.5
+"""What a plot over time shows at least, in minutes."""
+SHORT_MIN = 2.0
+"""What is shorter has seconds below it, in place of minutes."""
+NICE = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)
+Series = list[tuple[float, float | None]]
+"""x, and the value there, if there is one."""
+
+
+class Timed(Protocol):
+    @property
+    def at(self) -> str: ...
+
+
+P = TypeVar("P", bound=Timed)
+
+
+class Tick(NamedTuple):
+    at: float
+    """Its place on the axis, in pixels."""
+    label: str
+
+
+class Line(NamedTuple):
+    kind: str
+    """Which line it is; the stylesheet colours it."""
+    path: str
+    """Of an SVG path."""
+
+
+class Dot(NamedTuple):
+    x: float
+    y: float
+    kind: str
+    tip: str
+    """Is shown on hover."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    lines: tuple[Line, ...]
+    dots: tuple[Dot, ...] = ()
+    in_seconds: bool = False
+    """Of a plot over time: what its x is labelled in."""
+    is_cut: bool = False
+    """There are higher values; they are drawn at the upper edge."""
+    width: int = WIDTH
+    height: int = HEIGHT
+    left: int = LEFT
+    right: int = WIDTH - RIGHT
+    top: int = TOP
+    bottom: int = HEIGHT - BOTTOM
+
+    @property
+    def kinds(self) -> set[str]:
+        return {line.kind for line in self.lines} | {dot.kind for dot in self.dots}
+
+
+def axes(x: tuple[float, float], y: tuple[float, float]) -> tuple[Scale, Scale]:
+    return Scale(*x, LEFT, WIDTH - RIGHT), Scale(*y, HEIGHT - BOTTOM, TOP)
+
+
+def over_time(points: Sequence[P], read: Callable[[P], float | None]) -> Series:
+    """The values of the points by minutes before the last point."""
+    if not points:
+        return []
+    last = from_text(points[-1].at)
+    return [((from_text(point.at) - last).total_seconds() / 60, read(point)) for point in points]
+
+
+def values_of(series: Iterable[Series]) -> list[float]:
+    return [value for points in series for _, value in points if value is not None]
+
+
+def time_plot(
+    series: Mapping[str, Series], *, top: float | None = None, times: float = 1.0, ending: str = ""
+) -> Plot | None:
+    """A line for each series. None while there is nothing to draw a line of.
+
+    Args:
+        series: by the kind of its line; see over_time.
+        top: the highest value of the axis; by default a round one above all.
+        times: what the values are multiplied with in the labels.
+        ending: of each label, as "%".
+    """
+    values = values_of(series.values())
+    if not values or max(map(len, series.values())) < LEAST_POINTS:
+        return None
+    start = min(at for points in series.values() for at, _ in points)
+    start, in_seconds = min(start, -LEAST_MIN), start > -SHORT_MIN
+    x, y = axes((start, 0.0), (0.0, top or round_up(max(values))))
+    lines = (Line(kind, path_of(points, x, y)) for kind, points in series.items())
+    return Plot(
+        ticks(x, 60.0 if in_seconds else 1.0),
+        ticks(y, times, ending),
+        tuple(line for line in lines if line.path),
+        in_seconds=in_seconds,
+        is_cut=max(values) > y.high,
+    )
+
+
+def path_of(points: Iterable[tuple[float, float | None]], x: Scale, y: Scale) -> str:
+    """Broken where there is no value. A value that stands alone is a short dash: a line of one point is not seen."""
+    drawn = []
+    for has_value, run in groupby(points, key=lambda point: point[1] is not None):
+        places = [f"{x(at)} {y(value)}" for at, value in run if value is not None]
+        if has_value:
+            drawn.append(f"M{' L'.join(places)}" + (" m-3 0 h6" if len(places) == 1 else ""))
+    return " ".join(drawn)
+
+
+def ticks(scale: Scale, times: float = 1.0, ending: str = "") -> tuple[Tick, ...]:
+    return tuple(Tick(scale(value), f"{value * times:g}{ending}") for value in scale.ticks)
+
+
+def round_up(value: float) -> float:
+    """To the next of NICE times a power of ten."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(power * times for times in NICE if value <= power * times * (1 + 1e-9))

@@ -1,0 +1,162 @@
+"""Open pages hear of changes by a stream, without asking; and where there is no stream they ask now and then."""
+
+from __future__ import annotations
+
+import html
+import re
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import httpx
+import pytest
+from pydantic import SecretStr
+from starlette.applications import Starlette
+
+from app.bootstrap.container import Container
+from app.kit.clock import now, to_text
+from app.main import create_app
+from app.nodes.model import NodeReport, Side
+from app.settings import Settings
+from app.training import store
+from app.training.model import Demand, Workload
+from app.training.service import ClusterPicture, ClusterView
+from tests.harness.joint.deployment import resource
+from tests.harness.ports import free_port
+from tests.harness.valkey import Valkey
+from tests.harness.video.records import running_video
+from tests.harness.web import served
+
+USER = "local"
+TASK = "task-1"
+PLACES = {"edge": "edge0", "cloud": "cloud0", "small": "small", "big": "big"}
+STREAM = re.compile(r'hx-sse:connect="([^"]+)"')
+FRAGMENT = re.compile(r'hx-get="([^"]+)" hx-trigger="changed from:#[a-z-]+ throttle:\d+s, every \d+s"')
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Starlette:
+    """With a cluster by name only."""
+    return create_app(
+        Settings(
+            data_dir=tmp_path_factory.mktemp("live"),
+            redis_url=shared_valkey.url(0),
+            ray_address="http://127.0.0.1:1",
+            secret_key=SecretStr("a secret"),
+            port=free_port(),
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def client(web: Starlette) -> Iterator[httpx.Client]:
+    with (
+        served(web, web.state.container.settings.port) as url,
+        httpx.Client(base_url=url, timeout=30, trust_env=False, headers={"Accept": "text/html"}) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def parts(web: Starlette, client: httpx.Client) -> Container:
+    return web.state.container  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A page, and what changes it. Where the fragment has no version it is sent whenever it is asked for."""
+
+    page: str
+    change: Callable[[], object]
+    has_version: bool = True
+
+
+def add_task(parts: Container) -> None:
+    with parts.database.write() as conn:
+        if store.get_task(conn, TASK) is None:
+            new = store.NewTask(TASK, USER, Workload.SCRIPT, "workload: script\n", Demand(1, 1, 1))
+            store.add_task(conn, new, to_text(now()))
+
+
+def change_task(parts: Container) -> None:
+    with parts.database.write() as conn:
+        task = store.get_task(conn, TASK)
+        assert task is not None
+        store.change(conn, task, to_text(now()), error_summary=f"version {task.version}")
+
+
+def tasks(parts: Container) -> Scene:
+    add_task(parts)
+    return Scene("/ui/tasks", lambda: change_task(parts))
+
+
+def task(parts: Container) -> Scene:
+    add_task(parts)
+    return Scene(f"/ui/tasks/{TASK}", lambda: change_task(parts))
+
+
+def cluster(parts: Container) -> Scene:
+    picture, queued = ClusterPicture(parts.redis), iter(range(1, 100))
+    picture.put(ClusterView(to_text(now())))
+    return Scene("/ui/cluster", lambda: picture.put(ClusterView(to_text(now()), queued=next(queued))), False)
+
+
+def services(parts: Container) -> Scene:
+    parts.joint.services.create(USER, resource("listed", **PLACES), now=now())
+    return Scene("/ui/services", lambda: parts.joint.services.create(USER, resource("later", **PLACES), now=now()))
+
+
+def service(parts: Container) -> Scene:
+    parts.joint.services.create(USER, resource("shown", **PLACES), now=now())
+    change = lambda: parts.joint.services.delete(USER, "default", "shown", now=now())  # noqa: E731
+    return Scene("/ui/services/default/shown", change)
+
+
+def videos(parts: Container) -> Scene:
+    job = running_video(parts.video, USER, now=now())
+    return Scene("/ui/video", lambda: parts.video.jobs.cancel(USER, job.uid, now=now()))
+
+
+def video(parts: Container) -> Scene:
+    job = running_video(parts.video, USER, now=now())
+    return Scene(f"/ui/video/{job.uid}", lambda: parts.video.jobs.cancel(USER, job.uid, now=now()))
+
+
+def nodes(parts: Container) -> Scene:
+    parts.nodes.register("listed", Side.EDGE, now=now())
+    return Scene("/ui/nodes", lambda: parts.nodes.register("later", Side.EDGE, now=now()), False)
+
+
+def node(parts: Container) -> Scene:
+    parts.nodes.register("shown", Side.EDGE, now=now())
+    report = NodeReport(cpu=12.0)
+    change = lambda: parts.nodes.report("shown", report, address="127.0.0.1", version="1", now=now())  # noqa: E731
+    return Scene("/ui/nodes/shown", change, False)
+
+
+SCENES = (tasks, task, cluster, services, service, videos, video, nodes, node)
+
+
+@pytest.mark.parametrize("of", SCENES)
+def test_a_change_is_told_without_a_question_and_a_question_is_answered_without_a_stream(
+    client: httpx.Client, parts: Container, of: Callable[[Container], Scene]
+) -> None:
+    scene = of(parts)
+    page = client.get(scene.page)
+    stream, fragment = STREAM.search(page.text), FRAGMENT.search(page.text)
+    assert page.status_code == 200 and stream and fragment
+    url = html.unescape(fragment[1])
+    assert client.get(url).status_code == (204 if scene.has_version else 200)
+    assert client.head(stream[1]).headers["content-type"].startswith("text/event-stream")
+    with client.stream("GET", stream[1]) as answer:
+        change = threading.Timer(0.3, scene.change)
+        change.start()
+        told = next(line for line in answer.iter_lines() if line.startswith("event:"))
+        change.join()
+    assert told == "event: changed"
+    assert client.get(url).status_code == 200
+
+
+@pytest.mark.parametrize("page", ["/ui/tasks/none", "/ui/services/default/none", "/ui/video/none", "/ui/nodes/none"])
+def test_of_what_a_user_cannot_see_there_is_no_stream(client: httpx.Client, page: str) -> None:
+    assert client.get(f"{page}/events").status_code == 404
