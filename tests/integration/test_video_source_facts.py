@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.inference.sources import open_reel
+from app.inference.sources import open_video_source
 from app.video.model.dag import read_dag
 from tests.harness.api import until
 from tests.harness.video.runner import DAG, Deployment, StubHost, deployment, plan_of, video
@@ -52,7 +52,7 @@ def test_dropped_frames_are_counted_also_while_none_waits(made: Deployment, clip
 
 
 def test_a_source_that_has_not_been_opened_names_no_rate(clip: Path) -> None:
-    reel = open_reel(str(clip))[0]
+    reel = open_video_source(str(clip))[0]
     assert reel.fps == 0
     frames = reel.frames()
     next(frames)

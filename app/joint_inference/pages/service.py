@@ -15,7 +15,7 @@ from app.joint_inference.model.resource import Role, Service
 from app.joint_inference.pages import plots, view_models
 from app.joint_inference.pages.service_list import CHANNEL, url_of
 from app.joint_inference.pages.yaml_text import editable, to_yaml
-from app.joint_inference.service import Point
+from app.joint_inference.service import TallyPoint
 from app.joint_inference.service.reports import KEPT_SAMPLES
 from app.kit.clock import now
 from app.kit.errors import NotFound
@@ -107,7 +107,7 @@ def _worker(request: Request, service: Service, role: Role, at: datetime) -> vie
 
 def _version(
     service: Service,
-    series: list[Point],
+    series: list[TallyPoint],
     samples: list[str],
     workers: list[view_models.ServiceWorkerView],
     at: datetime,

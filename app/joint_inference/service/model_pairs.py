@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.inference.decoders import Port, family_of
+from app.inference.decoders import OutputSpec, family_of
 from app.inference.errors import ModelUnusable
 from app.inference.prediction import Decoder
 from app.inference.preprocessing import Shape, Size, input_layout
@@ -72,7 +72,7 @@ def _output_of(worker: Worker, model: Model | None) -> ModelOutput | None:
         return None
     named = worker_options(Role(worker.role), worker.parameters).predictor.decoder
     named = named if named is not Decoder.AUTO else model.card.decoder
-    ports = [Port(str(tensor["name"]), _shape(tensor)) for tensor in model.facts.get("outputs") or ()]
+    ports = [OutputSpec(str(tensor["name"]), _shape(tensor)) for tensor in model.facts.get("outputs") or ()]
     are_whole = bool(ports) and all(None not in port.shape[1:] for port in ports)
     classes = ports[0].shape[1] if are_whole and len(ports) == 1 and len(ports[0].shape) > 1 else None
     if named is not Decoder.AUTO:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from app.kit.errors import ModelmillError
 from app.kit.web.editor import Problems
 from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
-from app.video.model.dag_wiring import Input, dag_of, wired
+from app.video.model.dag_wiring import StageInput, dag_of, wire_inputs
 from app.video.model.job import Mode, RestartPolicy
 from app.video.model.kinds import GENERATORS, RENDER, SINGLE_FRAME, StageKind
 from app.video.scheduling.contract import DEFAULT
@@ -50,9 +50,9 @@ class JobForm:
 
     values: Mapping[str, str]
     stages: tuple[str, ...]
-    inputs: tuple[Input, ...]
+    inputs: tuple[StageInput, ...]
 
-    def inputs_of(self, stage: str) -> list[Input]:
+    def inputs_of(self, stage: str) -> list[StageInput]:
         return [one for one in self.inputs if one.stage == stage]
 
 
@@ -67,7 +67,7 @@ def read_form(sent: Mapping[str, str], kinds: Mapping[str, StageKind]) -> JobFor
         stages = example_of(kinds) or stages
     chosen = {name: value for name, value in sent.items() if name.startswith("in.")}
     values["stages"] = ",".join(stages)
-    return JobForm(values, stages, wired(values["generator"], stages, kinds, chosen))
+    return JobForm(values, stages, wire_inputs(values["generator"], stages, kinds, chosen))
 
 
 def edited(stages: tuple[str, ...], action: str) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from app.kit.web.templates import render
 from app.model_registry.access import models_of
 from app.video.access import measurements_of, require_admin, video_of
 from app.video.errors import StageNotFound
-from app.video.model.dag_wiring import ordered
+from app.video.model.dag_wiring import order_stages
 from app.video.model.job import Mode
 from app.video.model.kinds import SINGLE_FRAME, StageSpec
 from app.video.pages import new_form
@@ -123,7 +123,7 @@ def _measure(request: Request, sent: Mapping[str, str]) -> Response:
     """A job that measures these stages. What the form cannot wire alone goes on at the page of a new job."""
     kinds = kinds_of(request)
     names = [name.removeprefix("stage.") for name in sent if name.startswith("stage.")]
-    in_order = ordered(SINGLE_FRAME.name, names, kinds)
+    in_order = order_stages(SINGLE_FRAME.name, names, kinds)
     fields = {
         "video": sent.get("video", ""),
         "stages": ",".join(in_order),

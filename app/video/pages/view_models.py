@@ -13,7 +13,7 @@ from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
 from app.video.model.dag import Dag
 from app.video.model.job import JobState, Mode, VideoJob
 from app.video.model.plan import Role
-from app.video.service import Decided
+from app.video.service import DecisionRecord
 
 FRAME_FACTS = frozenset({"n_loop", "e2e", "tracked"})
 """Of a result: what is about the frame, and no count."""
@@ -211,13 +211,13 @@ class PlanChange:
 class DecisionView:
     """times: how often in turn it was decided that all stays; the newest of them is told."""
 
-    decided: Decided
+    decided: DecisionRecord
     changes: tuple[PlanChange, ...]
     is_first: bool
     times: int = 1
 
 
-def decisions_of(log: Sequence[Decided]) -> list[DecisionView]:
+def decisions_of(log: Sequence[DecisionRecord]) -> list[DecisionView]:
     """log: newest first. Each is compared with the plan that was in force before it; where all stays again and again,
     that is told once."""
     views: list[DecisionView] = []
@@ -234,7 +234,7 @@ def decisions_of(log: Sequence[Decided]) -> list[DecisionView]:
     return views[::-1]
 
 
-def _stays_on(before: Decided, now: Decided) -> bool:
+def _stays_on(before: DecisionRecord, now: DecisionRecord) -> bool:
     return before.outcome == now.outcome == "same" and before.policy == now.policy
 
 

@@ -21,7 +21,7 @@ from app.kit.web.forms import sent_fields
 from app.kit.web.http import is_fragment
 from app.kit.web.templates import render
 from app.video.access import video_of
-from app.video.model.dag_wiring import dag_of, wired
+from app.video.model.dag_wiring import dag_of, wire_inputs
 from app.video.model.job import StageHost, VideoJob
 from app.video.model.kinds import SINGLE_FRAME
 from app.video.model.plan import RESOLUTIONS, VideoConf
@@ -128,7 +128,7 @@ def _example(request: Request) -> str:
     kinds = kinds_of(request)
     stages = new_form.example_of(kinds) or tuple(kinds)[:1]
     return (
-        new_form.to_text(dag_of(SINGLE_FRAME.name, stages, wired(SINGLE_FRAME.name, stages, kinds, {})))
+        new_form.to_text(dag_of(SINGLE_FRAME.name, stages, wire_inputs(SINGLE_FRAME.name, stages, kinds, {})))
         if stages
         else ""
     )
