@@ -1,32 +1,16 @@
 """What Dramatiq runs: `dramatiq actors --queues bie --processes 1 --threads 1`. Thin: a decorator, then one call.
 
-Importing this package sets the broker and declares every actor; which of them a process runs is the operator's
---queues.
+Importing this package sets the broker and declares every actor, in the modules that the capabilities name; which of
+them a process runs is the operator's --queues.
 """
 
-from actors import (
-    calibration,
-    conversion,
-    homes,
-    joint_inference,
-    nodes,
-    periodic,
-    scheduler,
-    training,
-    video,
-)
-from actors.process import container, life
+from importlib import import_module
 
-__all__ = [
-    "calibration",
-    "container",
-    "conversion",
-    "homes",
-    "joint_inference",
-    "life",
-    "nodes",
-    "periodic",
-    "scheduler",
-    "training",
-    "video",
-]
+from actors.process import container, life
+from app.bootstrap.capabilities import CAPABILITIES
+
+for capability in CAPABILITIES:
+    for module in capability.actors:
+        import_module(f"actors.{module}")
+
+__all__ = ["container", "life"]

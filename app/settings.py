@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from app.conversion.options import ToolchainName
 from app.kit.network.addresses import is_loopback
 from app.kit.observability.logs import Format, Level
+from app.kit.web.state import FromContainer
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
@@ -295,6 +296,10 @@ class Settings(BaseSettings):
     def stage_time_s(self, step: str, model_bytes: int) -> float:
         onnx_s = ceil(self.onnx_time_s + self.onnx_time_s_per_mib * model_bytes / MIB)
         return {"onnx": onnx_s, "bie": self.bie_time_s, "nef": self.nef_time_s}[step]
+
+
+settings_of = FromContainer[Settings]("settings")
+"""Of the application that a request came to."""
 
 
 def _database(url: str) -> int:

@@ -8,16 +8,10 @@ from app.accounts.authenticator import AccountAuthenticator
 from app.accounts.model import Token
 from app.accounts.service import Accounts
 from app.kit.web.auth import caller_of
+from app.kit.web.state import FromContainer
 
-
-def accounts_of(request: Request) -> Accounts:
-    return doorkeeper_of(request).accounts
-
-
-def doorkeeper_of(request: Request) -> AccountAuthenticator:
-    found = request.app.state.doorkeeper
-    assert isinstance(found, AccountAuthenticator)
-    return found
+authenticator_of = FromContainer[AccountAuthenticator]("authenticator")
+accounts_of = FromContainer[Accounts]("accounts")
 
 
 def token_of(request: Request) -> Token | None:

@@ -35,6 +35,7 @@ from app.kit.queue.broker import connect, connect_to_look, make_broker
 from app.kit.queue.messages import Message
 from app.kit.queue.waker import Waker
 from app.kit.sandbox.runner import Sandbox
+from app.kit.web.state import AppState
 from app.settings import Settings
 
 if TYPE_CHECKING:
@@ -180,6 +181,10 @@ class Container:
         self.look.close()
         self.look_at_queues.close()
         self.broker.close()
+
+
+container_of: AppState[Container] = AppState("container")
+"""Of the web application."""
 
 
 def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) -> Container:

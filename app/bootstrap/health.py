@@ -16,12 +16,16 @@ import redis
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.bootstrap.container import Container
+from app.bootstrap.container import container_of
 from app.kit.errors import ModelmillError, Unavailable
+from app.kit.web.state import AppState
 
 WITHIN_S = 2.0
 PROBES_TOGETHER = 4
 NO_ANSWER = f"no answer within {WITHIN_S:g} s"
+
+
+probe_limiter_of = AppState("probe_limiter", lambda: anyio.CapacityLimiter(PROBES_TOGETHER))
 
 
 async def healthz(_: Request) -> Response:
@@ -30,8 +34,7 @@ async def healthz(_: Request) -> Response:
 
 async def readyz(request: Request) -> Response:
     """Raises Unavailable, whose detail says of each part what is wrong with it."""
-    container: Container = request.app.state.container
-    limiter: anyio.CapacityLimiter = request.app.state.probe_limiter
+    container, limiter = container_of(request), probe_limiter_of(request)
     checks: dict[str, Callable[[], Any]] = {
         "redis": container.look.ping,
         "object_store": container.objects.check,

@@ -13,16 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.accounts.cli import commands as users_commands
+from app.bootstrap.capabilities import CAPABILITIES
 from app.cli import database, health, node, sftp
-from app.conversion import cli as conversion
-from app.joint_inference import cli as joint
 from app.kit.cli.command import EPILOG, CommandFailed, Exit, complain, exit_code
 from app.kit.errors import ModelmillError
-from app.model_registry.cli import commands as models_commands
-from app.nodes.cli import commands as nodes_commands
 from app.standalone import cli as embedded
-from app.training import cli as training
-from app.video import cli as video
 
 if TYPE_CHECKING:
     from app.accounts.service import Accounts
@@ -84,13 +79,9 @@ app.command("sftp", epilog=EPILOG)(sftp.sftp)
 app.add_typer(health.app, name="health")
 app.add_typer(users_commands(_open_accounts, _reset_sftp), name="users")
 app.add_typer(database.app, name="db")
-conversion.register(app)
-app.add_typer(training.commands, name="train")
-app.add_typer(joint.commands, name="joint")
-app.add_typer(video.commands, name="video")
-app.add_typer(models_commands, name="models")
+for capability in CAPABILITIES:
+    capability.commands(app)
 app.command("node", epilog=EPILOG)(node.node)
-app.add_typer(nodes_commands, name="nodes")
 
 
 def main() -> int:

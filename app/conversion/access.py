@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
-
 from app.conversion.service import Conversion
+from app.kit.web.state import FromContainer
 
-
-def conversion_of(request: Request) -> Conversion:
-    conversion = request.app.state.conversion
-    assert isinstance(conversion, Conversion)
-    return conversion
+conversion_of = FromContainer[Conversion]("conversion")

@@ -28,6 +28,7 @@ from app.kit.web.http import json_body, query, stream_bytes
 from app.kit.web.openapi import Operation
 from app.kit.web.public_address import reached_link
 from app.kit.web.sse import EventFrames, event_stream, frame, hub_of, record_frames
+from app.settings import settings_of
 
 OTHER_MEDIA_TYPE = "application/octet-stream"
 MEDIA_TYPES = {".json": "application/json", ".log": "text/plain; charset=utf-8", ".zip": "application/zip"}
@@ -147,14 +148,14 @@ def link_artifact(request: Request) -> Response:
     name = request.path_params["name"]
     jobs = conversion_of(request).jobs
     artifact = jobs.artifact(request.path_params["job_id"], name, user_of(request))
-    ttl_s = request.app.state.settings.presign_ttl_s
+    ttl_s = settings_of(request).presign_ttl_s
     url = reached_link(request, jobs.link(artifact, name, expires_s=ttl_s))
     return JSONResponse({"url": url, "expires_at": to_text(now() + timedelta(seconds=ttl_s))})
 
 
 def get_system(request: Request) -> Response:
     """Workers, queues, health and versions; what is away is said with status 200."""
-    system = read_system(conversion_of(request), request.app.state.settings, user_of(request), now())
+    system = read_system(conversion_of(request), settings_of(request), user_of(request), now())
     return JSONResponse(SystemAnswer.model_validate(system).model_dump(mode="json"))
 
 

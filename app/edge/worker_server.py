@@ -36,75 +36,80 @@ class Part:
 
 
 async def read_parts(request: Request, most_bytes: Mapping[str, int]) -> dict[str, Part]:
-    """The parts of a body by name, of which each has its limit; others are refused.
+    """The parts of a multipart body.
 
-    Raises NotMultipart, BadRequest, TooLarge.
+    Args:
+        request: with the body.
+        most_bytes: the allowed parts by name, and how large each may be.
+
+    Raises:
+        NotMultipart, BadRequest, TooLarge
     """
     most = sum(most_bytes.values()) + SLACK_BYTES
     if int(request.headers.get("content-length") or 0) > most:
         raise TooLarge(f"A body may have {most} bytes here.")
-    body = Gathered(most_bytes)
+    body = PartCollector(most_bytes)
     async for event in multipart_parts(request, hint=HINT):
         body.take(event)
     return body.parts
 
 
 def parts_in(content_type: str, body: bytes, most_bytes: Mapping[str, int]) -> dict[str, Part]:
-    """As read_parts, of a body that is here already."""
+    """As `read_parts`, of a body that is already read."""
     kind, options = parse_options_header(content_type)
     if kind != "multipart/form-data" or not options.get("boundary"):
         raise BadRequest("This is to be multipart/form-data.")
-    found = Gathered(most_bytes)
+    collector = PartCollector(most_bytes)
     try:
         parser = PushMultipartParser(options["boundary"], max_segment_count=len(most_bytes) + 1)
         for event in (*parser.parse(body), *parser.parse(b"")):
             if event is not None:
-                found.take(event if isinstance(event, MultipartSegment) else bytes(event))
+                collector.take(event if isinstance(event, MultipartSegment) else bytes(event))
     except MultipartError as error:
         raise BadRequest(f"This is no valid multipart body: {error}.") from None
-    return found.parts
+    return collector.parts
 
 
-class Gathered:
-    """The parts of a body as they come."""
+class PartCollector:
+    """Collects the parts of a body as they arrive, within their limits."""
 
     def __init__(self, most_bytes: Mapping[str, int]) -> None:
         self._most_bytes = most_bytes
-        self._found: dict[str, tuple[bytearray, str]] = {}
+        self._parts: dict[str, tuple[bytearray, str]] = {}
         self._name = ""
 
     @property
     def parts(self) -> dict[str, Part]:
-        return {name: Part(bytes(data), content_type) for name, (data, content_type) in self._found.items()}
+        return {name: Part(bytes(data), content_type) for name, (data, content_type) in self._parts.items()}
 
     def take(self, event: MultipartSegment | bytes) -> None:
         if isinstance(event, MultipartSegment):
             self._name = event.name
-            if self._name not in self._most_bytes or self._name in self._found:
+            if self._name not in self._most_bytes or self._name in self._parts:
                 raise BadRequest(f"A part {self._name[:80]!r} is not expected, or there twice.", hint=HINT)
-            self._found[self._name] = bytearray(), event.content_type or ""
+            self._parts[self._name] = bytearray(), event.content_type or ""
             return
-        data = self._found[self._name][0]
+        data = self._parts[self._name][0]
         data += event
         if len(data) > self._most_bytes[self._name]:
             raise TooLarge(f"The part {self._name} may have {self._most_bytes[self._name]} bytes.")
 
 
 def json_of(part: Part | None, name: str) -> dict[str, Any]:
-    """The JSON object in it; of a missing part an empty one. Raises BadRequest."""
+    """The JSON object in a part; {} for a missing part. Raises BadRequest."""
     if part is None:
         return {}
     try:
-        found = json.loads(part.data)
+        document = json.loads(part.data)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        document = None
+    if not isinstance(document, dict):
         raise BadRequest(f"The part {name} must be a JSON object.")
-    return found
+    return document
 
 
 def check_bearer(headers: Mapping[str, str], secret: str, *, hint: str = "") -> None:
-    """Raises Unauthorized unless the secret is shown. A server without one takes nothing."""
+    """Raises Unauthorized unless the secret is shown. A server without a secret admits nobody."""
     kind, _, shown = headers.get("authorization", "").partition(" ")
     is_right = hmac.compare_digest(shown.strip().encode(), secret.encode())
     if kind.lower() != "bearer" or not secret or not is_right:
@@ -149,16 +154,16 @@ HANDLERS: dict[Any, Any] = {
 
 
 def log_as(environment: Mapping[str, str]) -> tuple[Format, Level]:
-    """As the agent's own log is asked for; what is no form or no level is as if it were not there."""
+    """Format and level of the log, like those of the agent; unknown values are ignored."""
     form, level = (environment.get(f"MODELMILL_LOG_{name}", "").lower() for name in ("FORMAT", "LEVEL"))
     return (
-        next((known for known in FORMATS if known == form), "auto"),
-        next((known for known in LEVELS if known == level), "info"),
+        next((name for name in FORMATS if name == form), "auto"),
+        next((name for name in LEVELS if name == level), "info"),
     )
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """For serve(): whoever connects from now on waits until it serves. Raises SystemExit."""
+    """A socket for `serve`: clients that connect from now on wait until it serves. Raises SystemExit."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=BACKLOG)
@@ -175,8 +180,16 @@ def serve(
     keep_alive_s: int = 5,
     listening: socket.socket | None = None,
 ) -> None:
-    """Until SIGTERM or SIGINT; then this returns, and the process may end in its own way. lifespan: has the application
-    one? keep_alive_s: how long a connection without requests stays open. listening: where it has begun to listen."""
+    """Serve until SIGTERM or SIGINT, and return.
+
+    Args:
+        app: what to serve.
+        host: the address to listen on.
+        port: the port to listen on.
+        lifespan: whether the application has lifespan handlers.
+        keep_alive_s: how long a connection without requests stays open.
+        listening: the socket, if it already listens.
+    """
     configure(*log_as(os.environ))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _is_over)  # uvicorn puts these back and raises the signal once more

@@ -6,13 +6,13 @@ from app.kit.errors import BadInput, ModelmillError
 
 
 class ModelUnusable(BadInput):
-    """The model cannot be run here, or nobody knows how to read what it answers. The hint says what to change."""
+    """The model cannot be run here, or no decoder can read its outputs. The hint says what to change."""
 
     code = "MODEL_UNUSABLE"
 
 
 class DamagedPicture(BadInput):
-    """Bytes that are no whole JPEG or PNG, or too large a one."""
+    """Bytes that are not a whole JPEG or PNG, or one that is too large."""
 
     code = "PICTURE_DAMAGED"
 

@@ -55,7 +55,7 @@ class ModelCard:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> ModelCard:
-        """Raises KeyError, TypeError, ValueError for what is none."""
+        """Raises KeyError, TypeError, ValueError for anything else than what to_json gives."""
         return ModelCard(
             **{
                 **data,
@@ -68,14 +68,16 @@ class ModelCard:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Corners in pixels of the source picture; label: index of the class; score in 0..1."""
+    """Corners are in pixels of the source picture."""
 
     x1: float
     y1: float
     x2: float
     y2: float
     score: float
+    """0..1."""
     label: int = 0
+    """Index of the class."""
 
     def to_json(self) -> list[float]:
         """[x1, y1, x2, y2, score, label]"""
@@ -83,21 +85,23 @@ class Box:
 
     @staticmethod
     def from_json(data: list[float]) -> Box:
-        """Raises ValueError, TypeError, IndexError for what is none."""
+        """Raises ValueError, TypeError, IndexError for anything else than what to_json gives."""
         x1, y1, x2, y2, score, label = (float(value) for value in data)
         return Box(x1, y1, x2, y2, score, int(label))
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """boxes: of score_threshold and more, after suppression; candidates: of candidate_threshold and more, likewise, the
-    boxes among them. probabilities: of a classifier, by class, summing to 1; empty for a detector. ms: decoding of the
-    picture not included."""
+    """What a model answers to a picture."""
 
     boxes: tuple[Box, ...] = ()
+    """Of score_threshold and more, after suppression."""
     candidates: tuple[Box, ...] = ()
+    """Of candidate_threshold and more, likewise; the boxes are among them."""
     probabilities: tuple[float, ...] = ()
+    """Of a classifier, by class, summing to 1; empty for a detector."""
     ms: float = 0.0
+    """Preparing, running and reading; decoding of the picture not included."""
     runtime: str = ""
     """What really ran it, as Predictor.runtime says."""
 
@@ -117,7 +121,7 @@ class Prediction:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Prediction:
-        """Raises KeyError, TypeError, ValueError for what is none."""
+        """Raises KeyError, TypeError, ValueError for anything else than what to_json gives."""
         return Prediction(
             boxes=tuple(Box.from_json(box) for box in data["boxes"]),
             probabilities=tuple(float(p) for p in data["probabilities"]),

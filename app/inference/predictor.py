@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from app.inference.decoders import Family, Port, family_of
+from app.inference.decoders import ModelFamily, Port, family_of
 from app.inference.decoders.class_names import usual_labels
 from app.inference.decoders.classifier import may_be_probabilities
 from app.inference.errors import InferenceFailed, ModelUnusable
@@ -20,34 +20,33 @@ from app.inference.preprocessing import Layout, Preprocessor, Size, input_layout
 from app.inference.runtimes import Runtime, Tensor, open_runtime
 
 GREY = 127
-"""Of the picture that is shown to a model when it is opened."""
+"""Of the picture that a model is run on when it is opened."""
 
 
 class Predictor:
-    """Threads may share it: onnxruntime runs their pictures at once, an NPU one after the other.
-
-    runtime: what really runs, for a reader; why: empty, or why that is not what was named; labels: names of the
-    classes, may be empty; input_size: width and height of the model's input.
-    """
+    """Threads may share it: onnxruntime runs their pictures at once, an NPU one after the other."""
 
     def __init__(
         self,
         runtime: Runtime,
         preparer: Preprocessor,
-        family: Family,
+        family: ModelFamily,
         labels: tuple[str, ...],
         options: PredictorOptions,
         *,
         doubt: str = "",
     ) -> None:
         self._runtime, self._preparer, self._family, self._options = runtime, preparer, family, options
-        self.runtime = runtime.said
+        self.runtime = runtime.description
+        """What really runs the model, for a reader."""
         self.why = runtime.why
+        """Why that is not what was named; empty where it is."""
         self.labels = labels
+        """Names of the classes; may be empty."""
         self._doubt = doubt
 
     def refuse_guess(self) -> None:
-        """For who cannot do with a model that may be of another kind than it was taken for. Raises ModelUnusable."""
+        """For callers that need to be sure of the model's kind. Raises ModelUnusable where it was only guessed."""
         if self._doubt:
             raise ModelUnusable(
                 self._doubt, hint="If it is a classifier, say so by the decoder classifier or by its labels."
@@ -59,6 +58,7 @@ class Predictor:
 
     @property
     def input_size(self) -> Size:
+        """Width and height of the model's input."""
         return self._preparer.layout.size
 
     def predict(self, picture: Picture) -> Prediction:
@@ -66,17 +66,17 @@ class Predictor:
         started = time.perf_counter()
         array, fit = self._preparer.prepare(picture)
         outputs = self._runtime.run(array)
-        reading = self._family.read(outputs, fit, self.input_size, self._options)
+        decoded = self._family.read(outputs, fit, self.input_size, self._options)
         return Prediction(
-            reading.boxes,
-            reading.candidates,
-            reading.probabilities,
+            decoded.boxes,
+            decoded.candidates,
+            decoded.probabilities,
             ms=(time.perf_counter() - started) * 1000,
             runtime=self.runtime,
         )
 
     def close(self) -> None:
-        """Gives the device or the memory back. What is asked afterwards is answered by InferenceFailed."""
+        """Gives the device or the memory back. Later predictions raise InferenceFailed."""
         self._runtime.close()
 
 
@@ -104,26 +104,26 @@ def _fitted(runtime: Runtime, card: ModelCard, options: PredictorOptions) -> Pre
     layout = input_layout(runtime.input.shape, size)
     family = family_of(named, _ports(runtime.outputs), layout.size)
     preparer = _preparer(runtime, layout, family, card, options)
-    outputs = _shown(runtime, preparer)
-    shown = [Port(name, values.shape) for name, values in outputs.items()]
-    seen = family_of(named, shown, layout.size)
+    outputs = _trial(runtime, preparer)
+    ports = [Port(name, values.shape) for name, values in outputs.items()]
+    seen = family_of(named, ports, layout.size)
     is_guess = seen.name is Decoder.CLASSIFIER and named is Decoder.AUTO and not card.labels
     doubt = _doubt(*outputs.values()) if is_guess else ""
     if seen is not family:
         preparer = _preparer(runtime, layout, seen, card, options)
-    labels = card.labels or usual_labels(seen.name, shown[0].shape)
+    labels = card.labels or usual_labels(seen.name, ports[0].shape)
     return Predictor(runtime, preparer, seen, labels, options, doubt=doubt)
 
 
 def _preparer(
-    runtime: Runtime, layout: Layout, family: Family, card: ModelCard, options: PredictorOptions
+    runtime: Runtime, layout: Layout, family: ModelFamily, card: ModelCard, options: PredictorOptions
 ) -> Preprocessor:
     preprocess = preprocess_of(_usual(family, runtime.preprocess), _chosen(card), options.preprocess)
     return Preprocessor(layout, runtime.input.dtype, preprocess)
 
 
 def _doubt(values: npt.NDArray[Any]) -> str:
-    """A row of numbers is a classifier's as well as a regressor's: why it does not look like the former, or nothing."""
+    """Why a row of numbers looks like a regressor's and not like a classifier's; empty: it does not."""
     row = values.reshape(values.shape[0], -1)[0].astype(np.float64)
     if may_be_probabilities(row):
         return ""
@@ -133,8 +133,8 @@ def _doubt(values: npt.NDArray[Any]) -> str:
     )
 
 
-def _shown(runtime: Runtime, preparer: Preprocessor) -> dict[str, npt.NDArray[Any]]:
-    """What it answers to a grey picture."""
+def _trial(runtime: Runtime, preparer: Preprocessor) -> dict[str, npt.NDArray[Any]]:
+    """Its outputs for a grey picture."""
     array, _ = preparer.prepare(np.full(preparer.layout.size[::-1], GREY, np.uint8))
     try:
         return dict(runtime.run(array))
@@ -147,17 +147,17 @@ def _ports(outputs: tuple[Tensor, ...]) -> list[Port]:
 
 
 def _chosen(card: ModelCard) -> Mapping[str, Any]:
-    """A conversion whose preprocessing nobody had chosen says nothing of it."""
+    """The card's preprocessing; empty for a conversion that was left to the default."""
     is_default = card.toolchain and dict(card.preprocess) == Preprocess().model_dump(mode="json")
     return {} if is_default else card.preprocess
 
 
-def _usual(family: Family, of_file: Mapping[str, Any]) -> Preprocess:
-    """What the file was converted with, unless nobody had chosen that: its family's then."""
+def _usual(family: ModelFamily, of_file: Mapping[str, Any]) -> Preprocess:
+    """What the file was converted with; its family's where that was left to the default."""
     if not of_file:
         return family.preprocess
     try:
-        known = Preprocess.model_validate(dict(of_file))
+        preprocess = Preprocess.model_validate(dict(of_file))
     except ValueError as error:
         raise ModelUnusable("the model's own preprocessing cannot be read", hint="Convert the model anew.") from error
-    return family.preprocess if known == Preprocess() else known
+    return family.preprocess if preprocess == Preprocess() else preprocess

@@ -93,20 +93,20 @@ def input_layout(shape: Shape, size: Size) -> Layout:
     order = axis_order(shape)
     if order is None:
         raise ModelUnusable(
-            f"the model's input of shape {said(shape)} takes no pictures",
+            f"the model's input of shape {shape_text(shape)} takes no pictures",
             hint="Pictures need an input of four axes, with 1 or 3 channels on the second or the last.",
         )
     usual = {"N": 1, "C": 0, "W": size[0], "H": size[1]}
     whole = tuple(usual[axis] if side is None else side for axis, side in zip(order, shape, strict=True))
     if 0 in whole:
         raise ModelUnusable(
-            f"the model's input of shape {said(shape)} leaves width and height open",
+            f"the model's input of shape {shape_text(shape)} leaves width and height open",
             hint="Convert the model with fixed input shapes, or give the size of its input.",
         )
     return Layout(whole, order)
 
 
-def said(shape: Shape) -> str:
+def shape_text(shape: Shape) -> str:
     """For a reader: [1, 3, ?, ?]."""
     return "[" + ", ".join("?" if side is None else str(side) for side in shape) + "]"
 

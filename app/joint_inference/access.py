@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
-
 from app.joint_inference.service import Joint
+from app.kit.web.state import FromContainer
 
-
-def joint_of(request: Request) -> Joint:
-    found = request.app.state.joint
-    assert isinstance(found, Joint)
-    return found
+joint_of = FromContainer[Joint]("joint")

@@ -34,23 +34,23 @@ def is_namespace(text: str) -> bool:
 
 def normalized(metadata: Mapping[str, Any], namespace: str | None) -> dict[str, Any]:
     """What of it is stored, or says which version was seen. namespace: that of the path, if there is one."""
-    given = metadata.get("namespace")
-    where = (namespace or DEFAULT_NAMESPACE) if given in (None, "") else given
-    found: dict[str, Any] = {"name": metadata.get("name"), "namespace": where}
+    value = metadata.get("namespace")
+    where = (namespace or DEFAULT_NAMESPACE) if value in (None, "") else value
+    fields: dict[str, Any] = {"name": metadata.get("name"), "namespace": where}
     for key in ("labels", "annotations", "resourceVersion", "uid"):
         if metadata.get(key) is not None:
-            found[key] = metadata[key]
-    return found
+            fields[key] = metadata[key]
+    return fields
 
 
 def problems_of(metadata: Mapping[str, Any], namespace: str | None) -> Iterator[Problem]:
     """Of what `kept` returned."""
     yield from _name(metadata["name"])
-    given = metadata["namespace"]
-    if not isinstance(given, str) or not is_namespace(given):
+    value = metadata["namespace"]
+    if not isinstance(value, str) or not is_namespace(value):
         yield Problem("$.metadata.namespace", f"must be at most {MAX_LABEL} characters, {_ALIKE}")
-    elif namespace is not None and given != namespace:
-        yield Problem("$.metadata.namespace", f"is {given!r}, but the path says {shown(namespace)!r}")
+    elif namespace is not None and value != namespace:
+        yield Problem("$.metadata.namespace", f"is {value!r}, but the path says {shown(namespace)!r}")
     for key in ("resourceVersion", "uid"):
         if not isinstance(metadata.get(key, ""), str):
             yield Problem(f"$.metadata.{key}", "must be a text")
@@ -87,11 +87,11 @@ def _annotations(annotations: Any) -> Iterator[Problem]:
             yield Problem("$.metadata.annotations", f"may have {MAX_ANNOTATIONS} characters together")
 
 
-def _map_of_texts(found: Any, field: str) -> Iterator[Problem]:
-    if not isinstance(found, dict):
+def _map_of_texts(entries: Any, field: str) -> Iterator[Problem]:
+    if not isinstance(entries, dict):
         yield Problem(f"$.metadata.{field}", "must be keys with texts")
         return
-    for key, value in found.items():
+    for key, value in entries.items():
         if not _is_key(key):
             yield Problem(
                 path_of(("metadata", field, key)), "is no key: at most 63 of A-z 0-9 - _ . after an optional domain/"

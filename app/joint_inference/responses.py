@@ -20,7 +20,7 @@ def place_of(service: Service) -> str:
 
 def summary(service: Service) -> schemas.ServiceSummary:
     current = current_of(service.status) or {}
-    wanted = service.specification
+    specification = service.specification
     return schemas.ServiceSummary(
         namespace=service.namespace,
         name=service.name,
@@ -34,44 +34,44 @@ def summary(service: Service) -> schemas.ServiceSummary:
         active=service.status.get("active", 0),
         failed=service.status.get("failed", 0),
         metrics={metric["key"]: metric["value"] for metric in service.status.get("metrics", ())},
-        edge=_worker(wanted.edge),
-        cloud=_worker(wanted.cloud),
+        edge=_worker(specification.edge),
+        cloud=_worker(specification.cloud),
         is_deleting=service.deleted_at is not None,
     )
 
 
 def whole(service: Service, workers: Sequence[WorkerView], warnings: Sequence[str] = ()) -> schemas.ServiceAnswer:
-    place = place_of(service)
+    location = place_of(service)
     return schemas.ServiceAnswer(
         resource=service.to_resource(),
-        workers=[_seen(view) for view in workers],
+        workers=[_worker_facts(view) for view in workers],
         reported=dict(service.reported),
         warnings=list(warnings),
         links={
-            "service": place,
-            "events": f"{place}/events",
-            "samples": f"{place}/samples",
+            "service": location,
+            "events": f"{location}/events",
+            "samples": f"{location}/samples",
             "page": f"/ui/services/{service.namespace}/{service.name}",
         },
     )
 
 
-def samples(service: Service, found: Sequence[Sample]) -> schemas.SamplesAnswer:
-    place = place_of(service)
+def samples(service: Service, items: Sequence[Sample]) -> schemas.SamplesAnswer:
+    location = place_of(service)
     return schemas.SamplesAnswer(
-        samples=[{**sample.to_json(), "picture": f"{place}/samples/{sample.id}"} for sample in found]
+        samples=[{**sample.to_json(), "picture": f"{location}/samples/{sample.id}"} for sample in items]
     )
 
 
-def event(found: ServiceEvent) -> schemas.EventAnswer:
-    return schemas.EventAnswer(**vars(found))
+def event(record: ServiceEvent) -> schemas.EventAnswer:
+    return schemas.EventAnswer(**vars(record))
 
 
 def _worker(worker: Worker) -> dict[str, str]:
     return {"name": worker.name, "node": worker.node, "model": worker.model}
 
 
-def _seen(view: WorkerView) -> dict[str, Any]:
+def _worker_facts(view: WorkerView) -> dict[str, Any]:
     report = view.report
     shown: dict[str, Any] = {
         "role": Role(view.role).value,
@@ -81,6 +81,6 @@ def _seen(view: WorkerView) -> dict[str, Any]:
     }
     if report is None:
         return {**shown, "name": view.name, "state": None}
-    known = report.to_json()
+    facts = report.to_json()
     left_out = ("key", "namespace", "owner_name")
-    return {**shown, **{name: value for name, value in known.items() if name not in left_out}}
+    return {**shown, **{name: value for name, value in facts.items() if name not in left_out}}

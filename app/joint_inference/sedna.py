@@ -22,10 +22,10 @@ def is_sedna(resource: Mapping[str, Any]) -> bool:
 
 def from_sedna(resource: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """In the requirement's spelling, still to be validated, and the fields that have no counterpart."""
-    found = {**resource, "apiVersion": API_VERSION}
+    translated = {**resource, "apiVersion": API_VERSION}
     spec = resource.get("spec")
     if not isinstance(spec, dict):
-        return found, []
+        return translated, []
     metadata = resource.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     left_out: list[str] = []
@@ -34,42 +34,42 @@ def from_sedna(resource: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         side = f"{role.value}Worker"
         if isinstance(spec.get(side), dict):
             workers[side] = _worker(spec[side], f"spec.{side}", f"{name}-{role.value}", left_out)
-    return {**found, "spec": {**spec, **workers}}, left_out
+    return {**translated, "spec": {**spec, **workers}}, left_out
 
 
 def _worker(worker: Mapping[str, Any], at: str, name: str, left_out: list[str]) -> dict[str, Any]:
     """A field of the requirement that is there wins over its counterpart."""
-    made: dict[str, Any] = {"name": name}
+    fields: dict[str, Any] = {"name": name}
     rest = dict(worker)
     if "hardExampleMining" in rest:
-        made["hardExampleAlgorithm"] = rest.pop("hardExampleMining")
+        fields["hardExampleAlgorithm"] = rest.pop("hardExampleMining")
     if isinstance(rest.get("template"), dict):
-        made |= _from_template(rest.pop("template"), f"{at}.template", left_out)
-    return {**made, **rest}
+        fields |= _from_template(rest.pop("template"), f"{at}.template", left_out)
+    return {**fields, **rest}
 
 
 def _from_template(template: Mapping[str, Any], at: str, left_out: list[str]) -> dict[str, Any]:
     spec = template.get("spec")
     spec = spec if isinstance(spec, dict) else {}
-    made: dict[str, Any] = {"nodeName": spec["nodeName"]} if "nodeName" in spec else {}
+    fields: dict[str, Any] = {"nodeName": spec["nodeName"]} if "nodeName" in spec else {}
     left_out += [f"{at}.{key}" for key in template if key != "spec"]
     left_out += [f"{at}.spec.{key}" for key in spec if key not in ("nodeName", "containers")]
     parameters = []
     containers = spec.get("containers")
     for index, container in enumerate(containers if isinstance(containers, list) else ()):
         if isinstance(container, dict):
-            place = f"{at}.spec.containers[{index}]"
-            left_out += [f"{place}.{key}" for key in container if key not in ("env", "name")]
-            parameters += _from_env(container.get("env"), f"{place}.env", left_out)
-    return {**made, "workerSpec": {**BUNDLED, "parameters": parameters}}
+            path = f"{at}.spec.containers[{index}]"
+            left_out += [f"{path}.{key}" for key in container if key not in ("env", "name")]
+            parameters += _from_env(container.get("env"), f"{path}.env", left_out)
+    return {**fields, "workerSpec": {**BUNDLED, "parameters": parameters}}
 
 
 def _from_env(env: Any, at: str, left_out: list[str]) -> list[dict[str, Any]]:
     """valueFrom is a cluster's: there is nothing here to take it from."""
-    made = []
+    parameters = []
     for index, entry in enumerate(env if isinstance(env, list) else ()):
         if isinstance(entry, dict) and "valueFrom" not in entry:
-            made.append({"key": entry.get("name"), "value": entry.get("value", "")})
+            parameters.append({"key": entry.get("name"), "value": entry.get("value", "")})
         else:
             left_out.append(f"{at}[{index}]")
-    return made
+    return parameters

@@ -27,10 +27,10 @@ def advice(resource: Any) -> list[str]:
 
 def ignored_parameters(spec: Mapping[str, Any]) -> list[str]:
     """A sentence each. spec: a valid one. A user's own script may read whatever it likes."""
-    wanted = specification_of(spec)
+    specification = specification_of(spec)
     return [
         f"The bundled {worker.role} worker does not read the parameter {key!r}. {instead}"
-        for worker in (wanted.edge, wanted.cloud)
+        for worker in (specification.edge, specification.cloud)
         if worker.is_builtin
         for key, instead in SEDNAS.items()
         if key in worker.parameters

@@ -59,9 +59,9 @@ def known_fields(resource: Any) -> dict[str, Any]:
     or not. Raises InvalidResource for what is nested too deep."""
     if _is_too_deep(resource):
         refuse([Problem("$", f"is nested more than {MAX_DEPTH} deep")])
-    given = resource.get("metadata")
-    given = given if isinstance(given, dict) else {}
-    about = {key: given[key] for key in ("labels", "annotations") if given.get(key)}
+    raw_metadata = resource.get("metadata")
+    raw_metadata = raw_metadata if isinstance(raw_metadata, dict) else {}
+    about = {key: raw_metadata[key] for key in ("labels", "annotations") if raw_metadata.get(key)}
     spec, _ = _pruned(resource.get("spec") or {}, SPEC_SCHEMA, ("spec",))
     return {"metadata": about, "spec": spec}
 
@@ -89,13 +89,13 @@ def _examined(resource: Any, namespace: str | None) -> tuple[dict[str, Any], lis
         refuse([Problem("$", f"is nested more than {MAX_DEPTH} deep")])
     resource, unknown = from_sedna(resource) if is_sedna(resource) else (resource, [])
     head = list(_head(resource))
-    given = resource.get("metadata")
-    about = metadata.normalized(given if isinstance(given, dict) else {}, namespace)
+    raw_metadata = resource.get("metadata")
+    about = metadata.normalized(raw_metadata if isinstance(raw_metadata, dict) else {}, namespace)
     spec, pruned = _pruned(resource.get("spec"), SPEC_SCHEMA, ("spec",))
     refuse(
         [
             *head,
-            *(metadata.problems_of(about, namespace) if isinstance(given, dict) else ()),
+            *(metadata.problems_of(about, namespace) if isinstance(raw_metadata, dict) else ()),
             *_unstorable(about, ("metadata",)),
             *(_spec(resource, spec)),
         ]
@@ -105,36 +105,36 @@ def _examined(resource: Any, namespace: str | None) -> tuple[dict[str, Any], lis
 
 
 def _head(resource: Mapping[str, Any]) -> Iterator[Problem]:
-    for field, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
-        found = resource.get(field)
-        if found != wanted:
-            said = "is missing" if found is None else f"must be {wanted!r}"
-            yield Problem(f"$.{field}", said)
-    found = resource.get("metadata")
-    if found is None:
+    for field, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
+        value = resource.get(field)
+        if value != expected:
+            message = "is missing" if value is None else f"must be {expected!r}"
+            yield Problem(f"$.{field}", message)
+    raw_metadata = resource.get("metadata")
+    if raw_metadata is None:
         yield Problem("$.metadata.name", "is missing")
-    elif not isinstance(found, dict):
-        yield Problem("$.metadata", f"must be an object, not {_kind(found)}")
+    elif not isinstance(raw_metadata, dict):
+        yield Problem("$.metadata", f"must be an object, not {_kind(raw_metadata)}")
 
 
 def _spec(resource: Mapping[str, Any], spec: Any) -> Iterator[Problem]:
     if "spec" not in resource:
         yield Problem("$.spec", "is missing")
         return
-    found = [*_by_schema(_SPEC, spec, "spec"), *_unstorable(spec, ("spec",))]
-    yield from found
-    if not found:
+    problems = [*_by_schema(_SPEC, spec, "spec"), *_unstorable(spec, ("spec",))]
+    yield from problems
+    if not problems:
         yield from _rules(spec)
 
 
 def _by_schema(validator: Any, value: Any, root: str) -> list[Problem]:
     """In the order of the paths, each place once."""
-    found: dict[str, Problem] = {}
+    problems: dict[str, Problem] = {}
     for error in validator.iter_errors(value):
         for path, message in _schema_messages(error):
-            place = path_of((root, *path))
-            found.setdefault(place, Problem(place, message))
-    return list(found.values())
+            location = path_of((root, *path))
+            problems.setdefault(location, Problem(location, message))
+    return list(problems.values())
 
 
 def _schema_messages(error: ValidationError) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -145,9 +145,9 @@ def _schema_messages(error: ValidationError) -> Iterator[tuple[tuple[str | int, 
     if error.validator == "format":
         yield path, "must be a time as 2020-11-03T08:39:22Z"
         return
-    wanted = _TYPE_NAMES[error.validator_value]
-    hint = "; put it in quotes" if wanted == "a text" and isinstance(error.instance, int | float) else ""
-    yield path, f"must be {wanted}, not {_kind(error.instance)}{hint}"
+    expected = _TYPE_NAMES[error.validator_value]
+    hint = "; put it in quotes" if expected == "a text" and isinstance(error.instance, int | float) else ""
+    yield path, f"must be {expected}, not {_kind(error.instance)}{hint}"
 
 
 def _rules(spec: Mapping[str, Any]) -> Iterator[Problem]:
@@ -164,10 +164,10 @@ def _rules(spec: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _not_empty(worker: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[Problem]:
-    found: Any = worker
+    value: Any = worker
     for part in path[1:]:
-        found = found.get(part, {})
-    if isinstance(found, str) and not found.strip():
+        value = value.get(part, {})
+    if isinstance(value, str) and not value.strip():
         yield Problem(path_of(("spec", *path)), "must not be empty")
 
 
@@ -183,16 +183,16 @@ Path = tuple[str | int, ...]
 def _pruned(value: Any, schema: Mapping[str, Any], path: Path) -> tuple[Any, list[Path]]:
     """Without the fields that the schema does not know, and their paths."""
     if isinstance(value, dict) and "properties" in schema:
-        known = schema["properties"]
-        left_out: list[Path] = [(*path, key) for key in value if key not in known]
-        kept = {}
-        for key in value.keys() & known.keys():
-            kept[key], below = _pruned(value[key], known[key], (*path, key))
+        properties = schema["properties"]
+        left_out: list[Path] = [(*path, key) for key in value if key not in properties]
+        values = {}
+        for key in value.keys() & properties.keys():
+            values[key], below = _pruned(value[key], properties[key], (*path, key))
             left_out += below
-        return {key: kept[key] for key in value if key in kept}, left_out
+        return {key: values[key] for key in value if key in values}, left_out
     if isinstance(value, list) and "items" in schema:
         pairs = [_pruned(item, schema["items"], (*path, at)) for at, item in enumerate(value)]
-        return [item for item, _ in pairs], [place for _, below in pairs for place in below]
+        return [item for item, _ in pairs], [location for _, below in pairs for location in below]
     return value, []
 
 
@@ -215,7 +215,7 @@ def _is_too_deep(value: Any) -> bool:
     """Without recursion: a JSON text may be nested as deep as it likes."""
     level = [value]
     for _ in range(MAX_DEPTH):
-        level = [item for found in level for item in _inside(found)]
+        level = [item for parent in level for item in _inside(parent)]
         if not level:
             return False
     return True

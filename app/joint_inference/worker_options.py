@@ -1,4 +1,4 @@
-"""What a bundled worker's parameters mean. Pure; the web checks them with this, too, before anything is started."""
+"""The parameters of the bundled workers. Pure; the web validates them with this, too, before anything is started."""
 
 from __future__ import annotations
 
@@ -37,33 +37,36 @@ class OnFull(StrEnum):
 
 @dataclass(frozen=True)
 class CloudOptions:
-    """labels: names of the classes, by index; empty: the model's own."""
+    """The parameters of a cloud worker."""
 
     predictor: PredictorOptions = field(default_factory=PredictorOptions)
     labels: tuple[str, ...] = ()
+    """Names of the classes, by index; empty: the model's own."""
 
 
 @dataclass(frozen=True)
 class EdgeOptions:
-    """source: what app.inference.sources opens; empty: it serves and runs no stream. fps: 0: the source's own.
-
-    max_upload_ratio: of the inferences, so many may go up. deadline_s: from the moment a sample was found hard to the
-    cloud's answer. breaker_errors: so many failures in a row open the breaker; breaker_pause_s later the cloud is asked
-    whether it is back.
-    """
+    """The parameters of an edge worker."""
 
     predictor: PredictorOptions = field(default_factory=PredictorOptions)
     labels: tuple[str, ...] = ()
+    """Names of the classes, by index; empty: the model's own."""
     source: str = ""
+    """What `app.inference.sources` opens; empty: it answers requests only."""
     fps: float = 0.0
+    """Of the stream; 0: the source's own."""
     loop: bool = False
     max_upload_ratio: float = 1.0
+    """The share of the inferences that may go up."""
     deadline_s: float = 1.0
+    """From the verdict on a sample to the cloud's answer."""
     queue_size: int = 8
     senders: int = 2
     jpeg_quality: int = 85
     breaker_errors: int = 3
+    """How many failures in a row open the circuit breaker."""
     breaker_pause_s: float = 5.0
+    """How long after that the cloud is probed."""
     mining_mode: MiningMode = MiningMode.INFERENCE_THEN_MINING
     on_full: OnFull = OnFull.AUTO
 
@@ -78,27 +81,27 @@ def worker_options(role: Role, parameters: Mapping[str, str]) -> EdgeOptions | C
 
 
 def cloud_options(parameters: Mapping[str, str]) -> CloudOptions:
-    given = ParameterReader(parameters)
-    return CloudOptions(_predictor(given), _labels(given))
+    reader = ParameterReader(parameters)
+    return CloudOptions(_predictor(reader), _labels(reader))
 
 
 def edge_options(parameters: Mapping[str, str]) -> EdgeOptions:
-    given = ParameterReader(parameters)
+    reader = ParameterReader(parameters)
     return EdgeOptions(
-        predictor=_predictor(given),
-        labels=_labels(given),
-        source=given.text("source"),
-        fps=given.number("fps", 0, least=0, most=1000),
-        loop=given.flag("loop", False),
-        max_upload_ratio=given.share("max_upload_ratio", 1.0),
-        deadline_s=given.number("deadline_ms", 1000, least=1, most=600_000) / 1000,
-        queue_size=given.whole("queue_size", 8, least=1, most=10_000),
-        senders=given.whole("senders", 2, least=1, most=16),
-        jpeg_quality=given.whole("jpeg_quality", 85, least=1, most=95),
-        breaker_errors=given.whole("breaker_errors", 3, least=1, most=1000),
-        breaker_pause_s=given.number("breaker_pause_s", 5, least=0.05, most=3600),
-        mining_mode=given.choice("mining_mode", MiningMode.INFERENCE_THEN_MINING, tuple(MiningMode)),
-        on_full=given.choice("on_full", OnFull.AUTO, tuple(OnFull)),
+        predictor=_predictor(reader),
+        labels=_labels(reader),
+        source=reader.text("source"),
+        fps=reader.number("fps", 0, least=0, most=1000),
+        loop=reader.flag("loop", False),
+        max_upload_ratio=reader.share("max_upload_ratio", 1.0),
+        deadline_s=reader.number("deadline_ms", 1000, least=1, most=600_000) / 1000,
+        queue_size=reader.whole("queue_size", 8, least=1, most=10_000),
+        senders=reader.whole("senders", 2, least=1, most=16),
+        jpeg_quality=reader.whole("jpeg_quality", 85, least=1, most=95),
+        breaker_errors=reader.whole("breaker_errors", 3, least=1, most=1000),
+        breaker_pause_s=reader.number("breaker_pause_s", 5, least=0.05, most=3600),
+        mining_mode=reader.choice("mining_mode", MiningMode.INFERENCE_THEN_MINING, tuple(MiningMode)),
+        on_full=reader.choice("on_full", OnFull.AUTO, tuple(OnFull)),
     )
 
 
@@ -115,21 +118,21 @@ def algorithm_of(specification: Specification) -> HardExampleAlgorithm:
     return algorithm
 
 
-def _predictor(given: ParameterReader) -> PredictorOptions:
+def _predictor(reader: ParameterReader) -> PredictorOptions:
     return PredictorOptions(
-        score_threshold=given.share("score_threshold", 0.6),
-        candidate_threshold=given.share("cand_threshold", 0.2),
-        nms_threshold=given.share("nms_threshold", 0.3),
-        threads=given.whole("threads", 1, least=1, most=64),
-        decoder=given.choice("decoder", Decoder.AUTO, tuple(Decoder)),
-        preprocess=_preprocess(given),
-        input_size=_size(given),
+        score_threshold=reader.share("score_threshold", 0.6),
+        candidate_threshold=reader.share("cand_threshold", 0.2),
+        nms_threshold=reader.share("nms_threshold", 0.3),
+        threads=reader.whole("threads", 1, least=1, most=64),
+        decoder=reader.choice("decoder", Decoder.AUTO, tuple(Decoder)),
+        preprocess=_preprocess(reader),
+        input_size=_size(reader),
     )
 
 
-def _size(given: ParameterReader) -> tuple[int, int]:
+def _size(reader: ParameterReader) -> tuple[int, int]:
     """Width and height, as 320x240; zeros when the model's decoder is to say."""
-    text = given.text("input_size")
+    text = reader.text("input_size")
     words = text.lower().split("x")
     if not text:
         return 0, 0
@@ -138,41 +141,41 @@ def _size(given: ParameterReader) -> tuple[int, int]:
     return int(words[0]), int(words[1])
 
 
-def _preprocess(given: ParameterReader) -> dict[str, Any]:
+def _preprocess(reader: ParameterReader) -> dict[str, Any]:
     """Only what was given: the rest is the model's own."""
-    found: dict[str, Any] = {}
-    if given.text("color"):
-        found["color"] = given.choice("color", "auto", COLORS)
-    if given.text("resize"):
-        found["resize"] = given.choice("resize", "stretch", RESIZES)
-    if given.text("scale"):
-        found["scale"] = given.number("scale", 1)
-    if given.text("mean"):
-        found["mean"] = _numbers(given, "mean")
-    if given.text("std"):
-        found["std"] = _numbers(given, "std")
-        if min(found["std"]) <= 0:
-            raise refused("std", given.text("std"), "of numbers above 0")
-    return found
+    options: dict[str, Any] = {}
+    if reader.text("color"):
+        options["color"] = reader.choice("color", "auto", COLORS)
+    if reader.text("resize"):
+        options["resize"] = reader.choice("resize", "stretch", RESIZES)
+    if reader.text("scale"):
+        options["scale"] = reader.number("scale", 1)
+    if reader.text("mean"):
+        options["mean"] = _numbers(reader, "mean")
+    if reader.text("std"):
+        options["std"] = _numbers(reader, "std")
+        if min(options["std"]) <= 0:
+            raise refused("std", reader.text("std"), "of numbers above 0")
+    return options
 
 
-def _numbers(given: ParameterReader, key: str) -> tuple[float, ...]:
+def _numbers(reader: ParameterReader, key: str) -> tuple[float, ...]:
     """One number, or one per channel: `127` or `123.7, 116.3, 103.5`, with or without brackets."""
-    words = given.text(key).strip("[]() ").replace(",", " ").split()
+    words = reader.text(key).strip("[]() ").replace(",", " ").split()
     if not 1 <= len(words) <= MAX_CHANNELS:
-        raise refused(key, given.text(key), f"1 to {MAX_CHANNELS} numbers")
+        raise refused(key, reader.text(key), f"1 to {MAX_CHANNELS} numbers")
     return tuple(number_of(key, word) for word in words)
 
 
-def _labels(given: ParameterReader) -> tuple[str, ...]:
+def _labels(reader: ParameterReader) -> tuple[str, ...]:
     """Between commas, or a JSON list."""
-    text = given.text("labels")
+    text = reader.text("labels")
     if not text.startswith("["):
         return tuple(label.strip() for label in text.split(",")) if text else ()
     try:
-        found = json.loads(text)
+        labels = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, list) or not all(isinstance(label, str) for label in found):
+        labels = None
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise refused("labels", text, "names between commas, or a JSON list of them")
-    return tuple(found)
+    return tuple(labels)

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
-
+from app.kit.web.state import FromContainer
 from app.model_registry.service import Models
 
-
-def models_of(request: Request) -> Models:
-    found = request.app.state.models
-    assert isinstance(found, Models)
-    return found
+models_of = FromContainer[Models]("models")

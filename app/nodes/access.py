@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import Request
 
 from app.kit.errors import Forbidden
 from app.kit.web.auth import caller_of
+from app.kit.web.state import AppState, FromContainer
 from app.nodes.links import Links
 from app.nodes.service import Nodes
 
-
-def nodes_of(request: HTTPConnection) -> Nodes:
-    found = request.app.state.nodes
-    assert isinstance(found, Nodes)
-    return found
-
-
-def links_of(request: HTTPConnection) -> Links:
-    """Of this application: made with its first connection. For the event loop."""
-    state = request.app.state
-    if not hasattr(state, "node_links"):
-        state.node_links = Links()
-    links: Links = state.node_links
-    return links
+nodes_of = FromContainer[Nodes]("nodes")
+links_of = AppState("node_links", Links)
+"""For the event loop."""
 
 
 def node_of(request: Request) -> str:

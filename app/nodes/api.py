@@ -22,6 +22,8 @@ from app.kit.web.openapi import NODES, Operation
 from app.kit.web.public_address import reached_url
 from app.kit.web.request_body import whole_body
 from app.kit.web.shutdown import is_ending
+from app.kit.web.sse import hub_of
+from app.kit.web.state import objects_of
 from app.nodes import schemas
 from app.nodes.access import links_of, nodes_of, require_admin, this_node
 from app.nodes.commands import command_of
@@ -94,7 +96,7 @@ async def poll_messages(request: Request) -> Response:
     name, body = this_node(request), query(request, schemas.MessagesQuery)
     clock = asyncio.get_running_loop().time
     until = clock() + body.wait
-    links, hub = links_of(request), request.app.state.hub
+    links, hub = links_of(request), hub_of(request)
     with hub.watch(f"node:{name}") as flag, links.connect(name) as superseded:
         while True:
             due = links.sent_to(name).due(await run_in_threadpool(nodes_of(request).pending, name), clock())
@@ -123,7 +125,7 @@ def get_blob(request: Request) -> Response:
     name, sha256 = this_node(request), str(request.path_params["sha256"])
     if SHA256.fullmatch(sha256) is None or not nodes_of(request).may_read(name, sha256):
         raise NoSuchBlob(f"No message to the node {name!r} names such a file.")
-    objects: ObjectStore = request.app.state.objects
+    objects: ObjectStore = objects_of(request)
     key = blob_key(sha256)
     try:
         size = objects.info(key).size_bytes

@@ -20,6 +20,7 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.redis.change_hub import ChangeHub, changed
 from app.kit.web.shutdown import is_ending
+from app.kit.web.sse import hub_of
 from app.nodes.access import links_of, nodes_of
 from app.nodes.errors import NodeNotFound
 from app.nodes.links import SentOrders
@@ -96,7 +97,7 @@ class NodeConnection:
 
     async def run(self) -> Closing | None:
         """Run until it ends. Returns why; None: the node has disconnected."""
-        hub: ChangeHub = self.websocket.app.state.hub
+        hub: ChangeHub = hub_of(self.websocket)
         with hub.watch(f"node:{self.name}") as flag, links_of(self.websocket).connect(self.name) as superseded:
             tasks = [
                 asyncio.create_task(self._receive(flag)),

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
-
+from app.kit.web.state import FromContainer
 from app.training.service import Training
 
-
-def training_of(request: Request) -> Training:
-    training = request.app.state.training
-    assert isinstance(training, Training)
-    return training
+training_of = FromContainer[Training]("training")

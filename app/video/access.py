@@ -8,14 +8,11 @@ from starlette.responses import JSONResponse, Response
 
 from app.kit.errors import Forbidden
 from app.kit.web.auth import caller_of, user_of
+from app.kit.web.state import FromContainer
 from app.video.model.profile import Measurement
 from app.video.service import Video
 
-
-def video_of(request: Request) -> Video:
-    found = request.app.state.video
-    assert isinstance(found, Video)
-    return found
+video_of = FromContainer[Video]("video")
 
 
 def measurements_of(request: Request, *, node: str = "", stage: str = "") -> list[Measurement]:

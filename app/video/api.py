@@ -7,9 +7,7 @@ from typing import Any
 from app.kit.web.mjpeg import MIXED
 from app.kit.web.openapi import Operation
 from app.kit.web.sse import CONTENT_TYPE as STREAM
-from app.video import endpoints as common
-from app.video import job_endpoints as job
-from app.video import schemas
+from app.video import endpoints, schemas
 from app.video.responses import JOBS, VIDEO
 
 _ONE = f"{JOBS}/{{job_uid}}"
@@ -29,7 +27,7 @@ OPERATIONS: list[Operation] = [
     Operation(
         "GET",
         f"{VIDEO}/nodes",
-        common.list_videos,
+        endpoints.list_videos,
         "Nodes that have videos",
         {200: schemas.NodesAnswer},
         errors=(503,),
@@ -37,7 +35,7 @@ OPERATIONS: list[Operation] = [
     Operation(
         "GET",
         f"{VIDEO}/kinds",
-        common.list_kinds,
+        endpoints.list_kinds,
         "Kinds of stages: what goes in, what comes out",
         {200: schemas.KindsAnswer},
         errors=(503,),
@@ -45,7 +43,7 @@ OPERATIONS: list[Operation] = [
     Operation(
         "GET",
         f"{VIDEO}/policies",
-        common.list_policies,
+        endpoints.list_policies,
         "Scheduling policies",
         {200: schemas.PoliciesAnswer},
         errors=(503,),
@@ -53,7 +51,7 @@ OPERATIONS: list[Operation] = [
     Operation(
         "GET",
         f"{VIDEO}/stages",
-        common.list_stages,
+        endpoints.list_stages,
         "Stages that a DAG may name",
         {200: schemas.StagesAnswer},
         errors=(503,),
@@ -61,7 +59,7 @@ OPERATIONS: list[Operation] = [
     Operation(
         "PUT",
         f"{VIDEO}/stages/{{name}}",
-        common.put_stage,
+        endpoints.put_stage,
         "Add or replace a stage (administrators)",
         {200: schemas.StageAnswer},
         errors=_SENT,
@@ -71,7 +69,7 @@ OPERATIONS: list[Operation] = [
     Operation(
         "GET",
         f"{VIDEO}/stages/{{name}}/access",
-        common.get_stage_access,
+        endpoints.get_stage_access,
         "Who may use a stage (administrators)",
         {200: schemas.StageAccess},
         errors=(403, 404, 503),
@@ -80,7 +78,7 @@ OPERATIONS: list[Operation] = [
     Operation(
         "PUT",
         f"{VIDEO}/stages/{{name}}/access",
-        common.put_stage_access,
+        endpoints.put_stage_access,
         "Say who may use a stage (administrators)",
         {200: schemas.StageAccess},
         errors=(403, 404, *_SENT),
@@ -90,7 +88,7 @@ OPERATIONS: list[Operation] = [
     Operation(
         "DELETE",
         f"{VIDEO}/stages/{{name}}",
-        common.remove_stage,
+        endpoints.remove_stage,
         "Remove a stage that no job names (administrators)",
         {204: None},
         errors=(404, 409, 503),
@@ -99,7 +97,7 @@ OPERATIONS: list[Operation] = [
     Operation(
         "GET",
         JOBS,
-        job.list_video_jobs,
+        endpoints.list_video_jobs,
         "My video jobs, newest first",
         {200: schemas.JobsAnswer},
         errors=(422, 503),
@@ -108,7 +106,7 @@ OPERATIONS: list[Operation] = [
     Operation(
         "POST",
         JOBS,
-        job.submit_video_job,
+        endpoints.submit_video_job,
         "Run a DAG of stages on a node's video",
         {201: schemas.JobAnswer},
         errors=(404, 409, 429, *_SENT),
@@ -117,16 +115,16 @@ OPERATIONS: list[Operation] = [
     Operation(
         "GET",
         f"{VIDEO}/changes",
-        job.video_changes,
+        endpoints.video_changes,
         "My newest jobs, again at every change (server-sent events)",
         {200: (STREAM,)},
         errors=(503,),
     ),
-    _of_job("", job.get_video_job, "A job: its DAG, its plan, how it does", schemas.JobAnswer),
+    _of_job("", endpoints.get_video_job, "A job: its DAG, its plan, how it does", schemas.JobAnswer),
     Operation(
         "DELETE",
         _ONE,
-        job.delete_video_job,
+        endpoints.delete_video_job,
         "Forget a job that has ended",
         {204: None},
         errors=(404, 409, 503),
@@ -135,7 +133,7 @@ OPERATIONS: list[Operation] = [
     Operation(
         "POST",
         f"{_ONE}/cancel",
-        job.cancel_video_job,
+        endpoints.cancel_video_job,
         "End a job; one that has ended stays as it is",
         {200: schemas.JobAnswer},
         errors=(404, 503),
@@ -144,7 +142,7 @@ OPERATIONS: list[Operation] = [
     Operation(
         "PUT",
         f"{_ONE}/constraint",
-        job.constrain_video_job,
+        endpoints.constrain_video_job,
         "How long a frame may take, and how good it must be",
         {200: schemas.JobAnswer},
         errors=(404, 409, *_SENT),
@@ -154,7 +152,7 @@ OPERATIONS: list[Operation] = [
     Operation(
         "PUT",
         f"{_ONE}/policy",
-        job.choose_policy,
+        endpoints.choose_policy,
         "Another scheduling policy from now on",
         {200: schemas.JobAnswer},
         errors=(404, 409, *_SENT),
@@ -164,32 +162,36 @@ OPERATIONS: list[Operation] = [
     Operation(
         "PUT",
         f"{_ONE}/plan",
-        job.give_plan,
+        endpoints.give_plan,
         "Another plan now, by hand",
         {200: schemas.JobAnswer},
         errors=(404, 409, *_SENT),
         body=schemas.NewPlan,
         parameters=_UID,
     ),
-    _of_job("/results", job.video_results, "Its newest results, its plan and how that does", schemas.ResultsAnswer),
-    _of_job("/events", job.video_job_events, "What happened to it", schemas.EventsAnswer),
+    _of_job(
+        "/results", endpoints.video_results, "Its newest results, its plan and how that does", schemas.ResultsAnswer
+    ),
+    _of_job("/events", endpoints.video_job_events, "What happened to it", schemas.EventsAnswer),
     _of_job(
         "/decisions",
-        job.video_decisions,
+        endpoints.video_decisions,
         "What the scheduler decided, newest first",
         schemas.DecisionsAnswer,
         errors=(404, 422, 503),
         query=schemas.DecisionQuery,
     ),
-    _of_job("/series", job.video_series, "How its plans did over time", schemas.SeriesAnswer),
-    _of_job("/resources", job.video_resources, "Nodes and services as its policy sees them", schemas.ResourcesAnswer),
-    _of_job("/picture", job.video_picture, "Its newest snapshot", ("image/jpeg",)),
-    _of_job("/live", job.video_live, "Its live picture, for an <img>", (MIXED,), errors=(404, 503)),
-    _of_job("/changes", job.video_job_changes, "The job, again at every change (server-sent events)", (STREAM,)),
+    _of_job("/series", endpoints.video_series, "How its plans did over time", schemas.SeriesAnswer),
+    _of_job(
+        "/resources", endpoints.video_resources, "Nodes and services as its policy sees them", schemas.ResourcesAnswer
+    ),
+    _of_job("/picture", endpoints.video_picture, "Its newest snapshot", ("image/jpeg",)),
+    _of_job("/live", endpoints.video_live, "Its live picture, for an <img>", (MIXED,), errors=(404, 503)),
+    _of_job("/changes", endpoints.video_job_changes, "The job, again at every change (server-sent events)", (STREAM,)),
     Operation(
         "POST",
         f"{VIDEO}/what-if",
-        common.what_if,
+        endpoints.what_if,
         "What each way to cut a DAG would take",
         {200: schemas.WhatIfAnswer},
         errors=(404, *_SENT),
@@ -198,7 +200,7 @@ OPERATIONS: list[Operation] = [
     Operation(
         "POST",
         f"{VIDEO}/profile",
-        job.profile_video,
+        endpoints.profile_video,
         "Measure stages on a node: a job that ends by itself",
         {201: schemas.JobAnswer},
         errors=(404, 409, 429, *_SENT),
@@ -207,7 +209,7 @@ OPERATIONS: list[Operation] = [
     Operation(
         "GET",
         f"{VIDEO}/profile",
-        common.list_measurements,
+        endpoints.list_measurements,
         "What was measured",
         {200: schemas.MeasurementsAnswer},
         errors=(422, 503),

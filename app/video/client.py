@@ -1,4 +1,4 @@
-"""A client of the API of video for programs and the command line. Prints nothing. Its errors: see Remote."""
+"""A client of the API of video for programs and the command line. Prints nothing."""
 
 from __future__ import annotations
 
@@ -14,29 +14,31 @@ PAGE = 200
 Record = dict[str, Any]
 
 
-class Client(ApiClient):
+class VideoClient(ApiClient):
+    """Its errors are those of ApiClient."""
+
     def submit(self, job: Record) -> Record:
         """job: the body of POST /api/v2/video/jobs."""
         return self._json("POST", JOBS, json=job)
 
-    def profile(self, wanted: Record) -> Record:
-        """The job that measures. wanted: {node, video_id, dag or stages}."""
-        return self._json("POST", f"{VIDEO}/profile", json=wanted)
+    def profile(self, video: Record) -> Record:
+        """Submits a job that measures stages. video: {node, video_id, dag or stages}."""
+        return self._json("POST", f"{VIDEO}/profile", json=video)
 
     def job(self, uid: str) -> Record:
         return self._json("GET", _path(uid))
 
     def jobs(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
         """Newest first, page by page, at most `limit`. filters: state, q."""
-        wanted: dict[str, Any] = {key: value for key, value in filters.items() if value}
+        params: dict[str, Any] = {key: value for key, value in filters.items() if value}
         left = limit
         while left > 0:
-            page = self._json("GET", JOBS, params={**wanted, "limit": min(left, PAGE)})
+            page = self._json("GET", JOBS, params={**params, "limit": min(left, PAGE)})
             yield from page["jobs"]
             left -= len(page["jobs"])
             if not page["next_cursor"]:
                 return
-            wanted["cursor"] = page["next_cursor"]
+            params["cursor"] = page["next_cursor"]
 
     def cancel(self, uid: str) -> Record:
         return self._json("POST", f"{_path(uid)}/cancel")
@@ -97,8 +99,8 @@ class Client(ApiClient):
 
     def measurements(self, **filters: str | None) -> list[Record]:
         """filters: node, stage."""
-        wanted = {key: value for key, value in filters.items() if value}
-        return list(self._json("GET", f"{VIDEO}/profile", params=wanted)["measurements"])
+        params = {key: value for key, value in filters.items() if value}
+        return list(self._json("GET", f"{VIDEO}/profile", params=params)["measurements"])
 
     def _nothing(self, method: str, path: str) -> None:
         with self._answer(method, path) as answer:

@@ -1,6 +1,9 @@
-"""What there is, and what would be: the endpoints of /api/v2/video that are about no job."""
+"""The endpoints of /api/v2/video."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -8,16 +11,129 @@ from starlette.responses import Response
 
 from app.kit.access import read_allowed
 from app.kit.clock import now
+from app.kit.errors import BadRequest
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_body, query
+from app.kit.web.request_body import whole_body
+from app.kit.web.sse import event_stream, hub_of
+from app.nodes.wire import read
 from app.video import responses, schemas
-from app.video.access import json_answer, measurements_of, require_admin, video_of
-from app.video.model.kinds import StageSpec
+from app.video.access import json_answer, measurements_of, require_admin, uid_of, video_of
+from app.video.live import live_answer
+from app.video.model.dag_wiring import chain_stages
+from app.video.model.job import Mode, VideoJob
+from app.video.model.kinds import StageKind, StageSpec
 from app.video.scheduling.contract import DEFAULT
 from app.video.scheduling.registry import policies
+from app.video.service import Catalogue, Submission
+from app.video.service.resources import naming_only
+from app.video.streaming import job_frames, list_frames
+
+MAX_JSON_BYTES = 1 << 20
+PICTURE_HEADERS = {"Cache-Control": "no-store", "Content-Security-Policy": "default-src 'none'; sandbox"}
 
 
-# --- what there is ----------------------------------------------------------------------------------
+# --- jobs -------------------------------------------------------------------------------------------
+async def submit_video_job(request: Request) -> Response:
+    body = await json_body(request, schemas.NewJob)
+    submission = Submission(
+        body.node, str(body.video_id), body.dag, body.constraint, body.policy, body.restart_policy, body.realtime
+    )
+    return await _submitted(request, submission, body.stages)
+
+
+async def profile_video(request: Request) -> Response:
+    body = await json_body(request, schemas.NewProfile)
+    submission = Submission(body.node, str(body.video_id), body.dag, realtime=False, mode=Mode.PROFILE)
+    return await _submitted(request, submission, body.stages)
+
+
+def list_video_jobs(request: Request) -> Response:
+    criteria = query(request, schemas.JobQuery)
+    jobs, cursor = video_of(request).jobs.page(
+        user_of(request), state=criteria.state, text=criteria.q, cursor=criteria.cursor, limit=criteria.limit
+    )
+    return json_answer(schemas.JobsAnswer(jobs=[responses.summary(job) for job in jobs], next_cursor=cursor))
+
+
+def get_video_job(request: Request) -> Response:
+    return json_answer(responses.whole(_job(request)))
+
+
+def cancel_video_job(request: Request) -> Response:
+    return json_answer(responses.whole(video_of(request).jobs.cancel(user_of(request), uid_of(request), now=now())))
+
+
+def delete_video_job(request: Request) -> Response:
+    video_of(request).jobs.delete(user_of(request), uid_of(request))
+    return Response(status_code=204)
+
+
+async def constrain_video_job(request: Request) -> Response:
+    constraint, jobs = await _object(request), video_of(request).jobs
+    job = await run_in_threadpool(jobs.constrain, user_of(request), uid_of(request), constraint, now=now())
+    return json_answer(responses.whole(job))
+
+
+async def choose_policy(request: Request) -> Response:
+    body, jobs = await json_body(request, schemas.Choice), video_of(request).jobs
+    job = await run_in_threadpool(jobs.choose, user_of(request), uid_of(request), body.policy, now=now())
+    return json_answer(responses.whole(job))
+
+
+async def give_plan(request: Request) -> Response:
+    body, planning = await json_body(request, schemas.NewPlan), video_of(request).planning
+    await run_in_threadpool(
+        planning.give, user_of(request), uid_of(request), body.video_conf, body.flow_mapping, now=now()
+    )
+    return json_answer(responses.whole(await run_in_threadpool(_job, request)))
+
+
+# --- one job ---------------------------------------------------------------------------
+def video_results(request: Request) -> Response:
+    return json_answer(responses.results(_job(request)))
+
+
+def video_job_events(request: Request) -> Response:
+    return json_answer(responses.events(video_of(request).jobs.events(user_of(request), uid_of(request))))
+
+
+def video_decisions(request: Request) -> Response:
+    criteria, jobs = query(request, schemas.DecisionQuery), video_of(request).jobs
+    return json_answer(responses.decisions(jobs.decisions(user_of(request), uid_of(request), limit=criteria.limit)))
+
+
+def video_series(request: Request) -> Response:
+    return json_answer(responses.series(video_of(request).reports.series(_job(request).uid)))
+
+
+def video_resources(request: Request) -> Response:
+    video, job = video_of(request), _job(request)
+    stages = video.catalogue.names_seen_by(user_of(request)) | set(job.dag.stages)
+    resources = naming_only(video.resources.info(job, now()), stages)
+    return json_answer(schemas.ResourcesAnswer(resources=dict(resources)))
+
+
+def video_picture(request: Request) -> Response:
+    picture = video_of(request).pictures.snapshot(user_of(request), uid_of(request))
+    return Response(picture, media_type="image/jpeg", headers=PICTURE_HEADERS)
+
+
+async def video_live(request: Request) -> Response:
+    return await live_answer(request, video_of(request), user_of(request), uid_of(request))
+
+
+async def video_job_changes(request: Request) -> Response:
+    """The state at once, then at every change; ends with `done`, or with `gone` when the job was deleted."""
+    job = await run_in_threadpool(_job, request)
+    return event_stream(request, job_frames(hub_of(request), video_of(request), user_of(request), job.uid))
+
+
+async def video_changes(request: Request) -> Response:
+    return event_stream(request, list_frames(hub_of(request), video_of(request), user_of(request)))
+
+
+# --- nodes, stages, policies ----------------------------------------------------------------------------------
 def list_videos(request: Request) -> Response:
     return json_answer(responses.nodes(video_of(request).resources.videos(user_of(request), now())))
 
@@ -31,15 +147,15 @@ def list_policies(_: Request) -> Response:
 
 
 def list_stages(request: Request) -> Response:
-    found = video_of(request).catalogue.seen_by(user_of(request))
-    return json_answer(schemas.StagesAnswer(stages=[responses.stage(spec, pinned) for spec, pinned in found]))
+    stages = video_of(request).catalogue.seen_by(user_of(request))
+    return json_answer(schemas.StagesAnswer(stages=[responses.stage(spec, pinned) for spec, pinned in stages]))
 
 
 async def put_stage(request: Request) -> Response:
     require_admin(request)
-    asked, name = await json_body(request, schemas.NewStage), str(request.path_params["name"])
-    models = tuple((names,) if isinstance(names, str) else tuple(names) for names in asked.models)
-    spec = StageSpec(name, asked.kind, models, asked.parameters)
+    body, name = await json_body(request, schemas.NewStage), str(request.path_params["name"])
+    models = tuple((names,) if isinstance(names, str) else tuple(names) for names in body.models)
+    spec = StageSpec(name, body.kind, models, body.parameters)
     pinned = await run_in_threadpool(video_of(request).catalogue.put, user_of(request), spec, now=now())
     return json_answer(responses.stage(spec, pinned))
 
@@ -52,8 +168,8 @@ def get_stage_access(request: Request) -> Response:
 
 async def put_stage_access(request: Request) -> Response:
     require_admin(request)
-    asked, name = await json_body(request, schemas.StageAccess), str(request.path_params["name"])
-    allowed = read_allowed(asked.allowed)
+    body, name = await json_body(request, schemas.StageAccess), str(request.path_params["name"])
+    allowed = read_allowed(body.allowed)
     await run_in_threadpool(video_of(request).catalogue.permit, name, allowed, by=user_of(request))
     return json_answer(schemas.StageAccess(allowed=allowed.to_json()))
 
@@ -64,17 +180,48 @@ def remove_stage(request: Request) -> Response:
     return Response(status_code=204)
 
 
-# --- what would be ----------------------------------------------------------------------------------
+# --- predictions and measurements ----------------------------------------------------------------------------------
 async def what_if(request: Request) -> Response:
-    asked = await json_body(request, schemas.WhatIf)
-    body = asked.model_dump(exclude_none=True)
-    if "video_id" in body:
-        body["video_id"] = str(body["video_id"])
-    found = await run_in_threadpool(video_of(request).planning.what_if, user_of(request), body, now=now())
-    return json_answer(responses.predictions(found))
+    body = await json_body(request, schemas.WhatIf)
+    question = body.model_dump(exclude_none=True)
+    if "video_id" in question:
+        question["video_id"] = str(question["video_id"])
+    predictions = await run_in_threadpool(video_of(request).planning.what_if, user_of(request), question, now=now())
+    return json_answer(responses.predictions(predictions))
 
 
 def list_measurements(request: Request) -> Response:
-    asked = query(request, schemas.MeasurementQuery)
-    found = measurements_of(request, node=asked.node, stage=asked.stage)
-    return json_answer(schemas.MeasurementsAnswer(measurements=[one.to_json() for one in found]))
+    criteria = query(request, schemas.MeasurementQuery)
+    rows = measurements_of(request, node=criteria.node, stage=criteria.stage)
+    return json_answer(schemas.MeasurementsAnswer(measurements=[row.to_json() for row in rows]))
+
+
+# --- helpers --------------------------------------------------------------------------------------
+async def _submitted(request: Request, submission: Submission, stages: list[str] | None) -> Response:
+    video, user = video_of(request), user_of(request)
+    if (submission.dag is None) == (stages is None):
+        raise BadRequest("Either dag or stages is to be given.", hint="stages: names of the catalogue, in their order.")
+    if stages is not None:
+        submission = replace(submission, dag=await run_in_threadpool(_dag_of, video.catalogue, user, stages))
+    job = await run_in_threadpool(video.jobs.submit, user, submission, now=now())
+    return json_answer(responses.whole(job), 201, {"Location": responses.place_of(job.uid)})
+
+
+def _dag_of(catalogue: Catalogue, user: str, stages: list[str]) -> dict[str, Any]:
+    kinds = catalogue.kinds_of_stages(user)
+    return chain_stages([(name, _known(name, kinds)) for name in stages])
+
+
+def _known(name: str, kinds: dict[str, StageKind]) -> StageKind:
+    if name not in kinds:
+        raise BadRequest(f"There is no stage {name!r}.", hint=f"There are: {', '.join(sorted(kinds)) or 'none'}.")
+    return kinds[name]
+
+
+def _job(request: Request) -> VideoJob:
+    return video_of(request).jobs.get(user_of(request), uid_of(request))
+
+
+async def _object(request: Request) -> dict[str, Any]:
+    """Raises BadFrame, TooLarge."""
+    return read(await whole_body(request, MAX_JSON_BYTES, "A JSON body"))

@@ -57,6 +57,6 @@ class NoPicture(Unavailable):
 
 
 def as_refusal(error: Mapping[str, Any]) -> dict[str, Any]:
-    """An error as the endpoints of the requirement answer it, here, at a node's agent and at its host of stages."""
+    """An error in the form of the requirement's endpoints: of the web, of a node's agent and of its host of stages."""
     further = {name: error[name] for name in ("hint", "detail") if error.get(name)}
     return {"status": 1, "error": error["message"], "code": error["code"], **further}

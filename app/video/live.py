@@ -20,9 +20,10 @@ from starlette.types import Receive, Scope, Send
 
 from app.kit.clock import now
 from app.kit.errors import ModelmillError, NotFound, TooMany
-from app.kit.web.auth import caller_of
+from app.kit.web.auth import authenticator_of, caller_of
 from app.kit.web.mjpeg import CONTENT_TYPE, FIRST, BadParts, PartReader, part_of
 from app.kit.web.shutdown import is_ending
+from app.kit.web.state import AppState
 from app.video.errors import NoPicture
 from app.video.model.job import JobState
 from app.video.service import Video
@@ -179,13 +180,8 @@ class LiveHub:
         return self._feeds[uid]
 
 
-def live_hub_of(request: Request) -> LiveHub:
-    """Of this application: made with its first viewer. For the event loop."""
-    state = request.app.state
-    if not hasattr(state, "video_live"):
-        state.video_live = LiveHub()
-    hub: LiveHub = state.video_live
-    return hub
+live_hub_of = AppState("video_live", LiveHub)
+"""For the event loop."""
 
 
 class LiveResponse(StreamingResponse):
@@ -217,8 +213,8 @@ async def live_answer(request: Request, video: Video, user: str, uid: str) -> Re
             hub.leave(uid, feed)
     if not is_ready:
         raise NoPicture("There is no picture of this job yet.", hint="It comes with the first frame; look again soon.")
-    doorkeeper = request.app.state.doorkeeper
-    holds = (lambda: bool(doorkeeper.still_holds(request))) if caller_of(request).token_id else None
+    authenticator = authenticator_of(request)
+    holds = (lambda: bool(authenticator.still_holds(request))) if caller_of(request).token_id else None
     return LiveResponse(_parts(feed, holds), lambda: hub.leave(uid, feed))
 
 

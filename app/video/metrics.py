@@ -1,4 +1,4 @@
-"""What a scrape finds out of video at its moment: jobs by state. What is counted as it happens: service/counters.py."""
+"""What a scrape reads of video: jobs by state. What is counted when it happens: service/counters.py."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from app.video.model.job import JobState
 
 
 class VideoCollector(Collector):
-    """Without the database nothing is told."""
+    """Gives nothing while the database does not answer."""
 
     def __init__(self, database: Database) -> None:
         self._query: TimeboxedQuery[Mapping[str, int]] = TimeboxedQuery(database, store.count_by_state)
 
     def collect(self) -> Iterable[Metric]:
-        seen = self._query.take()
-        if seen is not None:
+        counts = self._query.take()
+        if counts is not None:
             jobs = GaugeMetricFamily("modelmill_video_jobs", "Video jobs by state.", labels=["state"])
             for state in JobState:
-                jobs.add_metric([state.value], seen.get(state.value, 0))
+                jobs.add_metric([state.value], counts.get(state.value, 0))
             yield jobs

@@ -13,6 +13,8 @@ from app.video.service import Decided, JobEvent, NodeVideos, Point
 
 VIDEO = "/api/v2/video"
 JOBS = f"{VIDEO}/jobs"
+_SUMMARY = schemas.JobSummary.model_fields.keys() & VideoJob.__dataclass_fields__.keys()
+"""What a summary has of a job as it is."""
 
 
 def place_of(uid: str) -> str:
@@ -26,11 +28,11 @@ def summary(job: VideoJob) -> schemas.JobSummary:
 def whole(job: VideoJob) -> schemas.JobAnswer:
     return schemas.JobAnswer(
         **_facts(job),
+        restart_policy=job.restart_policy,
+        realtime=job.realtime,
         dag=job.dag.to_json(),
         stages=[stage.to_json() for stage in job.stages],
         constraint=job.constraint.to_json(),
-        restart_policy=job.restart_policy,
-        realtime=job.realtime,
         plan=job.plan.to_json() if job.plan else None,
         plan_result=dict(job.plan_result),
     )
@@ -44,76 +46,53 @@ def results(job: VideoJob) -> schemas.ResultsAnswer:
     )
 
 
-def events(found: Sequence[JobEvent]) -> schemas.EventsAnswer:
-    return schemas.EventsAnswer(events=[dict(vars(event)) for event in found])
+def events(rows: Sequence[JobEvent]) -> schemas.EventsAnswer:
+    return schemas.EventsAnswer(events=[dict(vars(event)) for event in rows])
 
 
-def decisions(found: Sequence[Decided]) -> schemas.DecisionsAnswer:
-    return schemas.DecisionsAnswer(decisions=[dict(vars(decided)) for decided in found])
+def decisions(rows: Sequence[Decided]) -> schemas.DecisionsAnswer:
+    return schemas.DecisionsAnswer(decisions=[dict(vars(decided)) for decided in rows])
 
 
-def series(found: Sequence[Point]) -> schemas.SeriesAnswer:
-    return schemas.SeriesAnswer(points=[dict(vars(point)) for point in found])
+def series(points: Sequence[Point]) -> schemas.SeriesAnswer:
+    return schemas.SeriesAnswer(points=[dict(vars(point)) for point in points])
 
 
-def nodes(found: Sequence[NodeVideos]) -> schemas.NodesAnswer:
+def nodes(offers: Sequence[NodeVideos]) -> schemas.NodesAnswer:
     return schemas.NodesAnswer(
-        nodes=[
-            schemas.NodeVideosAnswer(**{**vars(one), "videos": {key: dict(what) for key, what in one.videos.items()}})
-            for one in found
-        ]
+        nodes=[schemas.NodeVideosAnswer.model_validate(offer, from_attributes=True) for offer in offers]
     )
 
 
-def kinds(found: Mapping[str, StageKind]) -> schemas.KindsAnswer:
+def kinds(by_name: Mapping[str, StageKind]) -> schemas.KindsAnswer:
     return schemas.KindsAnswer(
-        kinds=[_kind(kind) for _, kind in sorted(found.items())],
+        kinds=[_kind(kind) for _, kind in sorted(by_name.items())],
         generators={name: _types(kind.outputs) for name, kind in GENERATORS.items()},
         render=_types(RENDERED),
     )
 
 
 def stage(spec: StageSpec, pinned: Stage) -> schemas.StageAnswer:
-    return schemas.StageAnswer(
-        name=spec.name,
-        kind=spec.kind,
-        models=[list(names) for names in spec.models],
-        parameters=dict(spec.parameters),
-        variants=pinned.to_json()["variants"],
-    )
+    return schemas.StageAnswer(**spec.to_json(), variants=pinned.to_json()["variants"])
 
 
-def predictions(found: Sequence[Prediction]) -> schemas.WhatIfAnswer:
-    return schemas.WhatIfAnswer(predictions=[prediction(one) for one in found])
+def predictions(rows: Sequence[Prediction]) -> schemas.WhatIfAnswer:
+    return schemas.WhatIfAnswer(predictions=[prediction(row) for row in rows])
 
 
-def prediction(found: Prediction) -> dict[str, Any]:
+def prediction(row: Prediction) -> dict[str, Any]:
     return {
-        **vars(found),
-        "video_conf": found.video_conf.to_json(),
-        "by_stage": dict(found.by_stage),
-        "flow_mapping": {name: dict(place) for name, place in found.flow_mapping.items()},
+        **vars(row),
+        "video_conf": row.video_conf.to_json(),
+        "by_stage": dict(row.by_stage),
+        "flow_mapping": {name: dict(place) for name, place in row.flow_mapping.items()},
     }
 
 
 def _facts(job: VideoJob) -> dict[str, Any]:
     place = place_of(job.uid)
     return {
-        "uid": job.uid,
-        "node": job.node,
-        "video_id": job.video_id,
-        "mode": job.mode,
-        "state": job.state,
-        "ending": job.ending,
-        "reason": job.reason,
-        "policy": job.policy,
-        "flags": list(job.flags),
-        "no_signal_since": job.no_signal_since,
-        "n_loop": job.n_loop,
-        "progress": job.progress,
-        "created_at": job.created_at,
-        "ended_at": job.ended_at,
-        "reported_at": job.reported_at,
+        **{name: getattr(job, name) for name in _SUMMARY},
         "delay_s": job.plan_result.get("e2e_p50"),
         "fps": job.plan_result.get("fps"),
         "links": {
@@ -141,5 +120,5 @@ def _kind(kind: StageKind) -> schemas.KindAnswer:
     )
 
 
-def _types(found: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(of.value) for name, of in found.items()}
+def _types(types: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(type_.value) for name, type_ in types.items()}

@@ -23,13 +23,13 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
-# --- what is asked ----------------------------------------------------------------------------------
+# --- requests ----------------------------------------------------------------------------------
 class JobQuery(Strict):
     """Filters and paging of the list."""
 
     state: JobState | None = None
     q: Text = ""
-    """In uid, node or video."""
+    """Part of the uid, the node or the video."""
     cursor: Annotated[str, Field(max_length=128, pattern=TEXT)] | None = None
     """next_cursor of the page before."""
     limit: Annotated[int, Field(ge=1, le=200)] = 50
@@ -106,7 +106,7 @@ class DecisionQuery(Strict):
     """The newest."""
 
 
-# --- what is answered -------------------------------------------------------------------------------
+# --- responses -------------------------------------------------------------------------------
 class JobSummary(BaseModel):
     uid: str
     node: str
@@ -197,7 +197,7 @@ class KindAnswer(BaseModel):
     outputs: dict[str, str]
     metric: str
     models: int
-    """So many models one variant has."""
+    """How many models one variant has."""
     parameters: list[str]
 
 

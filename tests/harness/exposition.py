@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.bootstrap.container import Container
 from app.kit.observability.metrics_page import exposition
-from app.main import collectors_of
+from app.main import collectors
 
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum"), "gauge": ("",)}
 
@@ -37,4 +37,4 @@ class Figures:
 
 
 def of_parts(parts: Container) -> Figures:
-    return Figures(exposition(collectors_of(parts, viewers=lambda: 0)).decode())
+    return Figures(exposition(collectors(parts, viewers=lambda: 0)).decode())

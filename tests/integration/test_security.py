@@ -98,7 +98,7 @@ def test_errors_carry_them_too(service: Deployment, path: str, headers: dict[str
 
 def test_a_fault_of_ours_carries_them_too(settings: Settings) -> None:
     app = create_app(settings)
-    app.state.conversion = None  # whatever needs it stumbles
+    vars(app.state.container)["conversion"] = None  # whatever needs it stumbles
 
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)

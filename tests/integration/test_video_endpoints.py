@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from app.accounts.model import Role
 from app.kit.clock import now
-from app.video.compat import services, stage_servers
+from app.video.compat import services
 from app.video.model.job import JobState
 from tests.harness.valkey import Valkey
 from tests.harness.video.records import ADDRESSES, AGENT_PORT, CLOUD, EDGE, dag
@@ -452,18 +452,18 @@ class Host:
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     """In the place of cloud0's; the one of edge0 cannot be reached."""
-    made, hosts = Host(), stage_servers.serving_now
+    made, hosts = Host(), services.serving_nodes
     with served(made.app) as url:
 
-        def moved(*arguments: Any) -> list[stage_servers.Serving]:
+        def moved(*arguments: Any) -> list[services.ServingNode]:
             places = {CLOUD: url, EDGE: "http://127.0.0.1:1"}
             return [_at(one, places[one.host.node]) for one in hosts(*arguments)]
 
-        monkeypatch.setattr(services, "serving_now", moved)
+        monkeypatch.setattr(services, "serving_nodes", moved)
         yield made
 
 
-def _at(one: stage_servers.Serving, url: str) -> stage_servers.Serving:
+def _at(one: services.ServingNode, url: str) -> services.ServingNode:
     return replace(one, host=replace(one.host, url=url, secret="the host's secret"))
 
 
@@ -542,8 +542,8 @@ def test_without_a_host_that_can_be_reached_a_call_is_to_be_tried_again(
     scene: VideoWeb, client: httpx.Client, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene.running()
-    found, nowhere = services.serving_now, "http://127.0.0.1:1"
-    monkeypatch.setattr(services, "serving_now", lambda *given: [_at(one, nowhere) for one in found(*given)])
+    found, nowhere = services.serving_nodes, "http://127.0.0.1:1"
+    monkeypatch.setattr(services, "serving_nodes", lambda *given: [_at(one, nowhere) for one in found(*given)])
     answer = client.post("/service/face_detection", json={})
     refused(answer, 503)
     assert "retry-after" in answer.headers

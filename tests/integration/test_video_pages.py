@@ -70,7 +70,7 @@ class Browser:
     def become(self, user: str, *, is_admin: bool = False) -> None:
         """Until the test is over."""
         caller = Caller(user, is_admin=is_admin)
-        self.web.app.state.doorkeeper = SimpleNamespace(caller=lambda _: caller)
+        vars(self.parts)["authenticator"] = SimpleNamespace(caller=lambda _: caller)
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +82,9 @@ def web(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Iter
 @pytest.fixture
 def browser(web: Within) -> Iterator[Browser]:
     emptied(web.app.state.container)
-    doorkeeper = web.app.state.doorkeeper
+    authenticator = web.app.state.container.authenticator
     yield Browser(web)
-    web.app.state.doorkeeper = doorkeeper
+    vars(web.app.state.container)["authenticator"] = authenticator
 
 
 def text_of(page: str) -> str:

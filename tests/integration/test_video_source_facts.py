@@ -48,13 +48,13 @@ def test_dropped_frames_are_counted_also_while_none_waits(made: Deployment, clip
     until(lambda: made.agent.results)
     runner.queue.dropped += 7
     until(lambda: len(runner.queue) == 0)
-    assert runner._counted().dropped >= 7
+    assert runner._left_out().dropped >= 7
 
 
 def test_a_source_that_has_not_been_opened_names_no_rate(clip: Path) -> None:
     reel = open_reel(str(clip))[0]
     assert reel.fps == 0
-    shots = reel.shots()
-    next(shots)
+    frames = reel.frames()
+    next(frames)
     assert reel.fps == 12
-    shots.close()
+    frames.close()

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.accounts.access import accounts_of, doorkeeper_of
+from app.accounts.access import accounts_of, authenticator_of
 from app.accounts.errors import TokenRefused, TooManyLogins
 from app.accounts.schemas import SignIn
 from app.kit.errors import ModelmillError
@@ -24,7 +24,7 @@ def login_page(request: Request) -> Response:
     """Leads on if the user is signed in already."""
     target = request.query_params.get("next", "")[:MAX_NEXT]
     try:
-        doorkeeper_of(request).caller(request)
+        authenticator_of(request).caller(request)
     except ModelmillError:
         return _page(request, target)
     return see_other(target or HOME)
@@ -33,7 +33,7 @@ def login_page(request: Request) -> Response:
 async def sign_in(request: Request) -> Response:
     fields = await form(request, SignIn)
     try:
-        session = await run_in_threadpool(doorkeeper_of(request).sign_in, request, fields.token.strip())
+        session = await run_in_threadpool(authenticator_of(request).sign_in, request, fields.token.strip())
     except (TokenRefused, TooManyLogins) as error:
         return await run_in_threadpool(_page, request, fields.next, error)
     response = see_other(fields.next or HOME)
@@ -51,7 +51,7 @@ async def sign_in(request: Request) -> Response:
 
 
 def sign_out(request: Request) -> Response:
-    doorkeeper_of(request).sign_out(request)
+    authenticator_of(request).sign_out(request)
     response = see_other(LOGIN)
     response.delete_cookie(session_cookie(request), path="/", secure=is_https(request), httponly=True, samesite="lax")
     response.headers["Clear-Site-Data"] = '"cache"'

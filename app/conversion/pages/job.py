@@ -26,6 +26,7 @@ from app.kit.web.common_pages import see_other
 from app.kit.web.live_fragment import reload_page
 from app.kit.web.templates import render
 from app.kit.web.zip_stream import zip_stream
+from app.settings import settings_of
 
 TAIL_BYTES = 32 << 10
 FAILURE_LINES = 12
@@ -77,7 +78,7 @@ def _live_context(request: Request, record: JobRecord) -> dict[str, Any]:
         "stages": [(stage, record.stages[stage.step], view_models.ran_s(record.stages[stage.step])) for stage in Stage],
         "took": view_models.took_s(record),
         "files": view_models.files(record.artifacts),
-        "expires_at": view_models.expires_at(record, request.app.state.settings.record_ttl_s),
+        "expires_at": view_models.expires_at(record, settings_of(request).record_ttl_s),
         "measured": _measured(record),
         "is_cancelled": record.error is not None and record.error.code == CANCELLED,
         "facts": view_models.facts(record.error.detail) if record.error else [],

@@ -26,6 +26,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import FilterForm, form, query
 from app.kit.web.templates import render
+from app.settings import settings_of
 
 PAGE_JOBS = 50
 MAX_READ = 2000
@@ -82,7 +83,7 @@ def jobs(request: Request) -> Response:
         **_rows(conversion, records),
         **reset_view(request),
         statuses=list(Status),
-        toolchains=request.app.state.settings.toolchains,
+        toolchains=settings_of(request).toolchains,
         chips=list(Chip),
     )
 

@@ -28,7 +28,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.http import retry_after
 from app.kit.web.multipart_form import SentFile, SentForm, sent_form
 from app.kit.web.templates import render
-from app.settings import Settings
+from app.settings import settings_of
 
 SAMPLE = data_folder("ops/samples/digits")
 SAMPLE_MODEL, SAMPLE_IMAGES = SAMPLE / "digits.onnx", SAMPLE / "reference.zip"
@@ -41,12 +41,6 @@ Errors = dict[str, FormProblem]
 
 def previews_of(request: Request) -> Previews:
     return conversion_of(request).looks
-
-
-def settings_of(request: Request) -> Settings:
-    settings = request.app.state.settings
-    assert isinstance(settings, Settings)
-    return settings
 
 
 async def new_job(request: Request) -> Response:

@@ -27,6 +27,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import query, retry_after
 from app.kit.web.templates import render
+from app.settings import settings_of
 
 PAGE_RESULTS = 30
 NEWS_FOR = timedelta(days=1)
@@ -38,7 +39,7 @@ class PageQuery(BaseModel):
 
 
 def results(request: Request) -> Response:
-    params, ttl_s = query(request, PageQuery), request.app.state.settings.record_ttl_s
+    params, ttl_s = query(request, PageQuery), settings_of(request).record_ttl_s
     jobs, older = conversion_of(request).results.page(user_of(request), limit=PAGE_RESULTS, after=params.cursor)
     rows = [(job, *view_models.stored(job.files)) for job in jobs]
     return render(

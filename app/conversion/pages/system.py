@@ -11,6 +11,7 @@ from app.conversion.service.system import read_system
 from app.kit.clock import now
 from app.kit.web.auth import user_of
 from app.kit.web.templates import render
+from app.settings import settings_of
 
 EVERY_S = 5
 
@@ -24,7 +25,7 @@ def fragment(request: Request) -> Response:
 
 
 def _render(request: Request, template: str) -> Response:
-    system = read_system(conversion_of(request), request.app.state.settings, user_of(request), now())
+    system = read_system(conversion_of(request), settings_of(request), user_of(request), now())
     return render(request, template, area="system", system=system, every_s=EVERY_S)
 
 

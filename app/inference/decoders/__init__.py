@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.inference.decoders.base import Family, Outputs, Port, Reading
+from app.inference.decoders.base import DecodedOutputs, ModelFamily, Outputs, Port
 from app.inference.decoders.classifier import Classifier
 from app.inference.decoders.fastestdet import Fastestdet
 from app.inference.decoders.ultraface import Ultraface
@@ -12,14 +12,14 @@ from app.inference.decoders.yolox import Yolox
 from app.inference.decoders.yunet import Yunet
 from app.inference.errors import ModelUnusable
 from app.inference.prediction import Decoder
-from app.inference.preprocessing import Size
+from app.inference.preprocessing import Size, shape_text
 
-__all__ = ["FAMILIES", "Family", "Outputs", "Port", "Reading", "family_of"]
+__all__ = ["FAMILIES", "DecodedOutputs", "ModelFamily", "Outputs", "Port", "family_of"]
 
-FAMILIES: tuple[Family, ...] = (Yunet(), Ultraface(), Fastestdet(), Yolox(), Classifier())
+FAMILIES: tuple[ModelFamily, ...] = (Yunet(), Ultraface(), Fastestdet(), Yolox(), Classifier())
 
 
-def family_of(named: Decoder, ports: Sequence[Port], size: Size) -> Family:
+def family_of(named: Decoder, ports: Sequence[Port], size: Size) -> ModelFamily:
     """The family of that name, or for AUTO the first that the outputs fit. size: of the input, zeros where not known.
 
     Raises ModelUnusable when the outputs fit none, or not the one that is named.
@@ -27,11 +27,11 @@ def family_of(named: Decoder, ports: Sequence[Port], size: Size) -> Family:
     for family in FAMILIES:
         if named in (Decoder.AUTO, family.name) and family.fits(ports, size):
             return family
-    said = ", ".join(f"{port.name} {port.said}" for port in ports)
-    known = ", ".join(family.name for family in FAMILIES)
+    outputs = ", ".join(f"{port.name} {shape_text(port.shape)}" for port in ports)
+    names = ", ".join(family.name for family in FAMILIES)
     if named is Decoder.AUTO:
-        raise ModelUnusable(f"no decoder understands the model's outputs: {said}", hint=f"Known are: {known}.")
+        raise ModelUnusable(f"no decoder understands the model's outputs: {outputs}", hint=f"Known are: {names}.")
     raise ModelUnusable(
-        f"the model's outputs are not those of {named}: {said}",
-        hint=f"Leave the decoder to auto, or choose of {known}.",
+        f"the model's outputs are not those of {named}: {outputs}",
+        hint=f"Leave the decoder to auto, or choose of {names}.",
     )

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from app.inference.decoders.suppression import suppressed
 from app.inference.prediction import Box, Decoder, PredictorOptions
 from app.inference.preprocess_options import Preprocess
-from app.inference.preprocessing import Fit, Floats, Shape, Size, said
+from app.inference.preprocessing import Fit, Floats, Shape, Size
 
 Outputs = Mapping[str, npt.NDArray[Any]]
 
@@ -24,68 +24,77 @@ class Port:
     name: str
     shape: Shape
 
-    @property
-    def said(self) -> str:
-        return said(self.shape)
-
     def fits(self, *shape: int | None) -> bool:
-        """Can it be of this shape? None fits any side, in both."""
+        """Can it be of this shape? None, in either, fits any side."""
         return len(self.shape) == len(shape) and all(
-            mine is None or its is None or mine == its for mine, its in zip(self.shape, shape, strict=True)
+            side is None or other is None or side == other for side, other in zip(self.shape, shape, strict=True)
         )
 
 
 @dataclass(frozen=True)
-class Reading:
-    """The parts of a Prediction that a decoder finds; see there."""
+class DecodedOutputs:
+    """The parts of a Prediction that a decoder reads out of a model's outputs; see there."""
 
     boxes: tuple[Box, ...] = ()
     candidates: tuple[Box, ...] = ()
     probabilities: tuple[float, ...] = ()
 
 
-class Family(Protocol):
+class ModelFamily(Protocol):
     """Keeps no state between pictures, so threads may share it."""
 
     name: ClassVar[Decoder]
     preprocess: ClassVar[Preprocess]
-    """What its models are fed with, where nobody says otherwise."""
+    """What its models are fed with by default."""
     usual_size: ClassVar[Size]
-    """Of an input that leaves its sides open; zeros where there is none."""
+    """Of an input that leaves its sides open; zeros where the family has no usual size."""
 
     def fits(self, ports: Sequence[Port], size: Size) -> bool:
         """Are these the outputs of such a model with an input of this size? Zeros: the size is not known yet."""
 
-    def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> Reading:
-        """size: of the input. Raises InferenceFailed for an answer that holds no numbers."""
+    def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> DecodedOutputs:
+        """Reads the outputs of one picture.
+
+        Args:
+            outputs: By name, batch included.
+            fit: Where the picture lies in the input.
+            size: Of the input.
+            options: Thresholds.
+
+        Raises:
+            InferenceFailed: An output holds values that are no numbers.
+        """
 
 
 @dataclass(frozen=True)
-class Found:
-    """N boxes: corners in pixels of the input, N×4; scores and classes."""
+class Detections:
+    """N boxes as a model answers them, before suppression."""
 
     corners: Floats
+    """x1, y1, x2, y2 in pixels of the input: N×4."""
     scores: Floats
+    """N, in 0..1."""
     labels: npt.NDArray[np.intp]
+    """Indexes of their classes: N."""
 
 
 class Detector:
     """What all detectors have in common: thresholds, suppression, and the way back to the picture's pixels."""
 
-    def find(self, outputs: Outputs, size: Size, floor: float) -> Found:
-        """Boxes that score `floor` or more."""
+    def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:
+        """Boxes that score `floor` or more. size: of the input."""
         raise NotImplementedError
 
-    def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> Reading:
+    def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> DecodedOutputs:
         floor = min(options.candidate_threshold, options.score_threshold)
         with np.errstate(all="ignore"):
-            found = self.find(outputs, size, floor)
-            corners = fit.to_source(found.corners)
-        kept = suppressed(corners, found.scores, found.labels, options.nms_threshold)
+            detections = self.find(outputs, size, floor)
+            corners = fit.to_source(detections.corners)
+        kept = suppressed(corners, detections.scores, detections.labels, options.nms_threshold)
         candidates = tuple(
             Box(x1, y1, x2, y2, score, label)
             for (x1, y1, x2, y2), score, label in zip(
-                corners[kept].tolist(), found.scores[kept].tolist(), found.labels[kept].tolist(), strict=True
+                corners[kept].tolist(), detections.scores[kept].tolist(), detections.labels[kept].tolist(), strict=True
             )
         )
-        return Reading(tuple(box for box in candidates if box.score >= options.score_threshold), candidates)
+        return DecodedOutputs(tuple(box for box in candidates if box.score >= options.score_threshold), candidates)

@@ -1,4 +1,4 @@
-"""Names of classes that go without saying: for models whose card has none."""
+"""Default names of classes, for models whose card has none."""
 
 from __future__ import annotations
 
@@ -92,11 +92,11 @@ COCO = (
 _FACES = frozenset({Decoder.ULTRAFACE, Decoder.YUNET})
 _OBJECTS = frozenset({Decoder.FASTESTDET, Decoder.YOLOX})
 _BESIDE = 5
-"""Channels of a detector that are no classes: a box and whether there is anything in it."""
+"""Channels of a detector that are not classes: a box and its objectness."""
 
 
 def usual_labels(decoder: Decoder, shape: tuple[int | None, ...]) -> tuple[str, ...]:
-    """shape: of the first output. Empty for classes that nobody can guess."""
+    """shape: of the first output. Empty where the classes are not known."""
     if decoder in _FACES:
         return FACE
     return COCO if decoder in _OBJECTS and len(COCO) + _BESIDE in shape[1:] else ()

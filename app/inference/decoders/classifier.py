@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from app.inference.decoders.base import Outputs, Port, Reading
+from app.inference.decoders.base import DecodedOutputs, Outputs, Port
 from app.inference.errors import InferenceFailed
 from app.inference.prediction import Decoder, PredictorOptions
 from app.inference.preprocess_options import Preprocess
@@ -32,18 +32,18 @@ class Classifier:
         port = ports[0]
         return (port.fits(None, None) or port.fits(None, None, 1, 1)) and port.shape[1] != 1
 
-    def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> Reading:  # noqa: ARG002
+    def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> DecodedOutputs:  # noqa: ARG002
         (values,) = outputs.values()
-        return Reading(probabilities=tuple(probabilities(values.reshape(values.shape[0], -1)[0]).tolist()))
+        return DecodedOutputs(probabilities=tuple(probabilities(values.reshape(values.shape[0], -1)[0]).tolist()))
 
 
 def may_be_probabilities(row: npt.NDArray[np.floating]) -> bool:
-    """Roughly: what an int8 model answers may be off by more than rounding, what a regressor answers is anything."""
+    """Roughly: an int8 model may be off by more than rounding, and a regressor may answer anything."""
     return bool(row.min() >= -ROUGHLY and abs(row.sum() - 1) <= ROUGHLY)
 
 
 def probabilities(row: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    """What sums to about 1 without a negative value is taken for probabilities, anything else for logits."""
+    """A row that sums to about 1 without a negative value is taken for probabilities, any other for logits."""
     values = row.astype(np.float64)
     if not np.isfinite(values).all():
         raise InferenceFailed("the model answered with values that are no numbers", hint="Check its preprocessing.")

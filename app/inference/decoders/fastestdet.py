@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from app.inference.decoders.base import Detector, Found, Outputs, Port
+from app.inference.decoders.base import Detections, Detector, Outputs, Port
 from app.inference.decoders.grids import cells, corners_of
 from app.inference.prediction import Decoder
 from app.inference.preprocess_options import Preprocess
@@ -34,7 +34,7 @@ class Fastestdet(Detector):
         columns, rows = (side // STRIDE or None for side in size)
         return ports[0].fits(None, None, rows, columns) and (channels is None or channels > 5)
 
-    def find(self, outputs: Outputs, size: Size, floor: float) -> Found:
+    def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:
         (values,) = outputs.values()
         channels, rows, columns = values.shape[1:]
         flat = values.reshape(channels, -1).astype(np.float32)
@@ -47,4 +47,4 @@ class Fastestdet(Detector):
         sides_in_cells: Floats = np.array([columns, rows], dtype=np.float32)
         centre = (cells(columns, rows)[chosen] + shift) / sides_in_cells
         pixels = corners_of(centre, sides) * np.array(size * 2, dtype=np.float32)
-        return Found(pixels.astype(np.float32), scores[chosen], labels[chosen])
+        return Detections(pixels.astype(np.float32), scores[chosen], labels[chosen])

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from app.inference.decoders.base import Detector, Found, Outputs, Port
+from app.inference.decoders.base import Detections, Detector, Outputs, Port
 from app.inference.decoders.grids import cells, corners_of
 from app.inference.prediction import Decoder
 from app.inference.preprocess_options import Preprocess
@@ -39,7 +39,7 @@ class Ultraface(Detector):
         scores, boxes = sorted(ports, key=lambda port: port.shape[-1] or 0)
         return scores.fits(None, None, 2) and boxes.fits(None, scores.shape[1] if len(scores.shape) == 3 else None, 4)
 
-    def find(self, outputs: Outputs, size: Size, floor: float) -> Found:
+    def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:
         scores, boxes = (values[0] for values in sorted(outputs.values(), key=lambda values: values.shape[-1]))
         chosen = np.flatnonzero(scores[:, 1] >= floor)
         if _are_offsets(boxes) and len(priors(size)) == len(boxes):
@@ -47,7 +47,7 @@ class Ultraface(Detector):
         else:
             corners = boxes[chosen]
         pixels = corners.astype(np.float32) * np.array(size * 2, dtype=np.float32)
-        return Found(pixels, scores[chosen, 1].astype(np.float32), np.zeros(len(chosen), np.intp))
+        return Detections(pixels, scores[chosen, 1].astype(np.float32), np.zeros(len(chosen), np.intp))
 
 
 def _are_offsets(boxes: npt.NDArray[Any]) -> bool:

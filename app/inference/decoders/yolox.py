@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from app.inference.decoders.base import Detector, Found, Outputs, Port
+from app.inference.decoders.base import Detections, Detector, Outputs, Port
 from app.inference.decoders.grids import cell_count, corners_of, pyramid
 from app.inference.prediction import Decoder
 from app.inference.preprocess_options import Preprocess
@@ -33,7 +33,7 @@ class Yolox(Detector):
         rows = None if 0 in size else sum(cell_count(size, stride) for stride in STRIDES)
         return ports[0].fits(None, rows, None) and (width is None or width > 5)
 
-    def find(self, outputs: Outputs, size: Size, floor: float) -> Found:
+    def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:
         (values,) = outputs.values()
         rows = values[0]
         likely = np.flatnonzero(rows[:, 4] >= floor)
@@ -44,4 +44,4 @@ class Yolox(Detector):
         grid, stride = (part[likely[chosen]] for part in pyramid(size, STRIDES))
         picked = rows[chosen]
         corners = corners_of((picked[:, :2] + grid) * stride, np.exp(picked[:, 2:4]) * stride)
-        return Found(corners, scores[chosen], labels[chosen])
+        return Detections(corners, scores[chosen], labels[chosen])

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from app.inference.decoders.base import Detector, Found, Outputs, Port
+from app.inference.decoders.base import Detections, Detector, Outputs, Port
 from app.inference.decoders.grids import cell_count, cells, corners_of
 from app.inference.prediction import Decoder
 from app.inference.preprocess_options import Preprocess
@@ -33,17 +33,17 @@ class Yunet(Detector):
         rows = sorted(port.shape[1] or 0 for port in ports)
         return 0 in size or 0 in rows or rows == sorted(4 * [cell_count(size, stride) for stride in STRIDES])
 
-    def find(self, outputs: Outputs, size: Size, floor: float) -> Found:
+    def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:
         parts = [_of_stride(outputs, size, stride, floor) for stride in STRIDES]
         corners, scores = (np.concatenate(part).astype(np.float32) for part in zip(*parts, strict=True))
-        return Found(corners, scores, np.zeros(len(scores), np.intp))
+        return Detections(corners, scores, np.zeros(len(scores), np.intp))
 
 
 def _of_stride(outputs: Outputs, size: Size, stride: int, floor: float) -> tuple[Floats, Floats]:
     own = [values[0] for values in outputs.values() if values.shape[1] == cell_count(size, stride)]
-    one, other = (values[:, 0] for values in own if values.shape[1] == 1)
+    first, second = (values[:, 0] for values in own if values.shape[1] == 1)
     (boxes,) = (values for values in own if values.shape[1] == 4)
-    scores = np.sqrt(np.clip(one, 0, 1) * np.clip(other, 0, 1))
+    scores = np.sqrt(np.clip(first, 0, 1) * np.clip(second, 0, 1))
     chosen = np.flatnonzero(scores >= floor)
     picked = boxes[chosen]
     centre = (cells(size[0] // stride, size[1] // stride)[chosen] + picked[:, :2]) * stride

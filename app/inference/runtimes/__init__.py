@@ -21,9 +21,9 @@ def open_runtime(card: ModelCard, path: Path, twin: Path | None, threads: int) -
     Raises ModelUnusable for a damaged file, and where only the twin could run and there is none.
     """
     if card.format is Format.ONNX:
-        return open_onnx(path, threads, said="onnx")
+        return open_onnx(path, threads, form="onnx")
     if card.toolchain != KNERON:
-        return open_onnx(path, threads, said="bie") if card.format is Format.BIE else open_host_nef(path, threads)
+        return open_onnx(path, threads, form="bie") if card.format is Format.BIE else open_host_nef(path, threads)
     if card.format is Format.BIE:
         return _twin(card, twin, threads, SIMULATED)
     from app.inference.runtimes.kneron import NoNpu, open_npu
@@ -40,4 +40,4 @@ def _twin(card: ModelCard, twin: Path | None, threads: int, why: str) -> Runtime
             f"{card.name} cannot run here: {why}",
             hint="Choose a node that can run it, or a model that knows the ONNX it was made of.",
         )
-    return open_onnx(twin, threads, said="ONNX twin", why=why)
+    return open_onnx(twin, threads, form="ONNX twin", why=why)

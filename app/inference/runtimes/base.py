@@ -8,29 +8,30 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from app.inference.preprocessing import Shape, said
+from app.inference.preprocessing import Shape, shape_text
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input or output. dtype: a numpy name."""
+    """An input or output of a model."""
 
     name: str
     shape: Shape
     dtype: str = "float32"
+    """A numpy name."""
 
     @property
-    def said(self) -> str:
-        return f"{self.name} {said(self.shape)}"
+    def description(self) -> str:
+        return f"{self.name} {shape_text(self.shape)}"
 
 
 class Runtime(Protocol):
     """An opened model with one input. Threads may share it."""
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """What really runs, for a reader."""
 
     @property
@@ -51,4 +52,4 @@ class Runtime(Protocol):
         """Outputs by name. Raises InferenceFailed."""
 
     def close(self) -> None:
-        """Nothing runs after it."""
+        """Gives the device or the memory back; nothing runs any more."""

@@ -31,7 +31,7 @@ Runner = Callable[[Mapping[str, Array]], dict[str, Array]]
 class HostRuntime:
     """Keeps the contract of runtimes.base. onnxruntime's sessions may be shared by threads."""
 
-    said: str
+    description: str
     why: str
     input: Tensor
     outputs: tuple[Tensor, ...]
@@ -51,8 +51,9 @@ class HostRuntime:
         self._run = None
 
 
-def open_onnx(path: Path, threads: int, *, said: str, why: str = "") -> HostRuntime:
-    """Raises ModelUnusable for a file that onnxruntime does not open, and for more inputs than one."""
+def open_onnx(path: Path, threads: int, *, form: str, why: str = "") -> HostRuntime:
+    """form: of the model, for a reader. Raises ModelUnusable for a file that onnxruntime does not open, and for more
+    inputs than one."""
     try:
         session = open_session(path, threads)
     except ModelmillError as error:
@@ -60,7 +61,7 @@ def open_onnx(path: Path, threads: int, *, said: str, why: str = "") -> HostRunt
     inputs = [Tensor(node.name, _shape(node.shape), _DTYPES.get(node.type, node.type)) for node in session.get_inputs()]
     numeric = set(numeric_outputs(session))
     outputs = tuple(Tensor(node.name, _shape(node.shape)) for node in session.get_outputs() if node.name in numeric)
-    return HostRuntime(f"{_version()} · {said}", why, only_input(inputs), outputs, lambda arrays: run(session, arrays))
+    return HostRuntime(f"{_version()} · {form}", why, only_input(inputs), outputs, lambda arrays: run(session, arrays))
 
 
 def open_host_nef(path: Path, threads: int) -> HostRuntime:
@@ -81,8 +82,8 @@ def open_host_nef(path: Path, threads: int) -> HostRuntime:
 def only_input(inputs: Sequence[Tensor]) -> Tensor:
     """Raises ModelUnusable unless there is one, of numbers."""
     if len(inputs) != 1 or inputs[0].dtype.startswith("tensor("):
-        said = ", ".join(tensor.said for tensor in inputs) or "none"
-        raise ModelUnusable(f"the model has to have one input of numbers, for the picture; it has: {said}")
+        names = ", ".join(tensor.description for tensor in inputs) or "none"
+        raise ModelUnusable(f"the model has to have one input of numbers, for the picture; it has: {names}")
     return inputs[0]
 
 

@@ -40,7 +40,7 @@ class NpuRuntime:
         """Raises ModelUnusable for a model with more inputs than one, or of an unknown layout."""
         self._kp, self._group, self._model = kp, group, model
         self._lock = threading.Lock()
-        self.said = f"Kneron NPU {chip}"
+        self.description = f"Kneron NPU {chip}"
         self.input = only_input([Tensor(node.name, shape_of(node)) for node in model.input_nodes])
         self.outputs = tuple(Tensor(node.name, shape_of(node)) for node in model.output_nodes)
         self._packing = packing_of(model.input_nodes[0], chip)
@@ -56,13 +56,13 @@ class NpuRuntime:
             if self._group is None:
                 raise InferenceFailed("the model is closed")
             try:
-                return self._asked(request)
+                return self._inferred(request)
             except self._kp.ApiKPException as error:
                 raise InferenceFailed(
                     f"the NPU did not run the model: {reason_of(error)}", hint="Check that the device is connected."
                 ) from error
 
-    def _asked(self, request: Any) -> dict[str, Array]:
+    def _inferred(self, request: Any) -> dict[str, Array]:
         inference = self._kp.inference
         inference.generic_data_inference_send(device_group=self._group, generic_inference_input_descriptor=request)
         raw = inference.generic_data_inference_receive(device_group=self._group)

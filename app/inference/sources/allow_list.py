@@ -1,4 +1,4 @@
-"""What of a machine somebody else's text may open: folders, files and URLs that its administrator offers, and no more.
+"""Which sources a remote text may open on a machine: folders, files and URLs that its administrator offers, no more.
 
 A pattern is a path, which offers itself and all below it, or a URL in which `*` stands for anything:
 `rtsp://10.0.0.*/cam*`, `https://cameras.example/*`. Scheme, host and port must be those of the pattern.
@@ -18,20 +18,20 @@ from app.kit.errors import BadInput
 
 
 class SourceNotOffered(BadInput):
-    """Says nothing of whether it is there: else names of files could be guessed."""
+    """Does not tell whether the source exists: else names of files could be guessed."""
 
     code = "SOURCE_NOT_OFFERED"
 
 
 def resolved(source: str, patterns: Sequence[str], withheld: Sequence[str] = ()) -> str:
     """The source as it may be opened: a path without links and `..`, or the URL. Raises SourceNotOffered."""
-    found = _url(source, patterns, withheld) if "://" in source else _path(source, patterns, withheld)
-    if found is None:
+    opened = _url(source, patterns, withheld) if "://" in source else _path(source, patterns, withheld)
+    if opened is None:
         raise SourceNotOffered(
             "This node does not offer this source.",
             hint="The node's administrator offers folders and URLs with `modelmill node --source`.",
         )
-    return found
+    return opened
 
 
 def named(pattern: str) -> str:
@@ -59,13 +59,13 @@ def _path(source: str, patterns: Sequence[str], withheld: Sequence[str]) -> str 
 
 
 def _url(source: str, patterns: Sequence[str], withheld: Sequence[str]) -> str | None:
-    wanted = _split(source)
-    if wanted is None or ".." in unquote(wanted.path).split("/"):
+    url = _split(source)
+    if url is None or ".." in unquote(url.path).split("/"):
         return None
-    if any((closed := _split(pattern)) is not None and _is_at(closed, wanted) for pattern in withheld):
+    if any((closed := _split(pattern)) is not None and _is_at(closed, url) for pattern in withheld):
         return None
     offered = (_split(pattern) for pattern in patterns if "://" in pattern)
-    return source if any(pattern is not None and _offers(pattern, wanted) for pattern in offered) else None
+    return source if any(pattern is not None and _offers(pattern, url) for pattern in offered) else None
 
 
 def _split(url: str) -> SplitResult | None:
@@ -78,21 +78,21 @@ def _split(url: str) -> SplitResult | None:
         return None
 
 
-def _offers(pattern: SplitResult, wanted: SplitResult) -> bool:
+def _offers(pattern: SplitResult, url: SplitResult) -> bool:
     def whole(parts: SplitResult) -> str:
         return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
     return (
-        pattern.scheme.lower() == wanted.scheme.lower()
-        and _matches(_host(pattern), _host(wanted))
-        and _matches(whole(pattern), whole(wanted))
+        pattern.scheme.lower() == url.scheme.lower()
+        and _matches(_host(pattern), _host(url))
+        and _matches(whole(pattern), whole(url))
     )
 
 
-def _is_at(closed: SplitResult, wanted: SplitResult) -> bool:
+def _is_at(closed: SplitResult, url: SplitResult) -> bool:
     """The same place by any scheme, port or query: the device behind it is one."""
-    place = posixpath.normpath("/" + unquote(wanted.path).lstrip("/"))
-    return _matches(closed.hostname or "", wanted.hostname or "") and any(
+    place = posixpath.normpath("/" + unquote(url.path).lstrip("/"))
+    return _matches(closed.hostname or "", url.hostname or "") and any(
         _matches(pattern, place) for pattern in (closed.path or "/", f"{closed.path.rstrip('/')}/*")
     )
 

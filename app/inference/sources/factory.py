@@ -36,8 +36,14 @@ def open_source(
 
 
 def open_reel(text: str) -> tuple[VideoSource, str, bool]:
-    """What there is to be passed over, for those who choose their frames themselves; its name, for a reader, without a
-    password; and whether it comes by itself, as a stream does. Raises SourceUnusable as open_source does."""
+    """For a caller that chooses its frames itself.
+
+    Returns:
+        The source; its name, for a reader, without a password; and whether it comes by itself, as a stream does.
+
+    Raises:
+        SourceUnusable: As open_source.
+    """
     if is_stream(text):
         name = shown(text)
         return Video(text, name, live=True), name, True

@@ -1,4 +1,4 @@
-"""What can be said of a source before anybody looks at it."""
+"""What is known of a source before it is used."""
 
 from __future__ import annotations
 
@@ -18,44 +18,46 @@ TRIED = 100
 
 @dataclass(frozen=True)
 class SourceFacts:
-    """problem: a sentence without its end: why it cannot be looked at, or not to its end; empty: nothing speaks against
-    it. width, height: of a video file, upright; fps: frames a second; 0: not known."""
+    """Zeros: not known."""
 
     problem: str = ""
+    """Why it cannot be read, or not to its end: a sentence without its full stop; empty: no problem is known."""
     width: int = 0
+    """Of a video file, upright, pixels."""
     height: int = 0
     fps: float = 0.0
+    """Frames a second."""
 
 
 def facts_of(source: str) -> SourceFacts:
-    """Of a video file its first frame is read. Of a URL nothing is asked but whether this machine could read it."""
+    """Of a video file its first frame is read. A URL is not opened: this machine only has to be able to read it."""
     try:
-        reel, _, live = open_reel(source)
-        if live or not isinstance(reel, Video):
+        video, _, live = open_reel(source)
+        if live or not isinstance(video, Video):
             return SourceFacts()
-        return _facts_of_file(reel, Path(source))
+        return _facts_of_file(video, Path(source))
     except SourceUnusable as error:
         return SourceFacts(error.message)
 
 
-def _facts_of_file(reel: Video, path: Path) -> SourceFacts:
+def _facts_of_file(video: Video, path: Path) -> SourceFacts:
     """Raises SourceUnusable."""
     reason = "it has none"
-    with closing(reel.shots()) as shots:
-        for shot in islice(shots, TRIED):
+    with closing(video.frames()) as frames:
+        for lazy_frame in islice(frames, TRIED):
             try:
-                if shot.read is not None:
-                    height, width = shot.read().shape[:2]
-                    return SourceFacts(_cut(reel, path), width, height, reel.fps)
+                if lazy_frame.read is not None:
+                    height, width = lazy_frame.read().shape[:2]
+                    return SourceFacts(_cut(video, path), width, height, video.fps)
             except DamagedPicture as error:
                 reason = error.message
             else:
-                reason = shot.reason
+                reason = lazy_frame.reason
     raise SourceUnusable(f"{path.name}: not one frame can be read: {reason}")
 
 
-def _cut(reel: Video, path: Path) -> str:
+def _cut(video: Video, path: Path) -> str:
     if not is_cut(path):
         return ""
-    there = reel.there()
+    there = video.there()
     return f"{path.name} is cut off: {there or 'its end is missing'}"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 LATE_S = 1.0
-"""Who is behind by more than that is not hurried after it: the pass goes on from where it is."""
+"""A reader that is later than that does not catch up: the pass goes on from where it is."""
 OLD_S = 0.5
 """A live frame that comes later than that is old."""
 ROUNDING = 1e-6
@@ -30,7 +30,7 @@ class Pace:
         self._lead = -math.inf
 
     def begin(self) -> None:
-        """A pass begins."""
+        """Starts a pass."""
         self._start, self._slot, self._given, self._lead = None, -1, 0, -math.inf
 
     def change(self, fps: float) -> None:
@@ -67,7 +67,7 @@ class Pace:
             self._start -= early
 
     def _is_old(self, at: float) -> bool:
-        """Measured against the frame that came soonest, whose way is taken for the shortest there is."""
+        """Measured against the frame that came soonest, whose delay is taken for the shortest."""
         lead = at - self._elapsed()
         self._lead = max(self._lead, lead)
         return self._lead - lead > OLD_S

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from app.inference.errors import DamagedPicture, SourceUnusable
 from app.inference.picture_codec import decode
 from app.inference.prediction import Picture
-from app.inference.sources.frames import Shot
+from app.inference.sources.frames import LazyFrame
 from app.kit.text.error_text import reason_of
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png"})
@@ -30,9 +30,9 @@ class Pictures:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def shots(self) -> Generator[Shot, None, None]:
+    def frames(self) -> Generator[LazyFrame, None, None]:
         for path in _pictures_in(self._path) if self._path.is_dir() else [self._path]:
-            yield Shot(path.name, lambda path=path: _read(path))  # type: ignore[misc]
+            yield LazyFrame(path.name, lambda path=path: _read(path))  # type: ignore[misc]
 
 
 def _pictures_in(folder: Path) -> list[Path]:
@@ -68,10 +68,10 @@ class Arrays:
         if self._truths is not None and self._truths.shape != (len(self._pictures),):
             raise SourceUnusable(f"{path.name}: y has to have one class for each of {len(self._pictures)} pictures")
 
-    def shots(self) -> Generator[Shot, None, None]:
+    def frames(self) -> Generator[LazyFrame, None, None]:
         for index, picture in enumerate(self._pictures):
             truth = None if self._truths is None else int(self._truths[index])
-            yield Shot(f"{self._name}#{index}", _giving(picture), truth=truth)
+            yield LazyFrame(f"{self._name}#{index}", _giving(picture), truth=truth)
 
 
 def _giving(picture: Picture) -> Callable[[], Picture]:

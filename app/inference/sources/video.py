@@ -14,7 +14,7 @@ from app.inference.errors import DecoderMissing, SourceUnusable
 from app.inference.picture_codec import MAX_PIXELS
 from app.inference.prediction import Picture
 from app.inference.sources.containers import is_cut, is_empty
-from app.inference.sources.frames import Shot
+from app.inference.sources.frames import LazyFrame
 from app.inference.sources.orientation import upright
 from app.kit.text.error_text import reason_of
 
@@ -49,7 +49,7 @@ class Video:
         self.fps = 0.0
         self.is_endless = live
 
-    def shots(self) -> Generator[Shot, None, None]:
+    def frames(self) -> Generator[LazyFrame, None, None]:
         with self._opened() as container:
             stream = container.streams.video[0]
             is_timed = not (self._live and container.format.flags & UNTIMED)
@@ -57,15 +57,15 @@ class Video:
             self.fps = float(stream.average_rate or 0) if is_timed else 0.0
             index, count, at, is_over = 0, 0, 0.0, False
             for packet in self._packets(container, stream):
-                if isinstance(packet, Shot):
+                if isinstance(packet, LazyFrame):
                     yield packet
                     is_over = True
                     continue
-                for shot in self._decoded(packet, stream, index, is_timed=is_timed):
-                    yield shot
-                    index, count, at = index + 1, count + (shot.read is not None), shot.at or at
+                for lazy_frame in self._decoded(packet, stream, index, is_timed=is_timed):
+                    yield lazy_frame
+                    index, count, at = index + 1, count + (lazy_frame.read is not None), lazy_frame.at or at
             if not is_over and (reason := self._cut(container, stream, count, at)):
-                yield Shot(f"{self._name} (its end)", None, reason=reason, is_cut=True)
+                yield LazyFrame(f"{self._name} (its end)", None, reason=reason, is_cut=True)
 
     def there(self) -> str:
         """How many frames of a file that is cut off are there, by its index, which is at its begin; empty: it has none.
@@ -97,7 +97,7 @@ class Video:
         try:
             yield from container.demux(stream)
         except self._av.FFmpegError as error:
-            yield Shot(f"{self._name} (its end)", None, reason=self._reason(error), is_cut=True)
+            yield LazyFrame(f"{self._name} (its end)", None, reason=self._reason(error), is_cut=True)
 
     def _cut(self, container: Any, stream: Any, count: int, at: float) -> str:
         """Why that was not the end; empty: it was. count, at: of its whole frames, and time of the last of them."""
@@ -120,19 +120,19 @@ class Video:
         """To be added to what is wrong with a file that is not whole."""
         return "" if self._live or not is_cut(Path(self._place)) else "; the file ends before its own headers say"
 
-    def _decoded(self, packet: Any, stream: Any, index: int, *, is_timed: bool) -> Iterator[Shot]:
+    def _decoded(self, packet: Any, stream: Any, index: int, *, is_timed: bool) -> Iterator[LazyFrame]:
         try:
             frames = packet.decode()
         except self._av.FFmpegError as error:
-            yield Shot(f"{self._name}#{index}", None, reason=_why(error))
+            yield LazyFrame(f"{self._name}#{index}", None, reason=_why(error))
             return
         for offset, frame in enumerate(frames):
             origin = f"{self._name}#{index + offset}"
             if frame.is_corrupt:
-                yield Shot(origin, None, reason="the frame is corrupt")
+                yield LazyFrame(origin, None, reason="the frame is corrupt")
             else:
                 at = _time(frame, stream) if is_timed else None
-                yield Shot(origin, lambda frame=frame: _pixels(frame), at=at)  # type: ignore[misc]
+                yield LazyFrame(origin, lambda frame=frame: _pixels(frame), at=at)  # type: ignore[misc]
 
 
 def _why(error: BaseException) -> str:

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
-
 from app.joint_inference.calibration.service import Calibrations
+from app.kit.web.state import FromContainer
 
-
-def calibrations_of(request: Request) -> Calibrations:
-    found = request.app.state.calibrations
-    assert isinstance(found, Calibrations)
-    return found
+calibrations_of = FromContainer[Calibrations]("calibrations")

@@ -39,9 +39,9 @@ def run(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     if not answers:
         raise BadSamples(f"None of the {skipped} samples could be read or understood by both models.", hint=WANTED)
     names = [entry.name for entry in known().values() if entry.algorithm is not None]
-    found = sweep(answers, make, names, skipped=skipped)
+    result = sweep(answers, make, names, skipped=skipped)
     (into / "answers.json").write_text(json.dumps({"answers": [answer.to_json() for answer in answers]}))
-    (into / "sweep.json").write_text(json.dumps(found.to_json()))
+    (into / "sweep.json").write_text(json.dumps(result.to_json()))
     return {"samples": len(answers), "skipped": skipped}
 
 

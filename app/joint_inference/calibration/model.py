@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Any
 
 TIME_S = 1800.0
-"""So long both models may take for all samples."""
+"""How long both models may take for all samples."""
 LOST_AFTER = timedelta(seconds=2 * TIME_S)
-"""Of one that has not ended by then nobody will bring an end."""
+"""A calibration that has not ended by then never will."""
 
 
 class State(StrEnum):
@@ -23,17 +23,18 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class CalibrationRequest:
-    """namespace, name: of the service; what it says of models and workers is taken when the calibration runs.
-
-    set_name, set_bytes: of the file with the samples.
-    """
+    """What was asked for. The service's parameters are read when the calibration runs."""
 
     namespace: str
+    """Of the service."""
     name: str
+    """Of the service."""
     edge_model: str
     cloud_model: str
     set_name: str
+    """Of the file with the samples."""
     set_bytes: int
+    """Size of that file."""
 
     def to_json(self) -> dict[str, Any]:
         return dict(vars(self))
@@ -45,7 +46,7 @@ class CalibrationRequest:
 
 @dataclass(frozen=True)
 class Calibration:
-    """progress: 0..100. error: of a FAILED one, as ModelmillError.to_dict has it."""
+    """One calibration of a service."""
 
     calibration_id: str
     owner: str
@@ -53,11 +54,17 @@ class Calibration:
     state: State
     asked: CalibrationRequest
     progress: int = 0
+    """0..100."""
     error: Mapping[str, Any] = field(default_factory=dict)
+    """Of a FAILED one, as ModelmillError.to_dict gives it."""
 
     @property
     def has_ended(self) -> bool:
         return self.state in (State.READY, State.FAILED)
+
+    def is_under_way(self, now: datetime) -> bool:
+        """Whether it waits or runs, and is not lost."""
+        return not self.has_ended and not self.is_lost(now)
 
     def is_lost(self, now: datetime) -> bool:
         return not self.has_ended and now - datetime.fromisoformat(self.created_at) > LOST_AFTER

@@ -11,10 +11,12 @@ from app.inference.prediction import Box, Prediction
 
 @dataclass(frozen=True)
 class GroundTruth:
-    """label: class of the whole picture; boxes: what is on it, their scores mean nothing. One of both, or none."""
+    """What is true of a sample: one of both, or neither."""
 
     label: int | None = None
+    """The class of the whole picture."""
     boxes: tuple[Box, ...] | None = None
+    """What is in the picture; their scores mean nothing."""
 
 
 UNKNOWN = GroundTruth()

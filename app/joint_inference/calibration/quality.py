@@ -34,7 +34,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class QualityMeasures:
-    """edge, cloud: of the same samples, in their order."""
+    """The quality of both models on the same samples, in their order."""
 
     kind: Kind
     edge: Sums
@@ -55,24 +55,24 @@ def ratio(sums: Sums) -> float:
     return float(good / counted) if counted else 1.0
 
 
-def iou(one: Box, other: Box) -> float:
-    width = min(one.x2, other.x2) - max(one.x1, other.x1)
-    height = min(one.y2, other.y2) - max(one.y1, other.y1)
+def iou(box: Box, other: Box) -> float:
+    width = min(box.x2, other.x2) - max(box.x1, other.x1)
+    height = min(box.y2, other.y2) - max(box.y1, other.y1)
     if width <= 0 or height <= 0:
         return 0.0
     both = width * height
-    return both / (_area(one) + _area(other) - both)
+    return both / (_area(box) + _area(other) - both)
 
 
-def matches(found: Sequence[Box], wanted: Sequence[Box]) -> int:
+def matches(boxes: Sequence[Box], truth: Sequence[Box]) -> int:
     """How many of the boxes are right: the surest first, each with the best one that is left."""
-    left = list(wanted)
+    unmatched = list(truth)
     right = 0
-    for box in sorted(found, key=lambda box: -box.score):
-        fits = [(iou(box, other), place) for place, other in enumerate(left) if other.label == box.label]
-        best, place = max(fits, default=(0.0, -1))
+    for box in sorted(boxes, key=lambda box: -box.score):
+        fits = [(iou(box, other), index) for index, other in enumerate(unmatched) if other.label == box.label]
+        best, index = max(fits, default=(0.0, -1))
         if best >= MIN_IOU:
-            del left[place]
+            del unmatched[index]
             right += 1
     return right
 
@@ -85,13 +85,13 @@ def _kind(answers: Sequence[SamplePredictions]) -> Kind:
     return Kind.F1 if all(a.truth.boxes is not None for a in answers) else Kind.BOX_AGREEMENT
 
 
-def _worth(kind: Kind, answer: SamplePredictions, said: Prediction) -> tuple[float, float]:
+def _worth(kind: Kind, answer: SamplePredictions, prediction: Prediction) -> tuple[float, float]:
     if kind is Kind.ACCURACY:
-        return float(said.label == answer.truth.label), 1.0
+        return float(prediction.label == answer.truth.label), 1.0
     if kind is Kind.LABEL_AGREEMENT:
-        return float(said.label == answer.cloud.label), 1.0
-    wanted = answer.truth.boxes if kind is Kind.F1 and answer.truth.boxes is not None else answer.cloud.boxes
-    return 2.0 * matches(said.boxes, wanted), float(len(said.boxes) + len(wanted))
+        return float(prediction.label == answer.cloud.label), 1.0
+    truth = answer.truth.boxes if kind is Kind.F1 and answer.truth.boxes is not None else answer.cloud.boxes
+    return 2.0 * matches(prediction.boxes, truth), float(len(prediction.boxes) + len(truth))
 
 
 def _area(box: Box) -> float:

@@ -1,4 +1,4 @@
-"""The verbs of calibrations: ask for one, run it, read what came of it, take one of its settings over."""
+"""The operations on calibrations: request one, run it, read its result, apply one of its settings."""
 
 from __future__ import annotations
 
@@ -34,16 +34,20 @@ from app.model_registry.service import Models
 RUN = "app.joint_inference.calibration.evaluation:run"
 MAX_SET_BYTES = 512 << 20
 KEPT = 20
-"""So many of a user stay; older ones go when there is a new one."""
+"""How many of a user are kept; a new one replaces the oldest."""
 MOST_OPEN = 3
-"""So many of a user may wait or run."""
+"""How many of a user may wait or run."""
 TOLD_EVERY_S = 0.5
 logger = logging.getLogger(__name__)
 
 
 class Calibrations:
-    """Another user's calibration is as if there were none. start: have the one of this id run soon. work: folder of
-    this host for what is being worked on."""
+    """The calibrations of all users. Another user's calibration does not exist for an operation.
+
+    Attributes:
+        start: has the calibration of an id run soon.
+        work: the folder of this host for calibrations under way.
+    """
 
     def __init__(
         self,
@@ -67,50 +71,54 @@ class Calibrations:
         self.memory_bytes = memory_bytes
 
     def ask(self, user: str, namespace: str, name: str, samples: Path, set_name: str, *, now: datetime) -> Calibration:
-        """samples: a file that is copied. Raises ServiceNotFound, TooMany, BadSamples for an empty one."""
-        wanted = self.services.get(user, namespace, name).specification
+        """Request a calibration. samples: a file, which is copied.
+
+        Raises ServiceNotFound, TooMany, BadSamples for an empty file.
+        """
+        specification = self.services.get(user, namespace, name).specification
         size = samples.stat().st_size
         if not size:
             raise BadSamples("No samples were sent.", hint="Choose a zip of pictures or an .npz file.")
         self._refuse_too_many(user, now)
-        asked = CalibrationRequest(namespace, name, wanted.edge.model, wanted.cloud.model, set_name, size)
-        made = Calibration(str(uuid4()), user, to_text(now), State.WAITING, asked)
-        self.objects.put_file(_key(made.calibration_id, "samples"), samples)
+        asked = CalibrationRequest(namespace, name, specification.edge.model, specification.cloud.model, set_name, size)
+        created = Calibration(str(uuid4()), user, to_text(now), State.WAITING, asked)
+        self.objects.put_file(_key(created.calibration_id, "samples"), samples)
         with self.database.write() as conn:
-            store.add(conn, made)
-            old = [one for one in store.of_owner(conn, user)[KEPT:] if one.has_ended or one.is_lost(now)]
-            for one in old:
-                store.remove(conn, one.calibration_id)
-        for one in old:
-            self.objects.delete_prefix(_key(one.calibration_id, ""))
+            store.add(conn, created)
+            old = [former for former in store.of_owner(conn, user)[KEPT:] if not former.is_under_way(now)]
+            for former in old:
+                store.remove(conn, former.calibration_id)
+        for former in old:
+            self.objects.delete_prefix(_key(former.calibration_id, ""))
         try:
-            self.start(made.calibration_id)
+            self.start(created.calibration_id)
         except ModelmillError:
             with self.database.write() as conn:
-                store.remove(conn, made.calibration_id)
-            self.objects.delete_prefix(_key(made.calibration_id, ""))
+                store.remove(conn, created.calibration_id)
+            self.objects.delete_prefix(_key(created.calibration_id, ""))
             raise
-        return made
+        return created
 
     def get(self, user: str, calibration_id: str) -> Calibration:
         """Raises CalibrationNotFound."""
         with self.database.read() as conn:
-            found = store.find(conn, calibration_id)
-        if found is None or found.owner != user:
+            calibration = store.find(conn, calibration_id)
+        if calibration is None or calibration.owner != user:
             raise CalibrationNotFound(f"There is no calibration {calibration_id!r} (any more).")
-        return found
+        return calibration
 
     def of_service(self, user: str, namespace: str, name: str) -> list[Calibration]:
         """Newest first."""
         with self.database.read() as conn:
-            found = store.of_owner(conn, user)
-        return [one for one in found if (one.asked.namespace, one.asked.name) == (namespace, name)]
+            calibrations = store.of_owner(conn, user)
+        service = (namespace, name)
+        return [entry for entry in calibrations if (entry.asked.namespace, entry.asked.name) == service]
 
     def sweep(self, user: str, calibration_id: str) -> Sweep:
         """Raises CalibrationNotFound, NotReady."""
-        found = self.get(user, calibration_id)
+        calibration = self.get(user, calibration_id)
         try:
-            if found.state is State.READY:
+            if calibration.state is State.READY:
                 return Sweep.from_json(json.loads(b"".join(self.objects.read(_key(calibration_id, "sweep.json")))))
         except ObjectMissing:
             raise CalibrationNotFound(f"What calibration {calibration_id!r} found is gone.") from None
@@ -125,14 +133,14 @@ class Calibrations:
         return self.services.merge(user, asked.namespace, asked.name, patch, now=now)
 
     def run(self, calibration_id: str, *, now: datetime) -> None:
-        """What the actor does. Twice does no harm; one that has ended stays as it is."""
+        """Run a calibration, for the actor. One that has ended stays as it is."""
         with self.database.write() as conn:
             if not store.change(conn, calibration_id, state=State.RUNNING.value):
                 return
-            found = store.find(conn, calibration_id)
-        assert found is not None
+            calibration = store.find(conn, calibration_id)
+        assert calibration is not None
         try:
-            self._run(found, now)
+            self._run(calibration, now)
             end: dict[str, Any] = {"state": State.READY.value, "progress": 100}
         except ModelmillError as error:
             end = _failed(error)
@@ -145,46 +153,46 @@ class Calibrations:
 
     def _refuse_too_many(self, user: str, now: datetime) -> None:
         with self.database.read() as conn:
-            waiting = [one for one in store.of_owner(conn, user) if not one.has_ended and not one.is_lost(now)]
+            waiting = [entry for entry in store.of_owner(conn, user) if entry.is_under_way(now)]
         if len(waiting) >= MOST_OPEN:
             raise TooMany(
                 f"{len(waiting)} calibrations of yours wait or run already.", hint="Try again once one has ended."
             )
 
-    def _run(self, found: Calibration, now: datetime) -> None:
-        service = self.services.get(found.owner, found.asked.namespace, found.asked.name)
-        wanted = service.specification
-        cards = {role: self._card(found.owner, wanted.worker(role).model, now) for role in Role}
+    def _run(self, calibration: Calibration, now: datetime) -> None:
+        service = self.services.get(calibration.owner, calibration.asked.namespace, calibration.asked.name)
+        specification = service.specification
+        cards = {role: self._card(calibration.owner, specification.worker(role).model, now) for role in Role}
         make_private(self.work)
         folder = Path(tempfile.mkdtemp(prefix="calibration-", dir=self.work))
         try:
-            self.objects.get_file(_key(found.calibration_id, "samples"), folder / "samples")
-            request = self._request(cards, wanted, folder)
+            self.objects.get_file(_key(calibration.calibration_id, "samples"), folder / "samples")
+            request = self._request(cards, specification, folder)
             limits = Limits(self.memory_bytes, TIME_S, 1)
-            hooks = Hooks(on_progress=self._teller(found.calibration_id))
+            hooks = Hooks(on_progress=self._teller(calibration.calibration_id))
             self.sandbox.run(RUN, request, work_dir=folder, limits=limits, hooks=hooks)
             for name in ("answers.json", "sweep.json"):
-                key = _key(found.calibration_id, name)
+                key = _key(calibration.calibration_id, name)
                 self.objects.put_file(key, folder / name, content_type="application/json")
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _card(self, user: str, name: str, now: datetime) -> ModelCard:
-        found = self.models.find(user, name, now=now)
-        if found is None:
+        model = self.models.find(user, name, now=now)
+        if model is None:
             raise BadSamples(
                 f"There is no model {name!r} (any more).", hint="Register it again, or have the service name another."
             )
-        return found.card
+        return model.card
 
-    def _request(self, cards: Mapping[Role, ModelCard], wanted: Specification, folder: Path) -> dict[str, Any]:
+    def _request(self, cards: Mapping[Role, ModelCard], specification: Specification, folder: Path) -> dict[str, Any]:
         request: dict[str, Any] = {"samples": str(folder / "samples"), "into": str(folder)}
         for role, card in cards.items():
             request[role.value] = {
                 "card": card.to_json(),
                 "model": self._fetch(card.sha256, folder),
                 "twin": self._fetch(card.twin_sha256, folder),
-                "parameters": dict(wanted.worker(role).parameters),
+                "parameters": dict(specification.worker(role).parameters),
             }
         return request
 
@@ -215,9 +223,9 @@ class Calibrations:
 
 def calibrations_using(conn: Connection, user: str, model: str, *, now: datetime) -> list[str]:
     """namespace/name of the services with a calibration that waits or runs and was asked for with this model."""
-    under_way = [one for one in store.of_owner(conn, user) if not one.has_ended and not one.is_lost(now)]
-    asked = [one.asked for one in under_way if model in (one.asked.edge_model, one.asked.cloud_model)]
-    return sorted({f"{request.namespace}/{request.name}" for request in asked})
+    requests = [entry.asked for entry in store.of_owner(conn, user) if entry.is_under_way(now)]
+    using = [request for request in requests if model in (request.edge_model, request.cloud_model)]
+    return sorted({f"{request.namespace}/{request.name}" for request in using})
 
 
 def _failed(error: ModelmillError) -> dict[str, Any]:

@@ -14,16 +14,16 @@ from app.joint_inference.store.tables import calibrations
 OPEN = (State.WAITING, State.RUNNING)
 
 
-def add(conn: Connection, made: Calibration) -> None:
+def add(conn: Connection, calibration: Calibration) -> None:
     conn.execute(
         sa.insert(calibrations).values(
-            calibration_id=made.calibration_id,
-            owner=made.owner,
-            created_at=made.created_at,
-            state=made.state.value,
-            request=json.dumps(made.asked.to_json()),
-            progress=made.progress,
-            error=json.dumps(dict(made.error)),
+            calibration_id=calibration.calibration_id,
+            owner=calibration.owner,
+            created_at=calibration.created_at,
+            state=calibration.state.value,
+            request=json.dumps(calibration.asked.to_json()),
+            progress=calibration.progress,
+            error=json.dumps(dict(calibration.error)),
         )
     )
 
@@ -41,10 +41,10 @@ def of_owner(conn: Connection, owner: str) -> list[Calibration]:
 
 def change(conn: Connection, calibration_id: str, **values: Any) -> bool:
     """Only one that has not ended. True: it was changed."""
-    wanted = sa.update(calibrations).where(
+    query = sa.update(calibrations).where(
         calibrations.c.calibration_id == calibration_id, calibrations.c.state.in_([state.value for state in OPEN])
     )
-    return conn.execute(wanted.values(**values)).rowcount == 1
+    return conn.execute(query.values(**values)).rowcount == 1
 
 
 def remove(conn: Connection, calibration_id: str) -> None:

@@ -31,25 +31,31 @@ GRIDS: Mapping[str, Mapping[str, Sequence[str]]] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """upload: share of the samples that are hard with it; quality: of the final answers."""
+    """An algorithm with parameters, and what it is worth."""
 
     algorithm: str
     parameters: Mapping[str, str]
     upload: float
+    """Share of the samples that are hard with it, 0..1."""
     quality: float
+    """Of the final answers, 0..1."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """edge_sums, cloud_sums: what is good and what counts, of all samples; see quality.Sums. skipped: samples that
-    could not be read. settings: in the order they were tried."""
+    """All settings on one set of samples."""
 
     kind: Kind
+    """What quality means here."""
     samples: int
     skipped: int
+    """Samples that could not be read."""
     edge_sums: tuple[float, float]
+    """Of the small model's answers: what is good and what counts, see quality.Sums."""
     cloud_sums: tuple[float, float]
+    """Of the big model's answers."""
     settings: tuple[Setting, ...]
+    """In the order they were tried."""
 
     @property
     def edge_only(self) -> float:
@@ -87,8 +93,8 @@ class Sweep:
 def sweep(answers: Sequence[SamplePredictions], make: Make, names: Iterable[str], *, skipped: int = 0) -> Sweep:
     """Raises ValueError without samples."""
     measured = measure(answers)
-    said = [answer.edge for answer in answers]
-    settings = tuple(_tried(name, said, measured, make) for name in names if name not in LEFT_OUT)
+    predictions = [answer.edge for answer in answers]
+    settings = tuple(_tried(name, predictions, measured, make) for name in names if name not in LEFT_OUT)
     edge, cloud = (tuple(float(v) for v in sums.sum(axis=0)) for sums in (measured.edge, measured.cloud))
     return Sweep(
         measured.kind,
@@ -96,14 +102,14 @@ def sweep(answers: Sequence[SamplePredictions], make: Make, names: Iterable[str]
         skipped,
         (edge[0], edge[1]),
         (cloud[0], cloud[1]),
-        tuple(setting for found in settings for setting in found),
+        tuple(setting for group in settings for setting in group),
     )
 
 
 def pareto(settings: Iterable[Setting]) -> list[Setting]:
     """By upload: those for which no other is as good with less upload; of equal ones the one with least to say."""
     front: list[Setting] = []
-    for setting in sorted(settings, key=lambda one: (one.upload, -one.quality, len(one.parameters))):
+    for setting in sorted(settings, key=lambda setting: (setting.upload, -setting.quality, len(setting.parameters))):
         if not front or setting.quality > front[-1].quality:
             front.append(setting)
     return front
@@ -112,20 +118,20 @@ def pareto(settings: Iterable[Setting]) -> list[Setting]:
 def best_within(settings: Iterable[Setting], budget: float) -> Setting | None:
     """The best that uploads no more than this share; of equally good ones the thriftiest."""
     fitting = [setting for setting in settings if setting.upload <= budget + 1e-9]
-    return max(fitting, key=lambda one: (one.quality, -one.upload, -len(one.parameters)), default=None)
+    return max(fitting, key=lambda setting: (setting.quality, -setting.upload, -len(setting.parameters)), default=None)
 
 
-def _tried(name: str, said: Sequence[Prediction], measured: QualityMeasures, make: Make) -> list[Setting]:
-    found = []
+def _tried(name: str, predictions: Sequence[Prediction], measured: QualityMeasures, make: Make) -> list[Setting]:
+    settings = []
     for parameters in _grid(name):
         try:
             algorithm = make(name, parameters)
         except BadParameter:  # one that cannot do without what its user must say
             continue
-        hard = np.array([algorithm(prediction).is_hard for prediction in said], dtype=bool)
+        hard = np.array([algorithm(prediction).is_hard for prediction in predictions], dtype=bool)
         final = np.where(hard[:, None], measured.cloud, measured.edge)
-        found.append(Setting(name, parameters, float(hard.mean()), ratio(final)))
-    return found
+        settings.append(Setting(name, parameters, float(hard.mean()), ratio(final)))
+    return settings
 
 
 def _grid(name: str) -> Iterator[dict[str, str]]:

@@ -18,11 +18,11 @@ def run(user: str, *, namespaces: Collection[str] = (), liveness: str | None = N
     from app.bootstrap.container import assemble
     from app.settings import load_settings
 
-    parts = assemble(load_settings())
+    container = assemble(load_settings())
     try:
-        parts.accounts.users.get(user)
-        parts.database.sealer.check()
-        registry = registry_of(Mirror(parts.joint.services, user))
+        container.accounts.users.get(user)
+        container.database.sealer.check()
+        registry = registry_of(Mirror(container.joint.services, user))
         _log_in(registry)
         kopf.configure(verbose=False)
         kopf.run(
@@ -34,7 +34,7 @@ def run(user: str, *, namespaces: Collection[str] = (), liveness: str | None = N
             liveness_endpoint=liveness,
         )
     finally:
-        parts.close()
+        container.close()
 
 
 def _log_in(registry: kopf.OperatorRegistry) -> None:
@@ -42,7 +42,7 @@ def _log_in(registry: kopf.OperatorRegistry) -> None:
 
     @kopf.on.login(registry=registry, retries=1)
     def log_in(**arguments: Any) -> kopf.ConnectionInfo:
-        found = kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
-        if found is None:
+        connection = kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
+        if connection is None:
             raise kopf.LoginError("There is neither a service account of a pod nor a kubeconfig.")
-        return found
+        return connection

@@ -21,39 +21,39 @@ def changed_to(before: Service, resource: Any) -> dict[str, Any]:
     fit = validated(resource, namespace=before.namespace)
     whole = before.to_resource()
     about = {key: fit["metadata"][key] for key in ("labels", "annotations") if fit["metadata"].get(key)}
-    kept = {key: value for key, value in whole["metadata"].items() if key not in ("labels", "annotations")}
+    unchanged = {key: value for key, value in whole["metadata"].items() if key not in ("labels", "annotations")}
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
-        "metadata": {**kept, **about},
+        "metadata": {**unchanged, **about},
         "spec": fit["spec"],
         "status": whole["status"],
     }
 
 
 def metadata_of(resource: Any) -> dict[str, Any]:
-    found = resource.get("metadata") if isinstance(resource, dict) else None
-    return found if isinstance(found, dict) else {}
+    metadata = resource.get("metadata") if isinstance(resource, dict) else None
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def check_place(resource: Any, namespace: str | None, name: str) -> None:
     """Raises BadRequest where resource and path name different ones."""
-    given = metadata_of(resource)
-    if namespace is not None and given.get("namespace") not in (None, "", namespace):
+    metadata = metadata_of(resource)
+    if namespace is not None and metadata.get("namespace") not in (None, "", namespace):
         raise BadRequest("The namespace of the provided object does not match the namespace sent on the request.")
-    if name and given.get("name") != name:
-        said = str(given.get("name", ""))[:253]
-        raise BadRequest(f"The name of the object ({said}) does not match the name on the URL ({name}).")
+    if name and metadata.get("name") != name:
+        name_text = str(metadata.get("name", ""))[:253]
+        raise BadRequest(f"The name of the object ({name_text}) does not match the name on the URL ({name}).")
 
 
 def check_uid(before: Service, resource: Any) -> None:
     """Raises ServiceChanged when another one has this name by now."""
-    given = metadata_of(resource).get("uid")
-    if given and given != before.uid:
+    uid = metadata_of(resource).get("uid")
+    if uid and uid != before.uid:
         raise ServiceChanged(f"Its uid is {before.uid}.", hint="There is another of this name now.")
 
 
 def check_version(before: Service, resource: Any) -> None:
-    given = metadata_of(resource).get("resourceVersion")
-    if given and given != str(before.version):
+    version = metadata_of(resource).get("resourceVersion")
+    if version and version != str(before.version):
         raise ServiceChanged("It has been changed meanwhile.", hint="Read it again.")

@@ -111,10 +111,10 @@ async def nothing(_: Request) -> Response:
 @speaks_status
 async def namespaces(request: Request) -> Response:
     """default, and those that the caller has services in."""
-    found = [_namespace(name) for name in await _names(request)]
+    items = [_namespace(name) for name in await _names(request)]
     if wants_table(request.headers.get("accept", "")):
-        return JSONResponse(_table(found))
-    return JSONResponse({"kind": "NamespaceList", "apiVersion": "v1", "metadata": {}, "items": found})
+        return JSONResponse(_table(items))
+    return JSONResponse({"kind": "NamespaceList", "apiVersion": "v1", "metadata": {}, "items": items})
 
 
 @speaks_status
@@ -122,15 +122,15 @@ async def namespace(request: Request) -> Response:
     name = request.path_params["namespace"]
     if name not in await _names(request):
         raise NotFound(f'namespaces "{name}" not found')
-    found = _namespace(name)
-    return JSONResponse(_table([found]) if wants_table(request.headers.get("accept", "")) else found)
+    namespace = _namespace(name)
+    return JSONResponse(_table([namespace]) if wants_table(request.headers.get("accept", "")) else namespace)
 
 
 @speaks_status
 async def events(request: Request) -> Response:
     """Of one service, named by a field selector: `kubectl describe` shows them."""
-    wanted = fields_of(request.query_params.get("fieldSelector", ""))
-    name = wanted.get("involvedObject.name", "")
+    fields = fields_of(request.query_params.get("fieldSelector", ""))
+    name = fields.get("involvedObject.name", "")
     if not name:
         raise BadRequest("Name the service: fieldSelector=involvedObject.name=…")
     where = request.path_params["namespace"]
@@ -139,12 +139,12 @@ async def events(request: Request) -> Response:
     def found() -> list[dict[str, Any]]:
         try:
             uid = services.get(user, where, name).uid
-            told = services.events(user, where, name)
+            events = services.events(user, where, name)
         except ServiceNotFound:
             return []
-        if wanted.get("involvedObject.kind", KIND) != KIND or wanted.get("involvedObject.uid", uid) != uid:
+        if fields.get("involvedObject.kind", KIND) != KIND or fields.get("involvedObject.uid", uid) != uid:
             return []
-        return [_event(event, number, uid, where, name) for number, event in enumerate(reversed(told))]
+        return [_event(event, number, uid, where, name) for number, event in enumerate(reversed(events))]
 
     items = await run_in_threadpool(found)
     return JSONResponse({"kind": "EventList", "apiVersion": "v1", "metadata": {"resourceVersion": "0"}, "items": items})

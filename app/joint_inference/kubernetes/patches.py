@@ -55,22 +55,22 @@ def _merged(request: Request, patch: Any) -> Response:
     if not isinstance(patch, dict):
         raise BadRequest("A merge patch is an object.")
 
-    def wanted(before: Service) -> tuple[Any, None]:
-        found = merged(before.to_resource(), patch)
-        return found if metadata_of(patch).get("resourceVersion") else _of_any_version(found), None
+    def edit(before: Service) -> tuple[Any, None]:
+        resource = merged(before.to_resource(), patch)
+        return resource if metadata_of(patch).get("resourceVersion") else _of_any_version(resource), None
 
-    return _changed(request, wanted, Manager(write_options(request).manager))
+    return _changed(request, edit, Manager(write_options(request).manager))
 
 
 def _patched(request: Request, operations: Any) -> Response:
-    def wanted(before: Service) -> tuple[Any, Any]:
+    def edit(before: Service) -> tuple[Any, Any]:
         whole = before.to_resource()
-        found = patched(whole, operations)
-        managed = metadata_of(found).get("managedFields")
+        after = patched(whole, operations)
+        managed = metadata_of(after).get("managedFields")
         is_other = managed != whole["metadata"].get("managedFields")
-        return found, checked_managed(managed) if is_other else None
+        return after, checked_managed(managed) if is_other else None
 
-    return _changed(request, wanted, Manager(write_options(request).manager))
+    return _changed(request, edit, Manager(write_options(request).manager))
 
 
 def _applied(request: Request, resource: Any) -> Response:
@@ -84,30 +84,30 @@ def _applied(request: Request, resource: Any) -> Response:
     except ServiceNotFound:
         return created(request, resource, field_ownership.APPLY)
 
-    def wanted(before: Service) -> tuple[Any, Any]:
+    def edit(before: Service) -> tuple[Any, Any]:
         check_version(before, resource)
         check_uid(before, resource)
         return field_ownership.applied(
             before.managed, before.to_resource(), known_fields(resource), manager, at, force=writing.is_forced
         )
 
-    return _changed(request, wanted, manager, warnings_for_fields(resource, writing))
+    return _changed(request, edit, manager, warnings_for_fields(resource, writing))
 
 
-def _changed(request: Request, wanted: ResourceEdit, by: Manager, warnings: list[str] | None = None) -> Response:
+def _changed(request: Request, edit: ResourceEdit, by: Manager, warnings: list[str] | None = None) -> Response:
     """warnings: instead of those about what it becomes, of which a part may not be the caller's."""
     writing, place = write_options(request), request.path_params
     services, user = joint_of(request).services, user_of(request)
     before = services.get(user, place["namespace"], place["name"])
-    resource, _ = wanted(before)
+    resource, _ = edit(before)
     check_kind(resource)
     check_place(resource, before.namespace, before.name)
     check_uid(before, resource)
-    said = warnings_for(resource, writing) if warnings is None else warnings
+    messages = warnings_for(resource, writing) if warnings is None else warnings
     if writing.is_dry:
-        return warned(JSONResponse(tried_change(services, user, before, resource)), said)
-    service = services.change(user, before.namespace, before.name, wanted, now=now(), by=by)
-    return warned(shown(request, service), said)
+        return warned(JSONResponse(tried_change(services, user, before, resource)), messages)
+    service = services.change(user, before.namespace, before.name, edit, now=now(), by=by)
+    return warned(shown(request, service), messages)
 
 
 def _of_any_version(resource: Any) -> Any:
@@ -126,15 +126,15 @@ SHARE = {"manager": str, "operation": str, "time": str, "fieldsV1": dict}
 def patched(resource: Any, operations: Any) -> Any:
     """The resource as it is then; it is not changed itself. Raises BadRequest for what is no patch, BadInput for one
     that does not fit what there is."""
-    if not isinstance(operations, list) or not all(isinstance(one, dict) for one in operations):
+    if not isinstance(operations, list) or not all(isinstance(item, dict) for item in operations):
         raise BadRequest("A JSON patch is a list of operations.")
     if len(operations) > MAX_OPERATIONS:
         raise BadRequest(f"A patch may have {MAX_OPERATIONS} operations.")
-    found = resource
+    result = resource
     try:
-        for one in operations:
-            found = jsonpatch.apply_patch(found, [one])
-            if one.get("op") == GROWS and len(json.dumps(found)) > MAX_BYTES:
+        for item in operations:
+            result = jsonpatch.apply_patch(result, [item])
+            if item.get("op") == GROWS and len(json.dumps(result)) > MAX_BYTES:
                 raise BadInput(f"The patch makes more than {MAX_BYTES} bytes of it.")
     except jsonpatch.InvalidJsonPatch as error:
         raise BadRequest(f"This is no JSON patch: {error}.") from None
@@ -142,16 +142,16 @@ def patched(resource: Any, operations: Any) -> Any:
         raise BadInput(f"The patch does not fit the service: {error}.", hint="Read it again.") from None
     except (TypeError, ValueError, KeyError, AttributeError, IndexError) as error:
         raise BadRequest(f"This is no JSON patch: {type(error).__name__}: {error}.") from None
-    return found
+    return result
 
 
 def checked_managed(managed: Any) -> list[Any]:
     """metadata.managedFields as a tool has rewritten them: kubectl does when it goes over to server-side apply. Raises
     BadInput."""
-    for one in managed or ():
-        if not isinstance(one, dict) or not all(isinstance(one.get(key), kind) for key, kind in SHARE.items()):
+    for item in managed or ():
+        if not isinstance(item, dict) or not all(isinstance(item.get(key), kind) for key, kind in SHARE.items()):
             raise BadInput("metadata.managedFields are to be a list of managers with their fields.")
-        if not _is_tree(one["fieldsV1"]):
+        if not _is_tree(item["fieldsV1"]):
             raise BadInput("fieldsV1 of metadata.managedFields are to be objects in objects.")
     return list(managed or ())
 

@@ -56,7 +56,7 @@ def failure(error: ModelmillError, name: str = "") -> Response:
 def status_of(error: ModelmillError, name: str = "") -> dict[str, Any]:
     """A Status. name: of the service that was asked for."""
     name = str(error.detail.get("name") or name)
-    reason, said = _reason_and_message(error, name)
+    reason, message = _reason_and_message(error, name)
     details: dict[str, Any] = {"group": GROUP, "kind": PLURAL}
     if name:
         details["name"] = name
@@ -64,10 +64,10 @@ def status_of(error: ModelmillError, name: str = "") -> dict[str, Any]:
         details["causes"] = [
             {
                 "reason": "FieldManagerConflict",
-                "field": one["field"],
-                "message": f'conflict with "{one["manager"]}" using {API_VERSION}',
+                "field": conflict["field"],
+                "message": f'conflict with "{conflict["manager"]}" using {API_VERSION}',
             }
-            for one in error.detail["conflicts"]
+            for conflict in error.detail["conflicts"]
         ]
     if isinstance(error, InvalidResource):
         details |= {"kind": KIND, "causes": [_cause(problem) for problem in error.detail.get("problems", ())]}
@@ -76,7 +76,7 @@ def status_of(error: ModelmillError, name: str = "") -> dict[str, Any]:
         "apiVersion": "v1",
         "metadata": {},
         "status": "Failure",
-        "message": said,
+        "message": message,
         "reason": reason,
         "details": details,
         "code": error.status,

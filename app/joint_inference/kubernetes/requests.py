@@ -30,13 +30,16 @@ class UnknownPatch(BadRequest):
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """is_dry: nothing is to be kept. fields: what to do about unknown ones: Strict, Warn, Ignore. manager: who sets the
-    fields. is_forced: an apply takes them from others."""
+    """The query options of a writing request."""
 
     is_dry: bool
+    """Nothing is to be stored."""
     fields: str
+    """What to do about unknown fields: Strict, Warn or Ignore."""
     manager: str
+    """Who sets the fields."""
     is_forced: bool
+    """An apply takes fields from other managers."""
 
 
 def write_options(request: Request) -> WriteOptions:
@@ -77,8 +80,8 @@ def check_kind(resource: Any) -> None:
     if not isinstance(resource, dict):
         raise BadRequest("The body is no resource.")
     if resource.get("kind") != KIND or resource.get("apiVersion") != API_VERSION:
-        said = f"{resource.get('apiVersion')}, {resource.get('kind')}"[:200]
-        raise BadRequest(f"{KIND} in version {VERSION!r} of {GROUP} is wanted here, not {said}.")
+        actual = f"{resource.get('apiVersion')}, {resource.get('kind')}"[:200]
+        raise BadRequest(f"{KIND} in version {VERSION!r} of {GROUP} is wanted here, not {actual}.")
 
 
 def warnings_for(resource: Any, writing: WriteOptions) -> list[str]:

@@ -34,10 +34,10 @@ def selector_of(query: Mapping[str, str]) -> Selector:
 
 def fields_of(text: str) -> dict[str, str]:
     """Of a field selector with nothing but equalities. Raises BadRequest."""
-    found = [_EQUAL.fullmatch(part) for part in _parts(text)]
-    if not all(match and match.group(2) != "!=" for match in found):
+    matches = [_EQUAL.fullmatch(part) for part in _parts(text)]
+    if not all(match and match.group(2) != "!=" for match in matches):
         raise BadRequest(f"{text!r} is no field selector of equalities.")
-    return {match.group(1): match.group(3) for match in found if match}
+    return {match.group(1): match.group(3) for match in matches if match}
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -48,31 +48,31 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _field(part: str) -> Match:
-    found = _EQUAL.fullmatch(part)
-    if found is None:
+    match = _EQUAL.fullmatch(part)
+    if match is None:
         raise BadRequest(f"{part!r} is no field selector: write metadata.name=…")
-    key, operator, value = found.groups()
+    key, operator, value = match.groups()
     if key not in _FIELDS:
         raise BadRequest(f"field label not supported: {key}")
     return _equality(key, operator, value)
 
 
 def _label(part: str) -> Match:
-    if found := _SETS.fullmatch(part):
-        key, operator, values = found.groups()
-        wanted = {value.strip() for value in values.split(",")}
+    if match := _SETS.fullmatch(part):
+        key, operator, values = match.groups()
+        choices = {value.strip() for value in values.split(",")}
         if operator == "in":
-            return lambda labels: labels.get(key) in wanted
-        return lambda labels: labels.get(key) not in wanted
-    if found := _EQUAL.fullmatch(part):
-        return _equality(*found.groups())
-    if found := _THERE.fullmatch(part):
-        is_not, key = found.groups()
+            return lambda labels: labels.get(key) in choices
+        return lambda labels: labels.get(key) not in choices
+    if match := _EQUAL.fullmatch(part):
+        return _equality(*match.groups())
+    if match := _THERE.fullmatch(part):
+        is_not, key = match.groups()
         return lambda labels: (key in labels) is not bool(is_not)
     raise BadRequest(f"{part!r} is no label selector.")
 
 
 def _equality(key: str, operator: str, value: str) -> Match:
     if operator == "!=":
-        return lambda found: found.get(key) != value
-    return lambda found: found.get(key) == value
+        return lambda labels: labels.get(key) != value
+    return lambda labels: labels.get(key) == value

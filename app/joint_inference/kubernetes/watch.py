@@ -27,7 +27,8 @@ from app.joint_inference.service import Services
 from app.kit.clock import now
 from app.kit.errors import BadRequest
 from app.kit.redis.change_hub import ChangeHub, changed
-from app.kit.web.auth import caller_of, user_of
+from app.kit.web.auth import authenticator_of, caller_of, user_of
+from app.kit.web.sse import hub_of
 
 NUDGED = "joint"
 LOOK_AGAIN_S = 1.0
@@ -64,19 +65,19 @@ class WatchStream:
         if after > version:
             raise Expired(f"There is no version {after} here.", hint="Read the list again.")
         self.seen = after or version
-        wanted = [service for service in every if self.selector.takes(service)]
+        services = [service for service in every if self.selector.takes(service)]
         if after:
-            self.shown = {service.uid for service in wanted if service.version <= after}
+            self.shown = {service.uid for service in services if service.version <= after}
             return self.news()
-        self.shown = {service.uid for service in wanted}
-        return [("ADDED", service) for service in wanted]
+        self.shown = {service.uid for service in services}
+        return [("ADDED", service) for service in services]
 
     def news(self) -> list[tuple[str, Service]]:
         """What has changed since, as the client is to hear it."""
-        found = self.services.changes(self.user, self.seen, namespace=self.namespace)
-        if found:
-            self.seen = max(self.seen, found[-1].version)
-        return [(kind, service) for service in found for kind in self._kind(service)]
+        changes = self.services.changes(self.user, self.seen, namespace=self.namespace)
+        if changes:
+            self.seen = max(self.seen, changes[-1].version)
+        return [(kind, service) for service in changes for kind in self._kind(service)]
 
     def _kind(self, service: Service) -> Iterator[str]:
         is_known = service.uid in self.shown
@@ -122,7 +123,7 @@ async def watch(request: Request) -> Response:
     )
     after = number_of(query, "resourceVersion", default=0, most=1 << 62)
     first = await run_in_threadpool(view.begin, 0 if wish.initial_end else after)
-    hub: ChangeHub = request.app.state.hub
+    hub: ChangeHub = hub_of(request)
     return EventSourceResponse(
         _lines(request, hub, view, wish, first),
         media_type="application/json",
@@ -160,7 +161,7 @@ async def _may_go_on(request: Request) -> bool:
     """A token that was revoked meanwhile ends what it began."""
     if not caller_of(request).token_id:
         return True
-    return bool(await run_in_threadpool(request.app.state.doorkeeper.still_holds, request))
+    return bool(await run_in_threadpool(authenticator_of(request).still_holds, request))
 
 
 def _bookmark(version: int, annotations: dict[str, str]) -> bytes:
@@ -170,5 +171,5 @@ def _bookmark(version: int, annotations: dict[str, str]) -> bytes:
     return _line("BOOKMARK", {"kind": KIND, "apiVersion": API_VERSION, "metadata": metadata})
 
 
-def _line(kind: str, found: dict[str, Any]) -> bytes:
-    return json.dumps({"type": kind, "object": found}).encode() + b"\n"
+def _line(kind: str, document: dict[str, Any]) -> bytes:
+    return json.dumps({"type": kind, "object": document}).encode() + b"\n"

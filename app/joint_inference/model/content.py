@@ -1,4 +1,4 @@
-"""What the web tells a node to run for one worker of a service: the content of an order. Pure."""
+"""The content of an order: what a node is to run for one worker of a service. Pure."""
 
 from __future__ import annotations
 
@@ -12,24 +12,28 @@ from app.joint_inference.model.resource import Role, Service, Specification, Wor
 
 @dataclass(frozen=True)
 class BigModel:
-    """url: http://host:port of the cloud worker; secret: its bearer token."""
+    """Where an edge worker finds the big model."""
 
     url: str
+    """http://host:port of the cloud worker."""
     secret: str
+    """Its bearer token."""
 
 
 @dataclass(frozen=True)
 class OrderContent:
-    """big_model: of an edge worker; secret: what a cloud worker demands. resource: the whole, as the body of the
-    requirement's insert has it. withheld: cameras of the node that are not for the service's user: {"videos": ids,
-    "sources": patterns}."""
+    """What one worker is to be."""
 
     role: Role
     resource: Mapping[str, Any]
+    """The whole resource, in the form of the requirement's insert."""
     model: ModelCard
     secret: str = ""
+    """The bearer token that a cloud worker demands."""
     big_model: BigModel | None = None
+    """For an edge worker."""
     withheld: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Cameras of the node that are not for the service's user: {"videos": ids, "sources": patterns}."""
 
     @property
     def specification(self) -> Specification:
@@ -51,7 +55,7 @@ class OrderContent:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> OrderContent:
-        """Raises KeyError, TypeError, ValueError for what is none."""
+        """Raises KeyError, TypeError, ValueError for data of another form."""
         big = data.get("bigModel")
         return OrderContent(
             Role(data["role"]),

@@ -26,17 +26,21 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Worker:
-    """parameters: of its workerSpec; of a key given twice the last value. script_dir empty: the bundled worker."""
+    """One worker of a service, as its spec has it."""
 
     role: Role
     name: str
     model: str
+    """The name of its model."""
     node: str
+    """The name of its node."""
     script_dir: str = ""
+    """Empty: the bundled worker."""
     script_boot_file: str = ""
     framework_type: str = ""
     framework_version: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
+    """Of its workerSpec; of a repeated key the last value."""
 
     @property
     def is_builtin(self) -> bool:
@@ -45,12 +49,14 @@ class Worker:
 
 @dataclass(frozen=True)
 class Specification:
-    """hard_example: name of the algorithm; its parameters are those of the edge worker, overridden by its own."""
+    """A validated spec."""
 
     edge: Worker
     cloud: Worker
     hard_example: str
+    """The name of the algorithm."""
     hard_example_parameters: Mapping[str, str]
+    """Those of the edge worker, overridden by the algorithm's own."""
 
     def worker(self, role: Role) -> Worker:
         return self.edge if role is Role.EDGE else self.cloud
@@ -58,30 +64,33 @@ class Specification:
 
 @dataclass(frozen=True)
 class Service:
-    """A JointInferenceService as it is stored. spec, status: as the resource has them, JSON.
-
-    generation: rises with each change of spec. version: rises with each change at all, over all services: the
-    resourceVersion. deleted_at: its deletion was asked for, its workers are being ended; gone_at: they are.
-    secret: what the edge worker shows the big model. reported: the last taskInfo, with when it was taken.
-    """
+    """A JointInferenceService as it is stored."""
 
     uid: str
     owner: str
     namespace: str
     name: str
     generation: int
+    """Rises with each change of the spec."""
     version: int
+    """The resourceVersion: rises with each change of any service."""
     created_at: str
     spec: Mapping[str, Any]
+    """As the resource has it, JSON."""
     status: Mapping[str, Any]
+    """As the resource has it, JSON."""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     deleted_at: str | None = None
+    """When its deletion was requested; its workers are being ended."""
     gone_at: str | None = None
+    """When its workers had ended."""
     secret: str = ""
+    """What the edge worker shows the big model."""
     reported: Mapping[str, Any] = field(default_factory=dict)
+    """The last taskInfo, with its phase."""
     managed: Sequence[Any] = ()
-    """metadata.managedFields; empty: of a time when fields had no owners."""
+    """metadata.managedFields; empty: it is older than field ownership."""
 
     @property
     def specification(self) -> Specification:

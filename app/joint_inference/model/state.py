@@ -1,4 +1,4 @@
-"""The state of a service out of what its two workers say: the current condition. Pure."""
+"""The current condition of a service, from the reports of its two workers. Pure."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ KEEPS = "Hard samples get the edge's own answer."
 
 @dataclass(frozen=True)
 class ObservedWorker:
-    """A worker of this generation as its node last reported it, and whether that node is still heard. model: that is
-    wanted."""
+    """A worker as its node last reported it."""
 
     role: Role
     name: str
     node: str
+    """The name of its node."""
     is_online: bool
+    """Whether the node is connected."""
     report: WorkerReport | None
+    """Of this generation of the service; None: there is none yet."""
     model: ModelCard | None
+    """The model it should run."""
 
     @property
     def is_serving(self) -> bool:
@@ -68,8 +71,8 @@ class ObservedWorker:
         return self.report is not None and self.report.state is WorkerState.BACKOFF
 
 
-def condition_of(service: Service, seen: dict[Role, ObservedWorker]) -> Condition:
-    edge, cloud = seen[Role.EDGE], seen[Role.CLOUD]
+def condition_of(service: Service, workers: dict[Role, ObservedWorker]) -> Condition:
+    edge, cloud = workers[Role.EDGE], workers[Role.CLOUD]
     stalled = next((worker for worker in (cloud, edge) if worker.is_stalled and worker.is_online), None)
     if stalled is not None:
         return Condition(PENDING, Reason.ROLLOUT_STALLED, _why_stalled(service, stalled))
@@ -96,8 +99,8 @@ def _serving(service: Service, edge: ObservedWorker, cloud: ObservedWorker) -> C
     """The edge worker ran when it was last heard. Whether the cloud answers is for its tally to say: that a node is not
     connected to the web says nothing of the way between the two workers."""
     if not edge.is_online:
-        said = f"The node {edge.node!r} of the edge worker is not connected: whether its worker runs is not known."
-        return Condition(PENDING, Reason.NODE_OFFLINE, said)
+        message = f"The node {edge.node!r} of the edge worker is not connected: whether its worker runs is not known."
+        return Condition(PENDING, Reason.NODE_OFFLINE, message)
     end = edge.stream_end
     if end is not None:
         return _without_frames(edge, end)
@@ -131,10 +134,10 @@ def _why_stalled(service: Service, worker: ObservedWorker) -> str:
     report = worker.report
     assert report is not None
     runs = _model(report.detail.get("model"), report.detail.get("sha256"))
-    wanted = _model(worker.model.name, worker.model.sha256) if worker.model else ""
+    model_text = _model(worker.model.name, worker.model.sha256) if worker.model else ""
     return (
         f"The {worker.role} worker {worker.name!r} on {worker.node!r} cannot become generation {service.generation}"
-        f"{f', {wanted}' if wanted else ''}: {report.message or report.reason}\n"
+        f"{f', {model_text}' if model_text else ''}: {report.message or report.reason}\n"
         f"Generation {report.former_generation} goes on{f', {runs}' if runs else ''}."
     )
 
@@ -148,8 +151,8 @@ def _why_failed(worker: ObservedWorker) -> str:
     assert report is not None
     what = f"The {worker.role} worker {worker.name!r} on {worker.node!r}"
     if report.exit_code is None:
-        said = f"{what}: {report.message or report.reason}"
+        message = f"{what}: {report.message or report.reason}"
     else:
-        said = f"{what} ended with exit code {report.exit_code}" + (f": {report.message}" if report.message else "")
+        message = f"{what} ended with exit code {report.exit_code}" + (f": {report.message}" if report.message else "")
     lines = "\n".join(report.log[-LAST_LINES:])
-    return f"{said}\n{lines}" if lines else said
+    return f"{message}\n{lines}" if lines else message

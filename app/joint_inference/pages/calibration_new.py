@@ -26,6 +26,7 @@ from app.kit.web.common_pages import see_other
 from app.kit.web.http import retry_after
 from app.kit.web.multipart import multipart_parts, plain_name
 from app.kit.web.templates import render
+from app.settings import settings_of
 
 FIELD = "samples"
 
@@ -55,7 +56,7 @@ def _begin(request: Request, path: Path, name: str) -> Response:
 @asynccontextmanager
 async def _received(request: Request) -> AsyncIterator[tuple[Path, str]]:
     """The file of the form and its name; empty if none was chosen. Gone afterwards. Raises TooLarge, BadRequest."""
-    work = make_private(request.app.state.settings.work)
+    work = make_private(settings_of(request).work)
     with tempfile.NamedTemporaryFile(prefix="samples-", dir=work) as file:
         name, size, is_ours = "", 0, False
         async for part in multipart_parts(request, hint="The page Calibrate sends it."):

@@ -1,4 +1,4 @@
-"""The verbs of joint inference: users' services, what their workers report, and the controllers that run them."""
+"""Joint inference: users' services, the reports of their workers, and the controllers that run them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The controllers: what a service should be, against what its nodes report; they are told the difference.
+"""The controllers: compare what a service should be with what its nodes report, and order the difference.
 
-The joint-inference controller and the downstream one are the two halves of `reconcile`: condition and orders change in
-one transaction, so that neither is without the other. The upstream controller is Reports.note. All may run twice.
+The joint-inference and the downstream controller are the two halves of `reconcile`: condition and orders change in one
+transaction. The upstream controller is Reports.note. All are idempotent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from app.joint_inference import store
 from app.joint_inference.hard_examples.base import BadParameter, UnknownAlgorithm
-from app.joint_inference.model.reconciliation import ObservedState, ServicePlan, key_of, plan
+from app.joint_inference.model.reconciliation import ObservedState, ServicePlan, key_of, plan_service
 from app.joint_inference.model.resource import PLURAL, Role, Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after, current_of
 from app.joint_inference.service.model_pairs import mismatch
@@ -27,14 +27,14 @@ from app.nodes.model import Node, Order, WorkKey
 from app.nodes.service import Nodes
 
 HEARTBEAT_S = 60
-"""So often each service is looked at when nothing happens, and its conditions say when that was."""
+"""How often each service is reconciled when nothing happens; its conditions say when that was."""
 IMPATIENT_S = 5
-"""So often one that does not run is: a model or a node may have been added."""
+"""How often a service that does not run is reconciled: a model or a node may have been added."""
 AT_ONCE = 200
 WATCHED_FOR_S = 3600
-"""So long one that is gone can be seen to have gone by those who watch."""
+"""How long watchers can still see that a service is gone."""
 HasDataset = Callable[[str, str], bool]
-"""user, path → is there such a thing in what they may read?"""
+"""user, path → whether the path exists among what they may read."""
 
 
 class Controller:
@@ -49,7 +49,7 @@ class Controller:
         self.has_dataset = has_dataset
 
     def reconcile(self, uid: str, *, now: datetime) -> None:
-        """Look at one service. Twice does no harm."""
+        """Reconcile one service. Idempotent."""
         with self.database.read() as conn:
             service = store.by_uid(conn, uid)
             looked_at = store.looked_at(conn, uid)
@@ -59,30 +59,30 @@ class Controller:
         if service.deleted_at is not None:
             self._end(service, now)
             return
-        world = self._world(service, orders, now)
-        found = plan(service, world)
-        told = self._write(service, found, world.warning, now, looked_at)
-        if told is None:
+        state = self._observe(service, orders, now)
+        plan = plan_service(service, state)
+        nodes_to_nudge = self._write(service, plan, state.warning, now, looked_at)
+        if nodes_to_nudge is None:
             self.services.kick(uid)
             return
-        for node in told:
+        for node in nodes_to_nudge:
             self.nodes.nudge(node)
 
     def due(self, now: datetime) -> list[str]:
-        """Services to be looked at: those that do not run soon, the others once in a while. Each is said once: should
-        nobody look at it, it is due again by and by."""
+        """The services to reconcile: those that do not run often, the others occasionally. Each is returned once, and
+        again after its period."""
         quiet, impatient = (to_text(now - timedelta(seconds=s)) for s in (HEARTBEAT_S, IMPATIENT_S))
         with self.database.read() as conn:
-            found = store.looked_at_before(conn, quiet, AT_ONCE)
-            found += store.not_running(conn, impatient, AT_ONCE)
-        uids = list(dict.fromkeys(found))
+            uids_due = store.looked_at_before(conn, quiet, AT_ONCE)
+            uids_due += store.not_running(conn, impatient, AT_ONCE)
+        uids = list(dict.fromkeys(uids_due))
         if uids:
             with self.database.write() as conn:
                 store.note_look(conn, uids, to_text(now))
         return uids
 
     def forget_gone(self, now: datetime) -> None:
-        """And their pictures once more: the object store may have been away when they went."""
+        """Delete services that are long gone, and their pictures once more: the object store may have been away."""
         with self.database.read() as conn:
             uids = store.gone_before(conn, to_text(now - timedelta(seconds=WATCHED_FOR_S)))
         for uid in uids:
@@ -91,46 +91,46 @@ class Controller:
             store.forget(conn, uids)
 
     def node_changed(self, _: Node, keys: Collection[WorkKey]) -> None:
-        """Listens to nodes: what is theirs is looked at soon."""
+        """Listener of nodes: reconcile their services soon."""
         for uid in {key.uid for key in keys if key.kind == PLURAL}:
             self.services.kick(uid)
 
     def node_permitted(self, _: str, keys: Collection[WorkKey]) -> None:
-        """Listens to nodes: what runs there of those who may no longer use it is ended at once."""
+        """Listener of nodes: end at once what users run there who no longer may."""
         for uid in {key.uid for key in keys if key.kind == PLURAL}:
             self.services.kick(uid)
 
     def node_replaced(self, _: str, keys: Collection[WorkKey]) -> None:
-        """Listens to nodes: the worker of the machine that was evicted goes on, and is not to be answered."""
+        """Listener of nodes: the evicted machine's worker continues, and must not be answered any more."""
         for uid in {key.uid for key in keys if key.kind == PLURAL}:
             self.services.renew_secret(uid)
 
     def _end(self, service: Service, now: datetime) -> None:
-        """Withdraw what its nodes were told; once they have all stored that, it is gone."""
+        """Withdraw its orders; once all nodes have acknowledged that, the service is gone."""
         with self.database.write() as conn:
             fresh = store.lock(conn, service.uid)
             if fresh is None or fresh.gone_at is not None:
                 return
-            told = self.nodes.withdraw(conn, PLURAL, service.uid)
+            nodes_to_nudge = self.nodes.withdraw(conn, PLURAL, service.uid)
             store.note_look(conn, [service.uid], to_text(now))
             is_gone = not self.nodes.orders_of(conn, PLURAL, service.uid)
             if is_gone:
                 store.change_service(conn, fresh, gone_at=to_text(now))
-        for node in told:
+        for node in nodes_to_nudge:
             self.nodes.nudge(node)
         if is_gone:
             self.services.announce()
             self.reports.forget(service.uid)
 
-    def _world(self, service: Service, orders: list[Order], now: datetime) -> ObservedState:
-        wanted = service.specification
-        edge_model = self.models.find(service.owner, wanted.edge.model, now=now)
-        cloud_model = self.models.find(service.owner, wanted.cloud.model, now=now)
-        problem, warning = self._judged(service, edge_model, cloud_model)
+    def _observe(self, service: Service, orders: list[Order], now: datetime) -> ObservedState:
+        specification = service.specification
+        edge_model = self.models.find(service.owner, specification.edge.model, now=now)
+        cloud_model = self.models.find(service.owner, specification.cloud.model, now=now)
+        problem, warning = self._check(service, edge_model, cloud_model)
         key = key_of(service, Role.EDGE)
-        edge_order = next((o for o in orders if o.key == key and o.node == wanted.edge.node), None)
+        edge_order = next((o for o in orders if o.key == key and o.node == specification.edge.node), None)
         edge_node, cloud_node = (
-            self.nodes.find_for(service.owner, worker.node) for worker in (wanted.edge, wanted.cloud)
+            self.nodes.find_for(service.owner, worker.node) for worker in (specification.edge, specification.cloud)
         )
         return ObservedState(
             now=now,
@@ -139,66 +139,73 @@ class Controller:
             edge_node=edge_node,
             cloud_node=cloud_node,
             edge_order=edge_order,
-            withheld=self.nodes.hidden_from(service.owner, wanted.edge.node),
+            withheld=self.nodes.hidden_from(service.owner, specification.edge.node),
             problem=problem,
             warning=warning,
         )
 
-    def _judged(
+    def _check(
         self, service: Service, edge_model: Model | None, cloud_model: Model | None
     ) -> tuple[Condition | None, Condition | None]:
-        """What is wrong with it, and what is to be warned of, whatever the nodes say."""
-        wanted = service.specification
-        for worker in (wanted.edge, wanted.cloud):
+        """What is wrong with a service, and what to warn of, whatever its nodes report."""
+        specification = service.specification
+        for worker in (specification.edge, specification.cloud):
             dataset = worker.parameters.get("dataset", "")
             if dataset and not self.has_dataset(service.owner, dataset):
                 message = f"There is no dataset {dataset!r} for the {worker.role} worker in the data home."
                 return Condition(ConditionType.FAILED, Reason.DATASET_NOT_FOUND, message), None
         try:
             warning = _warning(service)
-            return mismatch((wanted.edge, edge_model), (wanted.cloud, cloud_model)), warning
+            return mismatch((specification.edge, edge_model), (specification.cloud, cloud_model)), warning
         except UnknownAlgorithm as error:
-            said = f"{error.message} {error.hint}".strip()
-            return Condition(ConditionType.FAILED, Reason.ALGORITHM_NOT_FOUND, said), None
+            message = f"{error.message} {error.hint}".strip()
+            return Condition(ConditionType.FAILED, Reason.ALGORITHM_NOT_FOUND, message), None
         except BadParameter as error:
-            said = f"{error.message} {error.hint}".strip()
-            return Condition(ConditionType.FAILED, Reason.BAD_PARAMETERS, said), None
+            message = f"{error.message} {error.hint}".strip()
+            return Condition(ConditionType.FAILED, Reason.BAD_PARAMETERS, message), None
 
     def _write(
-        self, service: Service, found: ServicePlan, warning: Condition | None, now: datetime, looked_at: str | None
+        self, service: Service, plan: ServicePlan, warning: Condition | None, now: datetime, looked_at: str | None
     ) -> set[str] | None:
-        """Names of the nodes that must hear of it. What was changed by another meanwhile is looked at again then.
+        """Store condition and orders, unless the service has changed meanwhile.
 
-        looked_at: of the look before, when this one began. None: another has looked meanwhile, and may have seen more;
-        nothing was done.
+        Args:
+            service: as it was when this began.
+            plan: what follows for it.
+            warning: to show beside the condition.
+            now: the time.
+            looked_at: when it was last reconciled before this began.
+
+        Returns:
+            The names of the nodes to nudge; None: it was reconciled by another meanwhile, and nothing was done.
         """
-        told = set[str]()
+        nodes_to_nudge = set[str]()
         with self.database.write() as conn:
             fresh = store.lock(conn, service.uid)
             if fresh is None or fresh.deleted_at is not None or fresh.generation != service.generation:
-                return told
+                return nodes_to_nudge
             if store.looked_at(conn, service.uid) != looked_at:
                 return None
             for role in Role:
-                told |= self._order(conn, service, role, found)
-            status = _status(fresh, found, warning, now)
+                nodes_to_nudge |= self._order(conn, service, role, plan)
+            status = _status(fresh, plan, warning, now)
             store.note_look(conn, [service.uid], to_text(now))
             if status != fresh.status:
                 store.change_service(conn, fresh, status=status)
         if status != fresh.status:
             self.services.announce()
-        return told
+        return nodes_to_nudge
 
-    def _order(self, conn: Connection, service: Service, role: Role, found: ServicePlan) -> set[str]:
+    def _order(self, conn: Connection, service: Service, role: Role, plan: ServicePlan) -> set[str]:
         worker, key = service.specification.worker(role), key_of(service, role)
-        content = found.orders.get(role)
+        content = plan.orders.get(role)
         if content is None:
-            known = [order for order in self.nodes.orders_of(conn, PLURAL, service.uid) if order.key == key]
-            is_stale = any(order.generation != service.generation for order in known)
-            is_wanted = found.condition.type is not ConditionType.FAILED  # an edge worker waits for the new cloud's
-            is_over = role in found.ended or (is_stale and not is_wanted)
+            orders = [order for order in self.nodes.orders_of(conn, PLURAL, service.uid) if order.key == key]
+            is_stale = any(order.generation != service.generation for order in orders)
+            is_wanted = plan.condition.type is not ConditionType.FAILED  # an edge worker waits for the new cloud's
+            is_over = role in plan.ended or (is_stale and not is_wanted)
             return set(self.nodes.withdraw(conn, PLURAL, service.uid, role.value)) if is_over else set()
-        told = set(self.nodes.withdraw(conn, PLURAL, service.uid, role.value, but=worker.node))
+        nodes_to_nudge = set(self.nodes.withdraw(conn, PLURAL, service.uid, role.value, but=worker.node))
         is_new = self.nodes.order(
             conn,
             worker.node,
@@ -208,31 +215,31 @@ class Controller:
             generation=service.generation,
             content=content.to_json(),
         )
-        return told | {worker.node} if is_new else told
+        return nodes_to_nudge | {worker.node} if is_new else nodes_to_nudge
 
 
 def _warning(service: Service) -> Condition | None:
-    """Raises UnknownAlgorithm, BadParameter. A user's own program has parameters and algorithms of its own."""
-    wanted = service.specification
-    if wanted.cloud.is_builtin:
-        cloud_options(wanted.cloud.parameters)
-    if not wanted.edge.is_builtin:
+    """A warning about the algorithm. Users' own programs are not checked. Raises UnknownAlgorithm, BadParameter."""
+    specification = service.specification
+    if specification.cloud.is_builtin:
+        cloud_options(specification.cloud.parameters)
+    if not specification.edge.is_builtin:
         return None
-    options = edge_options(wanted.hard_example_parameters)
-    why = algorithm_of(wanted).never(candidate_threshold=options.predictor.candidate_threshold)
+    options = edge_options(specification.hard_example_parameters)
+    why = algorithm_of(specification).never(candidate_threshold=options.predictor.candidate_threshold)
     return Condition(ConditionType.WARNING, Reason.NEVER_HARD, why) if why else None
 
 
-def _status(service: Service, found: ServicePlan, warning: Condition | None, now: datetime) -> dict[str, Any]:
-    """The same as before when nothing has changed and it is not yet time to say that it was looked at."""
+def _status(service: Service, plan: ServicePlan, warning: Condition | None, now: datetime) -> dict[str, Any]:
+    """The new status; the former one when nothing has changed and no heartbeat is due."""
     at = to_text(now)
     before = service.status.get("conditions", ())
     status = {
         **service.status,
         "startTime": service.status.get("startTime") or at,
-        "conditions": conditions_after(before, found.condition, warning, at),
-        "active": found.active,
-        "failed": found.failed,
+        "conditions": conditions_after(before, plan.condition, warning, at),
+        "active": plan.active,
+        "failed": plan.failed,
     }
     last = current_of(service.status)
     if last is None or (now - from_text(last["lastHeartbeatTime"])).total_seconds() >= HEARTBEAT_S:

@@ -1,4 +1,4 @@
-"""What edge workers report: their tallies, and hard samples to look at."""
+"""The reports of edge workers: their tallies, and hard samples to look at."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Point:
 
 
 class Reports:
-    """send: hands a status to the upstream controller. client: keeps the plots."""
+    """Receives and shows the reports of all services."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Reports:
         self.send(service.uid, status)
 
     def note(self, uid: str, status: Status, *, now: datetime) -> None:
-        """What the upstream controller does. One that is older than what is known is ignored; twice does no harm."""
+        """The upstream controller: store a status, unless a newer one is stored. Idempotent."""
         with self.database.write() as conn:
             service = store.lock(conn, uid)
             reported = {**status.task_info, "phase": status.status}
@@ -83,7 +83,7 @@ class Reports:
         self.services.announce()
 
     def series(self, uid: str) -> list[Point]:
-        """Oldest first. Forgotten when Redis is."""
+        """Oldest first. Lost with Redis."""
         return [Point(**point) for point in self.plots.all(uid)]
 
     def add_sample(
@@ -97,7 +97,7 @@ class Reports:
             with self.database.write() as conn:
                 self._check_runs_on(conn, uid, node)
                 gone = store.put_sample(conn, uid, sample, content_type, at=to_text(now), keep=KEPT_SAMPLES)
-        except ServiceNotFound:  # it went meanwhile, and its other pictures with it
+        except ServiceNotFound:  # it was deleted meanwhile, with its other pictures
             self.objects.delete(_picture(uid, sample.id))
             raise
         for sample_id in gone:
@@ -123,13 +123,13 @@ class Reports:
         raise SampleNotFound(f"There is no sample {sample_id!r} (any more): only the newest are kept.")
 
     def forget(self, uid: str) -> None:
-        """Of a service that is gone: its pictures and plots."""
+        """Delete the pictures and plots of a service."""
         self.objects.delete_prefix(f"joint/{uid}/")
         self.plots.forget(uid)
 
     def _reported(self, conn: Connection, namespace: str, name: str, *, node: str, user: str, uid: str) -> Service:
-        found = store.of_this_name(conn, namespace, name)
-        fitting = [service for service in found if not uid or service.uid == uid]
+        services = store.of_this_name(conn, namespace, name)
+        fitting = [service for service in services if not uid or service.uid == uid]
         if node:
             fitting = [service for service in fitting if self._runs_on(conn, service.uid, node)]
         else:
@@ -148,16 +148,16 @@ class Reports:
             raise ServiceNotFound(f"The node {node!r} runs no service of the uid {uid!r}.")
 
 
-def _is_newer(known: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+def _is_newer(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """currentTime is when something was last counted, by a clock of the edge: it stands still while other things
     change, may be set back while the counts go on. Another startTime is another count, perhaps another machine's."""
-    if found == known:
+    if after == before:
         return False
-    is_same_count = found.get("startTime") == known.get("startTime")
-    if not is_same_count or not known.get("currentTime") or not found.get("currentTime"):
+    is_same_count = after.get("startTime") == before.get("startTime")
+    if not is_same_count or not before.get("currentTime") or not after.get("currentTime"):
         return True
-    is_older = from_text(found["currentTime"]) < from_text(known["currentTime"])
-    return not is_older or found["inferenceNumber"] > known["inferenceNumber"]
+    is_older = from_text(after["currentTime"]) < from_text(before["currentTime"])
+    return not is_older or after["inferenceNumber"] > before["inferenceNumber"]
 
 
 def _picture(uid: str, sample_id: str) -> str:

@@ -1,4 +1,4 @@
-"""The verbs of services, for their users."""
+"""The operations on services, for their users."""
 
 from __future__ import annotations
 
@@ -34,33 +34,40 @@ from app.nodes.model import WorkerReport
 from app.nodes.service import Nodes
 
 Kick = Callable[[str], None]
-"""Have the service of this uid looked at soon."""
+"""Have the service of this uid reconciled soon."""
 FindModel = Callable[[Connection, str, str], Model | None]
 """user, name → the model that is registered under this name."""
 EVENTS = 100
 US = Manager()
 ResourceEdit = Callable[[Service], tuple[Any, Sequence[Any] | None]]
-"""The resource, and its managedFields where these do not follow from what has changed."""
+"""Gives the new resource, and its managedFields where these do not follow from the change."""
 
 
 @dataclass(frozen=True)
 class WorkerView:
-    """A worker and what its node says of it. report: None when that is nothing (yet); is_online: is the node heard?
-    sha256: of the model that the node was told to run; empty: it was told nothing yet."""
+    """A worker and its node's report of it."""
 
     role: Role
     name: str
     node: str
+    """The name of its node."""
     model: str
+    """The name of its model."""
     is_online: bool
+    """Whether the node is connected."""
     report: WorkerReport | None
+    """None: there is none yet."""
     sha256: str
+    """Of the model that the node was ordered to run; empty: it has no order yet."""
 
 
 class Services:
-    """Every verb takes the user; another user's service is as if there were none.
+    """The services of all users. Every operation takes the user; another user's service does not exist for it.
 
-    announce: tell whoever watches that something changed.
+    Attributes:
+        kick: has a service reconciled soon.
+        announce: notifies watchers of a change.
+        find_model: gives the registered model of a user by its name.
     """
 
     def __init__(
@@ -88,19 +95,19 @@ class Services:
         try:
             with self.database.write() as conn:
                 self._refuse_mismatch(conn, user, fit["spec"])
-                made = store.add_service(conn, new_service(user, fit, to_text(now), by), to_text(now))
+                created = store.add_service(conn, new_service(user, fit, to_text(now), by), to_text(now))
         except store.NameTaken:
             named = fit["metadata"]
             raise ServiceExists(
                 f"There is a service {named['name']!r} in the namespace {named['namespace']!r} already.",
                 hint="Choose another name, or change that one.",
             ) from None
-        return self._told(made)
+        return self._notify(created)
 
     def replace(
         self, user: str, namespace: str, name: str, resource: Any, *, now: datetime, by: Manager = US
     ) -> Service:
-        """Its spec, labels and annotations. A metadata.resourceVersion must be the present one.
+        """Replace spec, labels and annotations. A metadata.resourceVersion must be the present one.
 
         Raises InvalidResource, ServiceNotFound, ServiceChanged.
         """
@@ -109,26 +116,25 @@ class Services:
     def merge(self, user: str, namespace: str, name: str, patch: Any, *, now: datetime, by: Manager = US) -> Service:
         """JSON merge patch (RFC 7386) on the resource. Raises as replace."""
 
-        def wanted(service: Service) -> tuple[Any, None]:
-            found = merged(service.to_resource(), patch)
+        def edit(service: Service) -> tuple[Any, None]:
+            resource = merged(service.to_resource(), patch)
             is_of_any = not names_version(patch)
-            return merged(found, {"metadata": {"resourceVersion": None}}) if is_of_any else found, None
+            return merged(resource, {"metadata": {"resourceVersion": None}}) if is_of_any else resource, None
 
-        return self.change(user, namespace, name, wanted, now=now, by=by)
+        return self.change(user, namespace, name, edit, now=now, by=by)
 
     def change(
-        self, user: str, namespace: str, name: str, wanted: ResourceEdit, *, now: datetime, by: Manager = US
+        self, user: str, namespace: str, name: str, edit: ResourceEdit, *, now: datetime, by: Manager = US
     ) -> Service:
-        """wanted: what is to be of the one that there is, while nobody else changes it. Raises as replace, and what
-        wanted raises."""
+        """Replace a service by what `edit` makes of it, while nobody else changes it. Raises as replace and edit do."""
         with self.database.write() as conn:
             service = _locked(conn, user, namespace, name)
-            resource, managed = wanted(service)
+            resource, managed = edit(service)
             fit = of_this_name(validated(resource, namespace=namespace), name)
             if fit["spec"] != service.spec:
                 self._refuse_mismatch(conn, user, fit["spec"])
             changed = replaced(conn, service, fit, to_text(now), by, managed)
-        return self._told(changed)
+        return self._notify(changed)
 
     def apply(self, user: str, resource: Any, *, now: datetime) -> tuple[Service, bool]:
         """Create, or replace what has this namespace and name. True: it is new. Raises InvalidResource."""
@@ -146,11 +152,11 @@ class Services:
             self._refuse_mismatch(conn, user, spec)
 
     def put_status(self, user: str, namespace: str, name: str, status: Mapping[str, Any], *, now: datetime) -> Service:
-        """For Kubernetes' tools; what the controller finds wins at its next look."""
+        """For Kubernetes' tools; the controller overwrites it when it next reconciles."""
         with self.database.write() as conn:
             service = _locked(conn, user, namespace, name)
             changed = store.change_service(conn, service, status=completed(status, to_text(now)))
-        return self._told(changed or service)
+        return self._notify(changed or service)
 
     def get(self, user: str, namespace: str, name: str) -> Service:
         """Raises ServiceNotFound; also when it is gone."""
@@ -158,13 +164,13 @@ class Services:
             return _get(conn, user, namespace, name)
 
     def delete(self, user: str, namespace: str, name: str, *, now: datetime) -> Service:
-        """Its workers are ended first; then it is gone. Raises ServiceNotFound."""
+        """Delete a service: its workers are ended first. Raises ServiceNotFound."""
         with self.database.write() as conn:
             service = _locked(conn, user, namespace, name)
             if service.deleted_at is not None:
                 return service
             deleted = store.change_service(conn, service, **terminating(service, to_text(now)))
-        return self._told(deleted or service)
+        return self._notify(deleted or service)
 
     def page(
         self,
@@ -178,14 +184,14 @@ class Services:
     ) -> tuple[list[Service], str | None]:
         """Newest first. text: part of a name; state: type of the current condition. Raises BadInput for no cursor."""
         with self.database.read() as conn:
-            found = store.page(
+            services = store.page(
                 conn, user, ServiceFilter(namespace, text, state), before=_cursor(cursor), limit=limit + 1
             )
-        shown = found[:limit]
-        return shown, f"{shown[-1].created_at}~{shown[-1].uid}" if len(found) > limit else None
+        shown = services[:limit]
+        return shown, f"{shown[-1].created_at}~{shown[-1].uid}" if len(services) > limit else None
 
     def all(self, user: str, *, namespace: str | None = None) -> tuple[list[Service], int]:
-        """By namespace and name, and the version this list is of: what changes comes after it."""
+        """By namespace and name, with the version of this list, see `changes`."""
         with self.database.read() as conn:
             version = store.newest_version(conn)
             return store.every(conn, user, namespace), version
@@ -204,8 +210,8 @@ class Services:
         """Edge, then cloud, as their nodes last reported them."""
         with self.database.read() as conn:
             orders = self.nodes.orders_of(conn, PLURAL, service.uid)
-        told = {(order.key.part, order.node): order.content for order in orders}
-        return [_view(service, role, self.nodes, told, now) for role in Role]
+        contents = {(order.key.part, order.node): order.content for order in orders}
+        return [_view(service, role, self.nodes, contents, now) for role in Role]
 
     def count(self, user: str) -> int:
         """Of those that are not being deleted."""
@@ -215,27 +221,27 @@ class Services:
     def using(self, user: str, model: str) -> list[str]:
         """namespace/name of those whose edge or cloud worker has this model."""
         with self.database.read() as conn:
-            found = store.there_for(conn, user)
+            services = store.there_for(conn, user)
         return [
             f"{service.namespace}/{service.name}"
-            for service in found
+            for service in services
             if model in (service.specification.edge.model, service.specification.cloud.model)
         ]
 
     def delete_all(self, user: str, *, now: datetime) -> None:
         with self.database.read() as conn:
-            found = store.there_for(conn, user)
-        for service in found:
+            services = store.there_for(conn, user)
+        for service in services:
             self.delete(user, service.namespace, service.name, now=now)
 
     def renew_secret(self, uid: str) -> None:
-        """Both workers are told of another; who knows only the one before is refused."""
+        """Order another secret for both workers; the former one is refused from then on."""
         with self.database.write() as conn:
             service = store.lock(conn, uid)
             if service is None or service.gone_at is not None:
                 return
             renewed = store.change_service(conn, service, secret=new_secret()) or service
-        self._told(renewed)
+        self._notify(renewed)
 
     def _refuse_mismatch(self, conn: Connection, user: str, spec: Mapping[str, Any]) -> None:
         specification = specification_of(spec)
@@ -244,37 +250,37 @@ class Services:
         )
         refuse_mismatch(edge, cloud)
 
-    def _told(self, service: Service) -> Service:
+    def _notify(self, service: Service) -> Service:
         self.kick(service.uid)
         self.announce()
         return service
 
 
 def _view(
-    service: Service, role: Role, nodes: Nodes, told: Mapping[tuple[str, str], Mapping[str, Any]], now: datetime
+    service: Service, role: Role, nodes: Nodes, contents: Mapping[tuple[str, str], Mapping[str, Any]], now: datetime
 ) -> WorkerView:
     worker = service.specification.worker(role)
     node = nodes.find_for(service.owner, worker.node)
     is_online = node is not None and node.is_online(now)
     report = node.worker(key_of(service, role)) if node else None
-    card = told.get((role.value, worker.node), {}).get("model") or {}
+    card = contents.get((role.value, worker.node), {}).get("model") or {}
     return WorkerView(role, worker.name, worker.node, worker.model, is_online, report, str(card.get("sha256", "")))
 
 
 def _get(conn: Connection, user: str, namespace: str, name: str) -> Service:
-    found = store.by_name(conn, user, namespace, name)
-    return _require_service(found, namespace, name)
+    service = store.by_name(conn, user, namespace, name)
+    return _require_service(service, namespace, name)
 
 
 def _locked(conn: Connection, user: str, namespace: str, name: str) -> Service:
-    """As _get; until the transaction ends nobody else changes it: controllers do so at any moment."""
+    """As _get; locked until the transaction ends, since controllers change services at any moment."""
     return _require_service(store.lock(conn, _get(conn, user, namespace, name).uid), namespace, name)
 
 
-def _require_service(found: Service | None, namespace: str, name: str) -> Service:
-    if found is None or found.gone_at is not None:
+def _require_service(service: Service | None, namespace: str, name: str) -> Service:
+    if service is None or service.gone_at is not None:
         raise ServiceNotFound(f"There is no service {name!r} in the namespace {namespace!r}.")
-    return found
+    return service
 
 
 def _cursor(text: str | None) -> tuple[str, str] | None:

@@ -12,11 +12,11 @@ from app.kit.web.http import checked
 
 def _a_time(text: str) -> str:
     """As all our times are: they come from other clocks and other programs."""
-    found = from_text(text)
-    if found.tzinfo is None:
+    time = from_text(text)
+    if time.tzinfo is None:
         raise ValueError("a time needs its zone, as Z")
     try:
-        return to_text(found)
+        return to_text(time)
     except OverflowError:
         raise ValueError("a time is of our era") from None
 
@@ -56,7 +56,7 @@ def _is_number(value: object) -> bool:
 
 def _is_short_text(value: object) -> bool:
     """Of Unicode's characters: JSON can name halves of some."""
-    return isinstance(value, str) and len(value) <= 500 and not any("\ud800" <= one <= "\udfff" for one in value)
+    return isinstance(value, str) and len(value) <= 500 and not any("\ud800" <= char <= "\udfff" for char in value)
 
 
 class _Output(BaseModel):
@@ -88,10 +88,10 @@ class Status(BaseModel):
 
 def read_status(body: Any) -> Status:
     """Raises BadInput."""
-    found = checked(lambda: _Status.model_validate(body))
-    info = found.output.taskInfo or found.output.ownerInfo
+    body_status = checked(lambda: _Status.model_validate(body))
+    info = body_status.output.taskInfo or body_status.output.ownerInfo
     assert info is not None
     task_info = info.model_dump(exclude_none=True)
     if "currentTime" not in task_info and "updateTime" in task_info:
         task_info["currentTime"] = task_info["updateTime"]
-    return Status(status=found.status, uid=found.uid, task_info=task_info)
+    return Status(status=body_status.status, uid=body_status.uid, task_info=task_info)

@@ -35,11 +35,11 @@ def put_sample(conn: Connection, uid: str, sample: Sample, content_type: str, *,
 
 def samples_of(conn: Connection, uid: str) -> list[Sample]:
     """Newest first."""
-    wanted = sa.select(samples.c.sample).where(samples.c.uid == uid)
-    found = conn.execute(wanted.order_by(samples.c.at.desc(), samples.c.sample_id.desc())).scalars()
-    return [Sample.from_json(json.loads(text)) for text in found]
+    query = sa.select(samples.c.sample).where(samples.c.uid == uid)
+    texts = conn.execute(query.order_by(samples.c.at.desc(), samples.c.sample_id.desc())).scalars()
+    return [Sample.from_json(json.loads(text)) for text in texts]
 
 
 def content_type_of(conn: Connection, uid: str, sample_id: str) -> str | None:
-    wanted = sa.select(samples.c.content_type).where(samples.c.uid == uid, samples.c.sample_id == sample_id)
-    return conn.execute(wanted).scalar()
+    query = sa.select(samples.c.content_type).where(samples.c.uid == uid, samples.c.sample_id == sample_id)
+    return conn.execute(query).scalar()

@@ -61,8 +61,8 @@ def change_service(conn: Connection, service: Service, **fields: Any) -> Service
     if "status" in fields:
         values["state"] = _state(fields["status"])
     same = (services.c.uid == service.uid, services.c.version == service.version)
-    wanted = sa.update(services).where(*same).values(**values, version=_next_version(conn)).returning(*services.c)
-    row = conn.execute(wanted).first()
+    query = sa.update(services).where(*same).values(**values, version=_next_version(conn)).returning(*services.c)
+    row = conn.execute(query).first()
     if row is not None and "status" in fields:
         _note_condition(conn, service.uid, service.status, fields["status"])
     return to_service(row) if row else None
@@ -84,8 +84,8 @@ def lock(conn: Connection, uid: str) -> Service | None:
 
 
 def looked_at(conn: Connection, uid: str) -> str | None:
-    found: str | None = conn.execute(sa.select(services.c.looked_at).where(services.c.uid == uid)).scalar()
-    return found
+    at: str | None = conn.execute(sa.select(services.c.looked_at).where(services.c.uid == uid)).scalar()
+    return at
 
 
 def by_name(conn: Connection, owner: str, namespace: str, name: str) -> Service | None:
@@ -94,10 +94,8 @@ def by_name(conn: Connection, owner: str, namespace: str, name: str) -> Service 
 
 def of_this_name(conn: Connection, namespace: str, name: str) -> list[Service]:
     """Of all owners."""
-    found = conn.execute(
-        sa.select(services).where(services.c.namespace == namespace, services.c.name == name, IS_THERE)
-    )
-    return [to_service(row) for row in found]
+    rows = conn.execute(sa.select(services).where(services.c.namespace == namespace, services.c.name == name, IS_THERE))
+    return [to_service(row) for row in rows]
 
 
 def page(
@@ -133,8 +131,8 @@ def changed(conn: Connection, owner: str, after: int, namespace: str | None) -> 
 
 
 def looked_at_before(conn: Connection, at: str, limit: int) -> list[str]:
-    wanted = sa.select(services.c.uid).where(services.c.looked_at < at, IS_THERE)
-    return list(conn.execute(wanted.order_by(services.c.looked_at).limit(limit)).scalars())
+    query = sa.select(services.c.uid).where(services.c.looked_at < at, IS_THERE)
+    return list(conn.execute(query.order_by(services.c.looked_at).limit(limit)).scalars())
 
 
 def census(conn: Connection) -> dict[str, int]:
@@ -145,8 +143,8 @@ def census(conn: Connection) -> dict[str, int]:
 
 def there_for(conn: Connection, owner: str) -> list[Service]:
     """Those that are not being deleted already."""
-    wanted = sa.select(services).where(services.c.owner == owner, IS_THERE, services.c.deleted_at.is_(None))
-    return [to_service(row) for row in conn.execute(wanted)]
+    query = sa.select(services).where(services.c.owner == owner, IS_THERE, services.c.deleted_at.is_(None))
+    return [to_service(row) for row in conn.execute(query)]
 
 
 def not_running(conn: Connection, looked_at_before: str, limit: int) -> list[str]:
@@ -173,8 +171,8 @@ def _first(conn: Connection, *conditions: Any) -> Service | None:
 
 def _next_version(conn: Connection) -> int:
     """Whoever holds it has the row: the next change waits, so that versions are seen in their order."""
-    wanted = sa.update(versions).values(version=versions.c.version + 1).returning(versions.c.version)
-    return int(conn.execute(wanted).scalar_one())
+    query = sa.update(versions).values(version=versions.c.version + 1).returning(versions.c.version)
+    return int(conn.execute(query).scalar_one())
 
 
 def _state(status: Mapping[str, Any]) -> str:
@@ -184,16 +182,16 @@ def _state(status: Mapping[str, Any]) -> str:
 
 def _note_condition(conn: Connection, uid: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     """What has become true since: the current condition, or a warning."""
-    known = {(c["type"], c["lastTransitionTime"]) for c in before.get("conditions", ())}
-    for found in after.get("conditions", ()):
-        if found["status"] == "True" and (found["type"], found["lastTransitionTime"]) not in known:
+    shown = {(c["type"], c["lastTransitionTime"]) for c in before.get("conditions", ())}
+    for condition in after.get("conditions", ()):
+        if condition["status"] == "True" and (condition["type"], condition["lastTransitionTime"]) not in shown:
             add_event(
                 conn,
                 uid,
-                found["lastTransitionTime"],
-                type=found["type"],
-                reason=found["reason"],
-                message=found["message"],
+                condition["lastTransitionTime"],
+                type=condition["type"],
+                reason=condition["reason"],
+                message=condition["message"],
             )
 
 

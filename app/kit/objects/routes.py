@@ -13,13 +13,14 @@ from app.kit.objects.base import ObjectStore
 from app.kit.objects.signed_urls import verify
 from app.kit.web.http import stream_bytes
 from app.kit.web.openapi import Operation
+from app.kit.web.state import objects_of, web_settings_of
 from app.kit.web.thread_stream import hand_over
 
 
 async def put_object(request: Request) -> Response:
     key = _verified_key(request, "PUT")
-    store: ObjectStore = request.app.state.objects
-    limit = max(request.app.state.settings.max_model_bytes, request.app.state.settings.max_images_bytes)
+    store: ObjectStore = objects_of(request)
+    limit = max(web_settings_of(request).max_model_bytes, web_settings_of(request).max_images_bytes)
     try:
         stored = await hand_over(request.stream(), lambda chunks: store.put(key, chunks, max_bytes=limit))
     except TooLarge as error:
@@ -29,7 +30,7 @@ async def put_object(request: Request) -> Response:
 
 def get_object(request: Request) -> Response:
     key = _verified_key(request, "GET")
-    store: ObjectStore = request.app.state.objects
+    store: ObjectStore = objects_of(request)
     info = store.info(key)
     name = request.query_params.get("name") or key.rpartition("/")[2]
     return stream_bytes(
@@ -44,7 +45,7 @@ def get_object(request: Request) -> Response:
 
 def _verified_key(request: Request, method: str) -> str:
     key, given = str(request.path_params["key"]), request.query_params
-    secret = request.app.state.settings.secret_key.get_secret_value()
+    secret = web_settings_of(request).secret_key.get_secret_value()
     verify(
         secret,
         method,

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 
 import anyio.to_thread
+from anyio import CapacityLimiter
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
@@ -15,9 +16,13 @@ from starlette.responses import Response
 
 from app.kit.errors import Unauthorized
 from app.kit.observability.metrics import LOCAL
+from app.kit.web.state import AppState, web_settings_of
 
 SCRAPES_TOGETHER = 2
 """Scrapes at once. They have threads of their own, so that requests that wait for Redis cannot keep them out."""
+
+collectors_of: AppState[Iterable[Collector]] = AppState("collectors")
+scrape_limiter_of = AppState("scrape_limiter", lambda: CapacityLimiter(SCRAPES_TOGETHER))
 
 
 def exposition(collectors: Iterable[Collector]) -> bytes:
@@ -29,11 +34,11 @@ def exposition(collectors: Iterable[Collector]) -> bytes:
 
 
 async def metrics(request: Request) -> Response:
-    """app.state.collectors: find out what is to be known now, in a thread."""
-    require_token(request, request.app.state.settings.metrics_token.get_secret_value())
-    limiter = request.app.state.scrape_limiter
+    """The collectors find out what is to be known now, in a thread."""
+    require_token(request, web_settings_of(request).metrics_token.get_secret_value())
+    limiter = scrape_limiter_of(request)
     text = await anyio.to_thread.run_sync(
-        partial(exposition, request.app.state.collectors), limiter=limiter, abandon_on_cancel=True
+        partial(exposition, collectors_of(request)), limiter=limiter, abandon_on_cancel=True
     )
     return Response(text, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4, "Cache-Control": "no-store"})
 

@@ -1,7 +1,7 @@
 """Who asks, and what they may do: decided once per request, by whom the application names for it.
 
-`Authentication` stands before all routes. It asks `app.state.doorkeeper`, leaves the caller in the request's state,
-and answers in its stead when nobody is allowed in. This module knows no tokens, no sessions and no users.
+`Authentication` stands before all routes. It asks the container's authenticator, leaves the caller in the request's
+state, and answers in its stead when nobody is allowed in. This module knows no tokens, no sessions and no users.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from app.kit.errors import Forbidden, ModelmillError, Unauthorized
 from app.kit.web.auth_streams import answer_while
 from app.kit.web.http import answer_error, is_fragment, on_http_exception, wants_page
 from app.kit.web.security import SAFE_METHODS
+from app.kit.web.state import FromContainer
 
 LOGIN, LOGOUT = "/ui/login", "/ui/logout"
 OPEN = ("/healthz", "/readyz", "/metrics", "/openapi.json", "/objects", "/static", LOGIN, LOGOUT, "/ui/lang")
@@ -53,6 +54,9 @@ class Authenticator(Protocol):
         """Of a request that was let in: would it be let in again? True while nobody can tell."""
 
 
+authenticator_of: FromContainer[Authenticator] = FromContainer("authenticator")
+
+
 def caller_of(request: Request) -> Caller:
     caller: Caller = request.state.caller
     return caller
@@ -71,9 +75,9 @@ class Authentication:
             await self.app(scope, receive, send)
             return
         request = Request(scope, receive)
-        doorkeeper: Authenticator = request.app.state.doorkeeper
+        authenticator = authenticator_of(request)
         try:
-            caller = await run_in_threadpool(doorkeeper.caller, request)
+            caller = await run_in_threadpool(authenticator.caller, request)
         except ModelmillError as error:
             await _refusal(request, error)(scope, receive, send)
             return
@@ -84,7 +88,7 @@ class Authentication:
         elif not caller.token_id:
             await self.app(scope, receive, send)
         else:
-            await answer_while(lambda: doorkeeper.still_holds(request), self.app, scope, receive, send)
+            await answer_while(lambda: authenticator.still_holds(request), self.app, scope, receive, send)
 
 
 async def _forbidden(request: Request, caller: Caller) -> Response | None:

@@ -2,7 +2,7 @@
 
 A body that is still on its way holds a slot, of its sender and of this process, and whoever reads it holds a thread
 of the pool for uploads (app.kit.web.thread_stream), never one that pages are answered by. A sender that stops or
-trickles is told so and let go. The application has its limits in `app.state.upload_limits`.
+trickles is told so and let go. What an application bears is its own matter: `upload_limits_of`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.kit.errors import ModelmillError, TooMany
+from app.kit.web.state import AppState
 
 RETRY_AFTER_S = 5
 
@@ -32,6 +33,9 @@ class UploadLimits:
     """The longest pause; after this long of waiting in all the rate counts, too."""
     least_bytes_per_s: int
     """Over the time in which the sender was waited for."""
+
+
+upload_limits_of = AppState[UploadLimits]("upload_limits")
 
 
 class BodyTooSlow(ModelmillError):
@@ -106,7 +110,7 @@ class Body:
 
     def __init__(self, request: Request, receive: Receive, slots: Slots) -> None:
         self.is_refused = False
-        self._limits: UploadLimits = request.app.state.upload_limits
+        self._limits = upload_limits_of(request)
         self._sender = _sender(request)
         self._receive = receive
         self._slots = slots

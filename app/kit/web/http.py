@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from app.kit.errors import BadInput, BadRequest, ModelmillError, Unauthorized, Unavailable
 from app.kit.web.request_body import whole_body
 from app.kit.web.security_headers import HEADERS
+from app.kit.web.state import AppState
 from app.kit.web.templates import render
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -125,9 +126,14 @@ def _answer(request: Request, error: dict[str, Any], status: int, headers: Mappi
     return response
 
 
+ErrorForm = Callable[[Mapping[str, Any]], dict[str, Any]]
+Paths = re.Pattern[str]
+error_forms_of = AppState[Mapping[Paths, ErrorForm]]("error_forms", dict)
+"""Paths, and the form that errors have there, which is none of ours."""
+
+
 def _in_form(request: Request, error: dict[str, Any]) -> dict[str, Any]:
-    """`app.state.error_forms`: pattern of paths → the form that errors have there, which is none of ours."""
-    forms = getattr(request.app.state, "error_forms", {})
+    forms = error_forms_of(request)
     return next((form(error) for paths, form in forms.items() if paths.fullmatch(request.url.path)), {"error": error})
 
 

@@ -32,6 +32,7 @@ from starlette.types import Message
 from app.kit.errors import BadInput, Conflict
 from app.kit.redis.lease import Lease
 from app.kit.web.auth import caller_of
+from app.kit.web.state import AppState
 
 HEADER, REPLAYED = "Idempotency-Key", "Idempotent-Replayed"
 MAX_KEY = 200
@@ -114,6 +115,9 @@ class AnswerCache:
         return Fernet(base64.urlsafe_b64encode(hmac.digest(self._secret, name.encode(), "sha256")))
 
 
+kept_answers_of = AppState[AnswerCache]("kept_answers")
+
+
 class Digest:
     """What makes two requests the same: query and body. Clients choose the boundary of a multipart body anew each time;
     it does not count."""
@@ -148,7 +152,7 @@ def once(endpoint: Callable[[Request], Any]) -> Callable[[Request], Any]:
         given = request.headers.get(HEADER)
         if given is None:
             return await _call(endpoint, request)
-        answers: AnswerCache = request.app.state.kept_answers
+        answers = kept_answers_of(request)
         name = answers.name(request, checked_key(given))
         kept = await run_in_threadpool(answers.get, name)
         if kept is None:

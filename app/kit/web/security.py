@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.kit.errors import Forbidden, ModelmillError
 from app.kit.web.http import answer_error
 from app.kit.web.security_headers import FILE_POLICY, HEADERS, POLICY
+from app.kit.web.state import web_settings_of
 
 __all__ = [
     "HEADERS",
@@ -92,7 +93,7 @@ class KnownHostsOnly:
 
     @staticmethod
     def _is_known(scope: Scope) -> bool:
-        public_url = scope["app"].state.settings.public_url
+        public_url = web_settings_of.held(scope["app"]).public_url
         if public_url is None and not _is_loopback(scope):
             return True
         host = _name(Headers(scope=scope).get("host", ""))
@@ -161,7 +162,7 @@ class SameOriginOnly:
 
 def is_https(request: Request) -> bool:
     """Did it come over HTTPS, to this server or to a proxy before it?"""
-    return request.url.scheme == "https" or request.app.state.settings.web_url.startswith("https://")
+    return request.url.scheme == "https" or web_settings_of(request).web_url.startswith("https://")
 
 
 def session_cookie(request: Request) -> str:

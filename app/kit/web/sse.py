@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from app.kit.errors import Unavailable
 from app.kit.redis.change_hub import ChangeHub, changed
+from app.kit.web.state import AppState
 
 CONTENT_TYPE = "text/event-stream"
 SEND_TIMEOUT_S = 10
@@ -25,6 +26,7 @@ LOOK_AGAIN_S = 10.0
 """A record is read again after this time even if nothing was heard of it."""
 PAGE_GAP_S = 0.5
 """Least time between two signals to a page: some records change more often than a page can show."""
+hub_of = AppState[ChangeHub]("hub")
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,6 @@ def event_stream(request: Request, frames: AsyncIterator[bytes]) -> Response:
 def change_stream(request: Request, key: str) -> Response:
     """`changed` at each change of what has this key. It says nothing more: the page then asks for its fragment."""
     return event_stream(request, change_frames(hub_of(request), key))
-
-
-def hub_of(request: Request) -> ChangeHub:
-    hub: ChangeHub = request.app.state.hub
-    return hub
 
 
 async def record_frames(

@@ -20,6 +20,7 @@ from app.kit.clock import now
 from app.kit.files.data_files import data_folder
 from app.kit.web import formatting
 from app.kit.web.languages import NAMES, language_of, locale_of, translations
+from app.kit.web.state import AppState
 from app.kit.web.static import static_url
 
 FOLDER = data_folder("templates")
@@ -29,16 +30,14 @@ def render(request: Request, template: str, status_code: int = 200, **context: A
     """The template as a response. Its language follows the request, so caches must tell languages apart."""
     language = language_of(request)
     path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    frame = {"caller": getattr(request.state, "caller", None), "features": _features(request)}
+    frame = {"caller": getattr(request.state, "caller", None), "features": features_of(request)}
     text = environment(language).get_template(template).render(current_path=path, now=now(), **frame, **context)
     headers = {"Content-Language": language, "Vary": "Cookie, Accept-Language", "Cache-Control": "no-store"}
     return HTMLResponse(text, status_code=status_code, headers=headers)
 
 
-def _features(request: Request) -> frozenset[str]:
-    """What this installation has beside what every installation has: the application says so."""
-    features: frozenset[str] = getattr(request.app.state, "features", frozenset())
-    return features
+features_of = AppState[frozenset[str]]("features", frozenset)
+"""What the installation has beside what every one has: the application says so."""
 
 
 def icon(name: str) -> Markup:

@@ -29,6 +29,7 @@ from app.model_registry.model import MAX_NAME, Model, labels_of
 from app.model_registry.pages.models import AREA
 from app.model_registry.schemas import MAX_LABELS_TEXT
 from app.model_registry.service import not_completed
+from app.settings import settings_of
 
 OFFERED_JOBS = 50
 MAX_JOBS_READ = 2000
@@ -74,7 +75,7 @@ def new(request: Request) -> Response:
 
 
 async def create(request: Request) -> Response:
-    settings = request.app.state.settings
+    settings = settings_of(request)
     async with sent_form(request, settings.work, max_bytes=settings.max_model_bytes + FIELDS_BYTES) as sent:
         return await run_in_threadpool(_create, request, sent)
 
@@ -114,7 +115,7 @@ def _page(request: Request, draft: ModelDraft) -> Response:
         jobs=_jobs(request, draft.values["job_id"]),
         decoders=list(Decoder),
         ways=_ways(draft),
-        max_bytes=request.app.state.settings.max_model_bytes,
+        max_bytes=settings_of(request).max_model_bytes,
     )
     response.headers.update(retry_after(problem) if problem else {})
     return response

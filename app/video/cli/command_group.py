@@ -1,4 +1,4 @@
-"""The group of the commands about video, and how each of them asks the service, reads a file and tells its answer."""
+"""The group of the commands about video, and how each of them reaches the web, reads a file and prints a record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.kit.cli.service_options import token, url_of
 from app.kit.errors import BadRequest
 
 if TYPE_CHECKING:
-    from app.video.client import Client
+    from app.video.client import VideoClient
 
 MAX_FILE_BYTES = 1 << 20
 Json = dict[str, Any]
@@ -24,32 +24,32 @@ commands = typer.Typer(
 )
 
 
-def client_of(context: typer.Context, url: str | None) -> Client:
-    from app.video.client import Client
+def client_of(context: typer.Context, url: str | None) -> VideoClient:
+    from app.video.client import VideoClient
 
-    return Client(url_of(context, url), token=token())
+    return VideoClient(url_of(context, url), token=token())
 
 
 def read_json(file: str) -> Json:
     """The JSON object in a file; - is stdin. Raises BadRequest."""
     try:
         text = sys.stdin.read(MAX_FILE_BYTES + 1) if file == "-" else Path(file).read_text(encoding="utf-8")
-        found = json.loads(text)
+        document = json.loads(text)
     except OSError as error:
         raise BadRequest(f"cannot read {file}: {error.strerror or error}", hint="Name a file that is there.") from error
     except ValueError as error:
         raise BadRequest(f"{file} is no JSON: {error}", hint="It is to be one JSON object.") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise BadRequest(f"{file} has no JSON object", hint="It is to begin with {.")
-    return found
+    return document
 
 
-def tell(record: Any, *, as_json: bool, text: str) -> None:
+def print_record(record: Any, *, as_json: bool, text: str) -> None:
     """The record as JSON, or the sentence."""
     typer.echo(json.dumps(record, indent=2) if as_json else text)
 
 
-def parted(text: str | None) -> list[str]:
+def comma_separated(text: str | None) -> list[str]:
     """'a,b' → [a, b]."""
     return [part.strip() for part in (text or "").split(",") if part.strip()]
 

@@ -11,7 +11,16 @@ import typer
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.errors import BadRequest
-from app.video.cli.command_group import Json, Uid, client_of, commands, number_or_text, parted, read_json, tell
+from app.video.cli.command_group import (
+    Json,
+    Uid,
+    client_of,
+    comma_separated,
+    commands,
+    number_or_text,
+    print_record,
+    read_json,
+)
 
 RENAMED = {"node_addr": "node", "user_constraint": "constraint"}
 """The requirement's keys, as /api/v2 calls them."""
@@ -43,7 +52,7 @@ def submit(
     job |= {"video_id": number_or_text(video)} if video else {}
     if flow:
         job.pop("dag", None)
-        job["stages"] = parted(flow)
+        job["stages"] = comma_separated(flow)
     job |= {"policy": policy} if policy else {}
     job |= {"constraint": {**(job.get("constraint") or {}), "delay": delay}} if delay is not None else {}
     job |= {"restart_policy": restart} if restart else {}
@@ -56,7 +65,7 @@ def submit(
         )
     with client_of(context, url) as client:
         record = client.submit(job)
-        tell(record, as_json=as_json and not watch, text=f"{record['uid']} submitted")
+        print_record(record, as_json=as_json and not watch, text=f"{record['uid']} submitted")
         if watch:
             _followed(client, record["uid"], as_json=as_json)
 
@@ -99,7 +108,7 @@ def show(
         record = client.job(job)
         record |= {"decisions": client.decisions(job)} if decisions else {}
         record |= {"events": client.events(job)} if events else {}
-    tell(record, as_json=as_json, text="\n".join(job_lines(record)))
+    print_record(record, as_json=as_json, text="\n".join(job_lines(record)))
     if as_json:
         return
     for event in record.get("events", ()):
@@ -120,7 +129,7 @@ def cancel(context: typer.Context, job: Uid, as_json: AsJson = False, url: Url =
     """End a job. One that has ended stays as it is."""
     with client_of(context, url) as client:
         record = client.cancel(job)
-    tell(record, as_json=as_json, text=f"{job} {record['ending'] or 'is being cancelled'}")
+    print_record(record, as_json=as_json, text=f"{job} {record['ending'] or 'is being cancelled'}")
 
 
 @commands.command()
@@ -132,18 +141,18 @@ def delete(context: typer.Context, job: Uid, url: Url = None) -> None:
 
 
 def _job_in(file: str) -> Json:
-    found = {RENAMED.get(key, key): value for key, value in read_json(file).items()}
-    found.pop(OWN, None)
-    return found
+    job = {RENAMED.get(key, key): value for key, value in read_json(file).items()}
+    job.pop(OWN, None)
+    return job
 
 
 def _followed(client: object, uid: str, *, as_json: bool) -> None:
-    """Raises Ended with how it ended."""
+    """Raises CommandFailed with how it ended, unless it finished."""
     from app.video.cli.job_follower import as_line, exit_of, follow
     from app.video.cli.tables import job_lines
-    from app.video.client import Client
+    from app.video.client import VideoClient
 
-    assert isinstance(client, Client)
+    assert isinstance(client, VideoClient)
     record = follow(client, uid, as_line if as_json else lambda found: "\n".join([*job_lines(found), ""]))
     if (code := exit_of(record)) is not Exit.OK:
         raise CommandFailed(code)

@@ -1,4 +1,4 @@
-"""A job as somebody at a terminal sees it, until it has ended."""
+"""Follows a job at a terminal until it has ended."""
 
 from __future__ import annotations
 
@@ -13,34 +13,50 @@ from app.kit.cli.api_client import WaitedEnough
 from app.kit.cli.command import CommandFailed, Exit, Unreachable
 
 if TYPE_CHECKING:
-    from app.video.client import Client
+    from app.video.client import VideoClient
 
 POLL_S = 1.0
-PATIENCE_S = 60.0
-"""How long the service may be away while somebody waits."""
+GIVE_UP_S = 60.0
+"""The web may be unreachable for so long."""
 Record = dict[str, Any]
 
 
 def follow(
-    client: Client, uid: str, show: Callable[[Record], str], *, is_quiet: bool = False, timeout_s: float | None = None
+    client: VideoClient,
+    uid: str,
+    show: Callable[[Record], str],
+    *,
+    is_quiet: bool = False,
+    timeout_s: float | None = None,
 ) -> Record:
-    """Tell what `show` makes of it, once for each change, until it has ended: its last record.
+    """Prints a job at each change until it has ended.
 
-    is_quiet: to stderr, for stdout is to be JSON. Raises Ended at Ctrl-C (the job goes on), WaitedEnough, Unreachable.
+    Args:
+        show: The text to be printed of a record; the same text is printed once.
+        is_quiet: Print to stderr, because stdout is to be JSON.
+        timeout_s: Wait no longer.
+
+    Returns:
+        Its last record.
+
+    Raises:
+        CommandFailed: Ctrl-C; the job goes on.
+        WaitedEnough: It has not ended within timeout_s.
+        Unreachable: The web has not answered for GIVE_UP_S.
     """
-    said, heard_at, begun_at = "", time.monotonic(), time.monotonic()
+    shown, heard_at, begun_at = "", time.monotonic(), time.monotonic()
     try:
         while True:
             try:
                 record = client.job(uid)
                 heard_at = time.monotonic()
-                if (text := show(record)) != said:
-                    said = text
+                if (text := show(record)) != shown:
+                    shown = text
                     typer.echo(text, err=is_quiet)
                 if record["state"] == "DONE":
                     return record
             except Unreachable:
-                if not said or time.monotonic() - heard_at > PATIENCE_S:
+                if not shown or time.monotonic() - heard_at > GIVE_UP_S:
                     raise
             if timeout_s is not None and time.monotonic() - begun_at > timeout_s:
                 raise WaitedEnough(

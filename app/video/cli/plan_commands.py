@@ -9,7 +9,7 @@ import typer
 
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.errors import BadRequest
-from app.video.cli.command_group import Json, Uid, client_of, commands, number_or_text, read_json, tell
+from app.video.cli.command_group import Json, Uid, client_of, commands, number_or_text, print_record, read_json
 
 
 @commands.command()
@@ -33,7 +33,7 @@ def constrain(
         raise BadRequest("nothing is demanded", hint="Give --delay, --accuracy or --level.")
     with client_of(context, url) as client:
         record = client.constrain(job, _with_present(client.job(job)["constraint"], constraint))
-    tell(record, as_json=as_json, text=f"{job} constrained: {_told(record['constraint'])}")
+    print_record(record, as_json=as_json, text=f"{job} constrained: {_sentence(record['constraint'])}")
 
 
 @commands.command()
@@ -47,7 +47,7 @@ def policy(
     """Have another policy schedule a job from now on."""
     with client_of(context, url) as client:
         record = client.choose(job, name)
-    tell(record, as_json=as_json, text=f"{job} is scheduled by {record['policy']}")
+    print_record(record, as_json=as_json, text=f"{job} is scheduled by {record['policy']}")
 
 
 @commands.command()
@@ -59,14 +59,14 @@ def plan(
     url: Url = None,
 ) -> None:
     """Give a job this plan now, by hand. Its policy goes on from it; the policy `fixed` keeps it."""
-    given = read_json(file)
-    missing = [name for name in ("video_conf", "flow_mapping") if name not in given]
+    document = read_json(file)
+    missing = [name for name in ("video_conf", "flow_mapping") if name not in document]
     if missing:
         raise BadRequest(f"{file} has no {missing[0]}", hint="A plan is {video_conf: {…}, flow_mapping: {…}}.")
     with client_of(context, url) as client:
-        record = client.give(job, {name: given[name] for name in ("video_conf", "flow_mapping")})
+        record = client.give(job, {name: document[name] for name in ("video_conf", "flow_mapping")})
     seq = record["plan"]["seq"] if record["plan"] else "–"
-    tell(record, as_json=as_json, text=f"{job} has plan {seq}")
+    print_record(record, as_json=as_json, text=f"{job} has plan {seq}")
 
 
 @commands.command("what-if")
@@ -94,31 +94,31 @@ def what_if(
     question |= {"model_id": model} if model is not None else {}
     question |= {"nodes": dict(_speed(text) for text in up)} if up else {}
     with client_of(context, url) as client:
-        found = client.what_if(question)
+        predictions = client.what_if(question)
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
-    elif not found:
+        typer.echo(json.dumps(predictions, indent=2))
+    elif not predictions:
         typer.echo("There is no node that could run it.")
     else:
         from app.video.cli.tables import predictions_table, wide_console
 
-        wide_console().print(predictions_table(found))
+        wide_console().print(predictions_table(predictions))
 
 
 def dag_in(file: str) -> Json:
     """A DAG, or a whole job that has one."""
-    found = read_json(file)
-    dag = found.get("dag", found)
+    document = read_json(file)
+    dag = document.get("dag", document)
     if not isinstance(dag, dict):
         raise BadRequest(f"{file} has no DAG", hint="A DAG is {generator, flow, input}.")
     return dag
 
 
-def _with_present(present: Json, wanted: Json) -> Json:
+def _with_present(present: Json, demanded: Json) -> Json:
     """What is demanded anew, and of the present constraint the rest."""
-    says_quality = "accuracy" in wanted or "acc_level" in wanted
-    kept = {key: value for key, value in present.items() if key == "delay" or not says_quality}
-    return {**kept, **wanted}
+    says_quality = "accuracy" in demanded or "acc_level" in demanded
+    rest = {key: value for key, value in present.items() if key == "delay" or not says_quality}
+    return {**rest, **demanded}
 
 
 def _delay(text: str) -> float | list[float]:
@@ -142,7 +142,7 @@ def _speed(text: str) -> tuple[str, Json]:
     return name, {"up_mbps": mbps}
 
 
-def _told(constraint: Json) -> str:
+def _sentence(constraint: Json) -> str:
     from app.video.cli.tables import pairs
 
     return pairs(constraint)

@@ -12,7 +12,7 @@ from app.kit.access import words_of
 from app.kit.cli.command import EPILOG, CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.errors import BadRequest
-from app.video.cli.command_group import Json, client_of, commands, number_or_text, parted, tell
+from app.video.cli.command_group import Json, client_of, comma_separated, commands, number_or_text, print_record
 from app.video.cli.plan_commands import dag_in
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def nodes(context: typer.Context, as_json: AsJson = False, url: Url = None) -> N
     from app.video.cli.tables import nodes_table
 
     with client_of(context, url) as client:
-        found = client.nodes()
-    _shown(found, nodes_table, "There are no nodes with videos.", as_json=as_json)
+        records = client.nodes()
+    _print_table(records, nodes_table, "There are no nodes with videos.", as_json=as_json)
 
 
 @commands.command()
@@ -39,7 +39,7 @@ def kinds(context: typer.Context, as_json: AsJson = False, url: Url = None) -> N
     from app.video.cli.tables import kinds_table
 
     with client_of(context, url) as client:
-        _shown(client.kinds(), kinds_table, "", as_json=as_json)
+        _print_table(client.kinds(), kinds_table, "", as_json=as_json)
 
 
 @commands.command()
@@ -48,7 +48,7 @@ def policies(context: typer.Context, as_json: AsJson = False, url: Url = None) -
     from app.video.cli.tables import policies_table
 
     with client_of(context, url) as client:
-        _shown(client.policies(), policies_table, "", as_json=as_json)
+        _print_table(client.policies(), policies_table, "", as_json=as_json)
 
 
 @stages.command("list")
@@ -57,8 +57,10 @@ def list_stages(context: typer.Context, as_json: AsJson = False, url: Url = None
     from app.video.cli.tables import stages_table
 
     with client_of(context, url) as client:
-        found = client.stages()
-    _shown(found, stages_table, "There are no stages: add one with `modelmill video stages set`.", as_json=as_json)
+        records = client.stages()
+    _print_table(
+        records, stages_table, "There are no stages: add one with `modelmill video stages set`.", as_json=as_json
+    )
 
 
 @stages.command("set")
@@ -75,11 +77,11 @@ def set_stage(
     url: Url = None,
 ) -> None:
     """Add or replace a stage, of models that are yours (administrators)."""
-    given = dict(_pair(text) for text in parameter or ())
-    wanted: Json = {"kind": kind, "models": [parted(names) for names in model or ()], "parameters": given}
+    parameters = dict(_pair(text) for text in parameter or ())
+    stage: Json = {"kind": kind, "models": [comma_separated(names) for names in model or ()], "parameters": parameters}
     with client_of(context, url) as client:
-        record = client.put_stage(name, wanted)
-    tell(record, as_json=as_json, text=f"stage {name} set")
+        record = client.put_stage(name, stage)
+    print_record(record, as_json=as_json, text=f"stage {name} set")
 
 
 @stages.command("allow")
@@ -127,17 +129,17 @@ def profile(
 
     with client_of(context, url) as client:
         if video is not None:
-            names = parted(flow) or [stage["name"] for stage in client.stages()]
-            wanted: Json = {"dag": dag_in(dag)} if dag else {"stages": names}
+            names = comma_separated(flow) or [stage["name"] for stage in client.stages()]
+            work: Json = {"dag": dag_in(dag)} if dag else {"stages": names}
             if not dag and not names:
                 raise BadRequest("there are no stages to measure", hint="Add some: `modelmill video stages set`.")
-            uid = client.profile({"node": node, "video_id": number_or_text(video), **wanted})["uid"]
+            uid = client.profile({"node": node, "video_id": number_or_text(video), **work})["uid"]
             typer.echo(f"{uid} measures; end it with `modelmill video cancel {uid}`", err=True)
             record = follow(client, uid, _progress, is_quiet=True, timeout_s=timeout)
             if (code := exit_of(record)) is not Exit.OK:
                 raise CommandFailed(code)
-        found = client.measurements(node="" if video is not None else node)
-    _shown(found, measurements_table, "Nothing has been measured.", as_json=as_json)
+        rows = client.measurements(node="" if video is not None else node)
+    _print_table(rows, measurements_table, "Nothing has been measured.", as_json=as_json)
 
 
 def _progress(record: Json) -> str:
@@ -151,12 +153,12 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _shown(found: Any, table: Callable[[Any], Table], nothing: str, *, as_json: bool) -> None:
+def _print_table(records: Any, table: Callable[[Any], Table], nothing: str, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
-    elif not found:
+        typer.echo(json.dumps(records, indent=2))
+    elif not records:
         typer.echo(nothing)
     else:
         from app.video.cli.tables import wide_console
 
-        wide_console().print(table(found))
+        wide_console().print(table(records))

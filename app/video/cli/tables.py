@@ -50,7 +50,7 @@ def jobs_table(records: Iterable[Json], now: datetime) -> Table:
 
 
 def job_lines(record: Json) -> Iterator[str]:
-    """All that is known of one."""
+    """Everything about a job."""
     yield f"job         {record['uid']}"
     yield f"state       {state_of(record)}  {record['reason']}".rstrip()
     yield f"video       {record['video_id']} of node {record['node']}"
@@ -91,15 +91,15 @@ def result_lines(result: Json) -> Iterator[str]:
 
 def decisions_table(records: Iterable[Json]) -> Table:
     table = table_of("at", "plan", "policy", "asked by", "outcome", "took", "")
-    for one in records:
+    for decision in records:
         table.add_row(
-            one["at"],
-            str(one["seq"]),
-            escape(one["policy"]),
-            one["why"],
-            one["outcome"],
-            f"{one['took_ms']:.1f} ms",
-            escape(one["reason"]),
+            decision["at"],
+            str(decision["seq"]),
+            escape(decision["policy"]),
+            decision["why"],
+            decision["outcome"],
+            f"{decision['took_ms']:.1f} ms",
+            escape(decision["reason"]),
         )
     return table
 
@@ -155,33 +155,33 @@ def policies_table(record: Json) -> Table:
 
 def predictions_table(records: Iterable[Json]) -> Table:
     table = table_of("delay", "fps", "up", "quality", "bottleneck", "resolution", "where", "")
-    for one in records:
-        where = ", ".join(f"{stage}→{place.get('node_role')}" for stage, place in one["flow_mapping"].items())
+    for prediction in records:
+        where = ", ".join(f"{stage}→{place.get('node_role')}" for stage, place in prediction["flow_mapping"].items())
         table.add_row(
-            seconds(one["delay_s"]),
-            number(one["fps"]),
-            f"{one['bytes_up'] / 1000:.1f} kB",
-            f"{one['quality']:.2f}",
-            escape(one["bottleneck"]),
-            one["video_conf"]["resolution"],
+            seconds(prediction["delay_s"]),
+            number(prediction["fps"]),
+            f"{prediction['bytes_up'] / 1000:.1f} kB",
+            f"{prediction['quality']:.2f}",
+            escape(prediction["bottleneck"]),
+            prediction["video_conf"]["resolution"],
             escape(where),
-            "" if one["is_measured"] else "guessed",
+            "" if prediction["is_measured"] else "guessed",
         )
     return table
 
 
 def measurements_table(records: Iterable[Json]) -> Table:
     table = table_of("node", "stage", "model", "size", "delay", "frame", "quality", "frames")
-    for one in records:
+    for row in records:
         table.add_row(
-            escape(one["node"]),
-            escape(one["stage"]),
-            str(one["model_id"]),
-            one["resolution"],
-            seconds(one["delay_s"]),
-            f"{one['bytes'] / 1000:.1f} kB",
-            f"{one['quality']:.3f}",
-            str(one["frames"]),
+            escape(row["node"]),
+            escape(row["stage"]),
+            str(row["model_id"]),
+            row["resolution"],
+            seconds(row["delay_s"]),
+            f"{row['bytes'] / 1000:.1f} kB",
+            f"{row['quality']:.3f}",
+            str(row["frames"]),
         )
     return table
 

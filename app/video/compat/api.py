@@ -10,7 +10,7 @@ from pydantic import RootModel
 from app.kit.web.mjpeg import MIXED
 from app.kit.web.openapi import Answer, Operation
 from app.video.compat import nodes, schemas, services, users
-from app.video.compat.error_format import Endpoint, told
+from app.video.compat.error_format import Endpoint, in_requirement_form
 from app.video.model.reader import NAME
 from app.video.schemas import UID
 
@@ -25,7 +25,7 @@ READ, SENT, OF_JOB = (503,), (400, 413, 503), (404,)
 
 
 PATHS = re.compile(r"/(user|node|service|execute_task|get_execute_url)/.+|/get_(service_list|\w+_info)")
-"""Here whoever refuses does so in the requirement's form."""
+"""Paths whose errors have the requirement's form, wherever they come from."""
 
 
 class Outputs(RootModel[dict[str, Any]]):
@@ -51,7 +51,7 @@ def _operation(
     **more: Any,
 ) -> Operation:
     refusals = dict.fromkeys(sorted({*errors, 401, 403, 429}), schemas.Refusal)
-    return Operation(method, path, told(endpoint, name), summary, {200: answer, **refusals}, **more)
+    return Operation(method, path, in_requirement_form(endpoint, name), summary, {200: answer, **refusals}, **more)
 
 
 OPERATIONS: list[Operation] = [

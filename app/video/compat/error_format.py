@@ -1,4 +1,4 @@
-"""How the requirement's endpoints read what they are sent and say what is wrong: {"status": 1, "error": sentence}."""
+"""How the requirement's endpoints read bodies and answer errors: {"status": 1, "error": sentence}."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 logger = logging.getLogger(__name__)
 
 
-def told(endpoint: Endpoint, name: str) -> Endpoint:
-    """With errors in the requirement's form. A field that is wrong is 400, as the requirement knows no 422. name: of
-    the route."""
+def in_requirement_form(endpoint: Endpoint, name: str) -> Endpoint:
+    """The endpoint with errors in the requirement's form. A wrong field is 400: the requirement has no 422.
+
+    Args:
+        name: Of the route.
+    """
 
     async def answer(request: Request) -> Response:
         try:
@@ -44,8 +47,8 @@ def refusal(error: ModelmillError) -> Response:
     return JSONResponse(as_refusal(error.to_dict()), status_code=status, headers=retry_after(error))
 
 
-async def sent(request: Request, model: type[Model]) -> tuple[Model, dict[str, Any]]:
-    """The body as this model, and as it came. Raises BadFrame for what is no JSON object, BadInput, TooLarge."""
+async def read_body(request: Request, model: type[Model]) -> tuple[Model, dict[str, Any]]:
+    """The body as this model, and as it came. Raises BadFrame unless it is a JSON object, BadInput, TooLarge."""
     body = read(await whole_body(request, MAX_JSON_BYTES, "A JSON body"))
     return checked(lambda: model.model_validate(body)), body
 
@@ -55,4 +58,4 @@ def done(**more: Any) -> Response:
 
 
 class Lenient(BaseModel):
-    """Keys that are unknown here are passed over: who wrote the client may have sent the origin more."""
+    """Unknown keys are ignored: clients may send what the origin knew beside."""

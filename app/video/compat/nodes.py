@@ -15,10 +15,10 @@ from app.kit.errors import BadRequest
 from app.kit.web.auth import Caller, caller_of
 from app.kit.web.request_body import whole_body
 from app.video.access import require_node, require_user, uid_of, video_of
-from app.video.compat.error_format import Lenient, done, sent
+from app.video.compat.error_format import Lenient, done, read_body
 from app.video.compat.users import RequirementJob, submission
 from app.video.errors import VideoNotFound
-from app.video.model.dag_wiring import rendered
+from app.video.model.dag_wiring import with_render
 from app.video.model.job import VideoJob
 from app.video.model.report import JobReport, PlanRequest
 from app.video.service import NodeVideos, Resources, Video
@@ -70,48 +70,48 @@ class ResultsReport(Lenient):
 
 
 async def submit_job(request: Request) -> Response:
-    asked, _ = await sent(request, RequirementJob)
-    if not asked.unique_job_id:
+    body, _ = await read_body(request, RequirementJob)
+    if not body.unique_job_id:
         raise BadRequest("unique_job_id: Field required", hint="Or submit it at /user/submit_job, which numbers it.")
-    job = await run_in_threadpool(_submit, video_of(request), require_user(request), asked)
+    job = await run_in_threadpool(_submit, video_of(request), require_user(request), body)
     return done(msg="submitted to manager", job_uid=job.uid, unique_job_id=job.uid)
 
 
 async def get_plan(request: Request) -> Response:
-    asked, _ = await sent(request, PlanDemand)
+    body, _ = await read_body(request, PlanDemand)
     caller, planning = caller_of(request), video_of(request).planning
-    demand = cast("PlanRequest", {"dag": {}, **asked.model_dump(exclude_unset=True)})
-    demand.setdefault("last_plan_result", None)
-    demand.setdefault("user_constraint", None)
-    await run_in_threadpool(planning.ask, demand, node=caller.node, user=caller.user, now=now())
-    return done(msg="the scheduler has been asked; the plan comes by the node's orders", job_uid=asked.job_uid)
+    plan_request = cast("PlanRequest", {"dag": {}, **body.model_dump(exclude_unset=True)})
+    plan_request.setdefault("last_plan_result", None)
+    plan_request.setdefault("user_constraint", None)
+    await run_in_threadpool(planning.ask, plan_request, node=caller.node, user=caller.user, now=now())
+    return done(msg="the scheduler has been asked; the plan comes by the node's orders", job_uid=body.job_uid)
 
 
 async def update_plan(request: Request) -> Response:
-    asked, _ = await sent(request, RequirementPlan)
+    body, _ = await read_body(request, RequirementPlan)
     user, planning = require_user(request), video_of(request).planning
-    await run_in_threadpool(planning.give, user, asked.job_uid, asked.video_conf, asked.flow_mapping, now=now())
-    return done(msg="the plan is on its way to the node", job_uid=asked.job_uid)
+    await run_in_threadpool(planning.give, user, body.job_uid, body.video_conf, body.flow_mapping, now=now())
+    return done(msg="the plan is on its way to the node", job_uid=body.job_uid)
 
 
 async def update_status(request: Request) -> Response:
     """The origin's way to join, once a video: here a node is registered, and says by itself what it has."""
-    asked, _ = await sent(request, JoinRequest)
-    address = f"{request.client.host if request.client else ''}:{asked.node_port}"
-    found = await run_in_threadpool(_find, video_of(request).resources, caller_of(request), address)
-    if found is None:
+    body, _ = await read_body(request, JoinRequest)
+    address = f"{request.client.host if request.client else ''}:{body.node_port}"
+    offer = await run_in_threadpool(_find, video_of(request).resources, caller_of(request), address)
+    if offer is None:
         raise VideoNotFound(f"No node with videos is known at {address}.", hint=HINT)
-    if asked.video_id is not None and str(asked.video_id) not in found.videos:
-        raise VideoNotFound(f"The node {found.node!r} has no video {asked.video_id}.", hint=HINT)
-    return done(node_addr=found.address)
+    if body.video_id is not None and str(body.video_id) not in offer.videos:
+        raise VideoNotFound(f"The node {offer.node!r} has no video {body.video_id}.", hint=HINT)
+    return done(node_addr=offer.address)
 
 
 async def sync_job_result(request: Request) -> Response:
-    asked, _ = await sent(request, ResultsReport)
+    body, _ = await read_body(request, ResultsReport)
     caller, reports = caller_of(request), video_of(request).reports
-    report = cast("JobReport", asked.model_dump(exclude_none=True))
+    report = cast("JobReport", body.model_dump(exclude_none=True))
     await run_in_threadpool(reports.take, report, node=caller.node, user=caller.user, now=now())
-    return done(job_uid=asked.job_uid)
+    return done(job_uid=body.job_uid)
 
 
 async def put_picture(request: Request) -> Response:
@@ -123,11 +123,11 @@ async def put_picture(request: Request) -> Response:
     return done(job_uid=uid_of(request))
 
 
-def _submit(video: Video, user: str, asked: RequirementJob) -> VideoJob:
-    """The requirement's body has no Render here: it was taken off when the DAG was cut."""
-    dag = rendered(asked.dag, video.catalogue.kinds_of_stages(user))
-    wanted = replace(submission(asked, asked.unique_job_id), dag=dag)
-    return video.jobs.submit(user, wanted, now=now())
+def _submit(video: Video, user: str, body: RequirementJob) -> VideoJob:
+    """The requirement's body has no Render here: it was removed when the DAG was cut."""
+    dag = with_render(body.dag, video.catalogue.kinds_of_stages(user))
+    numbered = replace(submission(body, body.unique_job_id), dag=dag)
+    return video.jobs.submit(user, numbered, now=now())
 
 
 def _find(resources: Resources, caller: Caller, address: str) -> NodeVideos | None:

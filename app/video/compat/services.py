@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import httpx
@@ -14,15 +16,20 @@ from starlette.responses import JSONResponse, Response
 from app.kit.clock import now
 from app.kit.errors import NotFound, TooLarge, Unavailable
 from app.kit.web.security_headers import FILE_POLICY
+from app.nodes.model import Node
 from app.video.access import require_user, video_of
-from app.video.compat.stage_servers import Serving, keys_of, serving_now
+from app.video.model.job import StageHost
+from app.video.model.plan import Role
 from app.video.model.stage_call import MAX_BODY_BYTES
+from app.video.service import Catalogue, Resources
+from app.video.service.resources import host_of
 
 MAX_ANSWER_BYTES = 64 << 20
 TIMEOUT = httpx.Timeout(60.0, connect=3.0)
-PASSED_ON = ("content-type", "content-length", "accept")
+FORWARDED_HEADERS = ("content-type", "content-length", "accept")
 NODE = "node"
-PASSED_BACK = ("content-type", "retry-after")
+RETURNED_HEADERS = ("content-type", "retry-after")
+ORDER = (Role.CLOUD.value, Role.EDGE.value, Role.HOST.value)
 
 
 class CallQuery(BaseModel):
@@ -40,57 +47,59 @@ class StageNotServed(NotFound):
 
 
 async def call(request: Request) -> Response:
-    """Body and answer go through as they come; neither is held here beyond what the limit of a body allows."""
+    """Body and answer are passed on as they come; neither may be longer than the limit."""
     require_user(request)
     stage, node = str(request.path_params["stage"]), request.query_params.get(NODE, "")
-    hosts = [one for one in await _serving_stage(request, stage) if node in ("", one.host.node)]
-    if not hosts:
+    servers = [server for server in await _serving_stage(request, stage) if node in ("", server.host.node)]
+    if not servers:
         raise StageNotServed(f"The node {node[:64]!r} does not serve {stage}.", hint=f"See /get_execute_url/{stage}.")
     if int(request.headers.get("content-length") or 0) > MAX_BODY_BYTES:
         raise _too_large()
-    return await _passed_on(request, stage, hosts)
+    return await _forward(request, stage, servers)
 
 
 async def get_service_list(request: Request) -> Response:
-    return JSONResponse(sorted({stage for one in await _serving(request) for stage in one.stages}))
+    return JSONResponse(sorted({stage for server in await _serving(request) for stage in server.stages}))
 
 
 async def get_execute_url(request: Request) -> Response:
-    """Of each node that serves it: where to call it there. That is passed on here, for nodes' own doors want their
-    secret."""
+    """For each node that serves the stage, where to call it: here, because nodes want the secret of their host of
+    stages."""
     stage = str(request.path_params["stage"])
-    found = await _serving_stage(request, stage)
-    keys, url = keys_of(found), request.url.replace(path=f"/execute_task/{stage}", query="", fragment="")
+    servers = await _serving_stage(request, stage)
+    keys, url = keys_of(servers), request.url.replace(path=f"/execute_task/{stage}", query="", fragment="")
     return JSONResponse(
         {
-            keys[one.host.node]: {
-                "node_role": one.host.role,
-                "url": str(url.include_query_params(**{NODE: one.host.node})),
+            keys[server.host.node]: {
+                "node_role": server.host.role,
+                "url": str(url.include_query_params(**{NODE: server.host.node})),
             }
-            for one in found
+            for server in servers
         }
     )
 
 
 async def get_resource_info(request: Request) -> Response:
     """{ip: {stage: {n_process, cpu_ratio, mem_ratio}}}"""
-    found = await _serving(request)
-    keys = keys_of(found)
-    return JSONResponse({keys[one.host.node]: {stage: one.service() for stage in one.stages} for one in found})
+    servers = await _serving(request)
+    keys = keys_of(servers)
+    return JSONResponse(
+        {keys[server.host.node]: {stage: server.service() for stage in server.stages} for server in servers}
+    )
 
 
 async def get_cluster_info(request: Request) -> Response:
     """{ip: {node_role, n_cpu, cpu_ratio, mem, mem_ratio}}; mem in MiB, ratios of the whole node, 0..1."""
-    found = await _serving(request)
-    keys = keys_of(found)
-    return JSONResponse({keys[one.host.node]: _cluster(one) for one in found})
+    servers = await _serving(request)
+    keys = keys_of(servers)
+    return JSONResponse({keys[server.host.node]: _cluster(server) for server in servers})
 
 
-def _cluster(one: Serving) -> dict[str, Any]:
-    report = one.node.report
+def _cluster(server: ServingNode) -> dict[str, Any]:
+    report = server.node.report
     return {
-        "node": one.host.node,
-        "node_role": one.host.role,
+        "node": server.host.node,
+        "node_role": server.host.role,
         "n_cpu": report.cores,
         "cpu_ratio": report.cpu,
         "mem": report.memory_bytes >> 20,
@@ -99,56 +108,64 @@ def _cluster(one: Serving) -> dict[str, Any]:
     }
 
 
-async def _serving_stage(request: Request, stage: str) -> list[Serving]:
+async def _serving_stage(request: Request, stage: str) -> list[ServingNode]:
     """Raises StageNotServed."""
-    found = [one for one in await _serving(request) if stage in one.stages]
-    if not found:
+    servers = [server for server in await _serving(request) if stage in server.stages]
+    if not servers:
         raise StageNotServed("unregistered services", hint=f"No node serves a stage {stage!r}: see /get_service_list.")
-    return found
+    return servers
 
 
-async def _serving(request: Request) -> list[Serving]:
+async def _serving(request: Request) -> list[ServingNode]:
     video, user = video_of(request), require_user(request)
-    return await run_in_threadpool(serving_now, video.resources, video.catalogue, user, now())
+    return await run_in_threadpool(serving_nodes, video.resources, video.catalogue, user, now())
 
 
-async def _passed_on(request: Request, stage: str, hosts: Sequence[Serving]) -> Response:
-    """To the first that can be reached. Of one that was reached and broke off nobody knows what it did: it is told."""
-    body, kept = _Body(request), {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+async def _forward(request: Request, stage: str, servers: Sequence[ServingNode]) -> Response:
+    """To the first that can be reached. One that was reached and broke off may have run the stage: that is an error."""
+    body, headers_sent = (
+        _LimitedBody(request),
+        {name: request.headers[name] for name in FORWARDED_HEADERS if name in request.headers},
+    )
     params = httpx.QueryParams(str(request.query_params)).remove(NODE)
     async with httpx.AsyncClient(timeout=TIMEOUT, trust_env=False) as http:
-        for one in hosts:
-            headers, url = {**kept, "Authorization": f"Bearer {one.host.secret}"}, f"{one.host.url}/service/{stage}"
-            asked = http.build_request("POST", url, content=body, headers=headers, params=params)
+        for server in servers:
+            headers, url = (
+                {**headers_sent, "Authorization": f"Bearer {server.host.secret}"},
+                f"{server.host.url}/service/{stage}",
+            )
+            forwarded = http.build_request("POST", url, content=body, headers=headers, params=params)
             try:
-                answer = await http.send(asked, stream=True)
-                content = await _whole(answer)
+                answer = await http.send(forwarded, stream=True)
+                content = await _read_answer(answer)
             except (httpx.ConnectError, httpx.ConnectTimeout):
                 continue
             except httpx.HTTPError as error:
-                raise Unavailable(f"The node {one.host.node!r} broke off: {error or type(error).__name__}.") from error
+                raise Unavailable(
+                    f"The node {server.host.node!r} broke off: {error or type(error).__name__}."
+                ) from error
             if content is None:
-                raise Unavailable(f"The node {one.host.node!r} answers with more than {MAX_ANSWER_BYTES} bytes.")
-            back = {name: answer.headers[name] for name in PASSED_BACK if name in answer.headers}
+                raise Unavailable(f"The node {server.host.node!r} answers with more than {MAX_ANSWER_BYTES} bytes.")
+            back = {name: answer.headers[name] for name in RETURNED_HEADERS if name in answer.headers}
             return Response(content, answer.status_code, {"Content-Security-Policy": FILE_POLICY, **back})
     raise Unavailable("No node that serves it can be reached.", hint="Try again in a moment.")
 
 
-async def _whole(answer: httpx.Response) -> bytes | None:
-    """The body, and None of one that is too long."""
-    found = bytearray()
+async def _read_answer(answer: httpx.Response) -> bytes | None:
+    """The body; None if it is too long."""
+    content = bytearray()
     try:
         async for chunk in answer.aiter_bytes():
-            found += chunk
-            if len(found) > MAX_ANSWER_BYTES:
+            content += chunk
+            if len(content) > MAX_ANSWER_BYTES:
                 return None
     finally:
         await answer.aclose()
-    return bytes(found)
+    return bytes(content)
 
 
-class _Body:
-    """The request's, as it comes. Raises TooLarge."""
+class _LimitedBody:
+    """The body of the request as it comes. Raises TooLarge."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -164,3 +181,62 @@ class _Body:
 
 def _too_large() -> TooLarge:
     return TooLarge(f"A call of a stage may have {MAX_BODY_BYTES} bytes here.", hint="Send a smaller picture.")
+
+
+@dataclass(frozen=True)
+class ServingNode:
+    """A node that serves stages, as a user sees it."""
+
+    host: StageHost
+    node: Node
+    detail: Mapping[str, Any]
+    """What its host of stages says of itself: {n_process, cpu_ratio, mem_ratio, queue, stages, way}."""
+    allowed: Collection[str]
+    """Names of the stages that the user may use."""
+
+    @property
+    def stages(self) -> list[str]:
+        """Names of the stages of the catalogue; those of jobs are for these alone."""
+        served = self.detail.get("stages")
+        return sorted(name for name in served if name in self.allowed) if isinstance(served, Mapping) else []
+
+    @property
+    def queue(self) -> float:
+        return _number(self.detail.get("queue"))
+
+    def service(self) -> dict[str, Any]:
+        """As the requirement has it of each service: {n_process, cpu_ratio, mem_ratio}."""
+        return {
+            "n_process": int(_number(self.detail.get("n_process"))),
+            "cpu_ratio": _number(self.detail.get("cpu_ratio")),
+            "mem_ratio": _number(self.detail.get("mem_ratio")),
+        }
+
+
+def serving_nodes(resources: Resources, catalogue: Catalogue, user: str, now: datetime) -> list[ServingNode]:
+    """The nodes that serve stages now and that this user may use: those of the cloud first, then by calls waiting."""
+    stages = catalogue.names_seen_by(user)
+    visible = {node.name: node for node in resources.nodes.seen_by(user)}
+    servers = [
+        ServingNode(host, node, worker.detail, stages)
+        for host in resources.hosts_among(visible.values(), "", now)
+        if (node := visible[host.node]) and (worker := host_of(node, now))
+    ]
+    return sorted(servers, key=lambda server: (_rank(server.host.role), server.queue, server.host.node))
+
+
+def keys_of(servers: Sequence[ServingNode]) -> dict[str, str]:
+    """node → its address, or its name where nodes share an address."""
+    addresses = [server.host.ip for server in servers]
+    return {
+        server.host.node: server.host.ip if addresses.count(server.host.ip) == 1 else server.host.node
+        for server in servers
+    }
+
+
+def _rank(role: str) -> int:
+    return ORDER.index(role) if role in ORDER else len(ORDER)
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

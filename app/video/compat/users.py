@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from app.kit.clock import now
 from app.video.access import require_user, uid_of, video_of
-from app.video.compat.error_format import Lenient, done, sent
+from app.video.compat.error_format import Lenient, done, read_body
 from app.video.live import live_answer
 from app.video.model.job import RESULTS_KEPT, JobState, RestartPolicy, VideoJob
 from app.video.schemas import VideoId
@@ -23,7 +23,7 @@ Address = Annotated[StrictStr, Field(min_length=1, max_length=255)]
 
 
 class RequirementJob(Lenient):
-    """Beside the requirement's keys, what else a job can be told."""
+    """The requirement's keys, and what else can be said of a job."""
 
     node_addr: Address
     video_id: VideoId
@@ -43,42 +43,44 @@ class RequirementConstraint(Lenient):
 
 async def get_all_status(request: Request) -> Response:
     user, video = require_user(request), video_of(request)
-    found = await run_in_threadpool(video.resources.videos, user, now())
+    offers = await run_in_threadpool(video.resources.videos, user, now())
     jobs = await run_in_threadpool(_jobs_by_node, video.jobs, user)
-    shared = Counter(one.address for one in found)
+    shared = Counter(offer.address for offer in offers)
     return done(
         data={
-            one.node if shared[one.address] > 1 or not one.address else one.address: _shown(one, jobs.get(one.node, []))
-            for one in found
+            offer.node if shared[offer.address] > 1 or not offer.address else offer.address: _status_of(
+                offer, jobs.get(offer.node, [])
+            )
+            for offer in offers
         }
     )
 
 
 async def submit_job(request: Request) -> Response:
-    asked, _ = await sent(request, RequirementJob)
-    job = await run_in_threadpool(video_of(request).jobs.submit, require_user(request), submission(asked), now=now())
+    body, _ = await read_body(request, RequirementJob)
+    job = await run_in_threadpool(video_of(request).jobs.submit, require_user(request), submission(body), now=now())
     return done(
-        msg="submitted to manager", job_uid=job.uid, node_addr=asked.node_addr, constraint=job.constraint.to_json()
+        msg="submitted to manager", job_uid=job.uid, node_addr=body.node_addr, constraint=job.constraint.to_json()
     )
 
 
-def submission(asked: RequirementJob, uid: str = "") -> Submission:
+def submission(body: RequirementJob, uid: str = "") -> Submission:
     return Submission(
-        asked.node_addr,
-        str(asked.video_id),
-        asked.dag,
-        asked.user_constraint,
-        asked.policy,
-        asked.restart_policy,
-        asked.realtime,
+        body.node_addr,
+        str(body.video_id),
+        body.dag,
+        body.user_constraint,
+        body.policy,
+        body.restart_policy,
+        body.realtime,
         uid=uid,
     )
 
 
 async def submit_job_user_constraint(request: Request) -> Response:
-    asked, _ = await sent(request, RequirementConstraint)
+    body, _ = await read_body(request, RequirementConstraint)
     user, jobs = require_user(request), video_of(request).jobs
-    job = await run_in_threadpool(jobs.constrain, user, asked.job_uid, asked.user_constraint, now=now())
+    job = await run_in_threadpool(jobs.constrain, user, body.job_uid, body.user_constraint, now=now())
     return done(msg="constraint is in force with the next plan", job_uid=job.uid, constraint=job.constraint.to_json())
 
 
@@ -99,7 +101,7 @@ async def video(request: Request) -> Response:
 
 
 def result_of(job: VideoJob) -> dict[str, Any]:
-    """appended_result: at most ten, newest last. plan: None as long as there is none."""
+    """appended_result: at most ten, newest last; plan: None until there is one."""
     latest = {
         "plan": job.plan.to_json() if job.plan else None,
         "plan_result": {"delay": {}, **job.plan_result},
@@ -108,24 +110,24 @@ def result_of(job: VideoJob) -> dict[str, Any]:
 
 
 def _jobs_by_node(jobs: Jobs, user: str) -> dict[str, list[str]]:
-    """Those that are not DONE, newest first."""
-    found: dict[str, list[str]] = {}
+    """node → uids of the user's jobs on it that are not DONE, newest first."""
+    uids: dict[str, list[str]] = {}
     for state in (JobState.UNSCHED, JobState.EXEC):
         cursor: str | None = None
         while True:
             page, cursor = jobs.page(user, state=state, cursor=cursor, limit=PAGE)
             for job in page:
-                found.setdefault(job.node, []).append(job.uid)
+                uids.setdefault(job.node, []).append(job.uid)
             if not cursor:
                 break
-    return found
+    return uids
 
 
-def _shown(one: NodeVideos, jobs: list[str]) -> dict[str, Any]:
+def _status_of(offer: NodeVideos, jobs: list[str]) -> dict[str, Any]:
     return {
-        "video": {str(key): dict(what) for key, what in one.videos.items()},
-        "node": one.node,
-        "online": one.is_online,
-        "last_seen": one.last_seen_at,
+        "video": {str(key): dict(what) for key, what in offer.videos.items()},
+        "node": offer.node,
+        "online": offer.is_online,
+        "last_seen": offer.last_seen_at,
         "job_uid_list": jobs,
     }

@@ -19,70 +19,82 @@ MAX_ACCURACY = 10.0
 
 @dataclass(frozen=True)
 class Constraint:
-    """delay: seconds from a frame's capture to its result, [lo, hi]; lo -1: none. Below lo there is room for better
-    quality. quality: wanted, 0..1, against the golden configuration. given: as the user wrote it."""
+    """How long a frame may take, and how good the answers must be."""
 
     lo: float = -1.0
+    """Seconds from a frame's capture to its result below which there is room for better quality; -1: there is none."""
     hi: float = DEFAULT_DELAY_S
+    """The longest delay allowed, seconds."""
     quality: float = 0.0
+    """The lowest quality allowed, 0..1, against the golden configuration."""
     given: Mapping[str, Any] | None = field(default=None, compare=False)
+    """As the user wrote it."""
 
     def to_json(self) -> dict[str, Any]:
-        """As it was given; what was not is the default."""
-        given = dict(self.given or {})
-        given.setdefault("delay", self.hi if self.lo < 0 else [self.lo, self.hi])
-        if "acc_level" not in given:
-            given.setdefault("accuracy", self.quality)
-        return given
+        """As the user wrote it, completed with the defaults."""
+        written = dict(self.given or {})
+        written.setdefault("delay", self.hi if self.lo < 0 else [self.lo, self.hi])
+        if "acc_level" not in written:
+            written.setdefault("accuracy", self.quality)
+        return written
 
 
 _READER = Reader(BadConstraint)
 
 
 def read_constraint(data: object) -> Constraint:
-    """{"delay": s | [lo, hi], "accuracy": a | "acc_level": 0..5}, each may be left out. accuracy: up to 1 it is the
-    quality, above it is a level. None: the default. Raises BadConstraint."""
+    """Reads a user's constraint.
+
+    Args:
+        data: {"delay": s | [lo, hi], "accuracy": a | "acc_level": 0..5}, where each may be left out; None: the
+            default. An accuracy up to 1 is the quality, above it is a level.
+
+    Raises:
+        BadConstraint: It is not of this form; the message names the place.
+    """
     if data is None:
         return Constraint()
-    given = _READER.mapping(data, "user_constraint", most=8)
-    _READER.known(given, "user_constraint", ("delay", "accuracy", "acc_level"))
-    lo, hi = _delay(given["delay"]) if given.get("delay") is not None else (-1.0, DEFAULT_DELAY_S)
-    return Constraint(lo, hi, _quality(given), {key: value for key, value in given.items() if value is not None})
+    fields = _READER.mapping(data, "user_constraint", most=8)
+    _READER.only_keys(fields, "user_constraint", ("delay", "accuracy", "acc_level"))
+    lo, hi = _delay(fields["delay"]) if fields.get("delay") is not None else (-1.0, DEFAULT_DELAY_S)
+    return Constraint(lo, hi, _quality(fields), {key: value for key, value in fields.items() if value is not None})
 
 
 def _delay(data: object) -> tuple[float, float]:
     place = "user_constraint.delay"
     if isinstance(data, list | tuple):
         if len(data) != 2:
-            raise _READER.wrong(place, f"has {len(data)} numbers", "A range is [lowest, highest], -1 for no lowest.")
+            raise _READER.problem(place, f"has {len(data)} numbers", "A range is [lowest, highest], -1 for no lowest.")
         lo, hi = (_READER.number(each, f"{place}[{index}]") for index, each in enumerate(data))
     else:
         lo, hi = -1.0, _READER.number(data, place)
     if not 0 < hi <= MAX_DELAY_S:
-        raise _READER.wrong(place, f"{shown(hi)} s is no delay", f"It is above 0 and at most {MAX_DELAY_S:g} seconds.")
+        raise _READER.problem(
+            place, f"{shown(hi)} s is no delay", f"It is above 0 and at most {MAX_DELAY_S:g} seconds."
+        )
     if lo != -1 and not 0 <= lo < hi:
-        raise _READER.wrong(
+        raise _READER.problem(
             place, f"[{shown(lo)}, {shown(hi)}] is no range", "Write [lowest, highest], -1 for no lowest."
         )
     return lo, hi
 
 
-def _quality(given: Mapping[str, Any]) -> float:
-    accuracy, level = given.get("accuracy"), given.get("acc_level")
+def _quality(fields: Mapping[str, Any]) -> float:
+    accuracy, level = fields.get("accuracy"), fields.get("acc_level")
     if accuracy is not None and level is not None:
-        raise _READER.wrong("user_constraint", "has both accuracy and acc_level", "Leave one of them out.")
+        raise _READER.problem("user_constraint", "has both accuracy and acc_level", "Leave one of them out.")
     if level is not None:
-        return LEVELS[_READER.whole(level, "user_constraint.acc_level", least=0, most=len(LEVELS) - 1)]
-    return 0.0 if accuracy is None else _of_accuracy(accuracy)
+        return LEVELS[_READER.integer(level, "user_constraint.acc_level", least=0, most=len(LEVELS) - 1)]
+    return 0.0 if accuracy is None else _quality_of_accuracy(accuracy)
 
 
-def _of_accuracy(data: object) -> float:
+def _quality_of_accuracy(data: object) -> float:
     place = "user_constraint.accuracy"
-    wanted = _READER.number(data, place)
-    if 0 <= wanted <= 1:
-        return wanted
-    if not 1 < wanted <= MAX_ACCURACY or wanted != int(wanted):
-        raise _READER.wrong(
+    accuracy = _READER.number(data, place)
+    if 0 <= accuracy <= 1:
+        return accuracy
+    if not 1 < accuracy <= MAX_ACCURACY or accuracy != int(accuracy):
+        raise _READER.problem(
             place, f"{shown(data)} is neither a share nor a level", "It is 0 to 1, or a level of 2 to 5."
         )
-    return LEVELS[min(int(wanted), len(LEVELS) - 1)]
+    return LEVELS[min(int(accuracy), len(LEVELS) - 1)]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.video.model.flow import MAX_STAGES, ancestors, in_order, read_flow
+from app.video.model.flow import MAX_STAGES, ancestors, read_flow, topological_order
 from app.video.model.flow import READER as _READER
 from app.video.model.kinds import GENERATORS, RENDER, RENDERED, StageKind, StageSpec, Type
 from app.video.model.reader import NAME, shown
@@ -31,17 +31,19 @@ class Reference:
 
 @dataclass(frozen=True)
 class Dag:
-    """stages: in an order in which each comes after all that it needs. before: stage → the stages it waits for: those
-    of `flow` and those it has inputs from; the generator is not among them. inputs: stage (and Render) → field → whose.
-    own: stages that the job itself declares, beside those of the catalogue. flow: as it was written, list or graph.
-    """
+    """The stages of a job and what goes from one to another."""
 
     generator: str
     stages: tuple[str, ...]
+    """Each after all that it needs."""
     before: Mapping[str, frozenset[str]]
+    """stage → the stages it waits for: those of `flow` and those it has inputs from; without the generator."""
     inputs: Mapping[str, Mapping[str, Reference]]
+    """stage, or Render → field → the output that it gets."""
     flow: Any
+    """As it was written, a list or a graph."""
     own: Mapping[str, StageSpec] = field(default_factory=dict)
+    """Stages that the job itself declares, in place of those of the catalogue."""
 
     def to_json(self) -> dict[str, Any]:
         """As the requirement writes it: {generator, flow, input} and, where the job has any, stages."""
@@ -61,100 +63,109 @@ class Dag:
         return written
 
     def ancestors(self) -> dict[str, frozenset[str]]:
-        """stage → all that have ended when it begins; the generator is not among them."""
+        """stage → all stages that have ended when it begins; without the generator."""
         return ancestors(self.stages, self.before)
 
 
 def read_dag(data: object) -> Dag:
-    """flow: [generator, stage, …], where each waits for the one before, or {stage: [stage or generator, …]}.
-    `stages`: {name: {kind, models: [name | [name, …], …], parameters}}.
+    """Reads the DAG of a job.
 
-    Raises BadDag, naming the place, for anything else: unknown generator, flow without it, a stage twice, a cycle, a
-    reference to what does not come before, no Render with image and count.
+    Args:
+        data: {generator, flow, input, stages}. flow: [generator, stage, …], where each waits for the one before, or
+            {stage: [stage or generator, …]}. stages, which may be missing: {name: {kind, models: [name | [name, …],
+            …], parameters}}.
+
+    Raises:
+        BadDag: It is not of this form: an unknown generator, a flow without it, a stage twice, a cycle, a reference
+            to what does not come before, no Render with image and count. The message names the place.
     """
-    given = _READER.mapping(data, "dag", most=len(KEYS))
-    _READER.known(given, "dag", KEYS)
+    document = _READER.mapping(data, "dag", most=len(KEYS))
+    _READER.only_keys(document, "dag", KEYS)
     for key in KEYS[:3]:
-        if key not in given:
-            raise _READER.wrong(f"dag.{key}", "is missing")
-    generator = _READER.choice(given["generator"], "dag.generator", tuple(GENERATORS))
-    flow, waits = read_flow(given["flow"], generator)
-    stages = in_order(waits)
-    inputs = _inputs(given["input"], generator, stages, ancestors(stages, waits))
+        if key not in document:
+            raise _READER.problem(f"dag.{key}", "is missing")
+    generator = _READER.choice(document["generator"], "dag.generator", tuple(GENERATORS))
+    flow, waits = read_flow(document["flow"], generator)
+    stages = topological_order(waits)
+    inputs = _inputs(document["input"], generator, stages, ancestors(stages, waits))
     before = {
         stage: waits[stage] | {reference.source for reference in inputs.get(stage, {}).values()} - {generator}
         for stage in stages
     }
-    return Dag(generator, stages, before, inputs, flow, _own(given.get("stages"), stages))
+    return Dag(generator, stages, before, inputs, flow, _own_stages(document.get("stages"), stages))
 
 
 def _inputs(
-    data: object, generator: str, stages: tuple[str, ...], known: Mapping[str, frozenset[str]]
+    data: object, generator: str, stages: tuple[str, ...], ancestors_of: Mapping[str, frozenset[str]]
 ) -> dict[str, dict[str, Reference]]:
-    given = _READER.mapping(data, "dag.input", most=MAX_STAGES + 1)
-    for stage in given:
+    inputs_by_stage = _READER.mapping(data, "dag.input", most=MAX_STAGES + 1)
+    for stage in inputs_by_stage:
         if stage != RENDER and stage not in stages:
-            raise _READER.wrong(f"dag.input.{stage[:64]}", "is no stage of the flow", f"There are {', '.join(stages)}.")
-    if RENDER not in given:
-        raise _READER.wrong(f"dag.input.{RENDER}", "is missing", "It says which image and which count are shown.")
+            raise _READER.problem(
+                f"dag.input.{stage[:64]}", "is no stage of the flow", f"There are {', '.join(stages)}."
+            )
+    if RENDER not in inputs_by_stage:
+        raise _READER.problem(f"dag.input.{RENDER}", "is missing", "It says which image and which count are shown.")
     inputs = {}
-    for stage, fields in given.items():
+    for stage, fields in inputs_by_stage.items():
         place = f"dag.input.{stage}"
         inputs[stage] = {
-            _READER.name(name, place): _reference(value, f"{place}.{name}", generator, known.get(stage, set(stages)))
+            _READER.name(name, place): _reference(
+                value, f"{place}.{name}", generator, ancestors_of.get(stage, set(stages))
+            )
             for name, value in _READER.mapping(fields, place, most=MAX_FIELDS).items()
         }
     for needed in RENDERED:
         if needed not in inputs[RENDER]:
-            raise _READER.wrong(f"dag.input.{RENDER}.{needed}", "is missing", "Render needs image and count.")
+            raise _READER.problem(f"dag.input.{RENDER}.{needed}", "is missing", "Render needs image and count.")
     return inputs
 
 
-def _reference(data: object, place: str, generator: str, known: Set[str]) -> Reference:
+def _reference(data: object, place: str, generator: str, earlier: Set[str]) -> Reference:
     source, dot, output = data.partition(".") if isinstance(data, str) else ("", "", "")
     if not dot or not NAME.fullmatch(source) or not NAME.fullmatch(output):
-        raise _READER.wrong(place, f"{shown(data)} is no reference", 'Write "stage.output".')
-    if source != generator and source not in known:
-        raise _READER.wrong(
+        raise _READER.problem(place, f"{shown(data)} is no reference", 'Write "stage.output".')
+    if source != generator and source not in earlier:
+        raise _READER.problem(
             place,
             f"refers to {source}, which does not come before it",
-            f"Before it come {', '.join([generator, *sorted(known)])}.",
+            f"Before it come {', '.join([generator, *sorted(earlier)])}.",
         )
     return Reference(source, output)
 
 
-def _own(data: object, stages: tuple[str, ...]) -> dict[str, StageSpec]:
+def _own_stages(data: object, stages: tuple[str, ...]) -> dict[str, StageSpec]:
     if data is None:
         return {}
-    own = {}
+    specs = {}
     for name, value in _READER.mapping(data, "dag.stages", most=MAX_STAGES).items():
         place = f"dag.stages.{_READER.name(name, 'dag.stages')}"
         if name not in stages:
-            raise _READER.wrong(place, "is no stage of the flow", f"There are {', '.join(stages)}.")
-        own[name] = _spec(name, value, place)
-    return own
+            raise _READER.problem(place, "is no stage of the flow", f"There are {', '.join(stages)}.")
+        specs[name] = _spec(name, value, place)
+    return specs
 
 
 def _spec(name: str, data: object, place: str) -> StageSpec:
-    given = _READER.mapping(data, place, most=MAX_FIELDS)
-    _READER.known(given, place, ("kind", "models", "parameters"))
+    fields = _READER.mapping(data, place, most=MAX_FIELDS)
+    _READER.only_keys(fields, place, ("kind", "models", "parameters"))
     for key in ("kind", "models"):
-        if key not in given:
-            raise _READER.wrong(f"{place}.{key}", "is missing")
-    variants = _READER.listing(given["models"], f"{place}.models", most=MAX_VARIANTS)
+        if key not in fields:
+            raise _READER.problem(f"{place}.{key}", "is missing")
+    variants = _READER.sequence(fields["models"], f"{place}.models", most=MAX_VARIANTS)
     return StageSpec(
         name,
-        _READER.name(given["kind"], f"{place}.kind"),
+        _READER.name(fields["kind"], f"{place}.kind"),
         tuple(_models(each, f"{place}.models[{index}]") for index, each in enumerate(variants)),
-        _parameters(given.get("parameters"), f"{place}.parameters"),
+        _parameters(fields.get("parameters"), f"{place}.parameters"),
     )
 
 
 def _models(data: object, place: str) -> tuple[str, ...]:
     """A variant: a name, or several for a kind that needs several."""
-    names = [data] if isinstance(data, str) else _READER.listing(data, place, most=MAX_MODELS)
+    names = [data] if isinstance(data, str) else _READER.sequence(data, place, most=MAX_MODELS)
     if not names:
-        raise _READER.wrong(place, "names no model")
+        raise _READER.problem(place, "names no model")
     return tuple(_READER.text(name, place) for name in names)
 
 
@@ -163,13 +174,13 @@ def _parameters(data: object, place: str) -> dict[str, str]:
         return {}
     return {
         _READER.name(key, place): (
-            _READER.text(value, f"{place}.{key}") if isinstance(value, str) else _plain(value, f"{place}.{key}")
+            _READER.text(value, f"{place}.{key}") if isinstance(value, str) else _scalar_text(value, f"{place}.{key}")
         )
         for key, value in _READER.mapping(data, place, most=MAX_FIELDS).items()
     }
 
 
-def _plain(value: object, place: str) -> str:
+def _scalar_text(value: object, place: str) -> str:
     """A number or a truth value as text."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -178,13 +189,19 @@ def _plain(value: object, place: str) -> str:
 
 
 def check_types(dag: Dag, kinds: Mapping[str, StageKind]) -> None:
-    """kinds: of each stage of the DAG. Raises BadDag for an input that is missing, unknown or of another type than the
-    output it names, also of Render."""
+    """Checks the inputs of all stages and of Render.
+
+    Args:
+        kinds: The kind of each stage of the DAG, by the stage's name.
+
+    Raises:
+        BadDag: An input is missing, unknown, or of another type than the output it names.
+    """
     outputs = {dag.generator: GENERATORS[dag.generator].outputs}
     outputs |= {stage: kinds[stage].outputs for stage in dag.stages}
-    known = dag.ancestors()
+    earlier = dag.ancestors()
     for stage in dag.stages:
-        kind, before = kinds[stage], (dag.generator, *sorted(known[stage]))
+        kind, before = kinds[stage], (dag.generator, *sorted(earlier[stage]))
         needed = [name for name in kind.inputs if name not in kind.optional]
         _check_inputs(dag, stage, kind.inputs, needed, {source: outputs[source] for source in before})
     _check_inputs(dag, RENDER, RENDERED, list(RENDERED), outputs)
@@ -194,28 +211,33 @@ def _check_inputs(
     dag: Dag, stage: str, takes: Mapping[str, Type], needed: list[str], outputs: Mapping[str, Mapping[str, Type]]
 ) -> None:
     """outputs: of all that comes before the stage: source → field → type."""
-    place, given = f"dag.input.{stage}", dag.inputs.get(stage, {})
+    place, references = f"dag.input.{stage}", dag.inputs.get(stage, {})
     for name in needed:
-        if name not in given:
-            raise _READER.wrong(f"{place}.{name}", "is missing", _would_do(outputs, takes[name]))
-    for name, reference in given.items():
+        if name not in references:
+            raise _READER.problem(f"{place}.{name}", "is missing", _suggestion(outputs, takes[name]))
+    for name, reference in references.items():
         if name not in takes:
-            raise _READER.wrong(f"{place}.{name}", "is no input of it", f"It takes {', '.join(takes) or 'nothing'}.")
+            raise _READER.problem(f"{place}.{name}", "is no input of it", f"It takes {', '.join(takes) or 'nothing'}.")
         produced = outputs[reference.source]
         if reference.field not in produced:
-            raise _READER.wrong(
+            raise _READER.problem(
                 f"{place}.{name}",
                 f"{reference.source} has no output {reference.field}",
-                f"It has {', '.join(produced) or 'none'}. {_would_do(outputs, takes[name])}",
+                f"It has {', '.join(produced) or 'none'}. {_suggestion(outputs, takes[name])}",
             )
         if produced[reference.field] != takes[name]:
-            raise _READER.wrong(
+            raise _READER.problem(
                 f"{place}.{name}",
                 f"{reference} is of type {produced[reference.field]}, not {takes[name]}",
-                _would_do(outputs, takes[name]),
+                _suggestion(outputs, takes[name]),
             )
 
 
-def _would_do(outputs: Mapping[str, Mapping[str, Type]], wanted: Type) -> str:
-    fitting = [f"{source}.{name}" for source, fields in outputs.items() for name, of in fields.items() if of == wanted]
-    return f"These would do: {', '.join(fitting)}." if fitting else f"Nothing before it has an output of type {wanted}."
+def _suggestion(outputs: Mapping[str, Mapping[str, Type]], type_: Type) -> str:
+    fitting = [
+        f"{source}.{name}"
+        for source, fields in outputs.items()
+        for name, field_type in fields.items()
+        if field_type == type_
+    ]
+    return f"These would do: {', '.join(fitting)}." if fitting else f"Nothing before it has an output of type {type_}."

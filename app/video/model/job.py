@@ -44,7 +44,7 @@ TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
 
 
 class RestartPolicy(StrEnum):
-    """When the source is read from its begin again. ERROR: after a damage; EOS: at its end; ALWAYS: both."""
+    """When the source is read again from its beginning. ERROR: after a fault; EOS: at its end; ALWAYS: both."""
 
     NEVER = "never"
     ERROR = "error"
@@ -60,51 +60,60 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class VideoJob:
-    """uid: GLOBAL_ID_<n>.SUB_ID_1. node: where the video is. realtime: frames come at their own time and late ones are
-    dropped; False: each frame is processed, as fast as that goes. plan_asked: number of the newest demand for a plan.
-    results: the newest, at most 10, newest last. latest: {"plan": …, "plan_result": …, …}. memory: what the policy
-    keeps from call to call."""
+    """A user's job on a video."""
 
     uid: str
+    """GLOBAL_ID_<number>.SUB_ID_1"""
     owner: str
     node: str
+    """Where the video is."""
     video_id: str
     dag: Dag
     stages: tuple[Stage, ...]
+    """Those of the DAG, with their models pinned."""
     constraint: Constraint
     policy: str
     restart_policy: RestartPolicy
     created_at: str
     mode: Mode = Mode.RUN
     realtime: bool = True
+    """Frames come at their own time, and late ones are dropped; False: each frame is processed, as fast as possible."""
     state: JobState = JobState.UNSCHED
     ending: Ending | None = None
     reason: str = ""
     ended_at: str | None = None
     plan: Plan | None = None
     plan_result: Mapping[str, Any] = field(default_factory=dict)
+    """How the plan does: see PlanResult."""
     results: tuple[Mapping[str, Any], ...] = ()
+    """The newest RESULTS_KEPT, newest last."""
     n_loop: int = 0
+    """Number of the newest result."""
     flags: tuple[str, ...] = ()
     """offline: its node is silent; degraded: a stage runs elsewhere than planned; no_signal: its source gives no
     pictures."""
     no_signal_since: str | None = None
     reported_at: str | None = None
     memory: Mapping[str, Any] = field(default_factory=dict)
+    """The state of its policy between calls."""
     secret: str = ""
+    """The bearer token of its runner."""
     progress: float = 0.0
     """0..1, of profiling."""
 
 
 @dataclass(frozen=True)
 class StageHost:
-    """Where stages are served. url: http://host:port; secret: its bearer token."""
+    """Where stages are served."""
 
     node: str
     role: str
+    """As seen from the node of a job: see Role."""
     ip: str
     url: str
+    """http://host:port"""
     secret: str
+    """Its bearer token."""
 
     def to_json(self) -> dict[str, Any]:
         return dict(vars(self))
@@ -143,7 +152,7 @@ class JobContent:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> JobContent:
-        """Raises KeyError, TypeError, ValueError, BadInput for what is none."""
+        """Raises KeyError, TypeError, ValueError, BadInput for another form."""
         try:
             dag, constraint = read_dag(data["dag"]), read_constraint(data["constraint"])
         except BadRequest as error:
@@ -165,13 +174,16 @@ class JobContent:
 
 @dataclass(frozen=True)
 class ServicesContent:
-    """Content of an order to serve stages. stages: key → stage; of the catalogue under its name, of a job under
-    `<job_uid>/<name>`, which goes first. peers: other hosts, to measure the way to them."""
+    """Content of an order to serve stages."""
 
     stages: Mapping[str, Stage]
+    """Those of the catalogue under their names, those of a job under `<job_uid>/<name>`, which take precedence."""
     secret: str
+    """The bearer token of the host."""
     peers: tuple[StageHost, ...] = ()
+    """Other hosts, to which the bandwidth is measured."""
     processes: int = 1
+    """How many compute stages."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -183,7 +195,7 @@ class ServicesContent:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> ServicesContent:
-        """Raises KeyError, TypeError, ValueError for what is none."""
+        """Raises KeyError, TypeError, ValueError for another form."""
         return ServicesContent(
             {str(key): Stage.from_json(stage) for key, stage in data["stages"].items()},
             str(data["secret"]),

@@ -41,29 +41,30 @@ class Metric(StrEnum):
 
 @dataclass(frozen=True)
 class StageKind:
-    """A program that a stage can be. optional: inputs that may be left out; models: how many ONNX one variant needs;
-    more_models: how many it may have beside them.
-
-    tracks: the output that a tracker can carry from frame to frame, boxes. draws: it has an output `image`, which is
-    its input `image` with its outputs drawn on it, so that whoever has the picture can draw it, too.
-    """
+    """A program that a stage can run."""
 
     name: str
     inputs: Mapping[str, Type]
     outputs: Mapping[str, Type]
     optional: frozenset[str] = frozenset()
+    """Inputs that may be left out."""
     metric: Metric = Metric.NONE
     compared: str = ""
     """The output that the metric looks at."""
     models: int = 1
+    """How many ONNX models one variant needs."""
     more_models: int = 0
+    """How many further ones it may have."""
     tracks: str = ""
+    """The output of boxes that a tracker can carry from frame to frame; empty: there is none."""
     draws: bool = False
+    """Its output `image` is its input `image` with its outputs drawn on it; whoever has the picture can draw it,
+    too."""
     parameters: frozenset[str] = frozenset()
     """Names of the parameters that a stage of this kind may be given."""
 
     def takes(self, models: int) -> bool:
-        """Can a variant have so many?"""
+        """Can a variant have so many models?"""
         return self.models <= models <= self.models + self.more_models
 
 
@@ -84,12 +85,12 @@ RENDERED: Mapping[str, Type] = {"image": Type.IMAGE, "count": Type.COUNTS}
 
 @dataclass(frozen=True)
 class StageSpec:
-    """A stage as its user declares it. models: names of models by model_id: 0 big, 1 middle, 2 small (there may be
-    fewer); of a kind that needs several, each entry names that many."""
+    """A stage as its user declares it."""
 
     name: str
     kind: str
     models: tuple[tuple[str, ...], ...]
+    """Names of models by model_id: 0 big, 1 middle, 2 small, or fewer. Each entry names as many as the kind needs."""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -97,7 +98,7 @@ class StageSpec:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> StageSpec:
-        """Raises KeyError, TypeError, ValueError for what is none."""
+        """Raises KeyError, TypeError, ValueError for another form."""
         return StageSpec(
             str(data["name"]),
             str(data["kind"]),
@@ -130,7 +131,7 @@ class Stage:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Stage:
-        """Raises KeyError, TypeError, ValueError for what is none."""
+        """Raises KeyError, TypeError, ValueError for another form."""
         return Stage(
             str(data["name"]),
             str(data["kind"]),

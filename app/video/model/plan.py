@@ -1,4 +1,4 @@
-"""What a scheduler decides: size, rate and coding of the video, and where each stage runs with which model."""
+"""What a scheduler decides: size, rate and encoder of the video, and where each stage runs with which model."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ RESOLUTIONS: Mapping[str, tuple[int, int]] = {
     "720p": (1280, 720),
     "1080p": (1920, 1080),
 }
-"""Width and height, smallest first; a picture is fitted into it and keeps its own shape. The requirement's four, and
-one for small faces' sake: at 240p most of the quality is had for a tenth of the work."""
+"""Width and height in pixels, smallest first; a picture is fitted into it and keeps its proportions. The requirement's
+four, and 240p, which gives most of the quality for a tenth of the work."""
 MAX_FPS = 120.0
 MAX_SKIP = 120
 MODEL_IDS = (0, 1, 2)
@@ -41,10 +41,12 @@ class Role(StrEnum):
 @dataclass(frozen=True)
 class VideoConf:
     """Of a cycle of 1 + ntracking + nskip frames the first is processed, the next ntracking have their boxes carried on
-    by a tracker, and the last nskip are left out. fps: frames a second taken from the source."""
+    by a tracker, and the last nskip are left out."""
 
     resolution: str = "480p"
+    """A key of RESOLUTIONS."""
     fps: float = 24.0
+    """Frames a second taken from the source."""
     nskip: int = 0
     ntracking: int = 0
     encoder: Encoder = Encoder.JPEG
@@ -55,12 +57,14 @@ class VideoConf:
 
 @dataclass(frozen=True)
 class StagePlace:
-    """node: its name; node_ip: its address, as the requirement has it."""
+    """Where a stage runs, and with which model."""
 
     model_id: int
     node_role: Role
     node_ip: str
+    """The node's address, as the requirement has it."""
     node: str = ""
+    """The node's name."""
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "node_role": self.node_role.value}
@@ -68,9 +72,10 @@ class StagePlace:
 
 @dataclass(frozen=True)
 class Plan:
-    """seq: rises; of two plans the greater counts. policy: who decided it."""
+    """What is in force for a job until the next plan."""
 
     seq: int
+    """Rises; of two plans the greater one counts."""
     video_conf: VideoConf
     flow_mapping: Mapping[str, StagePlace]
     policy: str = ""
@@ -85,7 +90,7 @@ class Plan:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Plan:
-        """Of one that to_json wrote. Raises KeyError, TypeError, ValueError."""
+        """Reads what to_json wrote. Raises KeyError, TypeError, ValueError."""
         conf = data["video_conf"]
         return Plan(
             int(data["seq"]),
@@ -103,17 +108,24 @@ MAX_PLACES = 64
 
 
 def read_video_conf(data: object) -> VideoConf:
-    """From outside: flat, or {stage: conf} with the same for each, as the requirement's function returns it: one stream
-    has one size, one rate and one coding. What a conf leaves out is the default. Raises BadPlan."""
-    given = _READER.mapping(data, "video_conf", most=MAX_PLACES)
-    if not given:
-        raise _READER.wrong("video_conf", "is empty", f"It has {', '.join(VideoConf.__dataclass_fields__)}.")
-    if not all(isinstance(each, Mapping) for each in given.values()):
-        return _conf(given, "video_conf")
-    (first, conf), *others = ((stage, _conf(each, f"video_conf.{stage[:64]}")) for stage, each in given.items())
+    """Reads a video_conf from outside.
+
+    Args:
+        data: A conf, or {stage: conf} with the same conf for each, as the requirement's function returns it: one
+            stream has one size, one rate and one encoder. What it leaves out is the default.
+
+    Raises:
+        BadPlan: It is not of this form; the message names the place.
+    """
+    document = _READER.mapping(data, "video_conf", most=MAX_PLACES)
+    if not document:
+        raise _READER.problem("video_conf", "is empty", f"It has {', '.join(VideoConf.__dataclass_fields__)}.")
+    if not all(isinstance(each, Mapping) for each in document.values()):
+        return _read_conf(document, "video_conf")
+    (first, conf), *others = ((stage, _read_conf(each, f"video_conf.{stage[:64]}")) for stage, each in document.items())
     for stage, other in others:
         if other != conf:
-            raise _READER.wrong(
+            raise _READER.problem(
                 f"video_conf.{stage[:64]}",
                 f"is another one than {first[:64]}'s",
                 "One stream has one size, one rate and one coding: give all stages the same.",
@@ -121,39 +133,40 @@ def read_video_conf(data: object) -> VideoConf:
     return conf
 
 
-def _conf(data: object, place: str) -> VideoConf:
-    given = _READER.mapping(data, place, most=MAX_PLACES)
-    _READER.known(given, place, tuple(VideoConf.__dataclass_fields__))
+def _read_conf(data: object, place: str) -> VideoConf:
+    fields = _READER.mapping(data, place, most=MAX_PLACES)
+    _READER.only_keys(fields, place, tuple(VideoConf.__dataclass_fields__))
     conf = VideoConf(
-        _READER.choice(given.get("resolution", VideoConf.resolution), f"{place}.resolution", tuple(RESOLUTIONS)),
-        _READER.number(given.get("fps", VideoConf.fps), f"{place}.fps"),
-        _READER.whole(given.get("nskip", VideoConf.nskip), f"{place}.nskip", least=0, most=MAX_SKIP),
-        _READER.whole(given.get("ntracking", VideoConf.ntracking), f"{place}.ntracking", least=0, most=MAX_SKIP),
-        Encoder(_READER.choice(given.get("encoder", VideoConf.encoder.value), f"{place}.encoder", tuple(Encoder))),
+        _READER.choice(fields.get("resolution", VideoConf.resolution), f"{place}.resolution", tuple(RESOLUTIONS)),
+        _READER.number(fields.get("fps", VideoConf.fps), f"{place}.fps"),
+        _READER.integer(fields.get("nskip", VideoConf.nskip), f"{place}.nskip", least=0, most=MAX_SKIP),
+        _READER.integer(fields.get("ntracking", VideoConf.ntracking), f"{place}.ntracking", least=0, most=MAX_SKIP),
+        Encoder(_READER.choice(fields.get("encoder", VideoConf.encoder.value), f"{place}.encoder", tuple(Encoder))),
     )
     if not 0 < conf.fps <= MAX_FPS:
-        raise _READER.wrong(f"{place}.fps", f"is {shown(conf.fps)}", f"It is above 0 and at most {MAX_FPS:g}.")
+        raise _READER.problem(f"{place}.fps", f"is {shown(conf.fps)}", f"It is above 0 and at most {MAX_FPS:g}.")
     return conf
 
 
 def read_flow_mapping(data: object) -> dict[str, StagePlace]:
-    """From outside; `node` may be left out. Raises BadPlan."""
-    given = _READER.mapping(data, "flow_mapping", most=MAX_PLACES)
+    """Reads {stage: {model_id, node_role, node_ip, node}} from outside; `node` may be left out. Raises BadPlan."""
+    mapping = _READER.mapping(data, "flow_mapping", most=MAX_PLACES)
     return {
-        _READER.name(stage, "flow_mapping"): _place(place, f"flow_mapping.{stage}") for stage, place in given.items()
+        _READER.name(stage, "flow_mapping"): _read_place(place, f"flow_mapping.{stage}")
+        for stage, place in mapping.items()
     }
 
 
-def _place(data: object, place: str) -> StagePlace:
-    given = _READER.mapping(data, place, most=MAX_PLACES)
-    _READER.known(given, place, tuple(StagePlace.__dataclass_fields__))
+def _read_place(data: object, place: str) -> StagePlace:
+    fields = _READER.mapping(data, place, most=MAX_PLACES)
+    _READER.only_keys(fields, place, tuple(StagePlace.__dataclass_fields__))
     for key in ("model_id", "node_role", "node_ip"):
-        if key not in given:
-            raise _READER.wrong(f"{place}.{key}", "is missing")
-    node = given.get("node", "")
+        if key not in fields:
+            raise _READER.problem(f"{place}.{key}", "is missing")
+    node = fields.get("node", "")
     return StagePlace(
-        _READER.whole(given["model_id"], f"{place}.model_id", least=MODEL_IDS[0], most=MODEL_IDS[-1]),
-        Role(_READER.choice(given["node_role"], f"{place}.node_role", tuple(Role))),
-        _READER.text(given["node_ip"], f"{place}.node_ip"),
+        _READER.integer(fields["model_id"], f"{place}.model_id", least=MODEL_IDS[0], most=MODEL_IDS[-1]),
+        Role(_READER.choice(fields["node_role"], f"{place}.node_role", tuple(Role))),
+        _READER.text(fields["node_ip"], f"{place}.node_ip"),
         _READER.text(node, f"{place}.node") if node else "",
     )

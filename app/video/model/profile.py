@@ -19,21 +19,22 @@ def model_of(cards: Sequence[ModelCard]) -> str:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One stage of a kind with one model (see model_of) at one size on one node.
-
-    delay_s: computing a frame, without its way; bytes: of the frame as JPEG; quality: 0..1 against the golden
-    configuration (F1, or 1 - MAE / 30 degrees); frames: how many were looked at.
-    """
+    """One stage with one model at one size on one node."""
 
     node: str
     stage: str
     model_id: int
     model: str
+    """See model_of."""
     resolution: str
     delay_s: float
+    """Seconds of computing a frame, without transport."""
     bytes: float
+    """Of the frame as JPEG."""
     quality: float
+    """0..1 against the golden configuration: F1, or 1 - MAE / 30 degrees."""
     frames: int = 0
+    """How many were measured."""
     at: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -41,7 +42,7 @@ class Measurement:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Measurement:
-        """Raises KeyError, TypeError, ValueError for what is none."""
+        """Raises KeyError, TypeError, ValueError for another form."""
         return Measurement(
             str(data["node"]),
             str(data["stage"]),

@@ -1,4 +1,4 @@
-"""Reading what comes from outside: each check names the place, as `dag.input.face_alignment.bbox`, and the problem."""
+"""Reads documents from outside: each error names the place, as `dag.input.face_alignment.bbox`, and the problem."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from app.kit.errors import BadRequest
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 NAME_RULE = "A name has up to 64 letters, digits, _ and -."
 SHOWN = 40
-"""Characters of a strange value that an error repeats."""
+"""Characters of a wrong value that an error quotes."""
 MOST = 10**9
-"""Numbers beyond it are taken for none."""
+"""The greatest number that is accepted."""
 
 
 def shown(value: object) -> str:
@@ -34,64 +34,66 @@ def shown(value: object) -> str:
 
 @dataclass(frozen=True)
 class Reader:
-    """error: what is raised for what is wrong; its message begins with the place."""
+    """Checks of values, each returning the value or raising `error`."""
 
     error: type[BadRequest]
+    """Its message begins with the place."""
 
-    def wrong(self, place: str, problem: str, hint: str = "") -> BadRequest:
+    def problem(self, place: str, problem: str, hint: str = "") -> BadRequest:
+        """The error to be raised."""
         return self.error(f"{place}: {problem}", hint=hint, detail={"place": place})
 
     def mapping(self, data: object, place: str, *, most: int) -> dict[str, Any]:
         if not isinstance(data, Mapping):
-            raise self.wrong(place, f"is {shown(data)}, not an object")
+            raise self.problem(place, f"is {shown(data)}, not an object")
         if len(data) > most:
-            raise self.wrong(place, f"has {len(data)} entries; at most {most} are allowed")
+            raise self.problem(place, f"has {len(data)} entries; at most {most} are allowed")
         for key in data:
             if not isinstance(key, str):
-                raise self.wrong(place, f"has the key {shown(key)}, which is no text")
+                raise self.problem(place, f"has the key {shown(key)}, which is no text")
         return dict(data)
 
-    def known(self, data: Mapping[str, Any], place: str, names: Sequence[str]) -> None:
-        """Raises for a key that is none of the names."""
+    def only_keys(self, data: Mapping[str, Any], place: str, names: Sequence[str]) -> None:
+        """Checks that all keys are among the names."""
         for key in data:
             if key not in names:
-                raise self.wrong(f"{place}.{key[:64]}", "is not known", f"Known here: {', '.join(names)}.")
+                raise self.problem(f"{place}.{key[:64]}", "is not known", f"Known here: {', '.join(names)}.")
 
-    def listing(self, data: object, place: str, *, most: int) -> list[Any]:
+    def sequence(self, data: object, place: str, *, most: int) -> list[Any]:
         if not isinstance(data, list | tuple):
-            raise self.wrong(place, f"is {shown(data)}, not a list")
+            raise self.problem(place, f"is {shown(data)}, not a list")
         if len(data) > most:
-            raise self.wrong(place, f"has {len(data)} entries; at most {most} are allowed")
+            raise self.problem(place, f"has {len(data)} entries; at most {most} are allowed")
         return list(data)
 
     def name(self, data: object, place: str) -> str:
         if not isinstance(data, str) or NAME.fullmatch(data) is None:
-            raise self.wrong(place, f"{shown(data)} is no name", NAME_RULE)
+            raise self.problem(place, f"{shown(data)} is no name", NAME_RULE)
         return data
 
     def text(self, data: object, place: str, *, most: int = 255) -> str:
-        """Not empty, printable."""
+        """Printable and not empty."""
         if not isinstance(data, str):
-            raise self.wrong(place, f"is {shown(data)}, not a text")
+            raise self.problem(place, f"is {shown(data)}, not a text")
         if not data or len(data) > most or not data.isprintable():
-            raise self.wrong(place, f"{shown(data)} is not a printable text of 1 to {most} characters")
+            raise self.problem(place, f"{shown(data)} is not a printable text of 1 to {most} characters")
         return data
 
     def number(self, data: object, place: str) -> float:
         if isinstance(data, bool) or not isinstance(data, int | float):
-            raise self.wrong(place, f"is {shown(data)}, not a number")
+            raise self.problem(place, f"is {shown(data)}, not a number")
         if not -MOST <= data <= MOST:  # also NaN
-            raise self.wrong(place, f"is {shown(data)}, which is no number to work with")
+            raise self.problem(place, f"is {shown(data)}, which is no number to work with")
         return float(data)
 
-    def whole(self, data: object, place: str, *, least: int, most: int) -> int:
+    def integer(self, data: object, place: str, *, least: int, most: int) -> int:
         if isinstance(data, bool) or not isinstance(data, int):
-            raise self.wrong(place, f"is {shown(data)}, not a whole number")
+            raise self.problem(place, f"is {shown(data)}, not a whole number")
         if not least <= data <= most:
-            raise self.wrong(place, f"is {shown(data)}; it must be {least} to {most}")
+            raise self.problem(place, f"is {shown(data)}; it must be {least} to {most}")
         return data
 
     def choice(self, data: object, place: str, names: Sequence[str]) -> str:
         if not isinstance(data, str) or data not in names:
-            raise self.wrong(place, f"{shown(data)} is not known", f"There are {', '.join(names)}.")
+            raise self.problem(place, f"{shown(data)} is not known", f"There are {', '.join(names)}.")
         return data

@@ -6,18 +6,18 @@ from typing import Any, NotRequired, TypedDict
 
 
 class PlanResult(TypedDict):
-    """Means since the plan began or was last asked for; seconds. delay: stage → time from the runner's call to its
-    answer, the way there and back included. Tracked and skipped frames count in none of the means."""
+    """Means, in seconds, since the plan began or the last request for one. Tracked and skipped frames count in none."""
 
     delay: dict[str, float]
+    """stage → from the runner's call to its answer, transport included."""
     iou: NotRequired[dict[str, float]]
     """stage → F1 against the golden configuration."""
     mae: NotRequired[dict[str, float]]
     """stage → mean absolute error against it, degrees."""
     server: NotRequired[dict[str, float]]
-    """stage → time of computing alone."""
+    """stage → computing alone."""
     queue: NotRequired[dict[str, float]]
-    """stage → time of waiting for a free process of the host."""
+    """stage → waiting for a free process of the host."""
     e2e_p50: NotRequired[float]
     e2e_p95: NotRequired[float]
     """From a frame's capture to its result."""
@@ -31,16 +31,16 @@ class PlanResult(TypedDict):
     violations: NotRequired[int]
     """Frames that took longer than the constraint's hi."""
     bytes_up: NotRequired[float]
-    """To other nodes, a processed frame."""
+    """Bytes to other nodes, a processed frame."""
     up_mbps: NotRequired[dict[str, float]]
-    """node → as measured by sending frames there."""
+    """node → Mbit/s, as measured by sending frames there."""
     fallbacks: NotRequired[int]
-    """Stage calls that were answered by the host itself, because the planned node was not to be reached."""
+    """Stage calls that the host itself answered, because the planned node could not be reached."""
     plan_seq: NotRequired[int]
 
 
 class PlanRequest(TypedDict):
-    """POST /node/get_plan. asked: rises with each demand of a runner."""
+    """POST /node/get_plan."""
 
     job_uid: str
     dag: dict[str, Any]
@@ -49,16 +49,18 @@ class PlanRequest(TypedDict):
     generator_output: NotRequired[dict[str, Any]]
     """{seq, bytes, objects}: of the newest frame."""
     asked: NotRequired[int]
+    """Rises with each request of a runner."""
     why: NotRequired[str]
     """start, period, late, fallback."""
 
 
 class JobReport(TypedDict):
-    """POST /node/sync_job_result, at most once a second. seq: rises with each report of a job, over restarts of the
-    runner, too: one that is not greater than the last is ignored."""
+    """POST /node/sync_job_result, at most once a second."""
 
     job_uid: str
     seq: int
+    """Rises with each report of a job, also over restarts of the runner: one that is not greater than the last is
+    ignored."""
     results: list[dict[str, Any]]
     """New since the last report: {"n_loop": n, …count…, "e2e": s, "tracked": bool}; n_loop rises over restarts."""
     plan_result: NotRequired[PlanResult]

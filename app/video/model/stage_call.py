@@ -6,9 +6,9 @@ application/x-rgb;width=W;height=H (raw, for a host on the same machine), video/
 stream: one picture; N rises by one with each packet, so that a lost one is noticed).
 
 What a runner adds: the query `want=a,b` (outputs to answer, default all), the header X-Job, and X-Frame, under which
-the host keeps the frame's pictures for a while, so that the next stage names them instead of sending them again: the
-part is then empty and of the type application/x-kept. A host that has it no more answers 409 PICTURE_NOT_KEPT, one that
-cannot decode a packet 409 KEYFRAME_NEEDED.
+the host keeps the frame's pictures for a while, so that the call of the next stage names them instead of sending them
+again: the part is then empty and of the type application/x-kept. A host that no longer has the picture answers 409
+PICTURE_NOT_KEPT, one that cannot decode a packet 409 KEYFRAME_NEEDED.
 """
 
 from __future__ import annotations
@@ -48,24 +48,29 @@ class KeyframeNeeded(Conflict):
 
 @dataclass(frozen=True)
 class Encoded:
-    """A picture as it travels. content_type: with its parameters."""
+    """A picture as it is sent."""
 
     data: bytes
     content_type: str = JPEG
+    """With its parameters."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """pictures: field → one, or several of a clip. fields: all other inputs, JSON. job, frame: empty when a user calls.
-    want: outputs to answer; empty: all."""
+    """A call of a stage."""
 
     stage: str
     model_id: int = 0
     fields: Mapping[str, Any] = field(default_factory=dict)
+    """All inputs that are not pictures, as JSON has them."""
     pictures: Mapping[str, tuple[Encoded, ...]] = field(default_factory=dict)
+    """field → one picture, or those of a clip."""
     job: str = ""
+    """Empty: a user calls."""
     frame: str = ""
+    """Names the frame whose pictures the host may have; empty: a user calls."""
     want: frozenset[str] = frozenset()
+    """Outputs to be answered; empty: all."""
 
 
 def packed(call: Call) -> tuple[bytes, dict[str, str], dict[str, str]]:
@@ -79,22 +84,27 @@ def packed(call: Call) -> tuple[bytes, dict[str, str], dict[str, str]]:
 
 
 def unpacked(stage: str, body: bytes, headers: Mapping[str, str], query: Mapping[str, str]) -> Call:
-    """Raises BadRequest for what is none: no picture, base64 that is none, text that tries to be code."""
+    """Reads a request.
+
+    Raises:
+        BadRequest: The body has another form, or a picture is not a JPEG or PNG in base64.
+        TooLarge: The body has more than MAX_BODY_BYTES.
+    """
     if len(body) > MAX_BODY_BYTES:
         raise TooLarge(f"A call may have {MAX_BODY_BYTES} bytes.")
-    found = {name.lower(): value for name, value in headers.items()}
-    content_type = found.get("content-type", "")
+    lower_case = {name.lower(): value for name, value in headers.items()}
+    content_type = lower_case.get("content-type", "")
     fields, pictures = _of_multipart(body, content_type) if _is_multipart(content_type) else _of_json(body)
     model_id = fields.pop("model_id", 0)
     if isinstance(model_id, bool) or model_id not in MODEL_IDS:
         raise BadRequest(f"model_id is one of {', '.join(map(str, MODEL_IDS))}, not {str(model_id)[:80]!r}.")
     want = frozenset(word.strip() for word in query.get("want", "").split(",") if word.strip())
-    job, frame = (found.get(name, "")[:MAX_NAME] for name in (X_JOB, X_FRAME))
+    job, frame = (lower_case.get(name, "")[:MAX_NAME] for name in (X_JOB, X_FRAME))
     return Call(stage, int(model_id), fields, pictures, job, frame, want)
 
 
 def from_text(name: str, value: object) -> Encoded:
-    """A picture of a JSON body: JPEG or PNG in base64. Raises BadRequest for anything else; it is never evaluated."""
+    """A picture of a JSON body: JPEG or PNG in base64, with or without a data URL before it. Raises BadRequest."""
     if not isinstance(value, str):
         raise BadRequest(f"The field {name} is to be a picture in base64, not {type(value).__name__}.", hint=HINT)
     text = value.partition(",")[2] if value.startswith("data:image/") else value
@@ -140,8 +150,8 @@ def _of_json(body: bytes) -> Parsed:
     for name in PICTURE_FIELDS:
         if name in fields:
             value = fields.pop(name)
-            several = value if isinstance(value, list) else [value]
-            pictures[name] = tuple(from_text(name, entry) for entry in several)
+            values = value if isinstance(value, list) else [value]
+            pictures[name] = tuple(from_text(name, entry) for entry in values)
     return fields, pictures
 
 
@@ -163,18 +173,18 @@ def _of_multipart(body: bytes, content_type: str) -> Parsed:
 
 def _parts(body: bytes, boundary: str) -> list[tuple[str, str, bytes]]:
     """Name, content type and bytes of each. No content type: it is not a file but a value, as curl -F model_id=1."""
-    found: list[tuple[str, str, bytearray]] = []
+    parts: list[tuple[str, str, bytearray]] = []
     try:
         parser = PushMultipartParser(boundary, max_segment_count=MAX_PARTS)
         for event in (*parser.parse(body), *parser.parse(b"")):
             if isinstance(event, MultipartSegment):
                 kind = event.header("Content-Type") or (JPEG if event.filename else "")
-                found.append((event.name[:MAX_NAME], kind, bytearray()))
+                parts.append((event.name[:MAX_NAME], kind, bytearray()))
             elif event is not None:
-                found[-1][2].extend(event)
+                parts[-1][2].extend(event)
     except MultipartError as error:
         raise BadRequest(f"This is no valid multipart body: {error}.", hint=HINT) from None
-    return [(name, kind, bytes(data)) for name, kind, data in found]
+    return [(name, kind, bytes(data)) for name, kind, data in parts]
 
 
 def _value(data: bytes) -> Any:
@@ -188,9 +198,9 @@ def _value(data: bytes) -> Any:
 
 def _object(data: bytes, what: str) -> dict[str, Any]:
     try:
-        found = json.loads(data)
+        value = json.loads(data)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         raise BadRequest(f"{what} is to be a JSON object.", hint=HINT)
-    return found
+    return value

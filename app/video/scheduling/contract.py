@@ -13,13 +13,13 @@ from app.video.model.report import PlanResult
 ENTRY_POINTS = "modelmill.video_policies"
 DEFAULT = "profile"
 LIMIT_S = 1.0
-"""A policy that takes longer is ended, and the last plan stays."""
+"""Seconds. A policy that takes longer is ended, and the last plan stays."""
 
 
 class StageFacts(TypedDict):
     kind: str
     n_models: int
-    """So many variants: model_id 0 … n-1, big first."""
+    """How many variants it has: model_id 0 … n_models-1, big first."""
     before: list[str]
     """Stages it waits for."""
     pictures: bool
@@ -37,29 +37,36 @@ class DagInfo(TypedDict):
 
 
 class ServiceInfo(TypedDict):
-    """n_process: that compute; cpu_ratio, mem_ratio: share of the node in use by them, 0..1; queue: calls that wait."""
+    """A stage on a node that serves it. The figures are those of all stages of the node together."""
 
     n_process: int
+    """How many processes compute."""
     cpu_ratio: float
+    """The share of the node that they use, 0..1."""
     mem_ratio: float
+    """The share of the node's memory that they use, 0..1."""
     url: NotRequired[str]
     queue: NotRequired[int]
+    """Calls that wait."""
 
 
 class NodeInfo(TypedDict):
-    """role: seen from the job. up_mbps, down_mbps: from the job's host to this node and back; None: not known yet."""
+    """A node as a policy sees it."""
 
     node: str
     ip: str
     role: str
+    """Seen from the job: host, edge or cloud."""
     online: bool
     cpu_ratio: float
     mem_ratio: float
     cores: int
     accelerators: list[str]
     up_mbps: float | None
+    """From the job's host to this node; None: not known yet."""
     down_mbps: float | None
     age_s: float
+    """Since its last report."""
     service: dict[str, ServiceInfo]
 
 
@@ -88,7 +95,7 @@ class GeneratorInfo(TypedDict):
 
 
 class Measured(TypedDict):
-    """A row of the profile: see app.video.model.profile.Measurement."""
+    """A row of the profile: see Measurement."""
 
     node: str
     stage: str

@@ -1,5 +1,5 @@
 """What the profile policy does not try again for a while: plans that were late, nodes that did not answer, links that
-fell. Each time it waits longer. Pure; kept between calls as JSON."""
+fell. Each time it waits longer. Pure; stored between calls as JSON."""
 
 from __future__ import annotations
 
@@ -7,21 +7,29 @@ from collections.abc import Mapping
 from typing import Any
 
 FIRST_WAIT_S, LONGEST_WAIT_S, GROWTH = 10.0, 120.0, 2.0
+"""The first pause in seconds, the longest, and by how much each is longer than the one before."""
 BARS_KEPT = 20
 PROBE_FACTOR = 2.0
+"""A link that fell is tried with so many times what it gives now."""
 RISEN = 0.8
-"""A link that gives this share of what it gave before has not fallen."""
+"""A link with this share of its former bandwidth counts as recovered."""
 
 
 class Cooldown:
-    """bars: key of a plan or `node <name>` → [until, how long]. fallen: node → {was: Mbit/s, next: when it is tried,
-    wait: how long after that}. Times before which the clock was begun anew count no more."""
+    """Pauses, all times in seconds.
+
+    Args:
+        state: The policy's own: `patience` in it is read and changed in place.
+        now: Of a steady clock. What was noted before that clock began anew is forgotten.
+    """
 
     def __init__(self, state: dict[str, Any], now: float) -> None:
-        kept = state.setdefault("patience", {})
+        stored = state.setdefault("patience", {})
         self.now = now
-        self.bars: dict[str, list[float]] = kept.setdefault("bars", {})
-        self.fallen: dict[str, dict[str, float]] = kept.setdefault("fallen", {})
+        self.bars: dict[str, list[float]] = stored.setdefault("bars", {})
+        """Key of a plan or `node <name>` → [until when, how long the pause was]."""
+        self.fallen: dict[str, dict[str, float]] = stored.setdefault("fallen", {})
+        """node → {was: Mbit/s before it fell, next: when it is tried, wait: the pause after that}."""
         for key, (until, wait) in list(self.bars.items()):
             if until > now + wait:
                 del self.bars[key]
@@ -29,6 +37,7 @@ class Cooldown:
             fallen["next"] = min(fallen["next"], now + LONGEST_WAIT_S)
 
     def bar(self, key: str) -> None:
+        """Bars a plan or a node, each time for longer."""
         wait = min(LONGEST_WAIT_S, self.bars[key][1] * GROWTH) if key in self.bars else FIRST_WAIT_S
         self.bars[key] = [self.now + wait, wait]
         for old in sorted(self.bars, key=lambda name: self.bars[name][0])[:-BARS_KEPT]:
@@ -39,12 +48,13 @@ class Cooldown:
 
     @property
     def nodes(self) -> frozenset[str]:
+        """Names of the nodes that are barred now."""
         return frozenset(
             key.removeprefix("node ") for key in self.bars if key.startswith("node ") and self.is_barred(key)
         )
 
     def fell(self, node: str, was: float) -> None:
-        """was: Mbit/s."""
+        """Notes that the link to a node fell. was: Mbit/s before."""
         before = self.fallen.get(node)
         wait = min(LONGEST_WAIT_S, before["wait"] * GROWTH) if before else FIRST_WAIT_S
         self.fallen[node] = {
@@ -54,16 +64,17 @@ class Cooldown:
         }
 
     def forgive(self, links: Mapping[str, Mapping[str, Any]]) -> None:
+        """Forgets the links that recovered. links: see PlanMemory.links."""
         for node, fallen in list(self.fallen.items()):
             if links[node]["mbps"] >= RISEN * fallen["was"]:
                 del self.fallen[node]
 
     def due(self, links: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-        """node → Mbit/s that may be tried now; the next time is later."""
-        found = {}
+        """node → Mbit/s that is to be tried now; the next try is put off."""
+        due = {}
         for node, fallen in self.fallen.items():
             if self.now >= fallen["next"]:
                 fallen["next"] = self.now + fallen["wait"]
                 fallen["wait"] = min(LONGEST_WAIT_S, fallen["wait"] * GROWTH)
-                found[node] = min(fallen["was"], PROBE_FACTOR * links[node]["mbps"])
-        return found
+                due[node] = min(fallen["was"], PROBE_FACTOR * links[node]["mbps"])
+        return due

@@ -1,4 +1,4 @@
-"""Where stages can run, and what a place in a plan looks like. Pure helpers, for policies and their judge."""
+"""Where stages can run, and what a place in a plan looks like. Pure; for policies and for the validation of plans."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Place = dict[str, Any]
 
 
 def stages_of(dag: DagInfo) -> list[str]:
-    """In an order in which each comes after what it needs; the generator is none of them."""
+    """The stages, each after what it needs; without the generator."""
     return [stage for stage in dag["flow"] if stage != dag["generator"]]
 
 
-def serving(resource_info: ResourceInfo, stage: str) -> list[NodeInfo]:
-    """Nodes that are online and serve it, by key."""
+def nodes_serving(resource_info: ResourceInfo, stage: str) -> list[NodeInfo]:
+    """The nodes that are online and serve the stage, by their keys."""
     return [info for _, info in sorted(resource_info.items()) if info["online"] and stage in info["service"]]
 
 
@@ -31,9 +31,15 @@ def place(info: NodeInfo, model_id: int = 0) -> Place:
 def place_for(
     resource_info: ResourceInfo, stage: str, roles: Sequence[str], *, model_id: int = 0, last: object = None
 ) -> Place:
-    """At a node of the first of the roles that serves the stage. last: the place it has; of nodes of the same role that
-    one is taken. Raises BadPlan when no node serves it."""
-    nodes = serving(resource_info, stage)
+    """A place at a node of the first of the roles that has one serving the stage.
+
+    Args:
+        last: The place of the stage in the plan in force: of nodes of one role that node is preferred.
+
+    Raises:
+        BadPlan: No node that is online serves it.
+    """
+    nodes = nodes_serving(resource_info, stage)
     name = last.get("node") if isinstance(last, Mapping) else None
     for role in roles:
         of_role = [info for info in nodes if info["role"] == role]
@@ -42,46 +48,38 @@ def place_for(
     raise BadPlan(f"No node that is online serves {stage}.", hint="Look at the nodes' page.")
 
 
-def all_at(
-    dag: DagInfo,
-    resource_info: ResourceInfo,
-    state: dict[str, Any],
-    roles: Sequence[str],
-    own: Sequence[str],
-    said: str,
-) -> dict[str, Place]:
-    """Every stage at a node of the first of the roles that serves it. own: the roles that are meant; said: the reason
-    when there is no stage elsewhere."""
-    last = last_places(state)
-    places = {stage: place_for(resource_info, stage, roles, last=last.get(stage)) for stage in stages_of(dag)}
-    others = [stage for stage, found in places.items() if found["node_role"] not in own]
-    state["reason"] = f"Only elsewhere there is {', '.join(others)}." if others else said
-    return places
-
-
 def is_served(resource_info: ResourceInfo, stage: str, role: str) -> bool:
-    return any(info["role"] == role for info in serving(resource_info, stage))
+    return any(info["role"] == role for info in nodes_serving(resource_info, stage))
 
 
 def find_node(resource_info: ResourceInfo, node_ip: str, *, node: str = "", role: str = "") -> NodeInfo:
-    """node_ip: an address or a name; node and role tell nodes that share an address apart. Raises BadPlan."""
-    named = [
+    """The one node that a place of a plan means.
+
+    Args:
+        node_ip: Its address, its name or its key.
+        node: Its name, where nodes share an address.
+        role: Its role as seen from the job, where nodes share an address.
+
+    Raises:
+        BadPlan: There is none, or several.
+    """
+    matches = [
         info
         for key, info in resource_info.items()
         if node_ip in (key, info["ip"], info["node"]) and node in ("", info["node"])
     ]
-    if not named:
+    if not matches:
         raise BadPlan(f"There is no node {node or node_ip} at {node_ip}." if node else f"There is no node {node_ip}.")
-    found = [info for info in named if role in ("", info["role"])]
-    if not found:
-        raise BadPlan(f"{node_ip} is {named[0]['role']} of this job, not {role}.")
-    if len(found) > 1:
-        exact = [info for info in found if node_ip == info["node"]]
+    of_role = [info for info in matches if role in ("", info["role"])]
+    if not of_role:
+        raise BadPlan(f"{node_ip} is {matches[0]['role']} of this job, not {role}.")
+    if len(of_role) > 1:
+        exact = [info for info in of_role if node_ip == info["node"]]
         if len(exact) != 1:
-            names = ", ".join(info["node"] for info in found)
+            names = ", ".join(info["node"] for info in of_role)
             raise BadPlan(f"{names} share the address {node_ip}.", hint="Say which one by its name.")
-        found = exact
-    return found[0]
+        of_role = exact
+    return of_role[0]
 
 
 def last_plan(state: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

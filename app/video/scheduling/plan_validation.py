@@ -1,4 +1,4 @@
-"""Whether what a policy, or somebody by hand, wants can be carried out at all. Pure."""
+"""Checks whether a plan of a policy, or of a user, can be carried out. Pure."""
 
 from __future__ import annotations
 
@@ -9,36 +9,47 @@ from app.video.scheduling.contract import DagInfo, NodeInfo, ResourceInfo
 from app.video.scheduling.placement import find_node, stages_of
 
 
-def judged(
+def validated_plan(
     video_conf: object, flow_mapping: object, *, dag: DagInfo, resource_info: ResourceInfo, policy: str = ""
 ) -> Plan:
-    """The plan, seq 0, with each place's node and address as the resource picture has them. The generator may stand in
-    the mapping and is left out. Raises BadPlan for anything that cannot be: an unknown size, a stage that is missing or
-    is none, a model there is not, a node that is unknown, offline, of another role, or does not serve the stage."""
+    """The plan, with each place's node and address as the resource picture has them.
+
+    Args:
+        video_conf: As read_video_conf takes it.
+        flow_mapping: As read_flow_mapping takes it; the generator may be in it and is left out.
+        policy: The name of the policy, to be noted in the plan.
+
+    Returns:
+        With seq 0: whoever stores it numbers it.
+
+    Raises:
+        BadPlan: An unknown size, a stage that is missing or unknown, a model that does not exist, or a node that is
+            unknown, offline, of another role, or does not serve the stage.
+    """
     conf, stages = read_video_conf(video_conf), stages_of(dag)
-    wanted = read_flow_mapping(flow_mapping)
-    wanted.pop(dag["generator"], None)
-    for stage in wanted:
+    mapping = read_flow_mapping(flow_mapping)
+    mapping.pop(dag["generator"], None)
+    for stage in mapping:
         if stage not in stages:
             raise BadPlan(f"flow_mapping.{stage}: is no stage of the DAG.", hint=f"There are {', '.join(stages)}.")
     for stage in stages:
-        if stage not in wanted:
+        if stage not in mapping:
             raise BadPlan(f"flow_mapping.{stage}: is missing.")
-    places = {stage: _place(stage, wanted[stage], dag, resource_info) for stage in stages}
+    places = {stage: _place(stage, mapping[stage], dag, resource_info) for stage in stages}
     return Plan(0, conf, places, policy)
 
 
-def _place(stage: str, wanted: StagePlace, dag: DagInfo, resource_info: ResourceInfo) -> StagePlace:
+def _place(stage: str, place: StagePlace, dag: DagInfo, resource_info: ResourceInfo) -> StagePlace:
     at = f"flow_mapping.{stage}"
     n_models = max(1, dag["stages"][stage]["n_models"])
-    if wanted.model_id >= n_models:
-        raise BadPlan(f"{at}.model_id: is {shown(wanted.model_id)}; the stage has 0 to {n_models - 1}.")
+    if place.model_id >= n_models:
+        raise BadPlan(f"{at}.model_id: is {shown(place.model_id)}; the stage has 0 to {n_models - 1}.")
     try:
-        info = find_node(resource_info, wanted.node_ip, node=wanted.node, role=wanted.node_role.value)
+        info = find_node(resource_info, place.node_ip, node=place.node, role=place.node_role.value)
     except BadPlan as error:
         raise BadPlan(f"{at}: {error.message}", hint=error.hint) from error
     _check(at, stage, info)
-    return StagePlace(wanted.model_id, wanted.node_role, info["ip"], info["node"])
+    return StagePlace(place.model_id, place.node_role, info["ip"], info["node"])
 
 
 def _check(at: str, stage: str, info: NodeInfo) -> None:

@@ -1,4 +1,4 @@
-"""The other end of app.video.scheduling.policy_process: starts it, asks it with a time limit, ends it."""
+"""The other end of app.video.scheduling.policy_process: starts it, calls it with a time limit, ends it."""
 
 from __future__ import annotations
 
@@ -18,76 +18,86 @@ LOAD_LIMIT_S = 15.0
 """For importing a policy's module, once a process; it does not count against the policy's own limit."""
 MAX_ANSWER_BYTES = 1 << 20
 OUTCOMES = ("raised", "invalid", "unknown")
-KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV")
-"""Of the environment: the rest may have secrets in it, and policies are others' code."""
+PASSED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV")
+"""The variables of the environment that it gets: others may be secrets, and policies are foreign code."""
 
 
-class ChildEnded(Exception):
-    """It is gone; the argument says how."""
+class ProcessEnded(Exception):
+    """The process has ended; the argument says how."""
 
 
-class ChildLate(Exception):
-    """The argument says how long it was waited for."""
+class ProcessLate(Exception):
+    """The process did not answer in time; the argument says in how long."""
 
 
-class ChildSpokeNonsense(Exception):
-    """The argument says what it was."""
+class InvalidAnswer(Exception):
+    """The process answered what it must not; the argument says what."""
 
 
-class ChildDidNotStart(Exception):
-    """The argument says why."""
+class StartFailed(Exception):
+    """The process could not be started; the argument says why."""
 
 
-class Child:
-    """Raises ChildDidNotStart."""
+class PolicyProcess:
+    """The process that runs policies, started with this object. Raises StartFailed."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         self._channel, self._received = ours, b""
         try:
             with theirs:
-                self._process = _started(theirs.fileno())
+                self._process = _spawn(theirs.fileno())
         except OSError as error:
             ours.close()
-            raise ChildDidNotStart(error.strerror or str(error)) from error
+            raise StartFailed(error.strerror or str(error)) from error
         try:
             self.read(START_LIMIT_S)
-        except (ChildEnded, ChildLate, ChildSpokeNonsense) as error:
+        except (ProcessEnded, ProcessLate, InvalidAnswer) as error:
             self.end()
-            raise ChildDidNotStart(str(error)) from error
+            raise StartFailed(str(error)) from error
 
     def ask(self, question: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
-        """Raises ChildEnded, ChildLate, ChildSpokeNonsense: then it is of no use any more."""
+        """Has it call a policy. After an error the process is to be ended.
+
+        Args:
+            question: {policy, call}, see policy_process.
+            limit_s: Seconds that the policy may take.
+
+        Raises:
+            ProcessEnded: It ended.
+            ProcessLate: It did not answer in time.
+            InvalidAnswer: It answered what it must not.
+        """
         try:
             self._channel.settimeout(LOAD_LIMIT_S)
             self._channel.sendall(json.dumps(question).encode() + b"\n")
         except OSError as error:
-            raise ChildEnded(self._how()) from error
-        first = self.read(LOAD_LIMIT_S)
-        answer = first if "error" in first else self.read(limit_s)
+            raise ProcessEnded(self._exit_status()) from error
+        reply = self.read(LOAD_LIMIT_S)
+        answer = reply if "error" in reply else self.read(limit_s)
         if not _is_answer(answer):
-            raise ChildSpokeNonsense("an answer of no known form")
+            raise InvalidAnswer("an answer of no known form")
         return answer
 
     def read(self, limit_s: float) -> dict[str, Any]:
         until = time.monotonic() + limit_s
         while b"\n" not in self._received:
             if len(self._received) > MAX_ANSWER_BYTES:
-                raise ChildSpokeNonsense("an answer without end")
+                raise InvalidAnswer("an answer without end")
             try:
-                self._received += self._more(until - time.monotonic())
+                self._received += self._receive(until - time.monotonic())
             except TimeoutError:
-                raise ChildLate(f"more than {limit_s:g} s") from None
+                raise ProcessLate(f"more than {limit_s:g} s") from None
         line, _, self._received = self._received.partition(b"\n")
         try:
             message = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise ChildSpokeNonsense("an answer that is no JSON") from error
+            raise InvalidAnswer("an answer that is no JSON") from error
         if not isinstance(message, dict):
-            raise ChildSpokeNonsense("an answer that is no object")
+            raise InvalidAnswer("an answer that is no object")
         return message
 
-    def _more(self, left_s: float) -> bytes:
+    def _receive(self, left_s: float) -> bytes:
         if left_s <= 0:
             raise TimeoutError
         self._channel.settimeout(left_s)
@@ -96,13 +106,13 @@ class Child:
         except TimeoutError:
             raise
         except OSError as error:
-            raise ChildEnded(self._how()) from error
+            raise ProcessEnded(self._exit_status()) from error
         if not data:
-            raise ChildEnded(self._how())
+            raise ProcessEnded(self._exit_status())
         return data
 
-    def _how(self) -> str:
-        """How it ended: waits for that a moment, because its end of the channel closes first."""
+    def _exit_status(self) -> str:
+        """How it ended. Waits a moment for that, because its end of the channel closes first."""
         try:
             code = self._process.wait(5)
         except subprocess.TimeoutExpired:
@@ -111,10 +121,10 @@ class Child:
 
     @property
     def is_idle(self) -> bool:
-        """It lives, and has said nothing that it was not asked for."""
-        return self._process.poll() is None and not self._received and not self._has_more()
+        """It runs, and has sent nothing that it was not asked for."""
+        return self._process.poll() is None and not self._received and not self._has_receive()
 
-    def _has_more(self) -> bool:
+    def _has_receive(self) -> bool:
         self._channel.setblocking(False)
         try:
             self._channel.recv(1, socket.MSG_PEEK)
@@ -131,8 +141,8 @@ class Child:
         self._channel.close()
 
 
-def _started(descriptor: int) -> subprocess.Popen[bytes]:
-    """stderr is ours, for a policy's developer to read its tracebacks in."""
+def _spawn(descriptor: int) -> subprocess.Popen[bytes]:
+    """Its stderr is ours, so that tracebacks of policies are in our log."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "app.video.scheduling.policy_process", str(descriptor)],
         stdin=subprocess.DEVNULL,
@@ -154,6 +164,6 @@ def _is_answer(message: Mapping[str, Any]) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    passed = {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
     paths = [path or str(os.getcwd()) for path in sys.path]  # noqa: PTH109  # the import path is made of texts
-    return {**kept, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return {**passed, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -12,12 +12,14 @@ from app.video.model.plan import Plan
 from app.video.model.report import PlanResult
 from app.video.scheduling.contract import ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
 
-GIVEN = ("last_plan", "profile", "now")
-"""Of the state: set anew before each call, and not kept."""
+RESET_KEYS = ("last_plan", "profile", "now")
+"""Keys of the state that are set anew before each call and are not stored."""
 
 
 @dataclass(frozen=True)
 class PlanningInput:
+    """What a policy is called with."""
+
     policy: str
     job_uid: str
     dag: DagInfo
@@ -44,7 +46,7 @@ class PlanningInput:
     @property
     def memory(self) -> dict[str, Any]:
         """What the policy itself put into the state."""
-        return {key: value for key, value in self.state.items() if key not in GIVEN}
+        return {key: value for key, value in self.state.items() if key not in RESET_KEYS}
 
     @property
     def inputs_hash(self) -> str:
@@ -56,17 +58,17 @@ class PlanningInput:
 
 @dataclass(frozen=True)
 class Decision:
-    """plan: None when the last one stays. seq is 0: who stores it numbers it. outcome: `new`, `same` (as the last),
-    `raised`, `late`, `invalid`, `unknown` (no such policy). reason: in words, for the log. state: to be kept, without
-    what is set anew before each call.
-
-    Of a policy that failed there is a plan where there was none to stay with, or that one cannot be carried out any
-    more: the simplest that can.
-    """
+    """What came of a call of a policy."""
 
     plan: Plan | None
+    """None: the plan in force stays. seq is 0: whoever stores it numbers it. Where a policy failed and there is no plan
+    that could stay, it is the simplest one that can be carried out."""
     outcome: str
+    """`new`, `same` (as the one in force), `raised`, `late`, `invalid`, `unknown` (no such policy)."""
     reason: str
+    """In words, for the log."""
     took_ms: float
     inputs_hash: str
+    """See PlanningInput."""
     state: Mapping[str, Any]
+    """To be stored for the next call, without RESET_KEYS."""

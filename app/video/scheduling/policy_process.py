@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from app.kit.errors import ModelmillError
 from app.video.errors import UnknownPolicy
 from app.video.scheduling.contract import Policy
-from app.video.scheduling.policy_messages import GIVEN
+from app.video.scheduling.policy_messages import RESET_KEYS
 from app.video.scheduling.registry import policy_of
 
 MEMORY_BYTES = 1 << 30
@@ -30,10 +30,10 @@ MAX_STATE_BYTES = 64 << 10
 MAX_SAID = 500
 """Characters of a reason."""
 OVERTIME_S = 60.0
-"""After which it ends by itself, when the one who should end it has gone."""
+"""After which it ends by itself, if the process that should end it is gone."""
 
 
-class Stream(Protocol):
+class ChannelFile(Protocol):
     def write(self, data: bytes, /) -> int: ...
 
     def flush(self) -> None: ...
@@ -45,29 +45,29 @@ def main(descriptor: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with socket.socket(fileno=descriptor) as channel, channel.makefile("rwb") as stream:
         channel.set_inheritable(False)
-        _say(stream, {"ready": True})
+        _send(stream, {"ready": True})
         for line in stream:
             signal.setitimer(signal.ITIMER_REAL, OVERTIME_S)
             _answer(stream, json.loads(line))
             signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _say(stream: Stream, message: Mapping[str, Any]) -> None:
+def _send(stream: ChannelFile, message: Mapping[str, Any]) -> None:
     stream.write(json.dumps(message, allow_nan=False).encode() + b"\n")
     stream.flush()
 
 
-def _answer(stream: Stream, question: Mapping[str, Any]) -> None:
+def _answer(stream: ChannelFile, question: Mapping[str, Any]) -> None:
     try:
         policy = policy_of(question["policy"])
     except UnknownPolicy as error:
-        _say(stream, {"error": "unknown", "reason": error.message, "took_ms": 0.0})
+        _send(stream, {"error": "unknown", "reason": error.message, "took_ms": 0.0})
         return
-    _say(stream, {"loaded": True})
-    _say(stream, _called(policy, question["call"]))
+    _send(stream, {"loaded": True})
+    _send(stream, _call(policy, question["call"]))
 
 
-def _called(policy: Policy, call: dict[str, Any]) -> dict[str, Any]:
+def _call(policy: Policy, call: dict[str, Any]) -> dict[str, Any]:
     began = time.perf_counter()
     try:
         answer = policy(**call)
@@ -75,31 +75,31 @@ def _called(policy: Policy, call: dict[str, Any]) -> dict[str, Any]:
         return {"error": "raised", "reason": error.message, "took_ms": _ms_since(began)}
     except MemoryError:
         return {"error": "raised", "reason": "It wants too much memory", "took_ms": _ms_since(began), "is_worn": True}
-    except Exception as error:  # noqa: BLE001  # it is somebody else's code
+    except Exception as error:  # noqa: BLE001  # policies are foreign code
         traceback.print_exc()
         return {"error": "raised", "reason": f"{type(error).__name__}: {error}"[:MAX_SAID], "took_ms": _ms_since(began)}
     took_ms = _ms_since(began)
     try:
         video_conf, flow_mapping = answer
-        written = {"answer": [video_conf, flow_mapping], "took_ms": took_ms}
-        json.dumps(written, allow_nan=False)
+        reply = {"answer": [video_conf, flow_mapping], "took_ms": took_ms}
+        json.dumps(reply, allow_nan=False)
     except Exception as error:  # noqa: BLE001  # any object can be in it
         reason = f"It answered no pair of video_conf and flow_mapping in JSON: {error}"[:MAX_SAID]
         return {"error": "invalid", "reason": reason, "took_ms": took_ms}
-    return {**written, **_state(call["state"])}
+    return {**reply, **_state(call["state"])}
 
 
 def _state(state: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in state.items() if key not in GIVEN}
+    memory = {key: value for key, value in state.items() if key not in RESET_KEYS}
     try:
-        said = {"said": str(kept.pop("reason", ""))[:MAX_SAID]}
-        written = json.dumps(kept, allow_nan=False)
-        json.dumps(kept, ensure_ascii=False).encode()
+        reason = {"said": str(memory.pop("reason", ""))[:MAX_SAID]}
+        written = json.dumps(memory, allow_nan=False)
+        json.dumps(memory, ensure_ascii=False).encode()
     except Exception as error:  # noqa: BLE001  # any object can be in it
         return {"said": "", "state_problem": f"it is no JSON: {error}"[:200]}
     if len(written) > MAX_STATE_BYTES:
-        return {**said, "state_problem": f"it has {len(written)} of {MAX_STATE_BYTES} bytes"}
-    return {**said, "state_problem": "it has a NUL in it"} if "\\u0000" in written else {**said, "state": kept}
+        return {**reason, "state_problem": f"it has {len(written)} of {MAX_STATE_BYTES} bytes"}
+    return {**reason, "state_problem": "it has a NUL in it"} if "\\u0000" in written else {**reason, "state": memory}
 
 
 def _ms_since(began: float) -> float:

@@ -1,4 +1,4 @@
-"""Runs policies in a process of their own, which is ended when one takes too long, and judges what they answer."""
+"""Runs policies in a process of their own, which is ended when one takes too long, and validates their plans."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from app.video.errors import BadPlan
 from app.video.model.plan import Plan
 from app.video.scheduling.contract import LIMIT_S
 from app.video.scheduling.placement import last_plan
-from app.video.scheduling.plan_validation import judged
-from app.video.scheduling.policies.edge_only import edge_only
-from app.video.scheduling.policy_client import Child, ChildDidNotStart, ChildEnded, ChildLate, ChildSpokeNonsense
+from app.video.scheduling.plan_validation import validated_plan
+from app.video.scheduling.policies.one_side import edge_only
+from app.video.scheduling.policy_client import InvalidAnswer, PolicyProcess, ProcessEnded, ProcessLate, StartFailed
 from app.video.scheduling.policy_messages import Decision, PlanningInput
 
 SIMPLEST = edge_only.__name__
@@ -30,76 +30,76 @@ class _Failed:
 
 
 class PolicyRunner:
-    """One for a process of actors; threads share it. The child is started with the first question."""
+    """One for a process of actors, shared by its threads. The policies' process is started with the first call."""
 
     def __init__(self, *, limit_s: float = LIMIT_S) -> None:
         self.limit_s = limit_s
         self._lock = threading.Lock()
-        self._child: Child | None = None
+        self._process: PolicyProcess | None = None
 
-    def decide(self, question: PlanningInput) -> Decision:
-        """Never raises for what a policy does: the last plan (question.state["last_plan"]) stays then."""
+    def decide(self, planning_input: PlanningInput) -> Decision:
+        """The policy's decision. Whatever a policy does, it never raises: then the plan in force stays."""
         with self._lock:
-            answered = self._asked(question)
-        if isinstance(answered, _Failed):
-            return _stayed(question, answered)
-        took_ms = float(answered["took_ms"])
+            reply = self._call(planning_input)
+        if isinstance(reply, _Failed):
+            return _fallback(planning_input, reply)
+        took_ms = float(reply["took_ms"])
         try:
-            video_conf, flow_mapping = answered["answer"]
-            plan = _judged(video_conf, flow_mapping, question)
+            video_conf, flow_mapping = reply["answer"]
+            plan = _validated(video_conf, flow_mapping, planning_input)
         except BadPlan as error:
-            reason = f"{question.policy} answered a plan that cannot be: {error.message}"
-            return _stayed(question, _Failed("invalid", reason, took_ms))
-        return _decided(question, plan, answered, took_ms)
+            reason = f"{planning_input.policy} answered a plan that cannot be: {error.message}"
+            return _fallback(planning_input, _Failed("invalid", reason, took_ms))
+        return _decided(planning_input, plan, reply, took_ms)
 
     def close(self) -> None:
         with self._lock:
             self._end()
 
     def _end(self) -> None:
-        if self._child is not None:
-            self._child.end()
-            self._child = None
+        if self._process is not None:
+            self._process.end()
+            self._process = None
 
-    def _asked(self, question: PlanningInput) -> dict[str, Any] | _Failed:
-        began, name = time.perf_counter(), question.policy
+    def _call(self, planning_input: PlanningInput) -> dict[str, Any] | _Failed:
+        began, name = time.perf_counter(), planning_input.policy
         try:
-            child = self._ready()
+            process = self._ready()
             began = time.perf_counter()
-            answered = child.ask({"policy": name, "call": question.call}, self.limit_s)
-        except ChildDidNotStart as error:
+            reply = process.ask({"policy": name, "call": planning_input.call}, self.limit_s)
+        except StartFailed as error:
             failed = _Failed("raised", f"The process that runs policies did not start ({error}).", _ms_since(began))
-        except ChildLate as error:
+        except ProcessLate as error:
             failed = _Failed("late", f"{name} took {error} and was ended.", _ms_since(began))
-        except ChildEnded as error:
+        except ProcessEnded as error:
             failed = _Failed("raised", f"{name} ended the process that it ran in ({error}).", _ms_since(began))
-        except ChildSpokeNonsense as error:
+        except InvalidAnswer as error:
             failed = _Failed("invalid", f"{name} gave {error}.", _ms_since(began))
         else:
-            if "error" not in answered:
-                return answered
-            failed = _said(name, answered)
-            if not answered.get("is_worn"):
+            if "error" not in reply:
+                return reply
+            failed = _policy_failure(name, reply)
+            if not reply.get("is_worn"):
                 return failed
         self._end()
         return failed
 
-    def _ready(self) -> Child:
-        if self._child is not None and not self._child.is_idle:
+    def _ready(self) -> PolicyProcess:
+        if self._process is not None and not self._process.is_idle:
             self._end()
-        if self._child is None:
-            self._child = Child()
-        return self._child
+        if self._process is None:
+            self._process = PolicyProcess()
+        return self._process
 
 
-def _said(policy: str, answered: Mapping[str, Any]) -> _Failed:
-    before = {"raised": f"{policy} raised: ", "invalid": f"{policy}: "}.get(answered["error"], "")
-    reason = _one_line(answered["reason"]).rstrip(".")
-    return _Failed(answered["error"], f"{before}{reason}.", float(answered["took_ms"]))
+def _policy_failure(policy: str, reply: Mapping[str, Any]) -> _Failed:
+    prefix = {"raised": f"{policy} raised: ", "invalid": f"{policy}: "}.get(reply["error"], "")
+    reason = _one_line(reply["reason"]).rstrip(".")
+    return _Failed(reply["error"], f"{prefix}{reason}.", float(reply["took_ms"]))
 
 
 def _one_line(text: str) -> str:
-    """Others' words, fit for a log: without what no database takes."""
+    """The text without characters that a database does not take."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
@@ -107,56 +107,57 @@ def _ms_since(began: float) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-def _judged(video_conf: object, flow_mapping: object, question: PlanningInput, policy: str = "") -> Plan:
-    return judged(
+def _validated(video_conf: object, flow_mapping: object, planning_input: PlanningInput, policy: str = "") -> Plan:
+    return validated_plan(
         video_conf,
         flow_mapping,
-        dag=question.dag,
-        resource_info=question.resource_info,
-        policy=policy or question.policy,
+        dag=planning_input.dag,
+        resource_info=planning_input.resource_info,
+        policy=policy or planning_input.policy,
     )
 
 
-def _decided(question: PlanningInput, plan: Plan, answered: Mapping[str, Any], took_ms: float) -> Decision:
-    memory, reason, note = _memory(question, answered)
-    last = _last(question)
+def _decided(planning_input: PlanningInput, plan: Plan, reply: Mapping[str, Any], took_ms: float) -> Decision:
+    memory, reason, note = _memory(planning_input, reply)
+    last = _last(planning_input)
     is_same = last is not None and (last.video_conf, last.flow_mapping) == (plan.video_conf, plan.flow_mapping)
-    said = " ".join(part for part in (reason, note) if part)
+    full_reason = " ".join(part for part in (reason, note) if part)
     return Decision(
         None if is_same else plan,
         "same" if is_same else "new",
-        said or f"{question.policy} decided so.",
+        full_reason or f"{planning_input.policy} decided so.",
         took_ms,
-        question.inputs_hash,
+        planning_input.inputs_hash,
         memory,
     )
 
 
-def _memory(question: PlanningInput, answered: Mapping[str, Any]) -> tuple[dict[str, Any], str, str]:
-    """What is kept, the policy's reason, and a note where its state could not be kept; then what it had stays."""
-    said, problem = _one_line(answered["said"]), answered.get("state_problem")
+def _memory(planning_input: PlanningInput, reply: Mapping[str, Any]) -> tuple[dict[str, Any], str, str]:
+    """The state to be stored, the policy's reason, and a note where the new state cannot be stored: then the old one
+    stays."""
+    reason, problem = _one_line(reply["said"]), reply.get("state_problem")
     if problem:
-        return question.memory, said, f"Its state was not kept: {_one_line(problem)}."
-    return dict(answered["state"]), said, ""
+        return planning_input.memory, reason, f"Its state was not kept: {_one_line(problem)}."
+    return dict(reply["state"]), reason, ""
 
 
-def _last(question: PlanningInput) -> Plan | None:
-    """The plan in force; None when there is none, or it cannot be carried out as things are."""
-    plan = last_plan(question.state)
+def _last(planning_input: PlanningInput) -> Plan | None:
+    """The plan in force; None when there is none or it cannot be carried out now."""
+    plan = last_plan(planning_input.state)
     if plan is None:
         return None
     with suppress(BadPlan):
-        return _judged(plan["video_conf"], plan["flow_mapping"], question)
+        return _validated(plan["video_conf"], plan["flow_mapping"], planning_input)
     return None
 
 
-def _stayed(question: PlanningInput, failed: _Failed) -> Decision:
-    """The last plan; where there is none that could be carried out, the simplest that can."""
+def _fallback(planning_input: PlanningInput, failed: _Failed) -> Decision:
+    """The decision when a policy failed: the plan in force stays, or else the simplest one that can be carried out."""
     plan, reason = None, f"{failed.reason} The last plan stays."
-    if _last(question) is None:
+    if _last(planning_input) is None:
         try:
-            plan = _judged(*edge_only(**{**question.call, "state": {}}), question, SIMPLEST)
+            plan = _validated(*edge_only(**{**planning_input.call, "state": {}}), planning_input, SIMPLEST)
             reason = f"{failed.reason} There is no plan to stay with: the simplest one is taken."
         except ModelmillError as error:
             reason = f"{failed.reason} There is no other plan: {error.message}"
-    return Decision(plan, failed.outcome, reason, failed.took_ms, question.inputs_hash, question.memory)
+    return Decision(plan, failed.outcome, reason, failed.took_ms, planning_input.inputs_hash, planning_input.memory)

@@ -17,12 +17,13 @@ from app.video.scheduling.placement import HERE_FIRST, place_for
 from app.video.scheduling.profile_model import ENCODE_S, H264_QUALITY, ProfileModel, kept
 
 OWN_LATENCY_S = 0.001
+"""Of a call of the job's own host."""
 LATENCY_S = 0.01
-"""Of a call of another node, there and back, its bytes aside."""
+"""Of a call of another node, there and back, without the time of its bytes."""
 FRAME_S = 0.004
 """Reading, resizing and noting a frame."""
 LEAST_S = 1e-6
-"""What was measured as no time at all took less than that."""
+"""Shorter times count as this one, so that rates stay finite."""
 GUESSED_MBPS = 10.0
 MAX_CUTS = 32
 BOUNDLESS_FPS = 1e6
@@ -31,19 +32,24 @@ HOST, CLOUD = "host", "cloud"
 
 @dataclass(frozen=True)
 class Prediction:
-    """delay_s: of a frame, along the slowest way through the DAG; by_stage: stage → seconds, its way included; fps:
-    that can be kept up, at most the source's; bytes_up: a frame; bottleneck: `node edge0` or `link to cloud0`; quality
-    0..1; is_measured: False where a figure had to be guessed."""
+    """What a plan is predicted to do."""
 
     video_conf: VideoConf
     flow_mapping: Mapping[str, Mapping[str, object]]
     delay_s: float
+    """Seconds from a frame's capture to its result, along the slowest path through the DAG."""
     by_stage: Mapping[str, float]
+    """stage → seconds, transport and waiting included."""
     fps: float
+    """Frames a second that can be kept up, at most those of the plan."""
     bytes_up: float
+    """To other nodes, a processed frame."""
     quality: float
+    """0..1, against the golden configuration."""
     bottleneck: str
+    """`node edge0` or `link to cloud0`."""
     is_measured: bool
+    """False where a figure had to be guessed."""
 
 
 def predict(
@@ -55,16 +61,21 @@ def predict(
     profile: Sequence[Measured],
     corrections: Mapping[str, float] | None = None,
 ) -> Prediction:
-    """corrections: `stage@node` → measured through predicted, as seen lately; of computing, the way aside. Beside them
-    `bytes@JPEG`, `bytes@H264` of a frame's bytes, `latency@node` in seconds in place of the constant, and of all plans
-    that use the same nodes, `wait@node+node` of the delay and `pace@node+node` of the rate that can be kept up.
+    """What a plan will do.
 
-    Raises KeyError for a stage that is not mapped, ValueError for one mapped to a node that there is not.
+    Args:
+        corrections: Measured through predicted, as seen lately: `stage@node` of computing, `bytes@JPEG` and
+            `bytes@H264` of a frame's bytes, and of all plans that use the same nodes `wait@node+node` of the delay and
+            `pace@node+node` of the frames a second. `latency@node` is in seconds, in place of LATENCY_S.
+
+    Raises:
+        KeyError: A stage is not mapped.
+        ValueError: A stage is mapped to a node that there is not.
     """
     return Predictor(dag, resource_info, ProfileModel(profile), corrections).predict(video_conf, flow_mapping)
 
 
-def cuts(
+def predict_cuts(
     *,
     dag: DagInfo,
     video_conf: VideoConf,
@@ -72,54 +83,60 @@ def cuts(
     profile: Sequence[Measured],
     model_id: int = 0,
 ) -> list[Prediction]:
-    """Each way to cut the DAG between the host and the cloud (a stage runs in the cloud only if no later one runs at
-    the host again), fastest first."""
+    """A prediction for each way to cut the DAG between the host and the cloud, fastest first. A stage runs in the cloud
+    only if no later one runs at the host again."""
     predictor = Predictor(dag, resource_info, ProfileModel(profile))
-    found = [predictor.predict(video_conf, mapping) for mapping in mappings(dag, resource_info, model_id, {CLOUD})]
-    return sorted(found, key=lambda one: one.delay_s)
+    predictions = [
+        predictor.predict(video_conf, mapping) for mapping in mappings(dag, resource_info, model_id, {CLOUD})
+    ]
+    return sorted(predictions, key=lambda prediction: prediction.delay_s)
 
 
 def mappings(
     dag: DagInfo, resource_info: ResourceInfo, model_id: int, roles: frozenset[str] | set[str]
 ) -> list[dict[str, dict[str, object]]]:
-    """Each way to cut the DAG between the host and one node of these roles, of nodes that are online and serve the
-    stages. That all runs at the host comes once, first. Where none of these can be, each stage by itself is put where
-    it is served, if it is anywhere."""
+    """Each way to cut the DAG between the host and one node of these roles, among nodes that are online and serve the
+    stages; first the one where all runs at the host. Where there is none, each stage is put where it is served, if it
+    is served at all."""
     hosts = [info for info in resource_info.values() if info["role"] == HOST and info["online"]]
     others = [info for info in resource_info.values() if info["role"] in roles and info["online"]]
-    found: list[dict[str, dict[str, object]]] = []
+    found_mappings: list[dict[str, dict[str, object]]] = []
     for host in hosts[:1]:
-        found.append({stage: placed(host, model_id, dag, stage) for stage in dag["stages"]})
+        found_mappings.append({stage: place_on(host, model_id, dag, stage) for stage in dag["stages"]})
     for other in others:
         for away in splits(dag):
             nodes = {stage: other if stage in away else (hosts[0] if hosts else None) for stage in dag["stages"]}
             if away and None not in nodes.values():
-                found.append({stage: placed(node, model_id, dag, stage) for stage, node in nodes.items() if node})
-    return [mapping for mapping in found if _is_served(mapping, resource_info)] or _scattered(
+                found_mappings.append(
+                    {stage: place_on(node, model_id, dag, stage) for stage, node in nodes.items() if node}
+                )
+    return [mapping for mapping in found_mappings if _is_served(mapping, resource_info)] or _by_stage(
         dag, resource_info, model_id
     )
 
 
-def _scattered(dag: DagInfo, resource_info: ResourceInfo, model_id: int) -> list[dict[str, dict[str, object]]]:
+def _by_stage(dag: DagInfo, resource_info: ResourceInfo, model_id: int) -> list[dict[str, dict[str, object]]]:
     with suppress(BadPlan):
         places = {stage: place_for(resource_info, stage, HERE_FIRST) for stage in dag["stages"]}
-        return [{stage: placed(node_of(place, resource_info), model_id, dag, stage) for stage, place in places.items()}]
+        return [
+            {stage: place_on(node_of(place, resource_info), model_id, dag, stage) for stage, place in places.items()}
+        ]
     return []
 
 
 def nodes_key(mapping: Mapping[str, Mapping[str, object]]) -> str:
-    """The names of its nodes, as they stand in corrections."""
+    """The names of its nodes, as corrections name them."""
     return "+".join(sorted({str(place.get("node") or place["node_ip"]) for place in mapping.values()}))
 
 
-def placed(info: NodeInfo, model_id: int, dag: DagInfo, stage: str) -> dict[str, object]:
-    """A stage on a node, as flow_mapping has it; with fewer models the smallest there is."""
+def place_on(info: NodeInfo, model_id: int, dag: DagInfo, stage: str) -> dict[str, object]:
+    """A stage on a node, as flow_mapping has it; with its smallest model where it has not so many."""
     model = min(model_id, max(0, dag["stages"][stage]["n_models"] - 1))
     return {"model_id": model, "node_role": info["role"], "node_ip": info["ip"], "node": info["node"]}
 
 
 def splits(dag: DagInfo) -> list[frozenset[str]]:
-    """Sets of stages that may run elsewhere: with a stage all that wait for it. At most MAX_CUTS."""
+    """The sets of stages that may run elsewhere: with each stage all that wait for it. At most MAX_CUTS."""
     order = [stage for stage in dag["flow"] if stage in dag["stages"]]
     return list(islice(_splits(dag, order[::-1], frozenset()), MAX_CUTS))
 
@@ -148,8 +165,8 @@ def node_of(place: Mapping[str, object], resource_info: ResourceInfo) -> NodeInf
 
 
 class Predictor:
-    """Of many plans for one resource picture. A packet of H264 is answered before the next one is sent: the host
-    decodes them in their order."""
+    """Predicts many plans for one resource picture, see predict. A packet of H264 is answered before the next one is
+    sent, because the host decodes them in their order."""
 
     def __init__(
         self,
@@ -168,7 +185,7 @@ class Predictor:
 
     def predict(self, conf: VideoConf, mapping: Mapping[str, Mapping[str, object]]) -> Prediction:
         size, size_is_measured = self._frame_bytes(conf)
-        done: dict[str, float] = {}
+        ended_at: dict[str, float] = {}
         by_stage: dict[str, float] = {}
         busy: dict[str, float] = {}
         sent: dict[str, float] = {}
@@ -177,7 +194,7 @@ class Predictor:
         for stage in self._order:
             info = node_of(mapping[stage], self._resources)
             node, model = info["node"], int(str(mapping[stage]["model_id"]))
-            computing, waiting, known = self._call(info, stage, model, conf.resolution)
+            computing, waiting, time_is_measured = self._call(info, stage, model, conf.resolution)
             is_away = info["role"] != HOST
             way = self._corrections.get(f"latency@{node}", LATENCY_S) if is_away else OWN_LATENCY_S
             if is_away and node not in sent and self._dag["stages"][stage]["pictures"]:
@@ -189,12 +206,14 @@ class Predictor:
                 is_measured = is_measured and size_is_measured and info["up_mbps"] is not None
             by_stage[stage] = way + waiting + computing
             before = self._dag["stages"][stage]["before"]
-            done[stage] = by_stage[stage] + max((done[name] for name in before if name in done), default=0.0)
+            ended_at[stage] = by_stage[stage] + max(
+                (ended_at[name] for name in before if name in ended_at), default=0.0
+            )
             busy.setdefault(node, 0.0 if is_away else FRAME_S / max(1, info["cores"]))
             busy[node] += computing / _processes(info, stage)
-            good, good_is_measured = self.knowledge.quality(stage, model, conf.resolution)
-            quality = min(quality, good)
-            is_measured = is_measured and known and good_is_measured
+            stage_quality, quality_is_measured = self.knowledge.quality(stage, model, conf.resolution)
+            quality = min(quality, stage_quality)
+            is_measured = is_measured and time_is_measured and quality_is_measured
         limits.extend((1 / max(seconds, LEAST_S), f"node {node}") for node, seconds in busy.items())
         capacity, bottleneck = min(limits, default=(conf.fps, ""))
         used = nodes_key(mapping)
@@ -204,7 +223,7 @@ class Predictor:
         return Prediction(
             conf,
             mapping,
-            (FRAME_S + max(done.values(), default=0.0)) * self._corrections.get(f"wait@{used}", 1.0),
+            (FRAME_S + max(ended_at.values(), default=0.0)) * self._corrections.get(f"wait@{used}", 1.0),
             by_stage,
             min(conf.fps, capacity * (1 + conf.nskip + conf.ntracking)),
             size * len(sent),
@@ -214,18 +233,18 @@ class Predictor:
         )
 
     def capacity(self, conf: VideoConf, mapping: Mapping[str, Mapping[str, object]]) -> float:
-        """Frames a second that can be processed, whatever is wanted."""
+        """Frames a second that can be processed, whatever the plan's rate."""
         return self.predict(replace(conf, fps=BOUNDLESS_FPS, nskip=0, ntracking=0), mapping).fps
 
     def alone(self, conf: VideoConf, mapping: Mapping[str, Mapping[str, object]]) -> dict[str, float]:
-        """stage → seconds of computing, without way and waiting."""
+        """stage → seconds of computing alone, with corrections."""
         return {
             stage: self._call(node_of(place, self._resources), stage, int(str(place["model_id"])), conf.resolution)[0]
             for stage, place in mapping.items()
         }
 
     def base(self, conf: VideoConf, mapping: Mapping[str, Mapping[str, object]]) -> dict[str, float]:
-        """The same by the profile only."""
+        """stage → seconds of computing alone, by the profile."""
         return {
             stage: self.knowledge.service_s(
                 node_of(place, self._resources)["node"], stage, int(str(place["model_id"])), conf.resolution
@@ -238,14 +257,14 @@ class Predictor:
         return size * self._corrections.get(f"bytes@{conf.encoder.value}", 1.0), is_measured
 
     def _call(self, info: NodeInfo, stage: str, model: int, resolution: str) -> tuple[float, float, bool]:
-        """Seconds of computing, seconds of waiting for a free process, and whether that was measured."""
+        """Seconds of computing, seconds of waiting for a free process, and whether the profile covers it."""
         key = (info["node"], stage, model, resolution)
         if key not in self._calls:
-            seconds, known = self.knowledge.service_s(*key)
+            seconds, is_measured = self.knowledge.service_s(*key)
             seconds *= self._slowed[info["node"]] * self._corrections.get(f"{stage}@{info['node']}", 1.0)
             service = info["service"].get(stage)
             queue = service.get("queue", 0) if service else 0
-            self._calls[key] = seconds, queue * seconds / _processes(info, stage), known
+            self._calls[key] = seconds, queue * seconds / _processes(info, stage), is_measured
         return self._calls[key]
 
 
@@ -255,7 +274,7 @@ def _processes(info: NodeInfo, stage: str) -> int:
 
 
 def _slowdown(info: NodeInfo) -> float:
-    """How much longer computing takes, because others use the node, too: cores are shared fairly."""
+    """By how much computing takes longer because others use the node: cores are shared fairly."""
     services = list(info["service"].values())
     own = max((service["cpu_ratio"] for service in services), default=0.0)
     processes = max((service["n_process"] for service in services), default=1)

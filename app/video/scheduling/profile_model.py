@@ -1,5 +1,5 @@
-"""What is known of stages: how long one computes, how good it is, how many bytes a frame has. Measured where the
-profile says so, else the nearest guess. Pure."""
+"""What the profile tells of stages: seconds of computing, quality, bytes of a frame. Where nothing was measured, a
+guess from what is nearest. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from app.video.scheduling.contract import Measured
 
 PIXELS: Mapping[str, int] = {name: width * height for name, (width, height) in RESOLUTIONS.items()}
 GUESSED_S = 0.05
-"""Of a stage that nobody has measured, with its big model at 480p."""
+"""Seconds of a stage that was never measured, with its big model at 480p."""
 OF_BIG = (1.0, 0.5, 0.25)
-"""By model_id: time against that of the big model."""
+"""By model_id: the share of the big model's time."""
 QUALITY: Mapping[str, float] = {"240p": 0.93, "360p": 0.96, "480p": 0.98, "720p": 0.99, "1080p": 1.0}
 QUALITY_OF_MODEL = (1.0, 0.97, 0.93)
 JPEG_BYTES: Mapping[str, float] = {"240p": 6e3, "360p": 12.4e3, "480p": 18.9e3, "720p": 42.8e3, "1080p": 90e3}
@@ -28,13 +28,13 @@ ENCODE_S: Mapping[Encoder, Mapping[str, float]] = {
     Encoder.H264: {"240p": 0.001, "360p": 0.0017, "480p": 0.0031, "720p": 0.0093, "1080p": 0.02},
 }
 HELD = ((0, 1.0), (1, 0.989), (2, 0.984), (4, 0.961), (9, 0.921), (29, 0.8), (119, 0.5))
-"""Frames that pass with the boxes of the one before → share of the quality that is left."""
+"""(frames in a row that get the boxes of the one before, share of the quality that is left)."""
 TRACKED_LOSS = 0.5
-"""What a tracker loses, against boxes that stay where they were."""
+"""The share of that loss which remains when a tracker moves the boxes."""
 
 
 class ProfileModel:
-    """Of one call: answers are kept. A pair's second is False where the first had to be guessed."""
+    """The profile of one call of a policy; caches. Methods return a figure and whether it was measured, not guessed."""
 
     def __init__(self, profile: Sequence[Measured]) -> None:
         self._times: dict[str, dict[tuple[str, int], dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
@@ -49,26 +49,28 @@ class ProfileModel:
                 self._qualities[row["stage"], row["model_id"]][resolution].append(row["quality"])
             if row["bytes"] > 0:
                 bytes_[resolution].append(row["bytes"])
-        self._bytes = {resolution: fmean(found) for resolution, found in bytes_.items()}
-        self._known_s: dict[tuple[str, str, int, str], tuple[float, bool]] = {}
-        self._known_quality: dict[tuple[str, int, str], tuple[float, bool]] = {}
+        self._bytes = {resolution: fmean(sizes) for resolution, sizes in bytes_.items()}
+        self._times_cache: dict[tuple[str, str, int, str], tuple[float, bool]] = {}
+        self._quality_cache: dict[tuple[str, int, str], tuple[float, bool]] = {}
 
     def service_s(self, node: str, stage: str, model_id: int, resolution: str) -> tuple[float, bool]:
-        """Seconds of computing a frame."""
+        """Seconds that a stage computes on a frame."""
         key = (node, stage, model_id, resolution)
-        if key not in self._known_s:
-            self._known_s[key] = self._service_s(*key)
-        return self._known_s[key]
+        if key not in self._times_cache:
+            self._times_cache[key] = self._service_s(*key)
+        return self._times_cache[key]
 
     def _service_s(self, node: str, stage: str, model_id: int, resolution: str) -> tuple[float, bool]:
-        """As measured; at another size here; by this model elsewhere; by another model."""
+        """In this order: as measured; here at another size; with this model elsewhere; with another model."""
         times = self._times.get(stage)
         if not times:
             return GUESSED_S * _of_big(model_id) * _by_size(resolution, "480p"), False
         here = times.get((node, model_id))
         if here:
             return (here[resolution], True) if resolution in here else (_at_size(here, resolution), False)
-        elsewhere = [_at_size(found, resolution) for (_, model), found in times.items() if model == model_id]
+        elsewhere = [
+            _at_size(times_there, resolution) for (_, model), times_there in times.items() if model == model_id
+        ]
         if elsewhere:
             return median(elsewhere) * self._slowness(node, times), False
         own = [key for key in times if key[0] == node] or list(times)
@@ -77,7 +79,7 @@ class ProfileModel:
 
     @staticmethod
     def _slowness(node: str, times: Mapping[tuple[str, int], Mapping[str, float]]) -> float:
-        """Of this node against others, by what both have been measured at."""
+        """This node's times through those of others, by what was measured on both."""
         ratios = [
             here[resolution] / there[resolution]
             for (name, model), here in times.items()
@@ -92,21 +94,22 @@ class ProfileModel:
     def quality(self, stage: str, model_id: int, resolution: str) -> tuple[float, bool]:
         """0..1 against the golden configuration, when each frame is processed."""
         key = (stage, model_id, resolution)
-        if key not in self._known_quality:
-            self._known_quality[key] = self._quality(*key)
-        return self._known_quality[key]
+        if key not in self._quality_cache:
+            self._quality_cache[key] = self._quality(*key)
+        return self._quality_cache[key]
 
     def _quality(self, stage: str, model_id: int, resolution: str) -> tuple[float, bool]:
-        found = self._qualities.get((stage, model_id), {})
-        if resolution in found:
-            return fmean(found[resolution]), True
-        guessed = QUALITY[resolution] * QUALITY_OF_MODEL[min(model_id, len(QUALITY_OF_MODEL) - 1)]
-        if not found:
-            return guessed, False
-        nearest = _nearest(found, resolution)
-        return min(1.0, fmean(found[nearest]) * QUALITY[resolution] / QUALITY[nearest]), False
+        qualities = self._qualities.get((stage, model_id), {})
+        if resolution in qualities:
+            return fmean(qualities[resolution]), True
+        guess = QUALITY[resolution] * QUALITY_OF_MODEL[min(model_id, len(QUALITY_OF_MODEL) - 1)]
+        if not qualities:
+            return guess, False
+        nearest = _nearest(qualities, resolution)
+        return min(1.0, fmean(qualities[nearest]) * QUALITY[resolution] / QUALITY[nearest]), False
 
     def frame_bytes(self, resolution: str, encoder: Encoder) -> tuple[float, bool]:
+        """Bytes of an encoded frame."""
         jpeg, is_measured = self._bytes.get(resolution, 0.0), True
         if not jpeg:
             nearest = _nearest(self._bytes, resolution) if self._bytes else resolution
@@ -117,7 +120,8 @@ class ProfileModel:
 
 @lru_cache(maxsize=256)
 def kept(nskip: int, ntracking: int) -> float:
-    """Share of the quality that is left when so many frames between two processed ones are not processed."""
+    """The share of the quality, 0..1, that is left when between two processed frames `nskip` are left out and
+    `ntracking` are tracked."""
     idle = nskip + ntracking
     if not idle:
         return 1.0
@@ -141,21 +145,25 @@ def _by_size(resolution: str, of: str) -> float:
 
 
 def _nearest(resolutions: Mapping[str, object], resolution: str) -> str:
-    """By the ratio of their pixels; of two as near the greater."""
-    wanted = PIXELS[resolution]
-    return min(resolutions, key=lambda name: (max(PIXELS[name] / wanted, wanted / PIXELS[name]), -PIXELS[name]))
-
-
-def _at_size(found: Mapping[str, float], resolution: str) -> float:
-    """Between two sizes that were measured, on the line through them; else by pixels from the nearest."""
-    if resolution in found:
-        return found[resolution]
+    """By the ratio of their pixels; of two that are equally near the greater one."""
     pixels = PIXELS[resolution]
-    below = max((name for name in found if PIXELS[name] < pixels), key=PIXELS.__getitem__, default=None)
-    above = min((name for name in found if PIXELS[name] > pixels), key=PIXELS.__getitem__, default=None)
+    return min(resolutions, key=lambda name: (max(PIXELS[name] / pixels, pixels / PIXELS[name]), -PIXELS[name]))
+
+
+def _at_size(measured: Mapping[str, float], resolution: str) -> float:
+    """Seconds at a size: between two measured sizes interpolated by pixels, else in proportion to the nearest.
+
+    Args:
+        measured: resolution → seconds; not empty.
+    """
+    if resolution in measured:
+        return measured[resolution]
+    pixels = PIXELS[resolution]
+    below = max((name for name in measured if PIXELS[name] < pixels), key=PIXELS.__getitem__, default=None)
+    above = min((name for name in measured if PIXELS[name] > pixels), key=PIXELS.__getitem__, default=None)
     if below and above:
         share = (pixels - PIXELS[below]) / (PIXELS[above] - PIXELS[below])
-        return found[below] + (found[above] - found[below]) * share
+        return measured[below] + (measured[above] - measured[below]) * share
     nearest = below or above
     assert nearest is not None
-    return found[nearest] * _by_size(resolution, nearest)
+    return measured[nearest] * _by_size(resolution, nearest)

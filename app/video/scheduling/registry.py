@@ -1,4 +1,4 @@
-"""Which policies there are, by name: the product's own, and those of entry points. What cannot be loaded is said."""
+"""The policies by name: the product's own and those of entry points."""
 
 from __future__ import annotations
 
@@ -14,8 +14,15 @@ from app.video.errors import UnknownPolicy
 from app.video.scheduling.contract import ENTRY_POINTS, Policy
 
 PRODUCT: Mapping[str, str] = {
-    name: f"app.video.scheduling.policies.{name}:{name}"
-    for name in ("profile", "stepwise", "aimd", "edge_only", "cloud_only", "fixed")
+    name: f"app.video.scheduling.policies.{module}:{name}"
+    for name, module in (
+        ("profile", "profile"),
+        ("stepwise", "stepwise"),
+        ("aimd", "aimd"),
+        ("edge_only", "one_side"),
+        ("cloud_only", "one_side"),
+        ("fixed", "fixed"),
+    )
 }
 """name → module:function."""
 logger = logging.getLogger(__name__)
@@ -27,14 +34,14 @@ def policies() -> dict[str, str]:
 
 
 def policy_of(name: str) -> Policy:
-    """Raises UnknownPolicy, naming those there are."""
+    """Raises UnknownPolicy, naming those that there are, also for one that cannot be loaded."""
     if name not in PRODUCT and name not in others():
         raise UnknownPolicy(
             f"There is no scheduling policy {name[:64]!r}.", hint=f"There are {', '.join([*PRODUCT, *others()])}."
         )
     try:
         return _loaded(name)
-    except Exception as error:  # it is somebody else's code
+    except Exception as error:  # policies are foreign code
         raise UnknownPolicy(
             f"The scheduling policy {name} cannot be loaded: {type(error).__name__}: {error}.",
             hint="Look at its package, or choose another one.",
@@ -43,14 +50,14 @@ def policy_of(name: str) -> Policy:
 
 @cache
 def others() -> Mapping[str, EntryPoint]:
-    """Of entry points, by name; read once a process."""
-    found: dict[str, EntryPoint] = {}
+    """The entry points by name; read once a process."""
+    points: dict[str, EntryPoint] = {}
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: (point.name, point.value)):
-        if point.name in PRODUCT or point.name in found:
+        if point.name in PRODUCT or point.name in points:
             logger.warning("Scheduling policy %s of %s is left out: the name is taken", point.name, point.value)
         else:
-            found[point.name] = point
-    return found
+            points[point.name] = point
+    return points
 
 
 @cache
@@ -69,7 +76,7 @@ def _loaded(name: str) -> Policy:
 def _described(name: str) -> str:
     try:
         text = inspect.getdoc(_loaded(name)) or ""
-    except Exception as error:  # it is somebody else's code
+    except Exception as error:  # policies are foreign code
         logger.warning("Scheduling policy %s cannot be loaded", name, exc_info=True)
         return f"Cannot be loaded: {type(error).__name__}."
     return text.split("\n\n")[0].replace("\n", " ").strip()

@@ -13,37 +13,44 @@ from app.video.scheduling.profile_model import QUALITY, QUALITY_OF_MODEL, kept
 
 SKIPS = (0, 1, 2, 4, 9)
 MARGIN = 0.8
-"""Share of the allowed delay that a new plan is predicted to take at most."""
+"""A new plan is predicted to take at most this share of the allowed delay."""
 LOAD = 0.85
-"""Share of what a node or link could do that is planned with."""
+"""A new plan uses at most this share of what a node or link can do."""
 STEP = 0.004
-"""Qualities that differ by less are the same."""
+"""Qualities that differ by less count as equal."""
 USUAL_FPS, MAX_FPS = 24.0, 30.0
 LEAST_FPS = 1e-3
 WAITING = 4
-"""Frames that wait in a runner that does not keep up: as many as it has room for."""
+"""Frames that wait in a runner that does not keep up: its queue is full."""
 MAX_PREDICTIONS = 260
 ROLES = frozenset({"edge", "cloud"})
 
 
 @dataclass(frozen=True)
 class SearchGoal:
-    """hi: seconds; quality: wanted at least; fps: frames a second; tail: see learning.Memory."""
+    """What a plan is to achieve."""
 
     hi: float
+    """The longest delay allowed, seconds."""
     quality: float
+    """The lowest quality allowed, 0..1."""
     fps: float
+    """Frames a second."""
     tail: float = 1.0
+    """p95 of the delay through the predicted one: see PlanMemory."""
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A plan beside the wish. in_time: its delay fits with the margin; keeps_up: so does its rate."""
+class PlanCandidate:
+    """A plan compared with the goal."""
 
     prediction: Prediction
     in_time: bool
+    """Its delay is allowed, with the margin."""
     keeps_up: bool
+    """It processes as many frames as it plans to."""
     is_good: bool
+    """Its quality is allowed."""
 
     @property
     def conf(self) -> VideoConf:
@@ -59,11 +66,17 @@ class Choice:
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """Greater is better. Where nothing fits, what is quickest."""
-        one = self.prediction
+        """Greater is better. Of plans that do not fit the quickest is the best."""
+        prediction = self.prediction
         if not self.fits:
-            return (0.0, float(self.in_time), float(self.is_good), -one.delay_s, one.fps)
-        return (1.0, float(self.is_good), round(one.quality / STEP), round(one.fps), -round(one.bytes_up / 2000))
+            return (0.0, float(self.in_time), float(self.is_good), -prediction.delay_s, prediction.fps)
+        return (
+            1.0,
+            float(self.is_good),
+            round(prediction.quality / STEP),
+            round(prediction.fps),
+            -round(prediction.bytes_up / 2000),
+        )
 
 
 def key_of(conf: VideoConf, mapping: Mapping[str, Mapping[str, object]]) -> str:
@@ -78,29 +91,40 @@ def wanted_fps(generator: GeneratorInfo | None) -> float:
     return min(MAX_FPS, float((generator or {}).get("fps") or USUAL_FPS))
 
 
-def judged(prediction: Prediction, wish: SearchGoal, *, margin: float = MARGIN, keeps_up: bool | None = None) -> Choice:
-    """keeps_up: where that has been found out. What does not keep up has frames waiting before it all the time."""
+def judged(
+    prediction: Prediction, goal: SearchGoal, *, margin: float = MARGIN, keeps_up: bool | None = None
+) -> PlanCandidate:
+    """Compares a plan with the goal. One that does not keep up always has frames waiting before it.
+
+    Args:
+        margin: The share of the allowed delay that it may take.
+        keeps_up: Where that is known already.
+    """
     conf = prediction.video_conf
     if keeps_up is None:
-        keeps_up = prediction.fps >= min(wish.fps, conf.fps) * 0.999
+        keeps_up = prediction.fps >= min(goal.fps, conf.fps) * 0.999
     if not keeps_up:
         waiting = WAITING * (1 + conf.nskip + conf.ntracking) / max(prediction.fps, LEAST_FPS)
         prediction = replace(prediction, delay_s=prediction.delay_s + waiting)
-    return Choice(
-        prediction, prediction.delay_s * wish.tail <= wish.hi * margin, keeps_up, prediction.quality >= wish.quality
+    return PlanCandidate(
+        prediction, prediction.delay_s * goal.tail <= goal.hi * margin, keeps_up, prediction.quality >= goal.quality
     )
 
 
-def choices(
+def candidates(
     predictor: Predictor,
     dag: DagInfo,
     resources: ResourceInfo,
-    wish: SearchGoal,
+    goal: SearchGoal,
     generator: GeneratorInfo | None,
     barred: frozenset[str] = frozenset(),
-) -> Iterator[Choice]:
-    """Of each size, model, cut and coding the one that leaves out as few frames as it must. The better come first, and
-    what cannot be better than one that fits is not looked at. barred: nodes that are not to be used."""
+) -> Iterator[PlanCandidate]:
+    """For each size, model, cut and encoder the plan that leaves out as few frames as it must, the better ones first.
+    What cannot be better than one that fits is left out.
+
+    Args:
+        barred: Names of nodes that are not to be used.
+    """
     sizes, best = _sizes(predictor, dag, generator), 0.0
     most = max(2, MAX_PREDICTIONS // (2 * len(sizes)))
     cuts_of = {model: _cuts(dag, resources, model, barred)[:most] for model in _models(dag)}
@@ -109,22 +133,22 @@ def choices(
             break
         for mapping in cuts_of[model]:
             for encoder in _encoders(mapping):
-                choice = _sparing(predictor, VideoConf(resolution, wish.fps, 0, 0, encoder), mapping, wish)
-                if choice.fits:
-                    best = max(best, choice.prediction.quality)
-                yield choice
+                candidate = _keeping_up(predictor, VideoConf(resolution, goal.fps, 0, 0, encoder), mapping, goal)
+                if candidate.fits:
+                    best = max(best, candidate.prediction.quality)
+                yield candidate
 
 
 def _cuts(
     dag: DagInfo, resources: ResourceInfo, model: int, barred: frozenset[str]
 ) -> Sequence[Mapping[str, Mapping[str, object]]]:
-    """Those that leave most to one node first."""
-    found = sorted(mappings(dag, resources, model, ROLES), key=_changes_of_node)
-    usable = [one for one in found if not barred & {str(place["node"]) for place in one.values()}]
-    return usable or found
+    """Mappings of stages to nodes, those with the fewest nodes first."""
+    cuts = sorted(mappings(dag, resources, model, ROLES), key=_count_nodes)
+    usable = [cut for cut in cuts if not barred & {str(place["node"]) for place in cut.values()}]
+    return usable or cuts
 
 
-def _changes_of_node(mapping: Mapping[str, Mapping[str, object]]) -> int:
+def _count_nodes(mapping: Mapping[str, Mapping[str, object]]) -> int:
     return len({place["node"] for place in mapping.values()})
 
 
@@ -133,21 +157,21 @@ def _models(dag: DagInfo) -> range:
 
 
 def _sizes(predictor: Predictor, dag: DagInfo, generator: GeneratorInfo | None) -> list[tuple[float, str, int]]:
-    """Quality of each size and model where no frame is left out, the best first; no size above the source's."""
+    """(quality when every frame is processed, resolution, model_id), the best first; no size above the source's."""
     height = int((generator or {}).get("height") or 0)
     names = list(RESOLUTIONS)
     if height:
         names = [name for name in names if RESOLUTIONS[name][1] <= height] or names[:1]
         names += [name for name in list(RESOLUTIONS)[len(names) :] if RESOLUTIONS[names[-1]][1] < height][:1]
-    found = []
+    sizes = []
     for name in names:
         for model in _models(dag):
             qualities = [
                 predictor.knowledge.quality(stage, min(model, max(0, facts["n_models"] - 1)), name)[0]
                 for stage, facts in dag["stages"].items()
             ] or [QUALITY[name] * QUALITY_OF_MODEL[0]]
-            found.append((min(qualities), name, model))
-    return sorted(found, key=lambda one: -one[0])
+            sizes.append((min(qualities), name, model))
+    return sorted(sizes, key=lambda size: -size[0])
 
 
 def _encoders(mapping: Mapping[str, Mapping[str, Any]]) -> Sequence[Encoder]:
@@ -155,17 +179,17 @@ def _encoders(mapping: Mapping[str, Mapping[str, Any]]) -> Sequence[Encoder]:
     return (Encoder.JPEG, Encoder.H264) if is_away else (Encoder.JPEG,)
 
 
-def _sparing(
-    predictor: Predictor, conf: VideoConf, mapping: Mapping[str, Mapping[str, object]], wish: SearchGoal
-) -> Choice:
-    """With the fewest frames left out at which it keeps up. Delay and bytes of a frame do not depend on that."""
+def _keeping_up(
+    predictor: Predictor, conf: VideoConf, mapping: Mapping[str, Mapping[str, object]], goal: SearchGoal
+) -> PlanCandidate:
+    """With the fewest frames left out at which it keeps up. Delay and bytes of a frame do not depend on these."""
     whole = predictor.predict(replace(conf, fps=BOUNDLESS_FPS), mapping)
-    can = whole.fps * LOAD
-    nskip = next((skip for skip in SKIPS if can * (1 + skip) >= conf.fps), SKIPS[-1])
+    capacity = whole.fps * LOAD
+    nskip = next((skip for skip in SKIPS if capacity * (1 + skip) >= conf.fps), SKIPS[-1])
     prediction = replace(
         whole,
         video_conf=replace(conf, nskip=nskip),
         fps=min(conf.fps, whole.fps * (1 + nskip)),
         quality=whole.quality * kept(nskip, 0),
     )
-    return judged(prediction, wish, keeps_up=can * (1 + nskip) >= conf.fps)
+    return judged(prediction, goal, keeps_up=capacity * (1 + nskip) >= conf.fps)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from app.video.service.catalogue import Catalogue
 from app.video.service.controller import Controller
-from app.video.service.jobs import Decided, JobEvent, Jobs, Submission
+from app.video.service.jobs import Jobs, Submission
 from app.video.service.pictures import Pictures, Snapshots
 from app.video.service.planner import Planner
 from app.video.service.reports import Point, Reports, plots_in
 from app.video.service.resources import NodeVideos, Resources
+from app.video.store import Decided, JobEvent
 
 
 @dataclass(frozen=True)

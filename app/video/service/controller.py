@@ -133,11 +133,11 @@ class Controller:
         for node in nodes:
             self.nodes.nudge(node)
 
-    def _order_runner(self, seen: StoredJob, orders: list[Order], nodes: list[Node], now: datetime) -> None:
-        uid = seen.job.uid
-        hosts = self.resources.hosts_among(nodes, seen.job.node, now)
-        is_up_to_date = ordering.is_ordered(orders, seen.job.node, ordering.content_of(seen.job, hosts))
-        changes = changes_of(seen, nodes, now)
+    def _order_runner(self, unlocked: StoredJob, orders: list[Order], nodes: list[Node], now: datetime) -> None:
+        uid = unlocked.job.uid
+        hosts = self.resources.hosts_among(nodes, unlocked.job.node, now)
+        is_up_to_date = ordering.is_ordered(orders, unlocked.job.node, ordering.content_of(unlocked.job, hosts))
+        changes = changes_of(unlocked, nodes, now)
         changed_nodes = set[str]()
         if not is_up_to_date or changes:
             with self.database.write() as conn:
@@ -152,16 +152,16 @@ class Controller:
             self.nodes.nudge(node)
         if changes:
             self.jobs.announce(uid)
-        self._request_plan(seen, hosts, orders, nodes, now)
+        self._request_plan(unlocked, hosts, orders, nodes, now)
 
     def _request_plan(
-        self, seen: StoredJob, hosts: tuple[StageHost, ...], orders: list[Order], nodes: list[Node], now: datetime
+        self, stored: StoredJob, hosts: tuple[StageHost, ...], orders: list[Order], nodes: list[Node], now: datetime
     ) -> None:
-        """For another plan, when hosts came or went, or there is none that could be carried out."""
-        is_heard = any(node.name == seen.job.node and node.is_online(now) for node in nodes)
+        """Requests another plan when hosts came or went, or when the job has no plan that can be carried out."""
+        is_heard = any(node.name == stored.job.node and node.is_online(now) for node in nodes)
         if not hosts or not is_heard:
             return
         is_other = {(host.node, host.url) for host in hosts} != ordering.hosts_ordered(orders)
-        waits = not ordering.can_run(seen.job, nodes, now)
+        waits = not ordering.can_run(stored.job, nodes, now)
         if is_other or waits:
-            self.planning.send(seen.job.uid, "node" if is_other else "wait")
+            self.planning.send(stored.job.uid, "node" if is_other else "wait")

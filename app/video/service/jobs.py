@@ -25,7 +25,6 @@ from app.video.service.counters import ENDED
 from app.video.service.resources import NodeVideos, Resources
 from app.video.store import Decided, JobEvent, StoredJob
 
-__all__ = ["Decided", "JobEvent", "Jobs", "Submission", "job_not_found"]
 BARRED = "Its user may no longer use this video, or its node: an administrator has changed that."
 UID = re.compile(r"GLOBAL_ID_([1-9][0-9]{0,8})\.SUB_ID_([1-9][0-9]{0,8})")
 

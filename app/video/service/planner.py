@@ -19,7 +19,7 @@ from app.video.model.plan import Plan
 from app.video.model.reader import Reader
 from app.video.model.report import PlanRequest
 from app.video.scheduling.contract import LIMIT_S
-from app.video.scheduling.plan_validation import judged
+from app.video.scheduling.plan_validation import validated_plan
 from app.video.scheduling.policy_messages import Decision
 from app.video.scheduling.policy_runner import PolicyRunner
 from app.video.scheduling.predictor import Prediction
@@ -80,7 +80,7 @@ class Planner:
         """
         demand = _READER.mapping(request, "request", most=32)
         uid = _READER.text(demand.get("job_uid"), "job_uid")
-        number = _READER.whole(demand.get("asked") or 0, "asked", least=0, most=1 << 30)
+        number = _READER.integer(demand.get("asked") or 0, "asked", least=0, most=1 << 30)
         why = _READER.name(demand.get("why") or "period", "why")[:32]
         columns: dict[str, Any] = {"asked": number}
         if demand.get("generator_output") is not None:
@@ -140,7 +140,7 @@ class Planner:
         job = self.jobs.get(user, uid)
         info = self.resources.info(job, now)
         facts = dag_info(job.dag, job.stages, self.jobs.catalogue.kinds())
-        plan = judged(video_conf, flow_mapping, dag=facts, resource_info=info, policy=BY_HAND)
+        plan = validated_plan(video_conf, flow_mapping, dag=facts, resource_info=info, policy=BY_HAND)
         nodes = self.resources.nodes.seen_by(job.owner)
         hosts = self.resources.hosts_among(nodes, job.node, now)
         with self.jobs.locked(user, uid) as (conn, stored):

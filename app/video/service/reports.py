@@ -88,7 +88,7 @@ class Reports:
         with self.database.write() as conn:
             stored = authorized(store.lock(conn, parsed.uid), parsed.uid, node=node, user=user)
             if parsed.profile and not node:
-                raise _READER.wrong("profile", "is for nodes to tell", "What is measured holds for everybody's jobs.")
+                raise _READER.problem("profile", "is for nodes to tell", "What is measured holds for everybody's jobs.")
             if stored.job.state is JobState.DONE or parsed.seq <= stored.report_seq:
                 return
             added = self._write(conn, stored, parsed, now)
@@ -161,11 +161,11 @@ def parse_report(data: object, at: str) -> ParsedReport:
     report = _READER.mapping(data, "report", most=32)
     try:
         if len(json.dumps(report, allow_nan=False)) > MOST_CHARACTERS:
-            raise _READER.wrong("report", f"has more than {MOST_CHARACTERS} characters")
+            raise _READER.problem("report", f"has more than {MOST_CHARACTERS} characters")
     except (ValueError, TypeError) as error:
-        raise _READER.wrong("report", f"is no JSON: {error}") from error
+        raise _READER.problem("report", f"is no JSON: {error}") from error
     uid = _READER.text(report.get("job_uid"), "job_uid")
-    seq = _READER.whole(report.get("seq"), "seq", least=0, most=1 << 30)
+    seq = _READER.integer(report.get("seq"), "seq", least=0, most=1 << 30)
     plan_result, flags, progress = report.get("plan_result"), report.get("flags"), report.get("progress")
     ending, silent_s = report.get("ending"), report.get("silent_s")
     return ParsedReport(
@@ -184,12 +184,12 @@ def parse_report(data: object, at: str) -> ParsedReport:
 
 
 def _listed(report: Mapping[str, Any], key: str, most: int) -> list[Any]:
-    return _READER.listing(report[key], key, most=most) if report.get(key) is not None else []
+    return _READER.sequence(report[key], key, most=most) if report.get(key) is not None else []
 
 
 def _result(data: object, place: str) -> dict[str, Any]:
     result = _READER.mapping(data, place, most=64)
-    _READER.whole(result.get("n_loop"), f"{place}.n_loop", least=0, most=1 << 30)
+    _READER.integer(result.get("n_loop"), f"{place}.n_loop", least=0, most=1 << 30)
     return result
 
 
@@ -211,7 +211,7 @@ def _measurement(data: object, place: str, at: str) -> Measurement:
     try:
         measurement = Measurement.from_json(row)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise _READER.wrong(place, "is no measurement", f"It lacks or mistakes {error}.") from error
+        raise _READER.problem(place, "is no measurement", f"It lacks or mistakes {error}.") from error
     for key in ("node", "stage", "resolution"):
         _READER.text(getattr(measurement, key), f"{place}.{key}", most=LONGEST[key])
     for key in ("model", "at"):
@@ -225,5 +225,5 @@ def _measurement(data: object, place: str, at: str) -> Measurement:
 def _text(report: Mapping[str, Any], key: str) -> str:
     value = report.get(key) or ""
     if not isinstance(value, str):
-        raise _READER.wrong(key, "is no text")
+        raise _READER.problem(key, "is no text")
     return value.replace("\0", "")[:2000]

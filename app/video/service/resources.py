@@ -53,10 +53,10 @@ class Resources:
     def may_use(self, job: VideoJob, now: datetime) -> bool:
         """May the job's user use its node and video? Also true when either is gone: then there is nothing to
         withhold."""
-        whole, seen = self.of_node(job.node, now), self.nodes.find_for(job.owner, job.node)
-        if whole is None:
+        offered, node = self.of_node(job.node, now), self.nodes.find_for(job.owner, job.node)
+        if offered is None:
             return True
-        return seen is not None and (job.video_id in videos_of(seen, now).videos or job.video_id not in whole.videos)
+        return node is not None and (job.video_id in videos_of(node, now).videos or job.video_id not in offered.videos)
 
     def find(self, user: str, name_or_address: str, now: datetime) -> NodeVideos | None:
         offers = self.videos(user, now)
@@ -101,8 +101,8 @@ class Resources:
         of stages runs.
 
         service: by the stages' names as the job has them; of others' jobs nothing is told."""
-        seen = self.nodes.seen_by(job.owner)
-        nodes = [node for node in seen if node.name == job.node or node.worker(host_key(node.name))]
+        visible = self.nodes.seen_by(job.owner)
+        nodes = [node for node in visible if node.name == job.node or node.worker(host_key(node.name))]
         shared = Counter(node.address for node in nodes)
         ways = _bandwidths(nodes, job, now)
         return {

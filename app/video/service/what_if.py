@@ -14,7 +14,7 @@ from app.video.model.job import RestartPolicy, VideoJob
 from app.video.model.plan import MODEL_IDS, VideoConf, read_video_conf
 from app.video.model.reader import Reader
 from app.video.scheduling.contract import NodeInfo, ResourceInfo
-from app.video.scheduling.predictor import Prediction, cuts
+from app.video.scheduling.predictor import Prediction, predict_cuts
 from app.video.service.jobs import Jobs
 from app.video.service.planner_input import dag_info, profile_of
 from app.video.service.resources import Resources
@@ -29,17 +29,17 @@ def predictions(
 ) -> list[Prediction]:
     """See Planner.what_if."""
     question = _READER.mapping(body, "body", most=len(KEYS))
-    _READER.known(question, "body", KEYS)
+    _READER.only_keys(question, "body", KEYS)
     job = _job(jobs, user, question, now)
     if question.get("video_conf") is not None:
         conf = read_video_conf(question["video_conf"])
     else:
         conf = job.plan.video_conf if job.plan else VideoConf()
-    model_id = _READER.whole(question.get("model_id") or 0, "model_id", least=MODEL_IDS[0], most=MODEL_IDS[-1])
+    model_id = _READER.integer(question.get("model_id") or 0, "model_id", least=MODEL_IDS[0], most=MODEL_IDS[-1])
     info = with_assumptions(resources.info(job, now), question.get("nodes"))
     with jobs.database.read() as conn:
         rows = store.measurements(conn, stages=job.dag.stages)
-    return cuts(
+    return predict_cuts(
         dag=dag_info(job.dag, job.stages, jobs.catalogue.kinds()),
         video_conf=conf,
         resource_info=info,
@@ -54,7 +54,7 @@ def with_assumptions(info: ResourceInfo, nodes: object) -> ResourceInfo:
     names = [node["node"] for node in info.values()]
     for name in assumed:
         if name not in names:
-            raise _READER.wrong(f"nodes.{name[:64]}", "is no node of this job", f"There are {', '.join(names)}.")
+            raise _READER.problem(f"nodes.{name[:64]}", "is no node of this job", f"There are {', '.join(names)}.")
     return {
         key: _assumed(node, assumed[node["node"]], f"nodes.{node['node']}") if node["node"] in assumed else node
         for key, node in info.items()
@@ -63,17 +63,17 @@ def with_assumptions(info: ResourceInfo, nodes: object) -> ResourceInfo:
 
 def _assumed(info: NodeInfo, data: object, place: str) -> NodeInfo:
     figures = _READER.mapping(data, place, most=len(FIGURES))
-    _READER.known(figures, place, FIGURES)
+    _READER.only_keys(figures, place, FIGURES)
     changes: dict[str, Any] = {}
     for key, value in figures.items():
         if key == "online":
             if not isinstance(value, bool):
-                raise _READER.wrong(f"{place}.online", "is neither true nor false")
+                raise _READER.problem(f"{place}.online", "is neither true nor false")
             changes[key] = value
         elif value is not None:
             changes[key] = _READER.number(value, f"{place}.{key}")
             if changes[key] < 0 or (key == "cpu_ratio" and changes[key] > 1):
-                raise _READER.wrong(f"{place}.{key}", "is out of range")
+                raise _READER.problem(f"{place}.{key}", "is out of range")
     return cast(NodeInfo, {**info, **changes})
 
 

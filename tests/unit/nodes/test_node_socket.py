@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ def link(database: Database) -> Iterator[Link]:
     nodes = Nodes(database, SecretHasher("a key"), lambda _: None)
     _, token = nodes.register("edge0", Side.EDGE, now=now())
     app = Starlette(routes=ROUTES)
-    app.state.nodes = nodes
+    app.state.container = SimpleNamespace(nodes=nodes)
     app.state.hub = ChangeHub("redis://nowhere")
     port = free_port()
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="critical", lifespan="off"))

@@ -20,7 +20,7 @@ from app.edge.video.runner.resize import in_colour
 from app.inference.errors import DamagedPicture, SourceUnusable
 from app.inference.sources import open_reel
 from app.inference.sources.factory import is_stream
-from app.inference.sources.frames import Shot, VideoSource
+from app.inference.sources.frames import LazyFrame, VideoSource
 from app.inference.sources.pace import Pace
 from app.video.model.job import Ending, RestartPolicy
 from app.video.model.plan import VideoConf
@@ -89,10 +89,10 @@ class Generator:
         if self._is_timed:
             self._pace.begin()
         self._place, count = 0, 0
-        with closing(source.shots()) as shots:
-            for shot in shots:
+        with closing(source.frames()) as frames:
+            for lazy_frame in frames:
                 self._follow_conf()
-                for frame in self._frames_of(shot):
+                for frame in self._frames_of(lazy_frame):
                     count += 1
                     yield frame
         for frame in self._whole_clip():
@@ -110,38 +110,38 @@ class Generator:
             self._place = 0
         self._now = conf
 
-    def _frames_of(self, shot: Shot) -> Iterator[CapturedFrame]:
-        if shot.read is None:
-            if shot.is_cut:
+    def _frames_of(self, lazy_frame: LazyFrame) -> Iterator[CapturedFrame]:
+        if lazy_frame.read is None:
+            if lazy_frame.is_cut:
                 yield from self._whole_clip()
-                raise SourceUnusable(f"the source is cut off: {shot.reason}", hint="Give a whole one.")
-            self._note(shot, shot.reason)
+                raise SourceUnusable(f"the source is cut off: {lazy_frame.reason}", hint="Give a whole one.")
+            self._note(lazy_frame, lazy_frame.reason)
             return
-        if not self._pace.wants(shot.at):
+        if not self._pace.wants(lazy_frame.at):
             return
-        self._is_timed = shot.at is not None
+        self._is_timed = lazy_frame.at is not None
         if self._realtime:
-            self._pace.wait(shot.at)
+            self._pace.wait(lazy_frame.at)
         self.n_loop += 1
         place = self._place
         self._place = (place + 1) % (1 + self._now.ntracking + self._now.nskip)
         if place > self._now.ntracking:
             self.skipped += 1
         else:
-            yield from self._captured(shot, place)
+            yield from self._captured(lazy_frame, place)
         if place >= self._now.ntracking:
             yield from self._whole_clip()
 
-    def _captured(self, shot: Shot, place: int) -> Iterator[CapturedFrame]:
-        assert shot.read is not None
+    def _captured(self, lazy_frame: LazyFrame, place: int) -> Iterator[CapturedFrame]:
+        assert lazy_frame.read is not None
         captured = self._clock()
         try:
-            picture = in_colour(shot.read())
+            picture = in_colour(lazy_frame.read())
         except DamagedPicture as error:
-            self._note(shot, error.message)
+            self._note(lazy_frame, error.message)
             self._place = 0 if place == 0 else self._place
             return
-        frame = CapturedFrame(self.n_loop, picture, shot.at, captured, tracked=place > 0)
+        frame = CapturedFrame(self.n_loop, picture, lazy_frame.at, captured, tracked=place > 0)
         if self._clips:
             self._clip.append(frame)
         else:
@@ -156,9 +156,9 @@ class Generator:
         yield CapturedFrame(first.n_loop, first.picture, first.at, first.captured, clip=pictures)
         yield from clip[1:]
 
-    def _note(self, shot: Shot, reason: str) -> None:
+    def _note(self, lazy_frame: LazyFrame, reason: str) -> None:
         self.damaged += 1
-        self.why_damaged = f"{shot.origin}: {reason}"
+        self.why_damaged = f"{lazy_frame.origin}: {reason}"
 
 
 NO_SIGNAL = "no_signal"

@@ -34,10 +34,11 @@ def has_keyframe(packet: bytes) -> bool:
 
 
 class H264Decoder:
-    """One decoder. For one thread at a time: who has its turn, which is to be waited for until the packet is next."""
+    """Of one stream. For one thread at a time, which holds `turn`."""
 
     def __init__(self) -> None:
         self.turn = asyncio.Condition()
+        """To be held, and waited for until the packet is next."""
         self._codec: Any = None
         self._seq: int | None = None
 
@@ -70,12 +71,12 @@ class H264Decoder:
             self._codec = None
             raise KeyframeNeeded(f"The packet holds {len(frames)} whole pictures, and not one.", hint=_HINT)
         self._seq = seq
-        found: Picture = frames[0].to_ndarray(format="rgb24")
-        return found
+        picture: Picture = frames[0].to_ndarray(format="rgb24")
+        return picture
 
 
 class H264Decoders:
-    """By job and field; those that were used last are kept."""
+    """By job and field; the most recently used ones."""
 
     def __init__(self, most: int = MOST_STREAMS) -> None:
         self._most = most
@@ -107,7 +108,7 @@ MOST_BYTES = 64 << 20
 MOST_FRAMES = 64
 """Of a job."""
 ARRIVAL_S = 0.5
-"""So long a call that names a picture waits for the one that brings it, and a packet for the one before it: they come
+"""How long a call that names a picture waits for the call that brings it, and a packet for the one before it: they come
 at once, each on a connection of its own."""
 THREADS = 2
 Pictures = tuple[Picture, ...]

@@ -40,11 +40,10 @@ def pseudo(
     Without videos and models there is a drawn clip of four heads, and models that find them and say where they look.
     All ports are on 127.0.0.1. The edge node has the address 127.0.0.2, so that plans can tell it from the cloud.
     """
-    from app.video.cli.demo.deployment import Ports
-    from app.video.cli.demo.show import play
-    from app.video.cli.demo.videos import found_videos
+    from app.video.cli.demo.deployment import Ports, videos_of
+    from app.video.cli.demo.show import run_demo
 
     ports = Ports(port, tracker_port, edge_port, picture_port, edge_picture_port, service_port)
-    given = videos if videos is not None else [str(INPUT)] if INPUT.is_dir() else []
-    found = found_videos(given) if given or models else None
-    raise CommandFailed(play(ports, videos=found, models=models, data=data_dir))
+    texts = videos if videos is not None else [str(INPUT)] if INPUT.is_dir() else []
+    chosen = videos_of(texts) if texts or models else None
+    raise CommandFailed(run_demo(ports, videos=chosen, models=models, data=data_dir))

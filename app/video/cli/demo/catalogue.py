@@ -1,4 +1,4 @@
-"""From a folder of models to the catalogue: which are brought under which names, and which stages are made of them."""
+"""From a folder of models to the catalogue: which models are uploaded, and which stages are made of them."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from app.kit.cli.api_client import ApiClient, ApiError
+from app.kit.cli.api_client import ApiError
 from app.kit.errors import BadInput
 from app.model_registry.client import Client as Models
+from app.video.client import VideoClient
 
-STAGES = "/api/v2/video/stages"
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Of a stage. variants: names of models, big to small; of each those are used that are there."""
+    """How a stage is made of models."""
 
     name: str
     kind: str
     variants: Sequence[Sequence[str]]
+    """Names of models, big to small; a variant is left out when one of its models is missing."""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
-    def body(self, there: set[str]) -> dict[str, Any] | None:
-        """None: there is no model for it."""
-        found = [list(names) for names in self.variants if set(names) <= there]
-        return {"kind": self.kind, "models": found, "parameters": dict(self.parameters)} if found else None
+    def body(self, models: set[str]) -> dict[str, Any] | None:
+        """The body of PUT /stages/<name>; None when there are no models for it."""
+        variants = [list(names) for names in self.variants if set(names) <= models]
+        return {"kind": self.kind, "models": variants, "parameters": dict(self.parameters)} if variants else None
 
 
 DECODERS = {
@@ -40,7 +40,7 @@ DECODERS = {
     "det_yolox_nano_416": "yolox",
     "det_fastestdet_352": "fastestdet",
 }
-"""Name of a model, which is the stem of its file → how its answers are read."""
+"""Name of a model, which is the stem of its file → its decoder."""
 DETECTORS = (("det_yolox_nano_416",), ("det_fastestdet_352",))
 RECIPES = (
     Recipe("face_detection", "face_detection", (("face_rfb_640",), ("face_rfb_320",), ("face_slim_320",))),
@@ -55,16 +55,16 @@ RECIPES = (
 
 
 @dataclass(frozen=True)
-class Kit:
-    """decoders: name of a model, which is the stem of its file → how its answers are read. recipes: of the stages that
-    are made of them."""
+class ModelKit:
+    """Models, and the stages that are made of them."""
 
     decoders: Mapping[str, str]
+    """Name of a model, which is the stem of its file → its decoder."""
     recipes: Sequence[Recipe]
 
 
-USUAL = Kit(DECODERS, RECIPES)
-SAMPLE = Kit(
+USUAL = ModelKit(DECODERS, RECIPES)
+SAMPLE = ModelKit(
     {
         "sample_faces_640": "ultraface",
         "sample_faces_320": "ultraface",
@@ -80,45 +80,50 @@ SAMPLE = Kit(
         Recipe("face_alignment", "face_alignment", (("sample_poses",),)),
     ),
 )
-"""Of the drawn clip: see app.video.cli.demo.sample_models."""
+"""For the drawn clip: see app.video.cli.demo.sample_models."""
 
 
-class Catalogue(ApiClient):
-    def put(self, name: str, body: Mapping[str, Any]) -> None:
-        with self._answer("PUT", f"{STAGES}/{quote(name)}", json=body) as answer:
-            answer.read()
-
-
-def files_in(folder: Path, kit: Kit = USUAL) -> dict[str, Path]:
-    """Name → file, of the models that are known by name. Raises BadInput."""
+def files_in(folder: Path, kit: ModelKit = USUAL) -> dict[str, Path]:
+    """name → file, of the models of the kit. Raises BadInput when there is no such folder."""
     if not folder.is_dir():
         raise BadInput(f"there is no folder {folder}", hint="Give --models a folder with ONNX models.")
     return {name: file for name in kit.decoders if (file := folder / f"{name}.onnx").is_file()}
 
 
-def fill(url: str, folder: Path, say: Say, kit: Kit = USUAL) -> list[str]:
-    """Names of the stages that there are then. Raises BadInput, and what the API says is wrong."""
-    there = set(_brought(url, files_in(folder, kit), kit.decoders, say))
-    made = []
-    with Catalogue(url) as catalogue:
+def add_stages(url: str, folder: Path, say: Say, kit: ModelKit = USUAL) -> list[str]:
+    """Uploads the models of a folder and makes the stages of them.
+
+    Args:
+        say: Is told what is left out, and why.
+
+    Returns:
+        The names of the stages.
+
+    Raises:
+        BadInput: There is no such folder.
+        ApiError: The API refused a stage.
+    """
+    models = set(_imported(url, files_in(folder, kit), kit.decoders, say))
+    stages = []
+    with VideoClient(url) as video:
         for recipe in kit.recipes:
-            body = recipe.body(there)
+            body = recipe.body(models)
             if body is None:
-                wanted = ", or ".join(" and ".join(f"{name}.onnx" for name in names) for names in recipe.variants)
-                say(f"Stage {recipe.name} is left out: {folder} has no {wanted}.")
+                needed = ", or ".join(" and ".join(f"{name}.onnx" for name in names) for names in recipe.variants)
+                say(f"Stage {recipe.name} is left out: {folder} has no {needed}.")
                 continue
-            catalogue.put(recipe.name, body)
-            made.append(recipe.name)
-    return made
+            video.put_stage(recipe.name, body)
+            stages.append(recipe.name)
+    return stages
 
 
-def _brought(url: str, files: Mapping[str, Path], decoders: Mapping[str, str], say: Say) -> Iterator[str]:
-    """Names of those that are there then; one that was there before stays as it is."""
+def _imported(url: str, files: Mapping[str, Path], decoders: Mapping[str, str], say: Say) -> Iterator[str]:
+    """Names of the models that are registered then; one that was registered before stays as it is."""
     with Models(url) as models:
-        known = {str(model["name"]) for model in models.models(limit=1000)}
+        present = {str(model["name"]) for model in models.models(limit=1000)}
         for name, file in files.items():
             try:
-                if name not in known:
+                if name not in present:
                     models.bring(name, file, decoder=decoders[name], labels=())
             except ApiError as error:
                 say(f"The model {file} is left out: {error}")

@@ -12,19 +12,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.edge.agent.options import video
+from app.inference.sources import open_reel
 from app.kit.cli.command import CannotStart
+from app.kit.errors import BadInput
 from app.standalone.data_folder import DataFolder
 from app.standalone.ports import require_free
 from app.standalone.process import Part
 from app.standalone.stack import Plan, running
 from app.standalone.supervisor import Notice
-from app.video.cli.demo.relays import Relay, relaying
+from app.video.cli.demo.relays import Relay, running_relays
 
 HOST, EDGE_HOST = "127.0.0.1", "127.0.0.2"
 CLOUD, EDGE = "cloud0", "edge0"
 GRACE_S = 10.0
 OURS = "MODELMILL_"
 Videos = Sequence[tuple[str, str]]
+"""(type, path or URL) of each."""
+SUFFIXES = frozenset({".avi", ".gif", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm"})
 
 
 @dataclass(frozen=True)
@@ -52,22 +57,32 @@ class Ports:
 
 @dataclass(frozen=True)
 class DemoDeployment:
-    """url: of the web."""
+    """The processes of the demonstration."""
 
     url: str
+    """Of the web."""
     folder: Path
+    """Where everything is stored."""
 
 
 @contextmanager
-def running_stand(ports: Ports, *, videos: Videos, data: Path | None, notice: Notice) -> Iterator[DemoDeployment]:
-    """data: where everything is kept; without it a folder that goes at the end. Raises CannotStart."""
+def running_deployment(ports: Ports, *, videos: Videos, data: Path | None, notice: Notice) -> Iterator[DemoDeployment]:
+    """Runs it until the block ends.
+
+    Args:
+        data: Where everything is stored; None: in a folder that is removed at the end.
+        notice: Is told what happens to the processes.
+
+    Raises:
+        CannotStart: A port is taken, or a process did not start.
+    """
     _require_free(ports.users)
-    _forget_surroundings()
+    _clear_environment()
     folder = data.expanduser().absolute() if data else Path(tempfile.mkdtemp(prefix="modelmill-video-"))
     none = dict.fromkeys(("onnx", "bie", "nef"), 0)
     plan = Plan(DataFolder(folder / "data", folder / "run"), HOST, ports.users, none, GRACE_S)
     try:
-        with relaying(ports.relays()), running(plan, notice) as stack:
+        with running_relays(ports.relays()), running(plan, notice) as stack:
             stack.supervisor.start([_cloud(stack.url, folder), _edge(stack.url, folder, ports.edge, videos)])
             yield DemoDeployment(stack.url, folder)
     finally:
@@ -83,8 +98,8 @@ def _require_free(port: int) -> None:
         raise CannotStart(error.message, hint="Choose another --port, from 1 to 65535.") from error
 
 
-def _forget_surroundings() -> None:
-    """What is set for another installation is not for this one: neither its database nor its store may be touched."""
+def _clear_environment() -> None:
+    """Removes the settings of another installation, so that neither its database nor its store is touched."""
     for name in [name for name in os.environ if name.startswith(OURS)]:
         del os.environ[name]
     os.environ[f"{OURS}SFTP"] = "off"
@@ -118,3 +133,29 @@ def _agent(name: str, side: str, url: str, folder: Path, arguments: tuple[str, .
         *arguments,
     )
     return Part(f"node-{name}", command)
+
+
+def videos_of(texts: Sequence[str]) -> list[tuple[str, str]]:
+    """The videos of --video options, in their order; those of a folder by name.
+
+    Raises:
+        BadInput: There is no such file, or no video in the folder.
+        SourceUnusable: PyAV is not installed.
+    """
+    videos = [entry for text in texts for entry in _videos(text)]
+    for _, source in videos:
+        open_reel(source)
+    return videos
+
+
+def _videos(text: str) -> list[tuple[str, str]]:
+    folder = Path(text).expanduser()
+    if folder.is_dir():
+        videos = [video(str(file)) for file in sorted(folder.iterdir()) if file.suffix.lower() in SUFFIXES]
+        if not videos:
+            raise BadInput(f"there is no video in {folder}", hint=f"Looked for are {', '.join(sorted(SUFFIXES))}.")
+        return videos
+    kind, source = video(text)
+    if "://" not in source and not Path(source).exists():
+        raise BadInput(f"there is no video {source}", hint="Give --videos a path that this machine has, or a URL.")
+    return [(kind, source)]

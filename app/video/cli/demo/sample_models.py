@@ -49,8 +49,8 @@ class _Graph:
 
     def like(self, colour: tuple[int, int, int], mean: float, scale: float, width: float) -> str:
         """1 where the input has that colour, less where it is another, 0 from `width` of the range on."""
-        wanted = self.constant(((np.array(colour) - mean) / scale).reshape(1, 3, 1, 1))
-        apart = self.add("ReduceMax", self.add("Abs", self.add("Sub", "input", wanted)), axes=[1], keepdims=1)
+        target = self.constant(((np.array(colour) - mean) / scale).reshape(1, 3, 1, 1))
+        apart = self.add("ReduceMax", self.add("Abs", self.add("Sub", "input", target)), axes=[1], keepdims=1)
         near = self.add("Sub", self.constant(1.0), self.add("Div", apart, self.constant(width * 255 / scale)))
         return self.clipped(self.add("Mul", near, self.constant(2.0)))
 
@@ -72,9 +72,9 @@ class _Graph:
         self.named("Reshape", name, joined, self.whole([1, -1, len(columns)]))
 
     def model(self, shape: list[int], outputs: dict[str, list[int]]) -> bytes:
-        given = helper.make_tensor_value_info("input", TensorProto.FLOAT, shape)
-        made = [helper.make_tensor_value_info(name, TensorProto.FLOAT, sides) for name, sides in outputs.items()]
-        graph = helper.make_graph(self.nodes, "sample", [given], made, self.constants)
+        input_ = helper.make_tensor_value_info("input", TensorProto.FLOAT, shape)
+        outputs_ = [helper.make_tensor_value_info(name, TensorProto.FLOAT, sides) for name, sides in outputs.items()]
+        graph = helper.make_graph(self.nodes, "sample", [input_], outputs_, self.constants)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
         onnx.checker.check_model(model)
         return bytes(model.SerializeToString())
@@ -144,5 +144,5 @@ MODELS = {
 
 
 def write_models(folder: Path) -> None:
-    for name, made in MODELS.items():
-        (folder / f"{name}.onnx").write_bytes(made())
+    for name, make in MODELS.items():
+        (folder / f"{name}.onnx").write_bytes(make())

@@ -18,18 +18,27 @@ from app.inference.sources.facts import facts_of
 from app.inference.sources.video import require_pyav
 from app.kit.cli.command import Exit
 from app.kit.cli.signals import signals_end
-from app.video.cli.demo.catalogue import DECODERS, RECIPES, SAMPLE, USUAL, Kit, files_in, fill
-from app.video.cli.demo.deployment import EDGE_HOST, DemoDeployment, Ports, Videos, running_stand
-from app.video.cli.demo.videos import found_videos
-from app.video.client import Client
+from app.video.cli.demo.catalogue import DECODERS, RECIPES, SAMPLE, USUAL, ModelKit, add_stages, files_in
+from app.video.cli.demo.deployment import EDGE_HOST, DemoDeployment, Ports, Videos, running_deployment, videos_of
+from app.video.client import VideoClient
 
 CLIP = "heads.mp4"
 JOIN_S, LOOK_S = 60.0, 0.2
 
 
-def play(ports: Ports, *, videos: Videos | None, models: Path | None, data: Path | None) -> Exit:
-    """Until Ctrl-C. videos: None: those of the sample, with its models. Raises CannotStart, BadInput, SourceUnusable,
-    and what the API says is wrong."""
+def run_demo(ports: Ports, *, videos: Videos | None, models: Path | None, data: Path | None) -> Exit:
+    """Runs until Ctrl-C.
+
+    Args:
+        videos: Of the edge node; None: the drawn clip, with its models.
+        models: Folder of models of which stages are made.
+        data: Where everything is stored; None: in a folder that is removed at the end.
+
+    Raises:
+        CannotStart: A port is taken, or a process did not start.
+        BadInput: There is no such folder.
+        SourceUnusable: PyAV is not installed.
+    """
     if models is not None:
         files_in(models)
     console = Console()
@@ -37,20 +46,20 @@ def play(ports: Ports, *, videos: Videos | None, models: Path | None, data: Path
         try:
             kit = USUAL
             if videos is None:
-                models, kit = sample(data, stack), SAMPLE
-                videos = found_videos([f"drawn heads={models / CLIP}"])
-                _say(console, f"There are no videos and no models: a clip and models are made in {models}.")
-            _play(console, ports, videos, models, data, kit)
+                models, kit = make_sample(data, stack), SAMPLE
+                videos = videos_of([f"drawn heads={models / CLIP}"])
+                _print(console, f"There are no videos and no models: a clip and models are made in {models}.")
+            _run(console, ports, videos, models, data, kit)
         except KeyboardInterrupt:
             return Exit.OK
         finally:
-            _say(console, "Everything is stopped.")
+            _print(console, "Everything is stopped.")
     return Exit.OK
 
 
-def sample(data: Path | None, stack: ExitStack) -> Path:
-    """Folder of the drawn clip and its models: in that of the data, else it goes with the stack. Raises SourceUnusable
-    without PyAV."""
+def make_sample(data: Path | None, stack: ExitStack) -> Path:
+    """Draws the clip and makes its models. Returns their folder: in `data`, or else one that the stack removes. Raises
+    SourceUnusable without PyAV."""
     require_pyav(CLIP)
     if data is None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="modelmill-sample-")))
@@ -65,28 +74,28 @@ def sample(data: Path | None, stack: ExitStack) -> Path:
     return folder
 
 
-def _play(console: Console, ports: Ports, videos: Videos, models: Path | None, data: Path | None, kit: Kit) -> None:
+def _run(console: Console, ports: Ports, videos: Videos, models: Path | None, data: Path | None, kit: ModelKit) -> None:
     def say(text: str) -> None:
-        _say(console, text)
+        _print(console, text)
 
     say("Starting the web, a node cloud0 and a node edge0.")
-    with running_stand(ports, videos=videos, data=data, notice=say) as stand:
+    with running_deployment(ports, videos=videos, data=data, notice=say) as deployment:
         say(addresses(ports))
         for number, (kind, source) in enumerate(videos):
             say(f"Video {number} of edge0: {kind}, {Path(source).name if not is_stream(source) else 'a stream'}")
             if problem := facts_of(source).problem:
                 say(f"  {problem}.")
-        made = fill(stand.url, models, say, kit) if models else []
+        stages = add_stages(deployment.url, models, say, kit) if models else []
         if videos:
-            _await_edge(stand.url)
-        say(_what_next(ports, stand, videos, made, kit))
+            _await_edge(deployment.url)
+        say(_what_next(ports, deployment, videos, stages, kit))
         threading.Event().wait()
 
 
 def _await_edge(url: str) -> None:
-    """Until a job can be submitted; one that takes very long says why in its log."""
+    """Waits until a job can be submitted, but not forever: the log of the node says why it takes long."""
     deadline = time.monotonic() + JOIN_S
-    with Client(url) as client:
+    with VideoClient(url) as client:
         while time.monotonic() < deadline and not any(node["is_online"] for node in client.nodes()):
             time.sleep(LOOK_S)
 
@@ -105,26 +114,30 @@ def addresses(ports: Ports) -> str:
     )
 
 
-def _what_next(ports: Ports, stand: DemoDeployment, videos: Videos, made: Sequence[str], kit: Kit = USUAL) -> str:
-    lines = [f"Logs: {stand.folder / 'run' / 'logs'}"]
+def _what_next(
+    ports: Ports, deployment: DemoDeployment, videos: Videos, stages: Sequence[str], kit: ModelKit = USUAL
+) -> str:
+    lines = [f"Logs: {deployment.folder / 'run' / 'logs'}"]
     if not videos:
         lines.append("The edge node has no video: start again with --videos DIR or --videos 'traffic flow=FILE'.")
     if kit is SAMPLE:
         lines.append("With --videos FILE and --models DIR it is your video and your models: see docs/video.md.")
-    elif len(made) < len(RECIPES):
-        known = ", ".join(f"{name}.onnx" for name in DECODERS)
-        lines.append(f"Stages: {', '.join(made) or 'none'}. With --models DIR they are made of those of {known} there.")
-        lines.append(f"Stages of other models are made at {stand.url}/ui/video/stages.")
-    lines.append(f"Open {stand.url}/ui/video in a browser: submit jobs there, and watch them.")
-    if videos and {"face_detection", "face_alignment"} <= set(made):
+    elif len(stages) < len(RECIPES):
+        names = ", ".join(f"{name}.onnx" for name in DECODERS)
+        lines.append(
+            f"Stages: {', '.join(stages) or 'none'}. With --models DIR they are made of those of {names} there."
+        )
+        lines.append(f"Stages of other models are made at {deployment.url}/ui/video/stages.")
+    lines.append(f"Open {deployment.url}/ui/video in a browser: submit jobs there, and watch them.")
+    if videos and {"face_detection", "face_alignment"} <= set(stages):
         lines.append("Or submit one here, and see it on that page:")
         body = json.dumps(job(ports))
-        lines.append(f"  curl -H 'Content-Type: application/json' {stand.url}/user/submit_job -d '{body}'")
+        lines.append(f"  curl -H 'Content-Type: application/json' {deployment.url}/user/submit_job -d '{body}'")
     return "\n".join([*lines, "Ctrl-C ends everything."])
 
 
 def job(ports: Ports) -> dict[str, Any]:
-    """The requirement's own, begun again at the end of the video."""
+    """The requirement's example, restarted at the end of the video."""
     image = "SingleFrameGenerator.image"
     return {
         "node_addr": f"{EDGE_HOST}:{ports.edge}",
@@ -142,5 +155,5 @@ def job(ports: Ports) -> dict[str, Any]:
     }
 
 
-def _say(console: Console, text: str) -> None:
+def _print(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import Any
 from app.video.model.plan import RESOLUTIONS, VideoConf
 from app.video.model.report import PlanResult
 from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
-from app.video.scheduling.feedback import foreseen_delay, observed_delay
+from app.video.scheduling.feedback import observed_delay_s, predicted_delay_s
 from app.video.scheduling.placement import CLOUD_FIRST, Place, last_places, last_plan, place_for, stages_of
 
 LOADS: tuple[tuple[str, float], ...] = (
@@ -53,13 +53,13 @@ def aimd(
     if index is None:
         index = _first(loads, dag, places, resource_info, hi, state)
     else:
-        index = _next(index, len(loads), observed_delay(dag, last_plan_res), hi, state)
+        index = _next(index, len(loads), observed_delay_s(dag, last_plan_res), hi, state)
     state["index"] = index
     return _conf(loads[index]).to_json(), places
 
 
 def _loads(generator_output: GeneratorInfo | None) -> list[tuple[str, float]]:
-    """Those that the source can give; at least the lowest."""
+    """The loads that the source can give; at least the lowest."""
     source = generator_output or {}
     fps, height = source.get("fps") or 0.0, source.get("height") or 0
     sizes = list(RESOLUTIONS)
@@ -71,13 +71,13 @@ def _loads(generator_output: GeneratorInfo | None) -> list[tuple[str, float]]:
 
 
 def _index(state: Mapping[str, Any], loads: list[tuple[str, float]]) -> int | None:
-    """In force; of a plan that another policy made, the one below it."""
+    """The step in force; for a plan that another policy made, the one below it."""
     plan = last_plan(state)
     if plan is None:
         return None
     conf = VideoConf(plan["video_conf"]["resolution"], float(plan["video_conf"]["fps"]))
-    if (known := state.get("index")) is not None and known < len(loads) and _conf(loads[known]) == conf:
-        return int(known)
+    if (index := state.get("index")) is not None and index < len(loads) and _conf(loads[index]) == conf:
+        return int(index)
     return max((at for at, load in enumerate(loads) if _work(load) <= _work((conf.resolution, conf.fps))), default=0)
 
 
@@ -96,10 +96,10 @@ def _first(
 ) -> int:
     """480p, 24 a second; where the profile knows that this is too slow, the most work below it that is not."""
     index = max((at for at, load in enumerate(loads) if _work(load) <= _work(FIRST)), default=0)
-    delay = foreseen_delay(dag, _conf(loads[index]), places, resource_info, state)
+    delay = predicted_delay_s(dag, _conf(loads[index]), places, resource_info, state)
     while delay is not None and delay > hi and index > 0:
         index -= 1
-        delay = foreseen_delay(dag, _conf(loads[index]), places, resource_info, state)
+        delay = predicted_delay_s(dag, _conf(loads[index]), places, resource_info, state)
     state["reason"] = "The first plan." if delay is None else f"The first plan: {delay:.3f} s foreseen."
     return index
 
@@ -109,14 +109,14 @@ def _next(index: int, steps: int, delay: float | None, hi: float, state: dict[st
         state["reason"] = "Nothing has been measured since the last plan."
         return index
     error = -(hi - delay) if delay <= hi else (delay - hi) ** 2
-    said = f"{delay:.3f} s of {hi:g} s, error {error:+.3f}"
+    summary = f"{delay:.3f} s of {hi:g} s, error {error:+.3f}"
     if error > 0:
-        state["reason"] = f"{said}: late; step {index} → {index // 2}."
+        state["reason"] = f"{summary}: late; step {index} → {index // 2}."
         return index // 2
     if error < -MARGIN * hi and index + 1 < steps:
-        state["reason"] = f"{said}: in time; step {index} → {index + 1}."
+        state["reason"] = f"{summary}: in time; step {index} → {index + 1}."
         return index + 1
-    state["reason"] = f"{said}: no change."
+    state["reason"] = f"{summary}: no change."
     return index
 
 

@@ -8,7 +8,15 @@ from typing import Any
 from app.video.model.plan import VideoConf
 from app.video.model.report import PlanResult
 from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
-from app.video.scheduling.placement import CLOUD_FIRST, HERE_FIRST, Place, last_plan, place_for, serving, stages_of
+from app.video.scheduling.placement import (
+    CLOUD_FIRST,
+    HERE_FIRST,
+    Place,
+    last_plan,
+    nodes_serving,
+    place_for,
+    stages_of,
+)
 
 
 def fixed(
@@ -27,39 +35,42 @@ def fixed(
     one that stood in for it: another plan in force than this was given by somebody, and is the one to keep from now on.
     """
     state = {} if state is None else state
-    kept = _kept(state)
-    places = dict(kept["flow_mapping"]) if kept else {}
-    used = {stage: _place(resource_info, stage, places.get(stage)) for stage in stages_of(dag)}
-    conf = dict(kept["video_conf"]) if kept else VideoConf().to_json()
-    state["kept"] = {"video_conf": conf, "flow_mapping": {stage: places.get(stage, used[stage]) for stage in used}}
-    state["answered"] = {"video_conf": conf, "flow_mapping": used}
-    elsewhere = [stage for stage, place in used.items() if stage in places and place != places[stage]]
+    plan = _plan_to_keep(state)
+    places = dict(plan["flow_mapping"]) if plan else {}
+    places_now = {stage: _place(resource_info, stage, places.get(stage)) for stage in stages_of(dag)}
+    conf = dict(plan["video_conf"]) if plan else VideoConf().to_json()
+    state["kept"] = {
+        "video_conf": conf,
+        "flow_mapping": {stage: places.get(stage, places_now[stage]) for stage in places_now},
+    }
+    state["answered"] = {"video_conf": conf, "flow_mapping": places_now}
+    elsewhere = [stage for stage, place in places_now.items() if stage in places and place != places[stage]]
     state["reason"] = (
         f"The plan is kept, but for {', '.join(elsewhere)}: what it names is not there now."
         if elsewhere
-        else ("The plan is kept." if kept else "The first plan.")
+        else ("The plan is kept." if plan else "The first plan.")
     )
-    return conf, used
+    return conf, places_now
 
 
-def _kept(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    last, kept = last_plan(state), state.get("kept")
-    if kept is None or (last is not None and last != state.get("answered")):
+def _plan_to_keep(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    last, plan = last_plan(state), state.get("kept")
+    if plan is None or (last is not None and last != state.get("answered")):
         return last
-    return dict(kept)
+    return dict(plan)
 
 
-def _place(resource_info: ResourceInfo, stage: str, kept: Place | None) -> Place:
+def _place(resource_info: ResourceInfo, stage: str, place: Place | None) -> Place:
     """Where it is kept if that is possible; else a place of the same role, the host, or any."""
-    if kept is None:
+    if place is None:
         roles = ("host", *CLOUD_FIRST)
         return place_for(resource_info, stage, roles)
-    for info in serving(resource_info, stage):
+    for info in nodes_serving(resource_info, stage):
         if (
-            kept.get("node", "") in ("", info["node"])
-            and kept["node_role"] == info["role"]
-            and (kept["node_ip"] in (info["ip"], info["node"]))
+            place.get("node", "") in ("", info["node"])
+            and place["node_role"] == info["role"]
+            and (place["node_ip"] in (info["ip"], info["node"]))
         ):
-            return dict(kept)
-    roles = (kept["node_role"], *HERE_FIRST)
-    return place_for(resource_info, stage, roles, model_id=kept["model_id"])
+            return dict(place)
+    roles = (place["node_role"], *HERE_FIRST)
+    return place_for(resource_info, stage, roles, model_id=place["model_id"])

@@ -11,24 +11,27 @@ from app.video.model.plan import VideoConf
 from app.video.model.report import PlanResult
 from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, Measured, ResourceInfo
 from app.video.scheduling.cooldown import Cooldown
-from app.video.scheduling.plan_memory import Memory, PlanOutcome, conf_of
-from app.video.scheduling.predictor import HOST, Prediction, Predictor, node_of, placed
+from app.video.scheduling.plan_memory import PlanMemory, PlanOutcome, conf_of
+from app.video.scheduling.predictor import HOST, Prediction, Predictor, node_of, place_on
 from app.video.scheduling.profile_model import ProfileModel
-from app.video.scheduling.search import Choice, SearchGoal, choices, judged, wanted_fps
+from app.video.scheduling.search import PlanCandidate, SearchGoal, candidates, judged, wanted_fps
 
 PERIODS = 2
-"""So often another plan must have been the better one."""
+"""In so many periods in a row another plan must have been the better one."""
 STAY_S = 10.0
-"""A plan that does well is kept at least so long."""
+"""A plan that does well is kept at least so long, seconds."""
 BETTER = 0.008
-"""In quality: less is not worth a change."""
+"""Of quality, 0..1: a smaller gain is not worth a change."""
 FASTER = 1.1
+"""A plan with this many times the frames a second is a better one."""
 FEWER_BYTES = 0.6
+"""A plan that sends less than this share of the bytes is a better one."""
 QUICKER = 0.8
 """Of plans that all take too long, another must take less than this share of the last one's delay."""
 SOON_S = 15.0
 """A plan that is late within so many seconds should not have been chosen."""
 SETTLE_S = 2.5
+"""For so long the results may be those of the plan before."""
 SEVERE = 0.3
 """Share of frames that are late: the plan is changed at once."""
 
@@ -44,26 +47,32 @@ def profile(
     state: dict[str, Any] | None = None,
 ) -> Answer:
     """Chooses the best quality whose predicted delay is allowed, corrects its profile by what is measured, and probes
-    a link that fell with growing patience."""
-    kept = state if state is not None else {}
-    return _Turn(dag, resource_info, last_plan_res, user_constraint, generator_output, kept).answer()
+    a link that fell at growing intervals."""
+    memory = state if state is not None else {}
+    return _Call(dag, resource_info, last_plan_res, user_constraint, generator_output, memory).answer()
 
 
-_Last = tuple[VideoConf, Mapping[str, Mapping[str, object]]]
+_PlanInForce = tuple[VideoConf, Mapping[str, Mapping[str, object]]]
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """How the last plan did. is_news: since it was chosen. is_late: its p95 is over hi; is_severe: so are many."""
+class _Lateness:
+    """How the plan in force does."""
 
     is_news: bool = False
+    """There are results of it that were not looked at before."""
     is_late: bool = False
+    """Its p95 is above the longest delay allowed, or it drops many frames."""
     is_severe: bool = False
+    """Many frames are late: the plan is changed at once."""
 
 
-class _Turn:
-    """One call. turns: what is remembered of the last plan: since when it is in force, how often in a row it was late,
-    and another better, and the number of the plan whose results are no news."""
+class _Call:
+    """One call of the policy.
+
+    `turns` is remembered between calls: since when the plan is in force, in how many periods in a row it was late and
+    another was better, and the number of the plan whose results are not looked at any more.
+    """
 
     def __init__(
         self,
@@ -77,8 +86,8 @@ class _Turn:
         self.dag, self.result, self.generator, self.state = dag, result, generator, state
         self.now = float(state.get("now", 0.0))
         self.hi, self.floor = constraint["delay"][1], constraint["quality"]
-        self.memory = Memory(state)
-        self.patience = Cooldown(state, self.now)
+        self.memory = PlanMemory(state)
+        self.cooldown = Cooldown(state, self.now)
         self.turns: dict[str, Any] = state.setdefault(
             "turns", {"since": self.now, "streak": 0, "late": 0, "changes": 0, "stale": None}
         )
@@ -89,45 +98,47 @@ class _Turn:
 
     def answer(self) -> Answer:
         last = self._last()
-        seen = self._look(last) if last else _Seen()
+        lateness = self._look(last) if last else _Lateness()
         predictor = self._predictor(self.resources)
-        wish = self._wish()
-        current = judged(predictor.predict(*last), wish, margin=1.0) if last else None
-        fell_back = self._bar_those_away(last)
-        best = self._best(predictor, wish, barred=self.patience.nodes)
-        urgent = self._urgent(is_new_wish=self._is_new_wish(), can_stay=current is not None, fell_back=fell_back)
+        goal = self._goal()
+        current = judged(predictor.predict(*last), goal, margin=1.0) if last else None
+        host_stood_in = self._bar_unreachable(last)
+        best = self._best(predictor, goal, barred=self.cooldown.nodes)
+        urgent = self._urgent(
+            is_new_goal=self._is_new_goal(), can_stay=current is not None, host_stood_in=host_stood_in
+        )
         if current is None or urgent:
             return self._take(best, current, urgent)
-        if (seen.is_severe and not self._is_settling) or self.turns["late"] >= PERIODS:
+        if (lateness.is_severe and not self._is_settling) or self.turns["late"] >= PERIODS:
             return self._after_late(current, best)
-        return self._steady(current, best, seen)
+        return self._steady(current, best, lateness)
 
-    def _urgent(self, *, is_new_wish: bool, can_stay: bool, fell_back: bool) -> str:
-        """Why the last plan is not to be asked about; empty where it is."""
+    def _urgent(self, *, is_new_goal: bool, can_stay: bool, host_stood_in: bool) -> str:
+        """Why the plan is changed whatever its results are; empty where they decide."""
         if not can_stay:
             return "a node of the last plan has gone" if self.state.get("last_plan") else "the first plan"
-        if is_new_wish:
+        if is_new_goal:
             return "another constraint"
-        return "the host had to answer in place of the planned node" if fell_back else ""
+        return "the host had to answer in place of the planned node" if host_stood_in else ""
 
-    def _bar_those_away(self, last: _Last | None) -> bool:
-        """Nodes whose work was done by the host instead."""
+    def _bar_unreachable(self, last: _PlanInForce | None) -> bool:
+        """Bars the nodes whose work the host had to do. Returns whether there was one."""
         if not last or not self.result or not self.result.get("fallbacks", 0):
             return False
         places = [node_of(place, self.resources) for place in last[1].values()]
         away = {info["node"] for info in places if info["role"] != HOST}
-        for name in away - self.patience.nodes:
-            self.patience.bar(f"node {name}")
+        for name in away - self.cooldown.nodes:
+            self.cooldown.bar(f"node {name}")
         return bool(away)
 
-    def _wish(self) -> SearchGoal:
+    def _goal(self) -> SearchGoal:
         return SearchGoal(self.hi, self.floor, wanted_fps(self.generator), self.memory.figures["tail"])
 
     def _predictor(self, resources: ResourceInfo) -> Predictor:
         return Predictor(self.dag, resources, ProfileModel(self.memory.profile(self.rows)), self.memory.corrections)
 
-    def _last(self) -> _Last | None:
-        """The last plan, if it could go on: its nodes are there and online. Their roles are those of now."""
+    def _last(self) -> _PlanInForce | None:
+        """The plan in force, if it can go on: its nodes are online and serve its stages. With their present roles."""
         plan = self.state.get("last_plan")
         if not plan:
             return None
@@ -136,162 +147,166 @@ class _Turn:
             nodes = {stage: node_of(place, self.resources) for stage, place in places.items()}
             stays = all(node["online"] and stage in node["service"] for stage, node in nodes.items())
             mapping = {
-                stage: placed(node, int(places[stage]["model_id"]), self.dag, stage) for stage, node in nodes.items()
+                stage: place_on(node, int(places[stage]["model_id"]), self.dag, stage) for stage, node in nodes.items()
             }
             return (conf_of(plan), mapping) if stays else None
         except (KeyError, TypeError, ValueError):
             return None
 
-    def _look(self, last: _Last) -> _Seen:
-        """Judge the results of the last plan, and learn from them."""
+    def _look(self, last: _PlanInForce) -> _Lateness:
+        """Judges the results of the plan in force, and learns from them."""
         result, turns = self.result, self.turns
         self.memory.forget()
         if not result or not result.get("delay"):
-            return _Seen()
+            return _Lateness()
         seq = result.get("plan_seq")
         if seq is not None and turns["stale"] is not None and seq <= turns["stale"]:
-            return _Seen()
+            return _Lateness()
         turns["stale"] = None
         turns["seq"] = seq
-        seen = self._lateness(result)
-        turns["late"] = turns["late"] + 1 if seen.is_late else 0
-        turns["trouble"] = turns.get("trouble", 0) + 1 if seen.is_late else 0
+        lateness = self._lateness(result)
+        turns["late"] = turns["late"] + 1 if lateness.is_late else 0
+        turns["trouble"] = turns.get("trouble", 0) + 1 if lateness.is_late else 0
         if result.get("fallbacks", 0) or (turns["late"] == 1 and self._is_settling):
-            return seen
-        self._learn(last, result, seen)
-        return seen
+            return lateness
+        self._learn(last, result, lateness)
+        return lateness
 
-    def _learn(self, last: _Last, result: PlanResult, seen: _Seen) -> None:
+    def _learn(self, last: _PlanInForce, result: PlanResult, lateness: _Lateness) -> None:
         predictor = self._predictor(self.resources)
-        lesson = PlanOutcome(
+        outcome = PlanOutcome(
             self.dag,
             self.reported,
             result,
             predictor.predict(*last),
             predictor.alone(*last),
             predictor.base(*last),
-            seen.is_late,
+            lateness.is_late,
         )
-        for node in self.memory.learn(lesson):
-            self.patience.fell(node, self.memory.links[node]["was"])
+        for node in self.memory.learn(outcome):
+            self.cooldown.fell(node, self.memory.links[node]["was"])
         self.resources = self.memory.picture(self.reported)
         predictor = self._predictor(self.resources)
         again, capacity = predictor.predict(*last), predictor.capacity(*last)
-        if self._is_sudden or self.memory.learn_rate(result, again, capacity, is_severe=seen.is_severe):
+        if self._is_sudden or self.memory.learn_rate(result, again, capacity, is_severe=lateness.is_severe):
             return
-        self.memory.learn_tail(result, self.memory.learn_delay(result, again, is_late=seen.is_late))
+        self.memory.learn_tail(result, self.memory.learn_delay(result, again, is_late=lateness.is_late))
 
     @property
     def _is_sudden(self) -> bool:
-        """Late for the first time, with a plan that did well or is the first: what waits in queues then tells of the
-        change, not of the plan."""
+        """Is a plan late for the first time that did well so far, or is the first? Then the delays are those of frames
+        that waited through a change, and say nothing of the plan."""
         is_old = self.now - float(self.turns["since"]) >= SOON_S or self.turns["changes"] <= 1
         return bool(self.turns["trouble"] == 1 and is_old)
 
-    def _lateness(self, result: PlanResult) -> _Seen:
+    def _lateness(self, result: PlanResult) -> _Lateness:
         p95, p50 = result.get("e2e_p95", 0.0), result.get("e2e_p50")
         frames, dropped = result.get("frames", 0), result.get("dropped", 0)
         is_late = p95 > self.hi or dropped > 0.2 * (frames + dropped)
         share = result.get("violations", frames) / frames if frames else 1.0
         is_severe = is_late and (share >= SEVERE or p50 is None or p50 > 0.8 * self.hi or dropped > frames)
-        return _Seen(True, is_late, is_severe)
+        return _Lateness(True, is_late, is_severe)
 
     @property
     def _is_settling(self) -> bool:
-        """What the plan before left in the queues may still be seen."""
+        """May what the plan before left in queues still show in the results?"""
         return self.now - float(self.turns["since"]) < SETTLE_S and self.turns["changes"] > 1
 
-    def _is_new_wish(self) -> bool:
-        wish = [self.hi, self.floor]
-        is_new = bool(self.turns.get("wish", wish) != wish)
-        self.turns["wish"] = wish
+    def _is_new_goal(self) -> bool:
+        goal = [self.hi, self.floor]
+        is_new = bool(self.turns.get("wish", goal) != goal)
+        self.turns["wish"] = goal
         return is_new
 
-    def _best(self, predictor: Predictor, wish: SearchGoal, *, barred: frozenset[str] = frozenset()) -> Choice:
-        found = list(choices(predictor, self.dag, self.resources, wish, self.generator, barred))
-        if not found:
+    def _best(self, predictor: Predictor, goal: SearchGoal, *, barred: frozenset[str] = frozenset()) -> PlanCandidate:
+        all_candidates = list(candidates(predictor, self.dag, self.resources, goal, self.generator, barred))
+        if not all_candidates:
             raise BadPlan("No node that is online serves the stages.", hint="Look at the nodes' page.")
-        return max([one for one in found if not self.patience.is_barred(one.key)] or found, key=lambda one: one.rank)
+        return max(
+            [candidate for candidate in all_candidates if not self.cooldown.is_barred(candidate.key)] or all_candidates,
+            key=lambda candidate: candidate.rank,
+        )
 
-    def _after_late(self, current: Choice, best: Choice) -> Answer:
-        """At once, to what is predicted to be in time; where nothing is, only to what is much quicker."""
+    def _after_late(self, current: PlanCandidate, best: PlanCandidate) -> Answer:
+        """Changes at once to a plan that is predicted to be in time; where there is none, only to a much quicker
+        one."""
         if self.now - self.turns["since"] < SOON_S:
-            self.patience.bar(current.key)
+            self.cooldown.bar(current.key)
         if best.key == current.key:
             return self._keep(current, "it is late, but nothing better is known")
-        delay, other = current.prediction.delay_s, best.prediction.delay_s
-        if not best.fits and other > QUICKER * delay and best.prediction.fps < FASTER * current.prediction.fps:
+        current_s, best_s = current.prediction.delay_s, best.prediction.delay_s
+        if not best.fits and best_s > QUICKER * current_s and best.prediction.fps < FASTER * current.prediction.fps:
             return self._keep(current, "it is late, but nothing would be much quicker")
         return self._take(best, current, self._why_late())
 
     def _why_late(self) -> str:
         p95 = self.result.get("e2e_p95", 0.0) if self.result else 0.0
         fallen = [
-            f", the link to {node} gives {self.memory.links[node]['mbps']:.1f} Mbit/s after {one['was']:.1f}"
-            for node, one in self.patience.fallen.items()
+            f", the link to {node} gives {self.memory.links[node]['mbps']:.1f} Mbit/s after {link['was']:.1f}"
+            for node, link in self.cooldown.fallen.items()
             if node in self.memory.links
         ]
         return f"p95 was {p95:.2f} s" + "".join(fallen)
 
-    def _steady(self, current: Choice, best: Choice, seen: _Seen) -> Answer:
-        self.patience.forgive(self.memory.links)
+    def _steady(self, current: PlanCandidate, best: PlanCandidate, lateness: _Lateness) -> Answer:
+        self.cooldown.forgive(self.memory.links)
         is_better = best.key != current.key and self._is_clearly_better(best, current)
         self.turns["streak"] = self.turns["streak"] + 1 if is_better else 0
         rested = self.now - self.turns["since"] >= STAY_S
-        if self.turns["streak"] >= PERIODS and rested and not seen.is_late:
+        if self.turns["streak"] >= PERIODS and rested and not lateness.is_late:
             return self._take(best, current, f"better for {self.turns['streak']} periods")
-        if rested and seen.is_news and not seen.is_late and (probe := self._probe(current)):
+        if rested and lateness.is_news and not lateness.is_late and (probe := self._probe(current)):
             return probe
         return self._keep(current, "nothing is clearly better")
 
-    def _is_clearly_better(self, best: Choice, current: Choice) -> bool:
-        one, other = best.prediction, current.prediction
+    def _is_clearly_better(self, best: PlanCandidate, current: PlanCandidate) -> bool:
+        better, present = best.prediction, current.prediction
         if not current.fits or best.is_good != current.is_good:
-            return best.fits or one.delay_s < QUICKER * other.delay_s
-        if not best.fits or one.quality < other.quality - BETTER / 2:
+            return best.fits or better.delay_s < QUICKER * present.delay_s
+        if not best.fits or better.quality < present.quality - BETTER / 2:
             return False
         return (
-            one.quality > other.quality + BETTER
-            or one.fps > FASTER * other.fps
-            or one.bytes_up + 1000 < FEWER_BYTES * other.bytes_up
+            better.quality > present.quality + BETTER
+            or better.fps > FASTER * present.fps
+            or better.bytes_up + 1000 < FEWER_BYTES * present.bytes_up
         )
 
-    def _probe(self, current: Choice) -> Answer | None:
-        """Send as if a link that fell gave twice as much, which only sending can show."""
-        for node, mbps in self.patience.due(self.memory.links).items():
+    def _probe(self, current: PlanCandidate) -> Answer | None:
+        """A plan as if a link that fell had recovered, which only sending can show; None where that changes nothing."""
+        for node, mbps in self.cooldown.due(self.memory.links).items():
             risen: ResourceInfo = {
                 key: {**info, "up_mbps": mbps} if info["node"] == node else info for key, info in self.resources.items()
             }
-            best = self._best(self._predictor(risen), self._wish())
+            best = self._best(self._predictor(risen), self._goal())
             if best.fits and best.key != current.key and best.prediction.quality > current.prediction.quality + BETTER:
                 return self._take(best, current, f"trying whether the link to {node} gives {mbps:.1f} Mbit/s")
         return None
 
-    def _take(self, choice: Choice, current: Choice | None, why: str) -> Answer:
-        if current and choice.key == current.key:
+    def _take(self, candidate: PlanCandidate, current: PlanCandidate | None, why: str) -> Answer:
+        if current and candidate.key == current.key:
             return self._keep(current, why)
         self.turns.update(
             since=self.now, streak=0, late=0, stale=self.turns.get("seq"), changes=self.turns["changes"] + 1
         )
-        self.state["reason"] = f"{self._told(choice.prediction)} ({why})."
-        return _answer(choice.prediction)
+        self.state["reason"] = f"{self._described(candidate.prediction)} ({why})."
+        return _answer(candidate.prediction)
 
-    def _keep(self, current: Choice, why: str) -> Answer:
-        self.state["reason"] = f"Stays with {self._told(current.prediction)} ({why})."
+    def _keep(self, current: PlanCandidate, why: str) -> Answer:
+        self.state["reason"] = f"Stays with {self._described(current.prediction)} ({why})."
         return _answer(current.prediction)
 
-    def _told(self, one: Prediction) -> str:
-        conf = one.video_conf
+    def _described(self, prediction: Prediction) -> str:
+        conf = prediction.video_conf
         places = ", ".join(
             f"{stage} with model {place['model_id']} on {place.get('node') or place['node_ip']}"
-            for stage, place in one.flow_mapping.items()
+            for stage, place in prediction.flow_mapping.items()
         )
         return (
             f"{conf.resolution} as {conf.encoder.value}, {conf.nskip} left out after each, {places}: predicted"
-            f" {one.delay_s:.3f} s of {self.hi:.3f} s, {one.fps:.0f} frames/s, quality {one.quality:.2f},"
-            f" {one.bytes_up / 1000:.1f} kB a frame"
+            f" {prediction.delay_s:.3f} s of {self.hi:.3f} s, {prediction.fps:.0f} frames/s, quality"
+            f" {prediction.quality:.2f}, {prediction.bytes_up / 1000:.1f} kB a frame"
         )
 
 
-def _answer(one: Prediction) -> Answer:
-    return one.video_conf.to_json(), {stage: dict(place) for stage, place in one.flow_mapping.items()}
+def _answer(prediction: Prediction) -> Answer:
+    return prediction.video_conf.to_json(), {stage: dict(place) for stage, place in prediction.flow_mapping.items()}

@@ -9,7 +9,7 @@ from typing import Any
 from app.video.model.plan import RESOLUTIONS, VideoConf
 from app.video.model.report import PlanResult
 from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
-from app.video.scheduling.feedback import foreseen_delay, fps_steps, observed_delay
+from app.video.scheduling.feedback import fps_steps, observed_delay_s, predicted_delay_s
 from app.video.scheduling.placement import (
     CLOUD_FIRST,
     HERE_FIRST,
@@ -25,28 +25,34 @@ SIZES = tuple(RESOLUTIONS)
 BAND = 0.8
 """Of hi: between it, or lo where that is given, and hi nothing is changed."""
 PERIODS = 2
-"""So many in a row must say the same before a step is taken."""
+"""So many in a row must be too slow, or too fast, before a step is taken."""
 FIRST_PATIENCE, MOST_PATIENCE = 4, 64
 """Periods without a step up after one that had to be taken back; doubled each time."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """size: index of SIZES. fps: frames a second. moved: so many of the last stages run in the cloud."""
+    """A load that is tried."""
 
     size: int
+    """Index of SIZES."""
     fps: float
+    """Frames a second."""
     moved: int
+    """How many of the last stages run in the cloud."""
 
 
 @dataclass(frozen=True)
-class _Room:
+class _Options:
     """What can be chosen from."""
 
     stages: tuple[str, ...]
     rates: tuple[float, ...]
+    """Frames a second, lowest first."""
     movable: int
+    """How many of the last stages the cloud serves."""
     largest: int
+    """Index of SIZES."""
 
     def down(self, step: Step) -> Step | None:
         """Faster: a smaller picture, then fewer of them, then one more stage in the cloud."""
@@ -84,18 +90,18 @@ def stepwise(
     the next hold will be; `tried`: the last step was up.
     """
     state = {} if state is None else state
-    room = _room(dag, resource_info, generator_output)
-    step, hi = _step(state, room), user_constraint["delay"][1]
+    options = _options(dag, resource_info, generator_output)
+    step, hi = _step(state, options), user_constraint["delay"][1]
     if step is None:
-        step = _first(room, dag, resource_info, hi, state)
+        step = _first(options, dag, resource_info, hi, state)
     else:
-        delay = observed_delay(dag, last_plan_res)
-        step = _next(step, room, delay, user_constraint["delay"], state)
+        delay = observed_delay_s(dag, last_plan_res)
+        step = _next(step, options, delay, user_constraint["delay"], state)
     state["step"] = asdict(step)
-    return _conf(step).to_json(), _places(step, room, resource_info, state)
+    return _conf(step).to_json(), _places(step, options, resource_info, state)
 
 
-def _room(dag: DagInfo, resource_info: ResourceInfo, generator_output: GeneratorInfo | None) -> _Room:
+def _options(dag: DagInfo, resource_info: ResourceInfo, generator_output: GeneratorInfo | None) -> _Options:
     stages, source = tuple(stages_of(dag)), generator_output or {}
     movable = 0
     while movable < len(stages) and is_served(resource_info, stages[-1 - movable], "cloud"):
@@ -104,45 +110,47 @@ def _room(dag: DagInfo, resource_info: ResourceInfo, generator_output: Generator
     largest = next(
         (index for index, (_, high) in enumerate(RESOLUTIONS.values()) if 0 < height <= high), len(SIZES) - 1
     )
-    return _Room(stages, tuple(fps_steps(source.get("fps"))), movable, largest)
+    return _Options(stages, tuple(fps_steps(source.get("fps"))), movable, largest)
 
 
-def _step(state: Mapping[str, Any], room: _Room) -> Step | None:
-    """In force; of a plan that another policy made, what is nearest to it."""
-    plan, known = last_plan(state), state.get("step")
+def _step(state: Mapping[str, Any], options: _Options) -> Step | None:
+    """The step in force; for a plan that another policy made, the nearest one."""
+    plan, remembered = last_plan(state), state.get("step")
     if plan is None:
         return None
-    if isinstance(known, Mapping):
-        step = Step(known["size"], known["fps"], min(known["moved"], room.movable))
+    if isinstance(remembered, Mapping):
+        step = Step(remembered["size"], remembered["fps"], min(remembered["moved"], options.movable))
         if plan["video_conf"].get("resolution") == SIZES[step.size] and plan["video_conf"].get("fps") == step.fps:
             return step
     moved = 0
-    for stage in reversed(room.stages[len(room.stages) - room.movable :]):
+    for stage in reversed(options.stages[len(options.stages) - options.movable :]):
         if plan["flow_mapping"].get(stage, {}).get("node_role") != "cloud":
             break
         moved += 1
     return Step(SIZES.index(plan["video_conf"]["resolution"]), float(plan["video_conf"]["fps"]), moved)
 
 
-def _first(room: _Room, dag: DagInfo, resource_info: ResourceInfo, hi: float, state: dict[str, Any]) -> Step:
+def _first(options: _Options, dag: DagInfo, resource_info: ResourceInfo, hi: float, state: dict[str, Any]) -> Step:
     """480p, all here; where the profile knows that this is too slow, the first step down that is not."""
     conf = VideoConf()
-    rates = [rate for rate in room.rates if rate <= conf.fps] or [room.rates[0]]
-    step: Step | None = Step(min(SIZES.index(conf.resolution), room.largest), rates[-1], 0)
+    rates = [rate for rate in options.rates if rate <= conf.fps] or [options.rates[0]]
+    step: Step | None = Step(min(SIZES.index(conf.resolution), options.largest), rates[-1], 0)
     state["reason"] = "The first plan."
     while step is not None:
-        last, places = step, _places(step, room, resource_info, state)
-        delay = foreseen_delay(dag, _conf(step), places, resource_info, state)
+        last, places = step, _places(step, options, resource_info, state)
+        delay = predicted_delay_s(dag, _conf(step), places, resource_info, state)
         if delay is None or delay <= hi:
             if delay is not None:
                 state["reason"] = f"The first plan: {delay:.3f} s foreseen."
             return step
-        step = room.down(step)
+        step = options.down(step)
     state["reason"] = "The first plan: none is foreseen to be fast enough."
     return last
 
 
-def _next(step: Step, room: _Room, delay: float | None, limits: tuple[float, float], state: dict[str, Any]) -> Step:
+def _next(
+    step: Step, options: _Options, delay: float | None, limits: tuple[float, float], state: dict[str, Any]
+) -> Step:
     if delay is None:
         state["reason"] = "Nothing has been measured since the last plan."
         return step
@@ -151,27 +159,27 @@ def _next(step: Step, room: _Room, delay: float | None, limits: tuple[float, flo
     state["slow"] = state.get("slow", 0) + 1 if is_slow else 0
     state["fast"] = state.get("fast", 0) + 1 if is_fast else 0
     state["hold"] = max(0, state.get("hold", 0) - 1)
-    said = f"{delay:.3f} s of {hi:g} s"
+    summary = f"{delay:.3f} s of {hi:g} s"
     if state["slow"] >= PERIODS:
-        return _taken(room.down(step), step, said, state, is_up=False)
+        return _take(options.down(step), step, summary, state, is_up=False)
     if state["fast"] >= PERIODS and not state["hold"]:
-        return _taken(room.up(step), step, said, state, is_up=True)
-    state["reason"] = f"{said}: no change{' yet' if is_slow or is_fast else ''}."
+        return _take(options.up(step), step, summary, state, is_up=True)
+    state["reason"] = f"{summary}: no change{' yet' if is_slow or is_fast else ''}."
     return step
 
 
-def _taken(wanted: Step | None, step: Step, said: str, state: dict[str, Any], *, is_up: bool) -> Step:
+def _take(next_step: Step | None, step: Step, summary: str, state: dict[str, Any], *, is_up: bool) -> Step:
     direction = "fast" if is_up else "slow"
-    if wanted is None:
-        state["reason"] = f"{said}: too {direction}, and no step is left."
+    if next_step is None:
+        state["reason"] = f"{summary}: too {direction}, and no step is left."
         return step
     if not is_up and state.get("tried"):
         state["hold"] = state.get("patience", FIRST_PATIENCE)
         state["patience"] = min(2 * state["hold"], MOST_PATIENCE)
     state["slow"] = state["fast"] = 0
     state["tried"] = is_up
-    state["reason"] = f"{said}: too {direction}; {_difference(step, wanted)}."
-    return wanted
+    state["reason"] = f"{summary}: too {direction}; {_difference(step, next_step)}."
+    return next_step
 
 
 def _difference(old: Step, new: Step) -> str:
@@ -186,9 +194,9 @@ def _conf(step: Step) -> VideoConf:
     return VideoConf(SIZES[step.size], step.fps)
 
 
-def _places(step: Step, room: _Room, resource_info: ResourceInfo, state: Mapping[str, Any]) -> dict[str, Place]:
-    here, last = len(room.stages) - step.moved, last_places(state)
+def _places(step: Step, options: _Options, resource_info: ResourceInfo, state: Mapping[str, Any]) -> dict[str, Place]:
+    here, last = len(options.stages) - step.moved, last_places(state)
     return {
         stage: place_for(resource_info, stage, HERE_FIRST if index < here else CLOUD_FIRST, last=last.get(stage))
-        for index, stage in enumerate(room.stages)
+        for index, stage in enumerate(options.stages)
     }

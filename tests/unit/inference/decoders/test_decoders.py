@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.inference.decoders import FAMILIES, Port, family_of
-from app.inference.decoders.base import Reading
+from app.inference.decoders.base import DecodedOutputs
 from app.inference.decoders.classifier import probabilities
 from app.inference.decoders.suppression import suppressed
 from app.inference.decoders.ultraface import priors
@@ -17,14 +17,14 @@ from app.inference.preprocessing import Fit, Size
 OPEN = PredictorOptions(score_threshold=0.6, candidate_threshold=0.2, nms_threshold=0.3)
 
 
-def read(name: Decoder, size: Size, outputs: dict[str, np.ndarray], options: PredictorOptions = OPEN) -> Reading:
+def read(name: Decoder, size: Size, outputs: dict[str, np.ndarray], options: PredictorOptions = OPEN) -> DecodedOutputs:
     """Of a picture twice as large as the input."""
     family = next(family for family in FAMILIES if family.name is name)
     assert family.fits([Port(key, values.shape) for key, values in outputs.items()], size)
     return family.read(outputs, Fit((size[0] * 2, size[1] * 2), size), size, options)
 
 
-def corners(reading: Reading) -> list[list[float]]:
+def corners(reading: DecodedOutputs) -> list[list[float]]:
     return [[box.x1, box.y1, box.x2, box.y2] for box in reading.boxes]
 
 
@@ -123,7 +123,7 @@ def test_a_score_threshold_below_the_candidates_own_still_counts() -> None:
 
 def test_numbers_that_are_none_give_no_boxes() -> None:
     outputs = ultraface(r0=(np.nan, [0, 0, 1, 1]), r1=(0.9, [np.nan, 0, 1, 1]))
-    assert read(Decoder.ULTRAFACE, (320, 240), outputs) == Reading()
+    assert read(Decoder.ULTRAFACE, (320, 240), outputs) == DecodedOutputs()
     values = np.full((1, 32 + 8 + 2, 6), 0.9, np.float32)
     values[..., 2] = 1e9
     assert all(np.isfinite(corners(read(Decoder.YOLOX, (64, 32), {"output": values}))).all(axis=1))

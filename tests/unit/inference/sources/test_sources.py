@@ -18,7 +18,7 @@ import pytest
 from app.inference.errors import DecoderMissing, SourceUnusable
 from app.inference.picture_codec import encode
 from app.inference.sources import Source, open_source
-from app.inference.sources.frames import Shot
+from app.inference.sources.frames import LazyFrame
 from app.inference.sources.pace import Pace
 from tests.harness.camera import camera
 from tests.harness.models.vision import plain
@@ -367,10 +367,10 @@ class Scripted:
     def __init__(self, *, is_endless: bool = False, is_cut: bool = False) -> None:
         self.is_endless, self._is_cut = is_endless, is_cut
 
-    def shots(self) -> Generator[Shot, None, None]:
-        yield Shot("a#0", lambda: plain(1, 0, 0))
+    def frames(self) -> Generator[LazyFrame, None, None]:
+        yield LazyFrame("a#0", lambda: plain(1, 0, 0))
         if self._is_cut:
-            yield Shot("a (its end)", None, reason="Connection timed out", is_cut=True)
+            yield LazyFrame("a (its end)", None, reason="Connection timed out", is_cut=True)
 
 
 def source_of(reel: Scripted, *, is_live: bool) -> Source:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.inference.prediction import Format, ModelCard
-from app.joint_inference.model.reconciliation import ObservedState, ServicePlan, key_of, plan
+from app.joint_inference.model.reconciliation import ObservedState, ServicePlan, key_of, plan_service
 from app.joint_inference.model.resource import Role, Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after
 from app.kit.clock import to_text
@@ -53,7 +53,7 @@ def worker(role: Role, state: WorkerState = WorkerState.RUNNING, **fields: Any) 
 
 
 def planned(edge: Node | None, cloud: Node | None, service: Service = SERVICE, **world: Any) -> ServicePlan:
-    return plan(service, ObservedState(NOW, SMALL, LARGE, edge, cloud, **world))
+    return plan_service(service, ObservedState(NOW, SMALL, LARGE, edge, cloud, **world))
 
 
 def edge_order(generation: int = 2) -> Order:
@@ -240,7 +240,7 @@ def test_a_node_that_is_not_connected_is_waited_for() -> None:
 
 
 def test_a_missing_model_or_node_is_named_and_nothing_is_ordered() -> None:
-    no_model = plan(SERVICE, ObservedState(NOW, None, LARGE, node("edge0"), node("cloud0")))
+    no_model = plan_service(SERVICE, ObservedState(NOW, None, LARGE, node("edge0"), node("cloud0")))
     assert (no_model.condition.type, no_model.condition.reason) == (ConditionType.FAILED, Reason.MODEL_NOT_FOUND)
     assert "'small'" in no_model.condition.message
     no_node = planned(None, node("cloud0"))
@@ -251,7 +251,7 @@ def test_a_missing_model_or_node_is_named_and_nothing_is_ordered() -> None:
 
 
 def test_all_that_is_missing_is_named_at_once() -> None:
-    found = plan(SERVICE, ObservedState(NOW, None, None, None, None)).condition
+    found = plan_service(SERVICE, ObservedState(NOW, None, None, None, None)).condition
     assert found.reason == Reason.MODEL_NOT_FOUND
     assert [line.split(".")[0] for line in found.message.split("\n")] == [
         "There is no model 'large' for the cloud worker",

@@ -15,7 +15,8 @@ EVERYWHERE = "http://0.0.0.0:8080"
 
 def request_of(host: str, *, scheme: str = "http", public_url: str | None = None) -> Request:
     app = Starlette()
-    app.state.settings = SimpleNamespace(public_url=public_url, web_url=public_url or EVERYWHERE)
+    settings = SimpleNamespace(public_url=public_url, web_url=public_url or EVERYWHERE)
+    app.state.container = SimpleNamespace(settings=settings)
     scope = {"type": "http", "scheme": scheme, "path": "/", "query_string": b"", "server": ("10.0.0.7", 8080)}
     return Request({**scope, "app": app, "headers": [(b"host", host.encode("latin-1"))] if host else []})
 

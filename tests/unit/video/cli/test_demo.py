@@ -25,10 +25,9 @@ from app.kit.cli.command import CannotStart
 from app.kit.errors import BadInput
 from app.video.cli.demo import sample_clip
 from app.video.cli.demo.catalogue import RECIPES, SAMPLE, files_in
-from app.video.cli.demo.deployment import DemoDeployment, Ports, running_stand
-from app.video.cli.demo.relays import Relay, relaying
-from app.video.cli.demo.show import CLIP, _what_next, addresses, job, sample
-from app.video.cli.demo.videos import found_videos
+from app.video.cli.demo.deployment import DemoDeployment, Ports, running_deployment, videos_of
+from app.video.cli.demo.relays import Relay, running_relays
+from app.video.cli.demo.show import CLIP, _what_next, addresses, job, make_sample
 from app.video.model.dag import read_dag
 from tests.harness.ports import free_port
 
@@ -63,7 +62,7 @@ def target() -> Iterator[tuple[str, int]]:
 # relays
 def test_a_relay_passes_on_what_comes_from_either_side(target: tuple[str, int]) -> None:
     ports, body = (free_port(), free_port()), bytes(range(256)) * 20_000
-    with relaying([Relay(port, target, "--x") for port in ports]), httpx.Client(trust_env=False) as client:
+    with running_relays([Relay(port, target, "--x") for port in ports]), httpx.Client(trust_env=False) as client:
         for port in (*ports, *ports):
             assert client.post(f"http://127.0.0.1:{port}/", content=body).content == body
     for port in ports:
@@ -73,14 +72,14 @@ def test_a_relay_passes_on_what_comes_from_either_side(target: tuple[str, int]) 
 
 def test_a_relay_to_what_is_not_up_says_so(target: tuple[str, int]) -> None:
     port, missing = free_port(), free_port()
-    with relaying([Relay(port, ("127.0.0.1", missing), "--x")]):
+    with running_relays([Relay(port, ("127.0.0.1", missing), "--x")]):
         answer = httpx.get(f"http://127.0.0.1:{port}/user/get_all_status", trust_env=False)
     assert (answer.status_code, answer.json()["status"]) == (503, 1)
 
 
 def test_a_relay_ends_though_somebody_is_still_connected(target: tuple[str, int]) -> None:
     port = free_port()
-    with relaying([Relay(port, target, "--x")]):
+    with running_relays([Relay(port, target, "--x")]):
         connection = socket.create_connection(("127.0.0.1", port), timeout=60)
         connection.sendall(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx")
         assert connection.recv(1) == b"H"
@@ -93,7 +92,7 @@ def test_a_port_that_is_taken_is_named_with_the_option_that_chooses_another() ->
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port, free = taken.getsockname()[1], free_port()
         relays = [Relay(free, ("127.0.0.1", 9), "--a"), Relay(port, ("127.0.0.1", 9), "--edge-port")]
-        with pytest.raises(CannotStart, match=f"port {port}") as refused, relaying(relays):
+        with pytest.raises(CannotStart, match=f"port {port}") as refused, running_relays(relays):
             raise AssertionError
     assert "--edge-port" in refused.value.hint
     socket.create_server(("127.0.0.1", free)).close()
@@ -110,7 +109,7 @@ def test_each_of_the_requirements_ports_answers_by_the_web_or_the_edge_node() ->
 def test_videos_are_those_of_a_folder_and_those_that_are_named(tmp_path: Path) -> None:
     for name in ("input1.mp4", "input.mov", "notes.txt", "traffic-720p.MP4"):
         (tmp_path / name).write_bytes(b"")
-    found = found_videos([str(tmp_path), f"people indoor={tmp_path}/input.mov", "door=rtsp://host/main"])
+    found = videos_of([str(tmp_path), f"people indoor={tmp_path}/input.mov", "door=rtsp://host/main"])
     assert found == [
         ("input", f"{tmp_path}/input.mov"),
         ("input1", f"{tmp_path}/input1.mp4"),
@@ -127,7 +126,7 @@ def test_videos_that_are_not_there_are_refused_before_anything_starts(
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(BadInput, match="no video"):
-        found_videos([given or "empty"])
+        videos_of([given or "empty"])
 
 
 # models
@@ -137,7 +136,7 @@ def test_videos_are_refused_where_nothing_is_installed_that_reads_them(
     (tmp_path / "hall.mp4").touch()
     monkeypatch.setitem(sys.modules, "av", None)
     with pytest.raises(SourceUnusable, match="no PyAV"):
-        found_videos([f"hall={tmp_path / 'hall.mp4'}"])
+        videos_of([f"hall={tmp_path / 'hall.mp4'}"])
 
 
 def test_stages_are_made_of_the_models_that_are_there(tmp_path: Path) -> None:
@@ -176,7 +175,7 @@ def test_a_taken_port_of_the_web_has_a_hint_that_can_be_followed(tmp_path: Path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ports = Ports(taken.getsockname()[1], *(free_port() for _ in range(5)))
         with pytest.raises(CannotStart, match="is taken") as refused:
-            running_stand(ports, videos=(), data=tmp_path, notice=print).__enter__()
+            running_deployment(ports, videos=(), data=tmp_path, notice=print).__enter__()
     assert "--port 0" not in refused.value.hint and "--port" in refused.value.hint
     assert list(tmp_path.iterdir()) == []
 
@@ -190,7 +189,7 @@ def opened(kind: str, folder: Path, name: str) -> Any:
 
 
 def test_the_sample_finds_its_heads_and_where_they_look(tmp_path: Path) -> None:
-    folder = sample(tmp_path, ExitStack())
+    folder = make_sample(tmp_path, ExitStack())
     assert sum(file.stat().st_size for file in folder.iterdir()) < 1 << 20
     pictures = [frame.picture for frame in open_source(str(folder / CLIP))]
     assert len(pictures) == sample_clip.FRAMES
@@ -210,15 +209,15 @@ def test_the_sample_finds_its_heads_and_where_they_look(tmp_path: Path) -> None:
 
 def test_the_sample_goes_with_what_started_it_unless_its_data_is_kept(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        gone = sample(None, stack)
+        gone = make_sample(None, stack)
         assert (gone / CLIP).is_file()
     assert not gone.exists()
-    kept = sample(tmp_path, ExitStack())
+    kept = make_sample(tmp_path, ExitStack())
     assert kept == tmp_path / "sample" and files_in(kept, SAMPLE).keys() == SAMPLE.decoders.keys()
 
 
 def test_without_pyav_the_sample_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "av", None)
     with pytest.raises(SourceUnusable) as refused:
-        sample(tmp_path, ExitStack())
+        make_sample(tmp_path, ExitStack())
     assert "modelmill[edge]" in refused.value.hint

@@ -9,7 +9,7 @@ import pytest
 from app.video.errors import BadPlan
 from app.video.model.plan import Plan, Role, StagePlace, VideoConf
 from app.video.scheduling.contract import ResourceInfo
-from app.video.scheduling.plan_validation import judged
+from app.video.scheduling.plan_validation import validated_plan
 from tests.harness.video.scheduling_cases import CLOUD, EDGE, HOST, STAGES, a_dag_info, a_node, an_answer, nodes
 
 CONF = {"resolution": "480p", "fps": 24}
@@ -17,7 +17,7 @@ THREE = nodes(HOST, CLOUD, EDGE)
 
 
 def judge(flow_mapping: object, resource_info: ResourceInfo = THREE, conf: object = CONF) -> Plan:
-    return judged(conf, flow_mapping, dag=a_dag_info(), resource_info=resource_info, policy="p")
+    return validated_plan(conf, flow_mapping, dag=a_dag_info(), resource_info=resource_info, policy="p")
 
 
 @pytest.mark.parametrize(

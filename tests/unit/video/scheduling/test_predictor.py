@@ -14,9 +14,9 @@ from app.video.scheduling.predictor import (
     LATENCY_S,
     OWN_LATENCY_S,
     Prediction,
-    cuts,
     mappings,
     predict,
+    predict_cuts,
     splits,
 )
 from app.video.scheduling.profile_model import ENCODE_S, GUESSED_S, JPEG_BYTES, ProfileModel, kept
@@ -153,12 +153,16 @@ def test_cuts_of_a_line_and_of_a_graph_send_nothing_back_to_the_host() -> None:
 
 
 def test_cuts_are_told_fastest_first_and_only_of_nodes_that_are_online() -> None:
-    found = cuts(dag=DAG, video_conf=CONF, resource_info=resources(20.0), profile=profile())
+    found = predict_cuts(dag=DAG, video_conf=CONF, resource_info=resources(20.0), profile=profile())
     assert [one.delay_s for one in found] == sorted(one.delay_s for one in found)
     assert {place["node"] for place in found[0].flow_mapping.values()} == {"cloud0"}
     assert len(found) == 3
-    assert len(cuts(dag=DAG, video_conf=CONF, resource_info=resources(20.0, online=False), profile=profile())) == 1
-    assert len(cuts(dag=DAG, video_conf=CONF, resource_info=resources(20.0, service={}), profile=profile())) == 1
+    assert (
+        len(predict_cuts(dag=DAG, video_conf=CONF, resource_info=resources(20.0, online=False), profile=profile())) == 1
+    )
+    assert (
+        len(predict_cuts(dag=DAG, video_conf=CONF, resource_info=resources(20.0, service={}), profile=profile())) == 1
+    )
 
 
 def test_where_no_cut_can_be_each_stage_is_put_where_it_is_served() -> None:

@@ -12,7 +12,7 @@ from app.edge.video.runner.frame_context import CapturedFrame
 from app.edge.video.runner.source_reader import Generator
 from app.inference.errors import DamagedPicture, SourceUnusable
 from app.inference.prediction import Picture
-from app.inference.sources.frames import Shot
+from app.inference.sources.frames import LazyFrame
 from app.video.model.plan import VideoConf
 
 
@@ -30,15 +30,15 @@ class Clock:
 class Reel:
     """25 frames a second. untouched: frames whose pixels nobody has read."""
 
-    def __init__(self, frames: int, *, damaged: frozenset[int] = frozenset(), cut: bool = False) -> None:
-        self.frames, self.damaged, self.cut = frames, damaged, cut
-        self.untouched = set(range(frames))
+    def __init__(self, count: int, *, damaged: frozenset[int] = frozenset(), cut: bool = False) -> None:
+        self.count, self.damaged, self.cut = count, damaged, cut
+        self.untouched = set(range(count))
 
-    def shots(self) -> Shots[Shot, None, None]:
-        for number in range(self.frames):
-            yield Shot(f"#{number}", lambda number=number: self.read(number), at=number / 25)  # type: ignore[misc]
+    def frames(self) -> Shots[LazyFrame, None, None]:
+        for number in range(self.count):
+            yield LazyFrame(f"#{number}", lambda number=number: self.read(number), at=number / 25)  # type: ignore[misc]
         if self.cut:
-            yield Shot("its end", None, reason="cut", is_cut=True)
+            yield LazyFrame("its end", None, reason="cut", is_cut=True)
 
     def read(self, number: int) -> Picture:
         if number in self.damaged:

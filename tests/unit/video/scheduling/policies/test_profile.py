@@ -13,8 +13,8 @@ from app.video.errors import BadPlan
 from app.video.model.plan import VideoConf
 from app.video.scheduling import search
 from app.video.scheduling.contract import Answer, Measured
-from app.video.scheduling.plan_memory import Memory
-from app.video.scheduling.plan_validation import judged
+from app.video.scheduling.plan_memory import PlanMemory
+from app.video.scheduling.plan_validation import validated_plan
 from app.video.scheduling.policies.profile import profile as policy
 from app.video.scheduling.predictor import Predictor
 from app.video.scheduling.profile_model import ProfileModel
@@ -169,7 +169,7 @@ def test_two_reports_of_a_slower_processor_correct_what_is_expected_of_it(rows: 
     for now in (20.0, 26.0):
         state = {**_next(state, answer, now), "profile": rows}
         _asked(state, resource_info=alone, last_plan_res=late)
-    memory = Memory(state)
+    memory = PlanMemory(state)
     conf = VideoConf("480p", FPS, 4)
     found = Predictor(DAG, alone, ProfileModel(memory.profile(rows)), memory.corrections).predict(conf, answer[1])
     assert found.delay_s == pytest.approx(0.61, rel=0.1)
@@ -227,7 +227,7 @@ def test_a_plan_goes_on_when_the_role_of_its_node_has_changed(role: str) -> None
     assert {(place["node"], place["node_role"], place["node_ip"]) for place in answer[1].values()} == {
         ("cloud0", role, "ip-cloud0")
     }
-    judged(*answer, dag=DAG, resource_info=now)
+    validated_plan(*answer, dag=DAG, resource_info=now)
 
 
 @pytest.mark.parametrize(("starved", "idle"), [("cloud0", "edge0"), ("edge0", "cloud0")])

@@ -1,0 +1,14 @@
+"""What the product can do: every capability, in the order in which the web, the commands and the workers take them."""
+
+from __future__ import annotations
+
+from app.accounts.capability import ACCOUNTS
+from app.conversion.capability import CONVERSION
+from app.homes.capability import HOMES
+from app.joint_inference.capability import JOINT_INFERENCE
+from app.model_registry.capability import MODEL_REGISTRY
+from app.nodes.capability import NODES
+from app.training.capability import TRAINING
+from app.video.capability import VIDEO
+
+CAPABILITIES = (ACCOUNTS, HOMES, CONVERSION, TRAINING, JOINT_INFERENCE, VIDEO, MODEL_REGISTRY, NODES)

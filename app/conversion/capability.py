@@ -1,0 +1,54 @@
+"""What conversion is to the product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from app.kit.capability import Capability, WebPart
+
+if TYPE_CHECKING:
+    import redis
+    import typer
+    from prometheus_client.registry import Collector
+
+    from app.kit.queue.blocking_broker import BlockingBroker
+
+
+class _Container(Protocol):
+    @property
+    def look(self) -> redis.Redis: ...
+    @property
+    def look_at_queues(self) -> redis.Redis: ...
+    @property
+    def broker(self) -> BlockingBroker: ...
+
+
+def _web() -> WebPart:
+    from app.conversion.api import OPERATIONS
+    from app.conversion.pages import ROUTES
+    from app.conversion.results_api import OPERATIONS as RESULTS
+
+    return WebPart(operations=[*OPERATIONS, *RESULTS], pages=ROUTES)
+
+
+def _commands(root: typer.Typer) -> None:
+    from app.conversion.cli import register
+
+    register(root)
+
+
+def _collectors(container: _Container, viewers: Callable[[], int]) -> Sequence[Collector]:
+    from app.conversion.metrics.collector import ConversionCollector
+
+    list_key = container.broker.list_key
+    return [ConversionCollector(container.look, container.look_at_queues, list_key=list_key, viewers=viewers)]
+
+
+CONVERSION = Capability(
+    "conversion",
+    web=_web,
+    commands=_commands,
+    actors=("conversion", "scheduler", "periodic"),
+    collectors=_collectors,
+)

@@ -1,0 +1,51 @@
+"""What joint inference is to the product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from app.kit.capability import Capability, WebPart
+
+if TYPE_CHECKING:
+    import typer
+    from prometheus_client.registry import Collector
+
+    from app.kit.sql import Database
+    from app.nodes.service import Nodes
+
+
+class _Container(Protocol):
+    @property
+    def database(self) -> Database: ...
+    @property
+    def nodes(self) -> Nodes: ...
+
+
+def _web() -> WebPart:
+    from app.joint_inference.api import OPERATIONS
+    from app.joint_inference.kubernetes import ROUTES as KUBERNETES
+    from app.joint_inference.pages import ROUTES
+
+    return WebPart(operations=OPERATIONS, pages=ROUTES, routes=KUBERNETES)
+
+
+def _commands(root: typer.Typer) -> None:
+    from app.joint_inference.cli import commands
+
+    root.add_typer(commands, name="joint")
+
+
+def _collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collector]:
+    from app.joint_inference.metrics import JointCollector
+
+    return [JointCollector(container.database, container.nodes)]
+
+
+JOINT_INFERENCE = Capability(
+    "joint inference",
+    web=_web,
+    commands=_commands,
+    actors=("joint_inference", "calibration"),
+    collectors=_collectors,
+)

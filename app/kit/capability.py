@@ -1,0 +1,43 @@
+"""How a capability declares itself: what it gives the web, the command line, the workers and the metrics.
+
+Each has one such declaration, in its `capability.py`; `app.bootstrap.capabilities` lists them. A declaration imports
+nothing of its capability before it is called: a command must not wait for the pages' libraries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import typer
+    from prometheus_client.registry import Collector
+    from starlette.routing import BaseRoute
+
+    from app.kit.web.http import ErrorForm, Paths
+    from app.kit.web.openapi import Operation
+
+
+@dataclass(frozen=True)
+class WebPart:
+    operations: Sequence[Operation] = ()
+    """Endpoints that stand in the OpenAPI document."""
+    pages: Sequence[BaseRoute] = ()
+    routes: Sequence[BaseRoute] = ()
+    """Other endpoints: sockets, and what has a document of its own."""
+    error_forms: Mapping[Paths, ErrorForm] = field(default_factory=dict)
+    """Where errors are answered in a form that is none of ours."""
+
+
+@dataclass(frozen=True)
+class Capability:
+    name: str
+    web: Callable[[], WebPart] = WebPart
+    commands: Callable[[typer.Typer], None] = lambda _: None
+    """Adds them to the `modelmill` command."""
+    actors: tuple[str, ...] = ()
+    """Modules of the package `actors`."""
+    collectors: Callable[[Any, Callable[[], int]], Sequence[Collector]] = lambda _container, _viewers: ()
+    """Find out at each scrape what is to be known of it. They get the container, of which each names in a Protocol what
+    it needs, and what counts this process's open event streams."""

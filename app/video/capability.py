@@ -1,0 +1,44 @@
+"""What video is to the product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from app.kit.capability import Capability, WebPart
+
+if TYPE_CHECKING:
+    import typer
+    from prometheus_client.registry import Collector
+
+    from app.kit.sql import Database
+
+
+class _Container(Protocol):
+    @property
+    def database(self) -> Database: ...
+
+
+def _web() -> WebPart:
+    from app.video.api import OPERATIONS
+    from app.video.compat.api import OPERATIONS as COMPATIBLE
+    from app.video.compat.api import PATHS
+    from app.video.errors import as_refusal
+    from app.video.pages import ROUTES
+
+    return WebPart(operations=[*OPERATIONS, *COMPATIBLE], pages=ROUTES, error_forms={PATHS: as_refusal})
+
+
+def _commands(root: typer.Typer) -> None:
+    from app.video.cli import commands
+
+    root.add_typer(commands, name="video")
+
+
+def _collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collector]:
+    from app.video.metrics import VideoCollector
+
+    return [VideoCollector(container.database)]
+
+
+VIDEO = Capability("video", web=_web, commands=_commands, actors=("video",), collectors=_collectors)
