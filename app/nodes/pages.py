@@ -113,14 +113,14 @@ def _page(request: Request, sent: Mapping[str, str] | None = None, error: Modelm
     )
 
 
-def new(request: Request, asked: NodeForm | None = None, error: ModelmillError | None = None) -> Response:
+def new(request: Request, fields: NodeForm | None = None, error: ModelmillError | None = None) -> Response:
     require_admin(request)
     return render(
         request,
         "nodes/new.html",
         error.status if error else 200,
         area="nodes",
-        asked=asked or NodeForm(),
+        asked=fields or NodeForm(),
         sides=list(Side),
         error=error,
     )
@@ -128,11 +128,11 @@ def new(request: Request, asked: NodeForm | None = None, error: ModelmillError |
 
 async def create(request: Request) -> Response:
     require_admin(request)
-    asked = await form(request, NodeForm)
+    fields = await form(request, NodeForm)
     try:
-        node, token = await run_in_threadpool(nodes_of(request).register, asked.name.strip(), asked.side, now=now())
+        node, token = await run_in_threadpool(nodes_of(request).register, fields.name.strip(), fields.side, now=now())
     except (BadNodeName, NodeExists) as error:
-        return await run_in_threadpool(new, request, asked, error)
+        return await run_in_threadpool(new, request, fields, error)
     return _shown_once(request, node, token)
 
 

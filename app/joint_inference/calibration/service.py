@@ -80,8 +80,10 @@ class Calibrations:
         if not size:
             raise BadSamples("No samples were sent.", hint="Choose a zip of pictures or an .npz file.")
         self._refuse_too_many(user, now)
-        asked = CalibrationRequest(namespace, name, specification.edge.model, specification.cloud.model, set_name, size)
-        created = Calibration(str(uuid4()), user, to_text(now), State.WAITING, asked)
+        request = CalibrationRequest(
+            namespace, name, specification.edge.model, specification.cloud.model, set_name, size
+        )
+        created = Calibration(str(uuid4()), user, to_text(now), State.WAITING, request)
         self.objects.put_file(_key(created.calibration_id, "samples"), samples)
         with self.database.write() as conn:
             store.add(conn, created)
@@ -126,11 +128,11 @@ class Calibrations:
 
     def apply(self, user: str, calibration_id: str, setting: Setting, *, now: datetime) -> Service:
         """Raises CalibrationNotFound, ServiceNotFound, InvalidResource."""
-        asked = self.get(user, calibration_id).asked
+        request = self.get(user, calibration_id).asked
         parameters = [{"key": key, "value": value} for key, value in setting.parameters.items()]
         algorithm = {"name": setting.algorithm, "parameters": parameters}
         patch = {"spec": {"edgeWorker": {"hardExampleAlgorithm": algorithm}}}
-        return self.services.merge(user, asked.namespace, asked.name, patch, now=now)
+        return self.services.merge(user, request.namespace, request.name, patch, now=now)
 
     def run(self, calibration_id: str, *, now: datetime) -> None:
         """Run a calibration, for the actor. One that has ended stays as it is."""

@@ -136,11 +136,11 @@ def _of(request: Request) -> Calibration:
     return calibrations_of(request).get(user_of(request), request.path_params["calibration_id"])
 
 
-def _context(request: Request, calibration: Calibration, asked: BudgetQuery) -> dict[str, Any]:
+def _context(request: Request, calibration: Calibration, budget: BudgetQuery) -> dict[str, Any]:
     is_lost = calibration.is_lost(now())
     context: dict[str, Any] = {
         "calibration": calibration,
-        "asked": asked,
+        "asked": budget,
         "service_url": url_of(calibration.asked.namespace, calibration.asked.name),
         "is_lost": is_lost,
         "is_live": not calibration.has_ended and not is_lost,
@@ -150,7 +150,7 @@ def _context(request: Request, calibration: Calibration, asked: BudgetQuery) -> 
     if calibration.state is not State.READY:
         return context
     sweep = calibrations_of(request).sweep(calibration.owner, calibration.calibration_id)
-    best = best_within(sweep.settings, asked.budget / 100)
+    best = best_within(sweep.settings, budget.budget / 100)
     numbers = {id(setting): number for number, setting in enumerate(sweep.settings)}
     front = pareto(sweep.settings)
     return context | {
@@ -158,7 +158,7 @@ def _context(request: Request, calibration: Calibration, asked: BudgetQuery) -> 
         "best": best,
         "number": numbers[id(best)] if best else None,
         "front": [(numbers[id(setting)], setting) for setting in front],
-        "plot": quality_plot(sweep, front, best, asked.budget / 100),
+        "plot": quality_plot(sweep, front, best, budget.budget / 100),
         "algorithms": list(dict.fromkeys(setting.algorithm for setting in sweep.settings)),
     }
 

@@ -111,14 +111,14 @@ class SampleView:
 def condition_of(service: Service) -> ConditionView:
     if service.deleted_at is not None:
         return ConditionView(ENDING, "Terminating", "", service.deleted_at)
-    found = current_of(service.status)
-    if found is None:
+    condition = current_of(service.status)
+    if condition is None:
         return ConditionView("Pending", Reason.ACCEPTED.value, "", service.created_at)
     return ConditionView(
-        str(found.get("type", "")),
-        str(found.get("reason", "")),
-        str(found.get("message", "")),
-        str(found.get("lastTransitionTime") or service.created_at),
+        str(condition.get("type", "")),
+        str(condition.get("reason", "")),
+        str(condition.get("message", "")),
+        str(condition.get("lastTransitionTime") or service.created_at),
     )
 
 
@@ -177,13 +177,13 @@ def sample_view(sample: Sample) -> SampleView:
 def _said(prediction: Prediction, labels: Sequence[str], ms: float | None, is_final: bool) -> AnswerView:
     if prediction.probabilities:
         ranked = sorted(enumerate(prediction.probabilities), key=lambda pair: -pair[1])
-        found = [(label, score) for label, score in ranked[:TOP_CLASSES]]
+        scores = [(label, score) for label, score in ranked[:TOP_CLASSES]]
         further = 0
     else:
         boxes = sorted(prediction.boxes, key=lambda box: -box.score)
-        found = [(box.label, box.score) for box in boxes[:TOP_CLASSES]]
-        further = len(boxes) - len(found)
-    listed = tuple(PredictedClass(name_of(label, labels), score, charts.bar(score, 1.0)) for label, score in found)
+        scores = [(box.label, box.score) for box in boxes[:TOP_CLASSES]]
+        further = len(boxes) - len(scores)
+    listed = tuple(PredictedClass(name_of(label, labels), score, charts.bar(score, 1.0)) for label, score in scores)
     return AnswerView(prediction, listed, further, ms, is_final)
 
 

@@ -31,11 +31,11 @@ def _switched(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
         if not training_of(request).options.is_on:
             return _off(request)
         if inspect.iscoroutinefunction(endpoint):
-            found = await endpoint(request)
+            response = await endpoint(request)
         else:
-            found = await run_in_threadpool(endpoint, request)
-        assert isinstance(found, Response)
-        return found
+            response = await run_in_threadpool(endpoint, request)
+        assert isinstance(response, Response)
+        return response
 
     return switched
 

@@ -85,8 +85,8 @@ def edited(stages: tuple[str, ...], action: str) -> tuple[str, ...]:
 
 def example_of(kinds: Mapping[str, StageKind]) -> tuple[str, ...]:
     """Faces and their poses, of the stages that there are; empty where one of the two is missing."""
-    found = [next((stage for stage, kind in kinds.items() if kind.name == name), "") for name in EXAMPLE]
-    return tuple(found) if all(found) else ()
+    stages = [next((stage for stage, kind in kinds.items() if kind.name == name), "") for name in EXAMPLE]
+    return tuple(stages) if all(stages) else ()
 
 
 def body_of(form: JobForm) -> dict[str, Any]:
@@ -141,13 +141,13 @@ def constraint_of(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
 
 def _seconds(values: Mapping[str, str], name: str, problems: Problems) -> float:
     try:
-        found = float(values.get(name, ""))
+        seconds = float(values.get(name, ""))
     except ValueError:
-        found = -1.0
-    if not 0 <= found <= 3600 or (name == "delay_hi" and found == 0):
+        seconds = -1.0
+    if not 0 <= seconds <= 3600 or (name == "delay_hi" and seconds == 0):
         problems[name] = ""
         return -1.0
-    return found
+    return seconds
 
 
 def submission_of(body: Mapping[str, Any]) -> Submission:
@@ -185,14 +185,14 @@ def parse_body(text: str) -> Mapping[str, Any]:
     if len(text) > MAX_JSON:
         raise ValueError(f"A job may have {MAX_JSON} characters.")
     try:
-        found = json.loads(text)
+        body = json.loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"Line {error.lineno}, column {error.colno}: {error.msg}.") from None
     except RecursionError:
         raise ValueError("It is nested too deeply.") from None
-    if not isinstance(found, dict):
+    if not isinstance(body, dict):
         raise ValueError("A job is a JSON object: { … }.")
-    return found
+    return body
 
 
 def fields_of(body: Mapping[str, Any]) -> dict[str, str] | None:
@@ -236,8 +236,8 @@ def _level(constraint: Mapping[str, Any]) -> int:
     """Raises ValueError where the wanted accuracy is none of the levels."""
     if "accuracy" not in constraint:
         return int(constraint.get("acc_level", 0))
-    wanted = float(constraint["accuracy"])
-    return LEVELS.index(wanted) if wanted <= 1 else min(int(wanted), len(LEVELS) - 1)
+    level = float(constraint["accuracy"])
+    return LEVELS.index(level) if level <= 1 else min(int(level), len(LEVELS) - 1)
 
 
 def text_of(error: ModelmillError) -> str:

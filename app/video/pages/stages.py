@@ -40,8 +40,8 @@ def stages(request: Request) -> Response:
     """?edit: a stage whose values the form holds."""
     edit = request.query_params.get("edit", "")
     catalogue = video_of(request).catalogue
-    found = next((spec for spec, _ in catalogue.seen_by(user_of(request)) if spec.name == edit), None)
-    return _page(request, values_of(found, catalogue.allowed(found.name)) if found else dict(EMPTY))
+    edited = next((spec for spec, _ in catalogue.seen_by(user_of(request)) if spec.name == edit), None)
+    return _page(request, values_of(edited, catalogue.allowed(edited.name)) if edited else dict(EMPTY))
 
 
 async def put(request: Request) -> Response:

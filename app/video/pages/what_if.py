@@ -190,15 +190,15 @@ def _with_dag(values: Mapping[str, str], body: dict[str, Any], problems: Problem
 
 
 def _of_node(values: Mapping[str, str], node: NodeFields, problems: Problems) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for what in NUMBERS:
         value = _number(values, f"{what}.{node.name}", problems)
         if value is not None:
-            found[what] = value / 100 if what == "cpu_ratio" else value
+            fields[what] = value / 100 if what == "cpu_ratio" else value
     online = values.get(f"online.{node.name}")
     if online in ("yes", "no"):
-        found["online"] = online == "yes"
-    return found
+        fields["online"] = online == "yes"
+    return fields
 
 
 def _number(values: Mapping[str, str], name: str, problems: Problems) -> float | None:
@@ -206,17 +206,17 @@ def _number(values: Mapping[str, str], name: str, problems: Problems) -> float |
     if not text:
         return None
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
-        found = -1.0
-    if not 0 <= found <= 1_000_000:
+        number = -1.0
+    if not 0 <= number <= 1_000_000:
         problems[name] = text
         return None
-    return found
+    return number
 
 
-def _rows(found: list[Prediction], job: VideoJob | None) -> list[WhatIfRow]:
-    slowest = max((one.delay_s for one in found), default=1.0)
+def _rows(predictions: list[Prediction], job: VideoJob | None) -> list[WhatIfRow]:
+    slowest = max((one.delay_s for one in predictions), default=1.0)
     present = _places(job.plan.to_json()["flow_mapping"]) if job is not None and job.plan is not None else None
     hi = job.constraint.hi if job else None
     return [
@@ -227,7 +227,7 @@ def _rows(found: list[Prediction], job: VideoJob | None) -> list[WhatIfRow]:
             present is not None and _places(one.flow_mapping) == present,
             hi is not None and one.delay_s > hi,
         )
-        for one in found
+        for one in predictions
     ]
 
 

@@ -172,23 +172,23 @@ class PictureCache:
         if kinds == {H264} and is_kept and (known := self.kept.get(key)) and self._is_past(call.job, name, several[-1]):
             return known
         try:
-            found = tuple([await self._picture(call.job, name, encoded) for encoded in several])
+            pictures = tuple([await self._picture(call.job, name, encoded) for encoded in several])
         except ModelmillError as error:
             raise type(error)(f"The field {name}: {error.message}", hint=error.hint, detail=error.detail) from None
         if is_kept:
             async with self._arrived:
-                self.kept.keep(key, found)
+                self.kept.keep(key, pictures)
                 self._arrived.notify_all()
-        return found
+        return pictures
 
     async def _kept(self, key: Key) -> Pictures:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ARRIVAL_S), self._arrived:
                 await self._arrived.wait_for(lambda: self.kept.get(key) is not None)
-        found = self.kept.get(key)
-        if found is None:
+        picture = self.kept.get(key)
+        if picture is None:
             raise PictureNotKept(f"The frame {key[1] or '?'} is not kept here.", hint="Send its picture.")
-        return found
+        return picture
 
     async def _picture(self, job: str, name: str, encoded: Encoded) -> Picture:
         kind, options = parse_options_header(encoded.content_type)
@@ -228,10 +228,10 @@ def _kind(encoded: Encoded) -> str:
 
 def _decoded(data: bytes) -> Picture:
     try:
-        found = decode(data)
+        picture = decode(data)
     except DamagedPicture as error:
         raise BadPicture(error.message, hint=error.hint) from None
-    return found if found.ndim == 3 else np.asarray(Image.fromarray(found).convert("RGB"))
+    return picture if picture.ndim == 3 else np.asarray(Image.fromarray(picture).convert("RGB"))
 
 
 def _raw(data: bytes, options: Mapping[str, str]) -> Picture:
