@@ -35,7 +35,7 @@ from tests.harness.video.web import served
 K8S_NODE = "/neptune/nodes"
 VIDEO = "/api/v2/video"
 UNKNOWN, UNKNOWN_ADDRESS = "edge9", "192.168.56.109"
-STREAMS = re.compile(r"/(changes|events)$|^/metrics$|/link/")
+STREAMS = re.compile(r"/(changes|events|node-events)$|^/metrics$|/link/")
 SIGNS = (*ADDRESSES.values(), *(video["name"] for video in VIDEOS.values()))
 """What no answer may have that is for somebody who may not use these nodes."""
 

@@ -383,8 +383,10 @@ def test_a_converted_model_finds_on_edge_and_cloud_what_the_original_finds(
         last = cluster.frames(uid)[-1]
         assert last["boxes"] > 100
         assert last["hits"] / last["boxes"] >= 0.95
-        calls = until(lambda node=node, uid=uid: cluster.calls(node, uid), bool)
-        assert {call["model"] for call in calls if call["stage"].endswith("/converted")} == {"faces-nef"}
+        calls = until(
+            lambda node=node, uid=uid: [c for c in cluster.calls(node, uid) if c["stage"].endswith("/converted")], bool
+        )
+        assert {call["model"] for call in calls} == {"faces-nef"}
 
 
 # --- what goes away and comes back ------------------------------------------------------------------------

@@ -75,7 +75,7 @@ class _View:
             return None
         try:
             return np.asarray(numpy_helper.to_array(tensor), dtype=np.float64)
-        except (ValueError, TypeError):  # raw bytes that do not fit the shape
+        except (ValueError, TypeError, KeyError):  # raw bytes that do not fit the shape, or a type that onnx has not
             return None
 
 
