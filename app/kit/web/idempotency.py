@@ -39,7 +39,7 @@ MAX_KEY = 200
 SCHEMA = {"type": "string", "pattern": f"^[ -~]{{1,{MAX_KEY}}}$"}
 KEEP_S = 86400
 LEASE_S = 30.0
-KEPT_HEADERS = ("content-type", "location", "cache-control")
+KEPT_HEADERS = ("content-type", "location", "cache-control", "warning")
 logger = logging.getLogger(__name__)
 
 
@@ -175,7 +175,8 @@ async def _first(endpoint: Callable[[Request], Any], request: Request, answers: 
 
     response = await _call(endpoint, Request(request.scope, receive))
     if response.status_code < 300:
-        headers = {key: value for key, value in response.headers.items() if key in KEPT_HEADERS}
+        values = {key: response.headers.getlist(key) for key in KEPT_HEADERS}
+        headers = {key: ", ".join(several) for key, several in values.items() if several}
         made = digest.end()
         kept = Kept(made, digest.size_bytes, response.status_code, headers, bytes(response.body))
         try:
