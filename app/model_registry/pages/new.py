@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from app.conversion.access import conversion_of
 from app.conversion.model import JobRecord, Status
+from app.conversion.service.uploads import parts_of, split_model
 from app.conversion.store import Filter
 from app.inference.prediction import Decoder, Format
 from app.kit.clock import now
@@ -99,8 +100,12 @@ def _add_model(request: Request, fields: NewForm, files: list[SentFile]) -> Mode
         )
     if not files:
         raise BadInput("No file was chosen.", hint="Choose an ONNX model.")
-    name = fields.name.strip() or files[0].name.removesuffix(".onnx")
-    return models.add_upload(user, name, files[0].chunks(), now=now(), decoder=fields.decoder, labels=labels)
+    model, beside = split_model(files)
+    name = fields.name.strip() or model.name.removesuffix(".onnx")
+    weights = parts_of(beside) if beside else None
+    return models.add_upload(
+        user, name, model.chunks(), now=now(), weights=weights, decoder=fields.decoder, labels=labels
+    )
 
 
 def _page(request: Request, draft: ModelDraft) -> Response:
