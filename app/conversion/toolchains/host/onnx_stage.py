@@ -63,7 +63,7 @@ def run_onnx_stage(request: StageRequest, progress: Progress) -> StageResult:
 
 def _fix(source: Path, request: StageRequest) -> tuple[PreparedModel, dict[str, Any]]:
     model = graph.load(source)
-    changes = graph_surgery.strip_weights_from_inputs(model)
+    changes = graph.sort_nodes(model) + graph_surgery.strip_weights_from_inputs(model)
     changes += graph.fix_shapes(model, request.options.input_shapes)
     facts = graph.facts(model)
     changes += graph_surgery.raise_ir_version(model)
@@ -90,7 +90,8 @@ def _candidates(source: Path, fixed: PreparedModel) -> Iterator[PreparedModel]:
     if upgraded.changes != fixed.changes:
         yield _finished(_warned(fixed, "the opset was kept: an upgrade would have changed the results"))
     original = graph.load(source)
-    changes = graph_surgery.strip_weights_from_inputs(original) + graph_surgery.raise_ir_version(original)
+    changes = graph.sort_nodes(original) + graph_surgery.strip_weights_from_inputs(original)
+    changes += graph_surgery.raise_ir_version(original)
     yield _finished(PreparedModel(original, changes))
 
 
