@@ -26,6 +26,7 @@ from app.kit.files.data_files import data_folder
 from app.kit.objects import ObjectMissing
 from app.kit.web.auth import user_of
 from app.kit.web.http import retry_after
+from app.kit.web.idempotency import form_once
 from app.kit.web.multipart_form import SentFile, SentForm, sent_form
 from app.kit.web.templates import render
 from app.settings import settings_of
@@ -282,11 +283,11 @@ def _submit_sample(request: Request) -> str:
 
 ROUTES = [
     Route("/ui/jobs/new", new_job, methods=["GET"]),
-    Route("/ui/jobs/new", create, methods=["POST"]),
+    Route("/ui/jobs/new", form_once(create), methods=["POST"]),
     Route("/ui/jobs/new/model", model_part, methods=["POST"]),
     Route("/ui/jobs/new/images", images_part, methods=["POST"]),
     Route("/ui/jobs/new/options", options_part, methods=["POST"]),
-    Route("/ui/jobs/new/sample", convert_sample, methods=["POST"]),
+    Route("/ui/jobs/new/sample", form_once(convert_sample), methods=["POST"]),
     Route("/ui/inputs/{kind}/{source_id}/thumbs/{file}", thumbnail, methods=["GET"]),
 ]
 

@@ -23,6 +23,7 @@ from app.kit.errors import BadInput, ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import checked, retry_after
+from app.kit.web.idempotency import form_once
 from app.kit.web.multipart_form import SentFile, SentForm, sent_form
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
@@ -143,5 +144,5 @@ def _jobs(request: Request, chosen: str) -> list[JobRecord]:
 
 ROUTES = [
     Route("/ui/models/new", new),
-    Route("/ui/models/new", create, methods=["POST"]),
+    Route("/ui/models/new", form_once(create), methods=["POST"]),
 ]
