@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
 from multipart import MultipartSegment
@@ -25,22 +25,38 @@ async def receive_upload(request: Request, uploads: Uploads, owner: str) -> Uplo
     parts = multipart_parts(
         request, hint="For example: curl -F model=@model.onnx -F images=@images.zip http://…/uploads"
     )
-    upload_id = await run_in_threadpool(uploads.begin, owner)
-    try:
-        receiver = _Receiver(uploads, upload_id)
-        await receiver.receive(parts)
-        receiver.merged(await run_in_threadpool(uploads.merge, upload_id))
+    async with new_upload(uploads, owner) as receiver:
+        async for part in parts:
+            if isinstance(part, MultipartSegment):
+                await receiver.begin(part)
+            else:
+                await receiver.put(part)
+        await receiver.end()
+        receiver.merged(await run_in_threadpool(uploads.merge, receiver.upload_id))
         return receiver.answer()
-    except BaseException:
+
+
+@asynccontextmanager
+async def new_upload(uploads: Uploads, owner: str) -> AsyncIterator[FileReceiver]:
+    """Begin an upload. Nothing of it is kept when the block ends with an error."""
+    upload_id = await run_in_threadpool(uploads.begin, owner)
+    receiver = FileReceiver(uploads, upload_id)
+    try:
+        yield receiver
+    except BaseException as error:
+        await receiver.abandon(error)
         await asyncio.shield(run_in_threadpool(uploads.discard, upload_id))
         raise
 
 
+FIELDS = ("model", "weights", "images")
 SEVERAL = ("weights", "images")
 """Fields that may come with many files, in a row."""
 
 
-class _Receiver:
+class FileReceiver:
+    """Stores the files of one upload, each in a thread while the event loop receives it: begin, put …, end."""
+
     def __init__(self, uploads: Uploads, upload_id: str) -> None:
         self.uploads = uploads
         self.upload_id = upload_id
@@ -50,31 +66,29 @@ class _Receiver:
         self.storing: asyncio.Task[Stored] | None = None
         self.stored: dict[str, Stored] = {}
 
-    async def receive(self, parts: AsyncIterator[MultipartSegment | bytes]) -> None:
-        try:
-            async for part in parts:
-                if isinstance(part, MultipartSegment):
-                    await self._begin(part)
-                elif self.handover is not None:
-                    await self.handover.put(part, len(part))
-                if self.storing is not None and self.storing.done():
-                    self.storing.result()  # it failed: say so now and not after the last byte
-            await self._finish()
-        except BaseException as error:
-            await self._abandon(error)
-            raise
+    async def put(self, data: bytes) -> None:
+        """Take bytes of the file that has begun; before the first they are dropped."""
+        if self.handover is not None:
+            await self.handover.put(data, len(data))
+        if self.storing is not None and self.storing.done():
+            self.storing.result()  # it failed: say so now and not after the last byte
+
+    async def end(self) -> None:
+        """Wait until all is stored. Raises NoImages without any file, BadRequest for weights without their model."""
+        await self._finish()
         if not self.stored:
             raise NoImages("The upload holds no file.", hint="Send `model`, `images` or both.")
         if "weights" in self.stored and "model" not in self.stored:
             raise BadRequest("These are weights without their model.", hint="Send the .onnx file too, as `model`.")
 
-    async def _begin(self, part: MultipartSegment) -> None:
+    async def begin(self, part: MultipartSegment) -> None:
+        """Take a file: one of FIELDS. Raises BadRequest, and what storing the file before it raises."""
         field, name = part.name, plain_name(part.filename)
         if field == self.field and field in SEVERAL:
             await cast("ThreadStream[Any]", self.handover).put(FileStart(name), 1)
             return
         await self._finish()
-        if field not in ("model", *SEVERAL):
+        if field not in FIELDS:
             raise BadRequest(f"There is no field {field!r} here.", hint="Send `model`, `weights` and `images`.")
         if field in self.names or not part.filename:
             raise BadRequest(
@@ -104,7 +118,8 @@ class _Receiver:
         self.handover = self.storing = None
         self.field = ""
 
-    async def _abandon(self, error: BaseException) -> None:
+    async def abandon(self, error: BaseException) -> None:
+        """Have the thread end without keeping what it stores."""
         if self.handover is not None and self.storing is not None:
             await self.handover.end(Abandoned(str(error)))
             with suppress(Exception):  # the first error is the one to tell

@@ -99,7 +99,16 @@ def _inlined(model: type[BaseModel]) -> dict[str, Any]:
 
 _FIELDS = {
     "name": {"type": "string"},
-    "model": {"type": "string", "format": "binary", "description": "an ONNX file"},
+    "model": {
+        "type": "string",
+        "format": "binary",
+        "description": "an ONNX file, or a zip of one and of the files its weights lie in",
+    },
+    "weights": {
+        "type": "array",
+        "items": {"type": "string", "format": "binary"},
+        "description": "files beside the model that its weights lie in, such as model.onnx.data",
+    },
     "decoder": {"type": "string"},
     "labels": {"type": "string", "description": "names of the classes, one in each line"},
     "preprocess": {"type": "string", "description": "JSON, as options.preprocess of a conversion"},

@@ -60,7 +60,7 @@ def add(
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Keep a model under a name: one that a job made, or an ONNX of your own."""
+    """Keep a model under a name: one that a job made, or an ONNX of your own with the weights that lie beside it."""
     if bool(job) == bool(file):
         raise BadRequest("a model is of a job or a file", hint="Give --job ID or --file MODEL.onnx.")
     if artifact not in ARTIFACTS:
@@ -68,7 +68,7 @@ def add(
     names = _lines(labels) if labels else []
     with _client(context, url) as client:
         if file:
-            model = client.bring(name, _existing(file), decoder=decoder, labels=names)
+            model = _bring(client, name, _existing(file), decoder, names)
         else:
             model = client.add_from_job(name, job, artifact=artifact, decoder=decoder, labels=names)
     typer.echo(json.dumps(model, indent=2) if as_json else f"{model['name']} is a model now: {kind_of(model)}.")
@@ -115,6 +115,14 @@ def _client(context: typer.Context, url: str | None) -> Client:
     from app.model_registry.client import Client
 
     return Client(url_of(context, url), token=token())
+
+
+def _bring(client: Client, name: str, file: Path, decoder: str, labels: list[str]) -> Json:
+    """With the files beside it that its weights lie in."""
+    from app.conversion.cli.conversion import bundled
+
+    with bundled(file) as whole:
+        return client.bring(name, whole, decoder=decoder, labels=labels)
 
 
 def _existing(file: Path) -> Path:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from app.conversion import object_keys
 from app.conversion.service import Conversion
-from app.kit.errors import BadInput
+from app.conversion.service.intake_sandbox import aborts_refused
+from app.conversion.service.uploads import FileParts
 from app.kit.objects import ObjectStore, Stored
-from app.kit.sandbox.errors import StageCrashed, StageOutOfMemory, StageTimedOut
-from app.kit.sandbox.runner import Limits
 
 CHECK = "app.model_registry.intake:check_brought"
 
@@ -32,36 +28,40 @@ class ModelImports:
     def __init__(self, objects: ObjectStore, conversion: Conversion) -> None:
         self.objects = objects
         self.uploads = conversion.uploads
-        self.sandbox = conversion.looks.sandbox
 
-    def receive(self, user: str, chunks: Iterable[bytes]) -> ImportedModel:
-        """Raises ModelTooLarge, and BadInput for anything but an ONNX that can be run; nothing is stored then."""
+    def receive(self, user: str, chunks: Iterable[bytes], weights: FileParts | None = None) -> ImportedModel:
+        """Store a model and look at it.
+
+        Args:
+            user: Whose it is.
+            chunks: Of an ONNX, or of a zip of one and the files its weights lie in.
+            weights: The files beside the ONNX that its weights lie in.
+
+        Raises:
+            ModelTooLarge, BadInput: For anything but an ONNX that can be run; nothing is stored then.
+        """
         upload_id = self.uploads.begin(user)
         try:
             stored = self.uploads.store_model(upload_id, chunks)
-            stored = self.uploads.merge(upload_id) or stored
-            return ImportedModel(upload_id, stored, self._facts(stored))
+            if weights is not None:
+                self.uploads.store_weights(upload_id, weights)
+            return self.check(upload_id, stored)
         except BaseException:
             self.uploads.discard(upload_id)
             raise
+
+    def check(self, upload_id: str, stored: Stored) -> ImportedModel:
+        """Make the model of an upload one file and look at it. Raises as receive does; the upload stays."""
+        stored = self.uploads.merge(upload_id) or stored
+        return ImportedModel(upload_id, stored, self._facts(stored))
 
     def discard(self, imported: ImportedModel) -> None:
         self.uploads.discard(imported.upload_id)
 
     def _facts(self, stored: Stored) -> dict[str, Any]:
-        settings = self.uploads.settings
-        settings.work.mkdir(parents=True, exist_ok=True, mode=0o700)
-        folder = Path(tempfile.mkdtemp(prefix="model-", dir=settings.work))
-        try:
-            self.objects.get_file(stored.key, folder / object_keys.MODEL)
-            request = {"model": str(folder / object_keys.MODEL), "max_bytes": settings.max_model_bytes}
-            limits = Limits(settings.intake_memory_bytes, settings.intake_time_s, 1)
-            return self.sandbox.run(CHECK, request, work_dir=folder, limits=limits).result
-        except (StageCrashed, StageOutOfMemory, StageTimedOut) as error:
-            raise BadInput(
-                f"The model could not be checked: {error.message}.",
-                hint="Check it with onnx.checker.check_model.",
-                detail={"cause": error.code},
-            ) from error
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        intake, hint = self.uploads.intake, "Check it with onnx.checker.check_model."
+        with aborts_refused("The model could not be checked", hint=hint), intake.folder("model-") as folder:
+            path = folder / object_keys.MODEL
+            self.objects.get_file(stored.key, path)
+            request = {"model": str(path), "max_bytes": self.uploads.settings.max_model_bytes}
+            return intake.run(CHECK, request, folder)

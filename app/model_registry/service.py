@@ -11,6 +11,7 @@ from app.conversion.model import JobRecord, Status
 from app.conversion.object_keys import is_uuid4
 from app.conversion.options import Preprocess
 from app.conversion.service import Conversion
+from app.conversion.service.uploads import FileParts
 from app.conversion.store import Filter
 from app.inference.prediction import Decoder, Format, ModelCard
 from app.kit.clock import to_text
@@ -86,22 +87,16 @@ class Models:
         chunks: Iterable[bytes],
         *,
         now: datetime,
+        weights: FileParts | None = None,
         decoder: Decoder = Decoder.AUTO,
         labels: Sequence[str] = (),
         preprocess: Preprocess | None = None,
     ) -> Model:
-        """Keep an ONNX that its user uploads. Raises ModelTooLarge, ModelExists, BadInput."""
+        """Keep an ONNX that its user uploads, with its weights inside, or as `weights`. Raises ModelTooLarge,
+        ModelExists, BadInput."""
         self.check_new(user, name, labels)
-        imported = self.receive(user, chunks)
+        imported = self.imports.receive(user, chunks, weights)
         return self.add_received(user, name, imported, now=now, decoder=decoder, labels=labels, preprocess=preprocess)
-
-    def receive(self, user: str, chunks: Iterable[bytes]) -> ImportedModel:
-        """The first half of add_upload, where the name comes after the file. Raises the same."""
-        return self.imports.receive(user, chunks)
-
-    def discard(self, imported: ImportedModel) -> None:
-        """Instead of the second half."""
-        self.imports.discard(imported)
 
     def add_received(
         self,
@@ -114,7 +109,8 @@ class Models:
         labels: Sequence[str] = (),
         preprocess: Preprocess | None = None,
     ) -> Model:
-        """The second half. What was received is removed from the uploads in every case."""
+        """The second half of add_upload, where the name comes after the file; the first is imports.receive. What was
+        received is removed from the uploads in every case."""
         try:
             card = ModelCard(
                 name=checked_name(name),
@@ -128,7 +124,7 @@ class Models:
             facts = {key: imported.facts.get(key) for key in FACTS}
             return self.storage.add(Model(user, card, to_text(now), facts=facts), [imported.stored])
         finally:
-            self.discard(imported)
+            self.imports.discard(imported)
 
     def page(
         self, user: str, *, text: str = "", cursor: str | None = None, limit: int = 50

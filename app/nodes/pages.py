@@ -16,6 +16,7 @@ from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.forms import sent_fields
 from app.kit.web.http import form, is_fragment
+from app.kit.web.idempotency import form_once
 from app.kit.web.public_address import reached_url
 from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
@@ -176,7 +177,7 @@ ROUTES: list[BaseRoute] = [
     Route(PAGE, nodes),
     Route("/ui/node-events", list_events),
     Route(PAGE + "/new", new),
-    Route(PAGE + "/new", create, methods=["POST"]),
+    Route(PAGE + "/new", form_once(create), methods=["POST"]),
     Route(PAGE + "/{name}", node),
     Route(PAGE + "/{name}/events", node_events),
     Route(PAGE + "/{name}/access", permit, methods=["POST"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
@@ -34,6 +35,8 @@ CREATING = {
     "/api/v2/files/folders",
     "/api/v2/users/{name}/sftp-reset",
 }
+REQUIREMENTS = {"/user/submit_job", "/node/submit_job"}
+"""Paths of the requirement's, which answers 200 to whatever is good, and 400 to a wrong field."""
 
 
 def key() -> dict[str, str]:
@@ -46,11 +49,12 @@ def test_every_post_that_creates_says_that_it_heeds_the_key(service: Deployment)
         path
         for path, operations in paths.items()
         for parameter in operations.get("post", {}).get("parameters", ())
-        if parameter["name"] == HEADER and {"409", "422"} <= set(operations["post"]["responses"])
+        if parameter["name"] == HEADER
+        and {"409", "400" if path in REQUIREMENTS else "422"} <= set(operations["post"]["responses"])
     }
-    assert (
-        heeding == CREATING == {path for path, of in paths.items() if "201" in of.get("post", {}).get("responses", ())}
-    )
+    creating = {path for path, of in paths.items() if "201" in of.get("post", {}).get("responses", ())}
+    assert heeding - REQUIREMENTS == CREATING == creating
+    assert heeding >= REQUIREMENTS
 
 
 def test_a_model_and_a_job_sent_twice_are_one_upload_and_one_job(api: Api) -> None:
@@ -108,3 +112,47 @@ def test_what_lives_in_the_database_or_on_the_disk_is_created_once_too(
 
 
 KEY = {HEADER: "once"}
+
+
+# --- forms ---
+FORMS = {
+    "/ui/jobs/new": ["/ui/jobs/new/sample", "/ui/jobs/new"],
+    "/ui/video/new": ["/ui/video/new"],
+    "/ui/services/new": ["/ui/services/new"],
+    "/ui/models/new": ["/ui/models/new"],
+    "/ui/nodes/new": ["/ui/nodes/new"],
+    "/ui/account": ["/ui/account/tokens"],
+    "/ui/admin/users": ["/ui/admin/users"],
+    "/ui/admin/users/local": ["/ui/admin/users/local/tokens"],
+}
+"""Page → actions of its forms that create."""
+
+
+def one_time_actions(web: Any, page: str) -> list[str]:
+    return re.findall(r'action="([^"]+[?]once=[0-9a-f]{32})"', web.get(page).text)
+
+
+def test_forms_that_create_carry_a_one_time_key(settings: Settings) -> None:
+    with within(settings) as web:
+        for page, actions in FORMS.items():
+            first, again = (one_time_actions(web, page) for _ in range(2))
+            assert {action.partition("?")[0] for action in first} == set(actions), page
+            assert not set(first) & set(again), page
+
+
+def test_a_form_that_is_sent_twice_creates_once_and_shows_the_same_page(settings: Settings) -> None:
+    with within(settings) as web:
+        [action] = one_time_actions(web, "/ui/account")
+        fields = {"label": "mine", "scope": "read", "days": ""}
+        before = len(web.get("/api/v2/me/tokens").json()["tokens"])
+        first, again = (web.post(action, data=fields, headers={"Origin": web.base}) for _ in range(2))
+        assert first.status_code == 200 and "mm_" in first.text
+        assert again.text == first.text
+        assert len(web.get("/api/v2/me/tokens").json()["tokens"]) == before + 1
+
+
+def test_the_sample_that_is_asked_for_twice_is_one_job(api: Api) -> None:
+    action, ours = one_time_actions(api.http, "/ui/jobs/new")[0], {"Origin": str(api.http.base_url).rstrip("/")}
+    first, again = (api.http.post(action, headers=ours, follow_redirects=False) for _ in range(2))
+    assert (first.status_code, again.status_code) == (303, 303), first.text
+    assert first.headers["location"] == again.headers["location"]

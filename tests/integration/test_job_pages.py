@@ -266,7 +266,7 @@ def test_after_a_reset_the_page_says_so_and_one_click_submits_again(web: httpx.C
         page = web.get(f"/ui/jobs/{job_id}")
         assert page.status_code == 404
         assert "系統已重啟,請重新送出" in page.text and "The system was restarted, please submit again" in page.text
-        assert f'action="/ui/jobs/{job_id}/resubmit"' in page.text and "survivor" in page.text
+        assert f'action="/ui/jobs/{job_id}/resubmit?once=' in page.text and "survivor" in page.text
         fragment = web.get(f"/ui/jobs/{job_id}/live?seen=x", headers=HTMX)
         assert fragment.headers["hx-refresh"] == "true"
         answer = web.post(f"/ui/jobs/{job_id}/resubmit", headers=OURS)

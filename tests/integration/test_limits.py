@@ -237,7 +237,7 @@ def test_a_job_that_a_reset_forgot_can_still_be_submitted_later_when_there_is_no
     with page_of(crowded, language) as page:
         refused = page.post(f"/ui/jobs/{forgotten}/resubmit")
         assert refused.status_code == 429 and int(refused.headers["retry-after"]) > 0
-        assert words in refused.text and f'action="/ui/jobs/{forgotten}/resubmit"' in refused.text
+        assert words in refused.text and f'action="/ui/jobs/{forgotten}/resubmit?once=' in refused.text
         api.http.post(f"/jobs/{other}/cancel")
         assert page.post(f"/ui/jobs/{forgotten}/resubmit").status_code == 303
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import onnx
@@ -116,3 +117,55 @@ def test_the_command_line_sends_the_file_that_lies_beside(
     (here / PLACE).unlink()
     assert typed(monkeypatch, *command) == Exit.BAD_INPUT
     assert "lay them beside the model" in capsys.readouterr().err
+
+
+# --- a model by name ---
+MODELS, NEW_MODEL = "/api/v2/models", "/ui/models/new"
+
+
+@pytest.fixture
+def name(api: Api) -> Iterator[str]:
+    """Of a model that is not there afterwards."""
+    name = f"split-{uuid4()}"
+    yield name
+    assert api.http.delete(f"{MODELS}/named", params={"name": name}).status_code == 204
+
+
+def assert_is_whole(api: Api, name: str, split: Split) -> None:
+    model = onnx.load_from_string(api.http.get(f"{MODELS}/file", params={"name": name}).content)
+    assert len(model.SerializeToString()) > len(split[1])
+    assert not [each.name for each in model.graph.initializer if each.external_data]
+
+
+@pytest.mark.parametrize("order", [("model", "weights", "name"), ("weights", "name", "model")])
+def test_two_files_are_one_model_by_name(api: Api, split: Split, name: str, order: tuple[str, ...]) -> None:
+    parts: dict[str, Any] = {"model": ("net.onnx", split[0]), "weights": (PLACE, split[1]), "name": (None, name)}
+    answer = api.http.post(MODELS, files=[(part, parts[part]) for part in order])
+    assert answer.status_code == 201, answer.text
+    assert_is_whole(api, name, split)
+
+
+def test_a_model_by_name_is_refused_without_its_weights_and_weights_without_it(api: Api, split: Split) -> None:
+    named, model, weights = ("name", (None, "m")), ("model", ("net.onnx", split[0])), ("weights", (PLACE, split[1]))
+    lacking = api.http.post(MODELS, files=[named, model])
+    assert lacking.status_code == 422 and PLACE in lacking.json()["error"]["message"]
+    alone = api.http.post(MODELS, files=[named, weights])
+    assert alone.status_code == 400 and "without their model" in alone.json()["error"]["message"]
+    assert api.http.get(MODELS, params={"q": "m"}).json()["models"] == []
+
+
+def test_the_page_of_a_new_model_takes_both_files(api: Api, service: Deployment, split: Split, name: str) -> None:
+    files = [("model", (PLACE, split[1])), ("model", ("net.onnx", split[0]))]
+    fields, headers = {"way": "upload", "name": name}, {"Origin": service.url}
+    answer = httpx.post(f"{service.url}{NEW_MODEL}", data=fields, files=files, headers=headers, timeout=120)
+    assert answer.status_code == 303, answer.text
+    assert_is_whole(api, name, split)
+
+
+def test_the_command_line_brings_a_model_with_the_file_that_lies_beside(
+    api: Api, service: Deployment, split: Split, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = written(tmp_path / "here", [("net.onnx", split[0]), (PLACE, split[1])])
+    command = ["--url", service.url, "models", "add", name, "--file", here / "net.onnx"]
+    assert typed(monkeypatch, *command) == Exit.OK
+    assert_is_whole(api, name, split)

@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from app.accounts.model import Role
 from app.kit.clock import now
+from app.kit.web.idempotency import HEADER, REPLAYED
 from app.video.compat import services
 from app.video.model.job import JobState
 from tests.harness.valkey import Valkey
@@ -264,6 +265,20 @@ def test_anothers_job_is_as_one_that_does_not_exist(scene: VideoWeb, client: htt
             seen.append((answer.status_code, answer.text.replace(uid, "")))
         assert seen[0] == seen[1] and seen[0][0] in (400, 404), (path, seen)
     assert client.get("/user/get_all_status", headers=spy).json()["data"][ADDRESS]["job_uid_list"] == []
+
+
+@pytest.mark.parametrize(("path", "number"), [("/user/submit_job", ""), ("/node/submit_job", "GLOBAL_ID_72.SUB_ID_1")])
+def test_a_job_that_is_sent_twice_with_one_key_is_one_job(
+    scene: VideoWeb, client: httpx.Client, path: str, number: str
+) -> None:
+    running = scene.running()
+    once, sent = {HEADER: "once"}, body(unique_job_id=number)
+    first, again = (client.post(path, json=sent, headers=once) for _ in range(2))
+    assert first.status_code == 200, first.text
+    assert (again.status_code, again.json(), again.headers[REPLAYED]) == (200, first.json(), "true")
+    assert [job.uid for job in scene.video.jobs.page(scene.user)[0]] == [first.json()["job_uid"], running.uid]
+    refused(client.post(path, json=body(unique_job_id=number, video_id=0), headers=once), 409)
+    assert HEADER in refused(client.post(path, json=sent, headers={HEADER: "x" * 201}), 400)
 
 
 # --- /node ------------------------------------------------------------------------------------------

@@ -25,13 +25,14 @@ from app.edge.video.runner.frame_transport import H264Encoder
 from app.inference.picture_codec import decode, encode
 from app.inference.prediction import Format, Picture
 from app.inference.sources.factory import open_source
+from app.kit.files.digest import sha256_of
 from app.video.model.job import StageHost
 from app.video.model.kinds import Stage
 from app.video.model.stage_call import KEPT, RAW, Call, Encoded
 from tests.harness.api import until
 from tests.harness.models.converted import converted_faces
 from tests.harness.paths import REPOSITORY, SHARED_DATA
-from tests.harness.video.stage_host import SECRET, VideoHost, card_of, sha256_of, stage_of
+from tests.harness.video.stage_host import SECRET, VideoHost, card_of, stage_of
 
 DATA = SHARED_DATA
 MODELS = DATA / "models"

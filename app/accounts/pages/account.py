@@ -14,6 +14,7 @@ from app.accounts.schemas import RevocationForm, TokenForm
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import form
+from app.kit.web.idempotency import form_once
 from app.kit.web.public_address import reached_url
 from app.kit.web.templates import render
 
@@ -94,6 +95,6 @@ def left_in(request: Request) -> int:
 
 ROUTES = [
     Route(PAGE, account),
-    Route(f"{PAGE}/tokens", issue, methods=["POST"]),
+    Route(f"{PAGE}/tokens", form_once(issue), methods=["POST"]),
     Route(PAGE + "/tokens/{token_id}/revoke", revoke, methods=["POST"]),
 ]

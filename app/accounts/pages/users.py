@@ -20,6 +20,7 @@ from app.kit.errors import ModelmillError
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import form
+from app.kit.web.idempotency import form_once
 from app.kit.web.public_address import reached_url
 from app.kit.web.templates import render
 
@@ -160,10 +161,10 @@ def delete(request: Request) -> Response:
 
 ROUTES = [
     Route(PAGE, users),
-    Route(PAGE, create, methods=["POST"]),
+    Route(PAGE, form_once(create), methods=["POST"]),
     Route(PAGE + "/{name}", user_page),
     Route(PAGE + "/{name}/change", change, methods=["POST"]),
-    Route(PAGE + "/{name}/tokens", issue, methods=["POST"]),
+    Route(PAGE + "/{name}/tokens", form_once(issue), methods=["POST"]),
     Route(PAGE + "/{name}/tokens/{token_id}/revoke", revoke, methods=["POST"]),
     Route(PAGE + "/{name}/delete", confirm_deletion),
     Route(PAGE + "/{name}/delete", delete, methods=["POST"]),

@@ -78,8 +78,9 @@ def check_model(path: Path, options: Options, *, max_bytes: int) -> CheckedModel
     _refuse_versions(model, reads)
     refuse_unknown_operators(model, allowed=reads.domains)
     _refuse_types(graph.graph_inputs(model), reads)
-    _refuse_broken_rules(path, model)
-    changes = graph.fix_shapes(model, options.input_shapes)
+    changes = graph.sort_nodes(model)
+    _refuse_broken_rules(model, None if changes else path)
+    changes += graph.fix_shapes(model, options.input_shapes)
     inputs = graph.graph_inputs(model)
     if options.toolchain is ToolchainName.KNERON:
         _refuse_batch(inputs)
@@ -123,8 +124,8 @@ def _refuse_types(inputs: Sequence[TensorSpec], reads: ModelLimits) -> None:
         )
 
 
-def _refuse_broken_rules(path: Path, model: onnx.ModelProto) -> None:
-    """onnx's own checker. It reads the file itself, which spares a copy of a large model.
+def _refuse_broken_rules(model: onnx.ModelProto, path: Path | None) -> None:
+    """onnx's own checker. It reads the file of the model itself, if there is one, which spares a copy of a large model.
 
     It insists on the rank of every input and output, which runtimes do not need and exporters leave out; such models
     are checked in memory with a rank made up for the moment.
@@ -133,7 +134,7 @@ def _refuse_broken_rules(path: Path, model: onnx.ModelProto) -> None:
     for value in rankless:
         value.type.tensor_type.shape.SetInParent()
     try:
-        onnx.checker.check_model(model if rankless else str(path))
+        onnx.checker.check_model(model if rankless or path is None else str(path))
     except (onnx.checker.ValidationError, RuntimeError, ValueError, MemoryError) as error:
         reason = reason_of(error, 300)
         raise InvalidModel(

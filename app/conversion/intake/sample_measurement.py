@@ -22,6 +22,7 @@ from app.conversion.options import Preprocess
 from app.conversion.toolchains.samples import KINDS, InputSpec, Sample, SampleSet
 from app.conversion.toolchains.samples.pictures import DECODER_ERRORS, FORMATS, MAX_PIXELS
 from app.kit.errors import ModelmillError
+from app.kit.files.digest import sha256_of
 from app.kit.text.error_text import reason_of
 
 LOOK_SIDE = 96
@@ -97,8 +98,6 @@ def spread(items: Sequence[Item], count: int) -> list[Item]:
 
 def measure_picture(path: Path) -> PictureStats:
     """Raises one of DECODER_ERRORS."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     with warnings.catch_warnings(action="ignore"), Image.open(path, formats=FORMATS) as picture:
         size, form, has_color = picture.size, str(picture.format), picture.mode not in ("1", "L", "I", "F", "LA")
         small = _small(picture)
@@ -109,7 +108,7 @@ def measure_picture(path: Path) -> PictureStats:
     return PictureStats(
         name=path.name,
         size_bytes=path.stat().st_size,
-        sha256=digest,
+        sha256=sha256_of(path),
         dhash=dhash(small),
         width=size[0],
         height=size[1],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from app.conversion.intake.sample_measurement import measure_samples
 from app.conversion.options import Options
 from app.conversion.toolchains.base import FEW_SAMPLES, GOOD_SAMPLES
 from app.conversion.toolchains.samples import SampleSet
+from app.kit.files.digest import sha256_of
 
 NAMED_AT_MOST = 10
 MEASURED_AT_MOST = 200
@@ -52,7 +52,7 @@ def check_submission(request: dict[str, Any], progress: Progress) -> dict[str, A
     _refuse_many(len(samples), limits["max_images"])
     facts = samples.check(lambda fraction: progress(0.5 + fraction * 0.45, "reading the reference samples"))
     findings = _diagnosis(measure_samples(folder, unpacked, checked.inputs, MEASURED_AT_MOST)[0], checked, options)
-    digests = {path.name: _sha256(path) for path in (model, images)}
+    digests = {path.name: sha256_of(path) for path in (model, images)}
     progress(1.0, "checked")
     return {
         "model": checked.facts,
@@ -116,8 +116,3 @@ def _diagnosis(measured: SampleStats, checked: CheckedModel, options: Options) -
 
 def _listed(names: list[str]) -> str:
     return ", ".join(names[:NAMED_AT_MOST]) + (", …" if len(names) > NAMED_AT_MOST else "")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

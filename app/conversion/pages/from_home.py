@@ -19,6 +19,7 @@ from app.homes.model import DATASETS, Kind
 from app.kit.errors import ModelmillError
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import form, query
+from app.kit.web.idempotency import form_once
 from app.kit.web.templates import render
 
 PAGE = "/ui/jobs/from-data"
@@ -110,6 +111,6 @@ def picture(request: Request) -> Response:
 
 ROUTES = [
     Route(PAGE, choose),
-    Route(PAGE, convert, methods=["POST"]),
+    Route(PAGE, form_once(convert), methods=["POST"]),
     Route("/ui/data/picture", picture),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -20,12 +20,13 @@ from app.conversion.pages.new_form import FormProblem, Values, field_problem, pl
 from app.conversion.service import Conversion
 from app.conversion.service.previews import Previews
 from app.conversion.service.submissions import Submission
-from app.conversion.service.uploads import FileStart, Uploads
+from app.conversion.service.uploads import Uploads, parts_of, split_model
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.files.data_files import data_folder
 from app.kit.objects import ObjectMissing
 from app.kit.web.auth import user_of
 from app.kit.web.http import retry_after
+from app.kit.web.idempotency import form_once
 from app.kit.web.multipart_form import SentFile, SentForm, sent_form
 from app.kit.web.templates import render
 from app.settings import settings_of
@@ -282,11 +283,11 @@ def _submit_sample(request: Request) -> str:
 
 ROUTES = [
     Route("/ui/jobs/new", new_job, methods=["GET"]),
-    Route("/ui/jobs/new", create, methods=["POST"]),
+    Route("/ui/jobs/new", form_once(create), methods=["POST"]),
     Route("/ui/jobs/new/model", model_part, methods=["POST"]),
     Route("/ui/jobs/new/images", images_part, methods=["POST"]),
     Route("/ui/jobs/new/options", options_part, methods=["POST"]),
-    Route("/ui/jobs/new/sample", convert_sample, methods=["POST"]),
+    Route("/ui/jobs/new/sample", form_once(convert_sample), methods=["POST"]),
     Route("/ui/inputs/{kind}/{source_id}/thumbs/{file}", thumbnail, methods=["GET"]),
 ]
 
@@ -297,7 +298,7 @@ def stored(uploads: Uploads, user: str, part: str, files: Sequence[SentFile]) ->
     try:
         if part == "model":
             return _model(uploads, upload_id, files)
-        return uploads.store_images(upload_id, _in_a_row(files)).key, files[0].name if len(files) == 1 else ""
+        return uploads.store_images(upload_id, parts_of(files)).key, files[0].name if len(files) == 1 else ""
     except BaseException:
         uploads.discard(upload_id)
         raise
@@ -309,16 +310,9 @@ def _model(uploads: Uploads, upload_id: str, files: Sequence[SentFile]) -> tuple
     Args:
         files: The model and the files that its weights lie in; or a zip of them.
     """
-    model = next((file for file in files if file.name.lower().endswith(object_keys.MODEL_ENDING)), files[0])
+    model, beside = split_model(files)
     key = uploads.store_model(upload_id, model.chunks()).key
-    beside = [file for file in files if file is not model]
     if beside:
-        uploads.store_weights(upload_id, _in_a_row(beside))
+        uploads.store_weights(upload_id, parts_of(beside))
     uploads.merge(upload_id)
     return key, model.name
-
-
-def _in_a_row(files: Sequence[SentFile]) -> Iterator[FileStart | bytes]:
-    for file in files:
-        yield FileStart(file.name)
-        yield from file.chunks()

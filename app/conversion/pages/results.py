@@ -26,6 +26,7 @@ from app.kit.objects import ObjectMissing
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import query, retry_after
+from app.kit.web.idempotency import form_once
 from app.kit.web.templates import render
 from app.settings import settings_of
 
@@ -120,5 +121,5 @@ def _remembered(request: Request, job_id: str) -> Submission | None:
 
 ROUTES = [
     Route("/ui/results", results),
-    Route("/ui/jobs/{job_id}/resubmit", resubmit, methods=["POST"]),
+    Route("/ui/jobs/{job_id}/resubmit", form_once(resubmit), methods=["POST"]),
 ]

@@ -6,7 +6,7 @@ A model that comes in several files becomes one here, in a sandbox, before it is
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +20,7 @@ from app.kit.clock import now, to_text
 from app.kit.errors import BadRequest, TooLarge
 from app.kit.objects import ObjectMissing, ObjectStore, Stored
 from app.kit.sandbox.runner import Sandbox
+from app.kit.web.multipart_form import SentFile
 from app.kit.web.zip_stream import zip_stream
 from app.settings import Settings
 
@@ -37,6 +38,19 @@ class FileStart:
 
 
 FileParts = Iterable[FileStart | bytes]
+
+
+def split_model(files: Sequence[SentFile]) -> tuple[SentFile, Sequence[SentFile]]:
+    """Of the files of one model, the .onnx file, or the zip; and the files beside it that its weights lie in."""
+    model = next((file for file in files if file.name.lower().endswith(object_keys.MODEL_ENDING)), files[0])
+    return model, [file for file in files if file is not model]
+
+
+def parts_of(files: Iterable[SentFile]) -> Iterator[FileStart | bytes]:
+    """The files in a row, as they would stream by."""
+    for file in files:
+        yield FileStart(file.name)
+        yield from file.chunks()
 
 
 class Uploads:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import hashlib
 import logging
 import re
 import shutil
@@ -23,6 +22,7 @@ from app.edge.agent.web_client import WebClient
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import Unreachable
 from app.kit.errors import ModelmillError
+from app.kit.files.digest import sha256_of
 from app.kit.files.private_folders import make_private
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -115,8 +115,7 @@ class BlobCache:
     def _is_whole(file: Path, blob: Blob) -> bool:
         if not file.is_file() or file.stat().st_size != blob.size_bytes:
             return False
-        with file.open("rb") as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest() == blob.sha256
+        return sha256_of(file) == blob.sha256
 
 
 async def _save(answer: httpx.Response, draft: Path, most_bytes: int) -> None:

@@ -18,6 +18,8 @@ from app.joint_inference.kubernetes.representations import failure
 from app.joint_inference.model.crd import SCHEMA
 from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, LIST_KIND, PLURAL, VERSION
 from app.kit.errors import NotFound
+from app.kit.web.idempotency import HEADER
+from app.kit.web.idempotency import SCHEMA as SCHEMA_OF_KEY
 
 V3 = f"/openapi/v3/apis/{API_VERSION}"
 _KIND = [{"group": GROUP, "kind": KIND, "version": VERSION}]
@@ -64,7 +66,7 @@ def document() -> dict[str, Any]:
             _ITEMS_PATH: {
                 "parameters": [_in_path("namespace")],
                 "get": _operation("list", "list", _LIST),
-                "post": _operation("create", "post", _ITEM, writes=True),
+                "post": _creating(_operation("create", "post", _ITEM, writes=True)),
             },
             f"{_ITEMS_PATH}/{{name}}": _one("", "delete"),
             f"{_ITEMS_PATH}/{{name}}/status": _one("Status"),
@@ -97,6 +99,11 @@ def _operation(name: str, action: str, answers: str, *, writes: bool = False) ->
     if writes:
         operation["requestBody"] = {"content": {"application/json": {"schema": _ref(_ITEM)}}}
     return operation
+
+
+def _creating(operation: dict[str, Any]) -> dict[str, Any]:
+    header = {"name": HEADER, "in": "header", "required": False, "schema": SCHEMA_OF_KEY}
+    return {**operation, "parameters": [*operation["parameters"], header]}
 
 
 def _schemas() -> dict[str, Any]:

@@ -37,9 +37,11 @@ from app.joint_inference.validation import validated, validated_status
 from app.kit.clock import now
 from app.kit.errors import BadRequest, ModelmillError
 from app.kit.web.auth import user_of
+from app.kit.web.idempotency import once
 
 
 @speaks_status
+@once
 async def create_service(request: Request) -> Response:
     resource = await body_of(request)
     try:

@@ -28,6 +28,7 @@ from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.editor import FORM, Draft, Problems, action_of, as_form, as_text, problems_of_text, refused, with_retry
+from app.kit.web.idempotency import form_once
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
 from app.nodes.access import nodes_of
@@ -140,6 +141,6 @@ def _words(draft: ServiceDraft) -> dict[str, Any]:
 
 ROUTES = [
     Route("/ui/services/new", new),
-    Route("/ui/services/new", create, methods=["POST"]),
+    Route("/ui/services/new", form_once(create), methods=["POST"]),
     Route("/ui/services/new/preview", preview, methods=["POST"]),
 ]

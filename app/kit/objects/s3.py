@@ -7,7 +7,6 @@ Owns what each verb asks of the server. A store may be shared by threads but not
 from __future__ import annotations
 
 import builtins
-import hashlib
 import uuid
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -21,6 +20,7 @@ from minio.error import S3Error
 from minio.helpers import MAX_PART_SIZE
 from urllib3 import BaseHTTPResponse
 
+from app.kit.files.digest import sha256_of
 from app.kit.objects.base import (
     CHUNK_BYTES,
     DEFAULT_CONTENT_TYPE,
@@ -86,9 +86,8 @@ class S3Store:
 
     def put_file(self, key: str, path: Path, *, content_type: str = DEFAULT_CONTENT_TYPE) -> Stored:
         check_key(key)
+        sha256 = sha256_of(path)
         with path.open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-            file.seek(0)
             metered = Metered(iter(lambda: file.read(CHUNK_BYTES), b""), expected_sha256=sha256)
             self._upload(key, cut(metered, self._part_size), content_type, {"sha256": sha256})
         return Stored(key, metered.size_bytes, sha256)

@@ -15,10 +15,12 @@ import hmac
 import inspect
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
+from http import HTTPStatus
 from typing import Any
 
 import redis
@@ -39,7 +41,13 @@ MAX_KEY = 200
 SCHEMA = {"type": "string", "pattern": f"^[ -~]{{1,{MAX_KEY}}}$"}
 KEEP_S = 86400
 LEASE_S = 30.0
-KEPT_HEADERS = ("content-type", "location", "cache-control")
+KEPT_HEADERS = ("content-type", "location", "cache-control", "warning", "content-language", "vary")
+FORM_KEY = "once"
+"""Query parameter of a form's action that holds its one-time key."""
+MAX_COMPARED_BYTES = 1 << 20
+FORM_PATIENCE_S = 30.0
+"""So long a form waits for its twin: who pressed twice sees the answer to the second."""
+RETRY_S = 0.1
 logger = logging.getLogger(__name__)
 
 
@@ -152,17 +160,54 @@ def once(endpoint: Callable[[Request], Any]) -> Callable[[Request], Any]:
         given = request.headers.get(HEADER)
         if given is None:
             return await _call(endpoint, request)
-        answers = kept_answers_of(request)
-        name = answers.name(request, checked_key(given))
-        kept = await run_in_threadpool(answers.get, name)
-        if kept is None:
-            async with _held(answers.lease(name)):
-                kept = await run_in_threadpool(answers.get, name)
-                if kept is None:
-                    return await _first(endpoint, request, answers, name)
-        return await _again(request, kept)
+        return await _once(endpoint, request, checked_key(given))
 
     return answered
+
+
+def form_once(endpoint: Callable[[Request], Any]) -> Callable[[Request], Any]:
+    """The endpoint of a form whose action has a one-time key: `?once={{ form_key() }}` in its template.
+
+    Sent again, by a double click or a reload, the form is carried out once and leads to the same page. A changed form
+    is a new one; of those that are larger than MAX_COMPARED_BYTES it is refused instead. Raises as `once` does.
+    """
+
+    @wraps(endpoint)
+    async def answered(request: Request) -> Response:
+        key = request.query_params.get(FORM_KEY)
+        if key is None:
+            return await _call(endpoint, request)
+        key = checked_key(key)
+        if int(request.headers.get("content-length", MAX_COMPARED_BYTES + 1)) <= MAX_COMPARED_BYTES:
+            request, digest = await _read(request)
+            key = f"{key} {digest}"
+        return await _once(endpoint, request, key, patience_s=FORM_PATIENCE_S)
+
+    return answered
+
+
+async def _read(request: Request) -> tuple[Request, str]:
+    """The request with its body in memory, and what makes it differ from others."""
+    digest, body = Digest(request), await request.body()
+    digest.add(body)
+    messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def receive() -> Message:
+        return next(messages, None) or await request.receive()
+
+    return Request(request.scope, receive), digest.end()
+
+
+async def _once(endpoint: Callable[[Request], Any], request: Request, key: str, *, patience_s: float = 0.0) -> Response:
+    answers = kept_answers_of(request)
+    name = answers.name(request, key)
+    kept = await run_in_threadpool(answers.get, name)
+    if kept is None:
+        async with _held(answers.lease(name), patience_s):
+            kept = await run_in_threadpool(answers.get, name)
+            if kept is None:
+                return await _first(endpoint, request, answers, name)
+    return await _again(request, kept)
 
 
 async def _first(endpoint: Callable[[Request], Any], request: Request, answers: AnswerCache, name: str) -> Response:
@@ -174,8 +219,9 @@ async def _first(endpoint: Callable[[Request], Any], request: Request, answers: 
         return message
 
     response = await _call(endpoint, Request(request.scope, receive))
-    if response.status_code < 300:
-        headers = {key: value for key, value in response.headers.items() if key in KEPT_HEADERS}
+    if response.status_code < 300 or response.status_code == HTTPStatus.SEE_OTHER:
+        values = {key: response.headers.getlist(key) for key in KEPT_HEADERS}
+        headers = {key: ", ".join(several) for key, several in values.items() if several}
         made = digest.end()
         kept = KeptAnswer(made, digest.size_bytes, response.status_code, headers, bytes(response.body))
         try:
@@ -200,14 +246,17 @@ async def _again(request: Request, kept: KeptAnswer) -> Response:
 
 
 @asynccontextmanager
-async def _held(lease: Lease) -> AsyncIterator[None]:
-    """Raises KeyInUse."""
-    if not await run_in_threadpool(lease.take):
-        raise KeyInUse(
-            f"The first request with this {HEADER} is under way.",
-            hint="Send it again in a moment for its answer.",
-            detail={"retry_after_s": 1},
-        )
+async def _held(lease: Lease, patience_s: float) -> AsyncIterator[None]:
+    """Raises KeyInUse when it is not free after so many seconds."""
+    deadline = time.monotonic() + patience_s
+    while not await run_in_threadpool(lease.take):
+        if time.monotonic() >= deadline:
+            raise KeyInUse(
+                f"The first request with this {HEADER} is under way.",
+                hint="Send it again in a moment for its answer.",
+                detail={"retry_after_s": 1},
+            )
+        await asyncio.sleep(RETRY_S)
     renewing = asyncio.create_task(_renewed(lease))
     try:
         yield

@@ -1,8 +1,8 @@
 """Pages and fragments: Jinja2 with StrictUndefined and autoescape, in the language of the request.
 
-A template finds `_`, `ngettext`, `lang`, `languages`, `static`, `icon`, `version`, `current_path`, `now`, `caller`
-(none before the user is known), `features`, and the filters of `app.kit.web.formatting`. It decides nothing that a
-service should decide.
+A template finds `_`, `ngettext`, `lang`, `languages`, `static`, `icon`, `form_key`, `version`, `current_path`, `now`,
+`caller` (none before the user is known), `features`, and the filters of `app.kit.web.formatting`. It decides nothing
+that a service should decide.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import version
 from typing import Any
+from uuid import uuid4
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -46,6 +47,11 @@ def icon(name: str) -> Markup:
     return svg.format(static_url("icons.svg"), name)
 
 
+def form_key() -> str:
+    """A one-time key, for the action of a form: see idempotency.form_once."""
+    return uuid4().hex
+
+
 @cache
 def environment(language: str) -> Environment:
     templates = Environment(
@@ -60,5 +66,6 @@ def environment(language: str) -> Environment:
     texts = translations(language)
     templates.install_gettext_translations(texts, newstyle=True)  # type: ignore[attr-defined]  # added by the extension
     templates.globals.update(lang=language, languages=NAMES, static=static_url, icon=icon, version=version("modelmill"))
+    templates.globals.update(form_key=form_key)
     templates.filters.update(formatting.filters(texts, locale_of(language)))
     return templates

@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from app.conversion.access import conversion_of
 from app.conversion.model import JobRecord, Status
+from app.conversion.service.uploads import parts_of, split_model
 from app.conversion.store import Filter
 from app.inference.prediction import Decoder, Format
 from app.kit.clock import now
@@ -22,6 +23,7 @@ from app.kit.errors import BadInput, ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import checked, retry_after
+from app.kit.web.idempotency import form_once
 from app.kit.web.multipart_form import SentFile, SentForm, sent_form
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
@@ -99,8 +101,12 @@ def _add_model(request: Request, fields: NewForm, files: list[SentFile]) -> Mode
         )
     if not files:
         raise BadInput("No file was chosen.", hint="Choose an ONNX model.")
-    name = fields.name.strip() or files[0].name.removesuffix(".onnx")
-    return models.add_upload(user, name, files[0].chunks(), now=now(), decoder=fields.decoder, labels=labels)
+    model, beside = split_model(files)
+    name = fields.name.strip() or model.name.removesuffix(".onnx")
+    weights = parts_of(beside) if beside else None
+    return models.add_upload(
+        user, name, model.chunks(), now=now(), weights=weights, decoder=fields.decoder, labels=labels
+    )
 
 
 def _page(request: Request, draft: ModelDraft) -> Response:
@@ -138,5 +144,5 @@ def _jobs(request: Request, chosen: str) -> list[JobRecord]:
 
 ROUTES = [
     Route("/ui/models/new", new),
-    Route("/ui/models/new", create, methods=["POST"]),
+    Route("/ui/models/new", form_once(create), methods=["POST"]),
 ]

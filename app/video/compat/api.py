@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from pydantic import RootModel
 
+from app.kit.web.idempotency import HEADER, SCHEMA, once
 from app.kit.web.mjpeg import MIXED
-from app.kit.web.openapi import Answer, Operation
+from app.kit.web.openapi import REPLAYED, Answer, Operation
 from app.video.compat import nodes, schemas, services, users
 from app.video.compat.error_format import Endpoint, in_requirement_form
 from app.video.model.reader import NAME
@@ -48,8 +49,14 @@ def _operation(
     summary: str,
     answer: Answer,
     errors: tuple[int, ...],
+    *,
+    creates: bool = False,
     **more: Any,
 ) -> Operation:
+    if creates:
+        endpoint = once(endpoint)
+        errors = (*errors, 409, 503)
+        more |= {"sent_headers": {HEADER: SCHEMA}, "headers": REPLAYED}
     refusals = dict.fromkeys(sorted({*errors, 401, 403, 429}), schemas.Refusal)
     return Operation(method, path, in_requirement_form(endpoint, name), summary, {200: answer, **refusals}, **more)
 
@@ -71,7 +78,8 @@ OPERATIONS: list[Operation] = [
         "requirement_submit",
         "Run a DAG of stages on a node's video",
         schemas.JobTaken,
-        (*SENT, *OF_JOB, 409),
+        (*SENT, *OF_JOB),
+        creates=True,
         body=users.RequirementJob,
     ),
     _operation(
@@ -111,7 +119,8 @@ OPERATIONS: list[Operation] = [
         "requirement_submit_numbered",
         "As /user/submit_job, with a number of its own",
         schemas.JobTaken,
-        (*SENT, *OF_JOB, 409),
+        (*SENT, *OF_JOB),
+        creates=True,
         body=users.RequirementJob,
     ),
     _operation(

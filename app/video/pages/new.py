@@ -20,6 +20,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.editor import FORM, Draft, action_of, as_form, as_text, refused, with_retry
 from app.kit.web.forms import sent_fields
+from app.kit.web.idempotency import form_once
 from app.kit.web.templates import render
 from app.video.access import video_of
 from app.video.model.constraint import LEVELS
@@ -174,6 +175,6 @@ def _page(request: Request, draft: JobDraft, status: int = 200) -> Response:
 
 ROUTES = [
     Route("/ui/video/new", new),
-    Route("/ui/video/new", create, methods=["POST"]),
+    Route("/ui/video/new", form_once(create), methods=["POST"]),
     Route("/ui/video/new/preview", preview, methods=["POST"]),
 ]

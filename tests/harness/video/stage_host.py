@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import httpx
 
 from app.edge.video.work import VARIABLE, ServicesWork
 from app.inference.prediction import Format, ModelCard
+from app.kit.files.digest import sha256_of
 from app.video.model.job import ServicesContent, StageHost
 from app.video.model.kinds import Stage
 from app.video.model.stage_call import Call, packed
@@ -22,10 +22,6 @@ from tests.harness.api import until
 from tests.harness.ports import free_port
 
 SECRET = "s3cret-of-the-host"
-
-
-def sha256_of(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def card_of(path: Path, **more: Any) -> ModelCard:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
 
+from app.kit.web.idempotency import HEADER, REPLAYED
 from tests.harness.api import until
 from tests.harness.joint.deployment import JointDeployment
 from tests.harness.kubernetes import (
@@ -57,6 +59,8 @@ def test_the_schema_is_found_where_the_index_says(client: httpx.Client) -> None:
     whole = client.get(index["apis/neptune.io/v1alpha1"]["serverRelativeURL"]).json()
     spec = whole["components"]["schemas"]["io.neptune.v1alpha1.JointInferenceService"]["properties"]["spec"]
     assert spec["required"] == ["edgeWorker", "cloudWorker"]
+    creates = whole["paths"][f"{GROUP}/namespaces/{{namespace}}/jointinferenceservices"]["post"]
+    assert [each["name"] for each in creates["parameters"] if each["in"] == "header"] == [HEADER]
     refusal(client.get("/openapi/v2"), 404, "NotFound")
 
 
@@ -169,6 +173,18 @@ def test_what_is_there_already_is_not_created(client: httpx.Client) -> None:
     put(client, sample("one"))
     found = refusal(client.post(path(), json=sample("one")), 409, "AlreadyExists")
     assert found["message"] == 'jointinferenceservices.neptune.io "one" already exists'
+
+
+def test_what_is_sent_twice_with_one_key_gets_its_first_answer_again(client: httpx.Client) -> None:
+    once, sent = {HEADER: str(uuid4())}, sample("twice")
+    sent["spec"] |= {"first": 1, "second": 2}
+    first, again = (client.post(path(), json=sent, headers=once) for _ in range(2))
+    assert first.status_code == 201, first.text
+    assert (again.status_code, again.json(), again.headers[REPLAYED]) == (201, first.json(), "true")
+    assert again.headers["warning"] == first.headers["warning"] and "second" in again.headers["warning"]
+    assert len(client.get(path()).json()["items"]) == 1
+    refusal(client.post(path(), json=sample("another"), headers=once), 409, "Conflict")
+    refusal(client.post(path(), json=sent, headers={HEADER: "x" * 201}), 422, "Invalid")
 
 
 def test_a_put_of_a_stale_version_is_a_conflict(client: httpx.Client) -> None:

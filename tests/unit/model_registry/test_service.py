@@ -217,7 +217,7 @@ def test_a_taken_name_is_said_before_anything_is_read(models: Models) -> None:
 
 
 def test_what_was_received_is_gone_when_its_name_is_refused(models: Models) -> None:
-    brought = models.receive("alice", [small_model()])
+    brought = models.imports.receive("alice", [small_model()])
     with pytest.raises(BadModelName):
         models.add_received("alice", "a/b", brought, now=NOW)
     assert not uploads(models) and not blobs(models)

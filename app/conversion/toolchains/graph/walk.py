@@ -1,10 +1,14 @@
-"""Walking an ONNX graph with everything nested in it: bodies of If, Loop and Scan, and model-local functions."""
+"""Walking an ONNX graph with everything nested in it: bodies of If, Loop and Scan, and model-local functions. And the
+order of its nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
 
 import onnx
+
+SORTED = "the nodes now stand in the order in which they run"
 
 
 def graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
@@ -42,6 +46,42 @@ def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
         for tensor in graph.sparse_initializer:
             yield from (tensor.values, tensor.indices)
     yield from attribute_tensors(model)
+
+
+def sort_nodes(model: onnx.ModelProto) -> list[str]:
+    """Put each node behind those whose outputs it reads, where a tool that inserts nodes appended them.
+
+    ONNX demands that order. Graphs in which nodes wait for each other in a circle stay as they are.
+
+    Returns:
+        What was changed, in words.
+    """
+    inside_out = (*reversed(list(graphs(model))), *model.functions)  # sorting copies nodes with what is nested in them
+    changed = [_sort(owner) for owner in inside_out]
+    return [SORTED] if any(changed) else []
+
+
+def _sort(owner: onnx.GraphProto | onnx.FunctionProto) -> bool:
+    """Returns whether anything was out of order."""
+    makers = {output: index for index, node in enumerate(owner.node) for output in node.output if output}
+    needs = {index: {makers[name] for name in _read(node) & makers.keys()} for index, node in enumerate(owner.node)}
+    if all(maker < index for index, before in needs.items() for maker in before):
+        return False
+    try:
+        order = list(TopologicalSorter(needs).static_order())
+    except CycleError:
+        return False
+    ordered = [owner.node[index] for index in order]
+    del owner.node[:]
+    owner.node.extend(ordered)
+    return True
+
+
+def _read(node: onnx.NodeProto) -> set[str]:
+    """Names of the tensors that a node reads, in its nested graphs too."""
+    inner = (each for graph in _of_nodes([node]) for each in graph.node)
+    outputs = (output.name for graph in _of_nodes([node]) for output in graph.output)
+    return {name for each in (node, *inner) for name in each.input}.union(outputs)
 
 
 def _below(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

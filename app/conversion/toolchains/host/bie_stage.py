@@ -16,6 +16,7 @@ from app.conversion.toolchains.host.layers import LAYER_SAMPLES, match_layers, m
 from app.conversion.toolchains.host.quantizer import QuantizationPlan, plan, quantize
 from app.conversion.toolchains.host.runtime import Session, open_session
 from app.conversion.toolchains.tensor_comparison import OutputStatistics
+from app.kit.files.digest import sha256_of
 from app.kit.sandbox.errors import StageFailed
 
 CALIBRATED, QUANTIZED, OUTPUTS_MEASURED = 0.45, 0.5, 0.75
@@ -88,7 +89,7 @@ def _write(quantized: QuantizedModel, request: StageRequest, skipped: list[dict[
             provenance.KIND: "bie",
             provenance.TOOLCHAIN: request.options.toolchain.value,
             provenance.SOURCE_SHA256: source,
-            provenance.ONNX_SHA256: provenance.sha256_of(request.input()),
+            provenance.ONNX_SHA256: sha256_of(request.input()),
             provenance.CALIBRATION: _calibration(quantized, request, skipped),
             provenance.QUANTIZATION: _quantization(quantized.plan, request),
             provenance.PREPROCESS: request.options.preprocess.model_dump(mode="json"),

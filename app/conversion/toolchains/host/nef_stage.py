@@ -26,6 +26,7 @@ from app.conversion.toolchains.host.runtime import (
     run,
     session_options,
 )
+from app.kit.files.digest import sha256_of
 from app.kit.sandbox.errors import StageFailed
 
 AGREEMENT_SAMPLES = 8
@@ -115,7 +116,7 @@ def _manifest(bie: BieModel, request: StageRequest, model: bytes) -> dict[str, A
         "ancestors": {
             "model": facts.get(provenance.SOURCE_SHA256, ""),
             "out.onnx": facts.get(provenance.ONNX_SHA256, ""),
-            "out.bie": provenance.sha256_of(request.input()),
+            "out.bie": sha256_of(request.input()),
         },
         "files": {MODEL: {"sha256": hashlib.sha256(model).hexdigest(), "size_bytes": len(model)}},
         "versions": provenance.tool_versions(),

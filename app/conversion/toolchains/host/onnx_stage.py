@@ -21,6 +21,7 @@ from app.conversion.toolchains.host.graph_surgery import PreparedModel
 from app.conversion.toolchains.host.inputs import CachedSamples, Noise, Samples, first, reference_samples
 from app.conversion.toolchains.host.runtime import Session, open_session, run
 from app.conversion.toolchains.samples.spec import static_shape
+from app.kit.files.digest import sha256_of
 from app.kit.sandbox.errors import StageFailed
 
 EQUALITY_SAMPLES = 16
@@ -39,7 +40,7 @@ def run_onnx_stage(request: StageRequest, progress: Progress) -> StageResult:
     """Write out.onnx. Raises the model errors of app.conversion.errors, NotFinite or StageFailed."""
     source = request.input()
     progress(0.0, "reading the model")
-    source_sha256 = provenance.sha256_of(source)
+    source_sha256 = sha256_of(source)
     fixed, original_facts = _fix(source, request)
     progress(0.15, "preparing the graph")
     samples = _samples(request, fixed.model)
@@ -62,7 +63,7 @@ def run_onnx_stage(request: StageRequest, progress: Progress) -> StageResult:
 
 def _fix(source: Path, request: StageRequest) -> tuple[PreparedModel, dict[str, Any]]:
     model = graph.load(source)
-    changes = graph_surgery.strip_weights_from_inputs(model)
+    changes = graph.sort_nodes(model) + graph_surgery.strip_weights_from_inputs(model)
     changes += graph.fix_shapes(model, request.options.input_shapes)
     facts = graph.facts(model)
     changes += graph_surgery.raise_ir_version(model)
@@ -89,7 +90,8 @@ def _candidates(source: Path, fixed: PreparedModel) -> Iterator[PreparedModel]:
     if upgraded.changes != fixed.changes:
         yield _finished(_warned(fixed, "the opset was kept: an upgrade would have changed the results"))
     original = graph.load(source)
-    changes = graph_surgery.strip_weights_from_inputs(original) + graph_surgery.raise_ir_version(original)
+    changes = graph.sort_nodes(original) + graph_surgery.strip_weights_from_inputs(original)
+    changes += graph_surgery.raise_ir_version(original)
     yield _finished(PreparedModel(original, changes))
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import replace
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from app.conversion.toolchains import graph
@@ -29,11 +27,6 @@ PACKAGES = ("onnx", "onnxruntime", "onnxslim", "numpy", "modelmill")
 def tool_versions() -> dict[str, str]:
     """Versions of everything that can change a result."""
     return {name: metadata.version(name) for name in PACKAGES}
-
-
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read(model: Any) -> dict[str, str]:

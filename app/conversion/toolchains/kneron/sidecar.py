@@ -6,13 +6,13 @@ release history (BIE of older versions do not compile).
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from app.conversion.errors import ToolchainFailed
+from app.kit.files.digest import sha256_of
 
 NAME = "bie.meta.json"
 SAFE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}\.bie")
@@ -47,11 +47,6 @@ def read(path: Path) -> BieMeta | None:
         return None
 
 
-def sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def check(meta: BieMeta | None, bie: Path, platform: str, toolchain_version: str) -> list[str]:
     """Warnings about what cannot be checked. Raises ToolchainFailed when the BIE belongs to something else."""
     if meta is None:
@@ -60,7 +55,7 @@ def check(meta: BieMeta | None, bie: Path, platform: str, toolchain_version: str
     if meta.platform != platform:
         message = f"the BIE file was made for chip {meta.platform}, not for {platform}"
         raise ToolchainFailed(message, hint=hint, detail=_detail("bie_other_chip", message))
-    if meta.sha256 != sha256(bie):
+    if meta.sha256 != sha256_of(bie):
         message = "the BIE file is not the one that the BIE stage wrote"
         raise ToolchainFailed(message, hint=hint, detail=_detail("bie_changed", message))
     if not meta.toolchain_version or not toolchain_version:

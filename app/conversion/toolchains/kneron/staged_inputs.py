@@ -54,7 +54,7 @@ def fresh_folder(path: Path) -> Path:
 def stage_model(request: StageRequest, target: Path) -> StagedModel:
     """Write the input model to `target` with fixed shapes and an IR version that the vendor reads."""
     model = graph.load(request.input())
-    notes = _check_opset(model)
+    notes = _check_opset(model) + graph.sort_nodes(model)
     notes += graph.fix_shapes(model, request.options.input_shapes)
     notes += _lower_ir(model) + _hide_weights(model)
     inputs = graph.graph_inputs(model)

@@ -20,6 +20,7 @@ from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, S
 from app.conversion.toolchains.kneron import arguments, operators, report, sidecar, staged_inputs, verdict
 from app.conversion.toolchains.kneron.installation import DEFAULT_PYTHON
 from app.conversion.toolchains.kneron.vendor import PhaseClock, Vendor, VendorOutcome
+from app.kit.files.digest import sha256_of
 from app.kit.sandbox.errors import StageFailed
 
 PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")
@@ -121,7 +122,7 @@ class KneronToolchain:
         meta = sidecar.BieMeta(
             platform=chip.value,
             toolchain_version=self.vendor.version(),
-            sha256=sidecar.sha256(request.output),
+            sha256=sha256_of(request.output),
             vendor_name=str(result.get("vendor_name", "")),
             model_id=request.options.kneron.model_id,
         )

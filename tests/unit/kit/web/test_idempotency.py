@@ -12,7 +12,7 @@ import redis
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -20,7 +20,7 @@ from app.kit.errors import Conflict
 from app.kit.web import idempotency
 from app.kit.web.auth import Caller
 from app.kit.web.http import EXCEPTION_HANDLERS
-from app.kit.web.idempotency import HEADER, REPLAYED, AnswerCache, once
+from app.kit.web.idempotency import HEADER, REPLAYED, AnswerCache, form_once, once
 from tests.harness.valkey import Valkey
 
 KEY = {HEADER: "one"}
@@ -57,6 +57,10 @@ class Things:
         answer = {"number": len(self.bodies), "token": "a-secret"}
         return JSONResponse(answer, 201, {"Location": f"/things/{len(self.bodies)}", "Cache-Control": "no-store"})
 
+    async def make_and_show(self, request: Request) -> Response:
+        made = await self.make(request)
+        return RedirectResponse(made.headers["location"], 303)
+
 
 @pytest.fixture
 def client(valkey: Valkey) -> Iterator[redis.Redis]:
@@ -73,6 +77,7 @@ def things() -> Things:
 @pytest.fixture
 def app(things: Things, client: redis.Redis) -> Starlette:
     routes = [Route(path, once(things.make), methods=["POST"]) for path in ("/things", "/others")]
+    routes.append(Route("/form", form_once(things.make_and_show), methods=["POST"]))
     made = Starlette(routes=routes, middleware=[Middleware(AsCaller)], exception_handlers=EXCEPTION_HANDLERS)
     made.state.kept_answers = AnswerCache(client, "the secret")
     return made
@@ -210,3 +215,49 @@ def test_what_is_created_is_said_even_if_redis_takes_nothing_meanwhile(
             own.close()
 
     assert asyncio.run(meanwhile()).status_code == 201
+
+
+# --- forms ---
+FORM = "/form?once=a-key"
+
+
+def test_a_form_that_is_sent_twice_leads_to_the_same_page(app: Starlette, things: Things) -> None:
+    first, again = (post(app, FORM, data={"name": "x"}) for _ in range(2))
+    assert (first.status_code, first.headers["location"]) == (303, "/things/1")
+    assert (again.status_code, again.headers["location"]) == (303, "/things/1")
+    assert things.bodies == [b"name=x"]
+
+
+def test_a_form_that_was_changed_or_has_no_key_is_a_new_one(app: Starlette, things: Things) -> None:
+    sent = [post(app, FORM, data={"name": name}).headers["location"] for name in "xyx"]
+    assert sent == ["/things/1", "/things/2", "/things/1"]
+    assert [post(app, "/form", data={"name": "x"}).headers["location"] for _ in range(2)] == ["/things/3", "/things/4"]
+
+
+def test_a_double_click_waits_for_the_first(app: Starlette, things: Things) -> None:
+    async def both() -> tuple[httpx.Response, httpx.Response]:
+        things.may_end.clear()
+        first = asyncio.create_task(send(app, FORM, content=b"body"))
+        await things.began.wait()
+        twin = asyncio.create_task(send(app, FORM, content=b"body"))
+        await asyncio.sleep(0.05)
+        things.may_end.set()
+        return await first, await twin
+
+    first, twin = asyncio.run(both())
+    assert first.headers["location"] == twin.headers["location"] == "/things/1"
+    assert things.bodies == [b"body"]
+
+
+def test_a_form_with_large_files_is_carried_out_once_too(app: Starlette, things: Things) -> None:
+    large = b"x" * (idempotency.MAX_COMPARED_BYTES + 1)
+    assert [post(app, FORM, content=large).headers["location"] for _ in range(2)] == ["/things/1"] * 2
+    assert code_of(post(app, FORM, content=large[1:] + b"y")) == (409, "IDEMPOTENCY_KEY_REUSED")
+    assert len(things.bodies) == 1
+
+
+def test_a_form_that_was_refused_may_be_sent_again(app: Starlette, things: Things) -> None:
+    things.is_full = True
+    assert post(app, FORM, content=b"body").status_code == 409
+    things.is_full = False
+    assert post(app, FORM, content=b"body").headers["location"] == "/things/1"

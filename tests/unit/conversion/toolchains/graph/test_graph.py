@@ -314,3 +314,40 @@ def test_one_axis_name_cannot_have_two_sizes() -> None:
 def test_a_shape_for_an_unknown_input_is_refused_naming_the_real_ones() -> None:
     with pytest.raises(BadInput, match=r"'image'.*\['x'\]"):
         graph.fix_shapes(small.conv(), {"image": (1, 3, 8, 8)})
+
+
+# --- the order of nodes ---------------------------------------------------------------------------
+def unsorted() -> onnx.ModelProto:
+    """y = If(flag, Relu(-x), ...), each node before those that it reads."""
+    then = helper.make_graph(
+        [helper.make_node("Relu", ["t1"], ["t2"]), helper.make_node("Neg", ["late"], ["t1"])],
+        "then",
+        [],
+        [small.value("t2", [2])],
+    )
+    otherwise = helper.make_graph([helper.make_node("Neg", ["late"], ["e"])], "else", [], [small.value("e", [2])])
+    nodes = [
+        helper.make_node("If", ["flag"], ["y"], then_branch=then, else_branch=otherwise),
+        helper.make_node("Abs", ["x"], ["late"]),
+        helper.make_node("Constant", [], ["flag"], value=numpy_helper.from_array(np.array(True))),
+    ]
+    return small.model(nodes, [small.value("x", [2])], [small.value("y", [2])])
+
+
+def test_nodes_are_sorted_in_nested_graphs_and_before_those_that_read_them_there() -> None:
+    model = unsorted()
+    with pytest.raises(onnx.checker.ValidationError, match="topologically"):
+        onnx.checker.check_model(model)
+    assert len(graph.sort_nodes(model)) == 1
+    onnx.checker.check_model(model)
+    assert [node.op_type for node in model.graph.node][-1] == "If"
+    assert graph.sort_nodes(model) == []
+
+
+def test_what_is_in_order_or_in_a_circle_stays_as_it_is() -> None:
+    model, circle = small.conv(), small.relu()
+    circle.graph.node[0].input[0] = circle.graph.node[0].output[0]
+    for each in (model, circle):
+        before = each.SerializeToString()
+        assert graph.sort_nodes(each) == []
+        assert each.SerializeToString() == before

@@ -10,8 +10,10 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from app.conversion.intake.model import check_model
 from app.conversion.model import Stage
 from app.conversion.options import HostQuantization, Options
+from app.conversion.toolchains.graph.walk import SORTED
 from app.conversion.toolchains.host import graph_surgery
 from app.conversion.toolchains.host.runtime import HostModel
 from tests.harness.models.host import model_of, pictures, random_weights, run_all, run_stage, work_folder
@@ -115,6 +117,31 @@ def test_float16_of_an_opset_that_could_not_be_raised_is_quantized_all_the_same(
 def test_float16_of_a_new_opset_is_left_as_it_is(tmp_path: Path) -> None:
     report = run_all(work_folder(tmp_path, half(20), pictures(4)))[Stage.ONNX].report
     assert (report["model"]["opset"], report["warnings"]) == (20, [])
+
+
+def half_inside(opset: int = 17) -> onnx.ModelProto:
+    """As onnxconverter-common writes it with keep_io_types: float32 outside, float16 inside, and the casts after all
+    other nodes, also after those that read what they make."""
+    weights = {"w": random_weights(4, 3, 3, 3).astype(np.float16), "b": random_weights(4).astype(np.float16)}
+    nodes = [
+        helper.make_node("Conv", ["x_half", "w", "b"], ["c"], "conv"),
+        helper.make_node("Relu", ["c"], ["y_half"], "relu"),
+        helper.make_node("Cast", ["x"], ["x_half"], "cast_in", to=onnx.TensorProto.FLOAT16),
+        helper.make_node("Cast", ["y_half"], ["y"], "cast_out", to=onnx.TensorProto.FLOAT),
+    ]
+    return model_of(nodes, {"x": [1, 3, 8, 8]}, {"y": [1, 4, 6, 6]}, weights, opset)
+
+
+@pytest.mark.parametrize("opset", [13, 17, 20])
+def test_float16_with_casts_that_come_too_late_converts(tmp_path: Path, opset: int) -> None:
+    folder = work_folder(tmp_path, half_inside(opset), pictures(4))
+    checked = check_model(folder / "model.onnx", Options(), max_bytes=1 << 20)
+    assert SORTED in checked.changes
+    reports = run_all(folder)
+    assert SORTED in reports[Stage.ONNX].report["changes"]
+    assert reports[Stage.BIE].report["verdict"]["passed"]
+    assert reports[Stage.NEF].report["agreement"]["bit_true"]
+    onnx.checker.check_model(str(folder / "out.onnx"))
 
 
 def branches() -> onnx.ModelProto:
