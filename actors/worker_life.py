@@ -21,7 +21,7 @@ import redis
 
 from app.bootstrap.container import Container
 from app.conversion.model import Stage
-from app.conversion.stages import Heartbeat, JobClaimer, Worker
+from app.conversion.stages import Heartbeat, JobClaimer, StageWorker
 from app.conversion.toolchains import libraries
 from app.conversion.toolchains.installed import installed
 from app.kit.process.slots import InFlight, Slot, take_slot
@@ -38,10 +38,10 @@ class WorkerLife(dramatiq.Middleware):
         self.container = container
         self.slots: dict[str, Slot] = {}
         self.heartbeats: dict[str, Heartbeat] = {}
-        self.workers: dict[str, Worker] = {}
+        self.workers: dict[str, StageWorker] = {}
         self.started_at = time.time()
 
-    def worker(self, queue: str) -> Worker:
+    def worker(self, queue: str) -> StageWorker:
         """Who this process is to the stage of this queue."""
         return self.workers[queue]
 
@@ -80,7 +80,7 @@ class WorkerLife(dramatiq.Middleware):
             if queue in stages:
                 claimant = JobClaimer(stages[queue], slot, self.container.store, broker)
                 broker.claimants[queue] = claimant
-                self.workers[queue] = Worker(claimant, self.heartbeats[queue])
+                self.workers[queue] = StageWorker(claimant, self.heartbeats[queue])
         if self.workers:
             self.container.sandbox.start(libraries.of_stages(own.claimant.stage for own in self.workers.values()))
         gc.freeze()  # what is imported stays: to look through it again and again would halt the work each time

@@ -11,12 +11,12 @@ from app.conversion import object_keys
 from app.conversion.options import Options
 from app.conversion.schemas import Name
 from app.conversion.service import Conversion
-from app.conversion.service.home_inputs import InputPath, Taken, take
+from app.conversion.service.home_inputs import HomeInputs, InputPath, copy_inputs
 from app.conversion.service.submissions import Submission
 from app.homes.home_paths import spot_of
 from app.homes.service import Homes
 from app.kit.web.http import checked
-from app.training.service import Wanted
+from app.training.service import ConversionRequest
 
 ORIGIN = "task:"
 
@@ -39,7 +39,7 @@ class ResultConversions:
         """Raises BadInput for what `convert` would refuse whatever the model is like."""
         self.conversion.submissions.check_toolchain(_checked(name, options).options)
 
-    def convert(self, wanted: Wanted) -> str:
+    def convert(self, wanted: ConversionRequest) -> str:
         """Raises BadInput, PathRefused, FileMissing, NoImages, TooManyJobs, … as uploads and submissions do."""
         if wanted.job_id and self.conversion.jobs.several([wanted.job_id], wanted.user):
             return wanted.job_id
@@ -61,16 +61,16 @@ class ResultConversions:
             self._discard(taken)  # the job has copies of its own
         return record.job_id
 
-    def _take(self, wanted: Wanted) -> Taken:
+    def _take(self, wanted: ConversionRequest) -> HomeInputs:
         model = self._at(wanted.user, wanted.model, "artifact")
-        return take(self.conversion.uploads, wanted.user, model, self._at(wanted.user, wanted.images, "images"))
+        return copy_inputs(self.conversion.uploads, wanted.user, model, self._at(wanted.user, wanted.images, "images"))
 
     def _at(self, user: str, path: str, field: str) -> InputPath:
         spot = spot_of(self.homes.options, user, path, field=field)
         files = self.homes.files
         return InputPath(files.common() if spot.is_common else files.home(user), spot.inner)
 
-    def _discard(self, taken: Taken) -> None:
+    def _discard(self, taken: HomeInputs) -> None:
         source = object_keys.source_of(taken.model_key)
         if source is not None:
             self.conversion.uploads.discard(source[1])

@@ -28,7 +28,7 @@ BEGAN_AT = "began_at"
 
 
 @dataclass(frozen=True)
-class Filter:
+class JobFilter:
     """Which jobs to list; None means any. text matches id, name and tags, without regard to case."""
 
     status: str | None = None
@@ -161,7 +161,7 @@ class JobStore:
         )
 
     def page(
-        self, job_filter: Filter, *, limit: int, cursor: str | None, max_read: int | None = None
+        self, job_filter: JobFilter, *, limit: int, cursor: str | None, max_read: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
         """Newest first. The cursor names a place in time, so pages survive new jobs.
 

@@ -19,7 +19,7 @@ from app.conversion import model
 from app.conversion.model import JobError, JobRecord, Stage, StageRecord, StageState, Status
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.pages.jobs import MAX_READ, PAGE_JOBS
-from app.conversion.store import CHUNK, Filter, JobStore
+from app.conversion.store import CHUNK, JobFilter, JobStore
 from app.kit.clock import now, to_text
 from tests.harness.api import FINISHED, Api, pngs, small_model, until
 from tests.harness.deployment import Deployment
@@ -294,10 +294,10 @@ def test_a_page_of_ten_thousand_jobs_reads_a_bounded_number_of_records(parts: Co
         return read_many(asked)
 
     parts.store.records.read_many = counting  # type: ignore[method-assign]
-    found, older = parts.conversion.jobs.page(Filter(), "local", limit=PAGE_JOBS, cursor=None, max_read=MAX_READ)
+    found, older = parts.conversion.jobs.page(JobFilter(), "local", limit=PAGE_JOBS, cursor=None, max_read=MAX_READ)
     assert len(found) == PAGE_JOBS and older and sum(read) <= CHUNK
     read.clear()
-    rare = Filter(owner="local", text="seed 9990 ")
+    rare = JobFilter(owner="local", text="seed 9990 ")
     found, older = parts.conversion.jobs.page(rare, "local", limit=PAGE_JOBS, cursor=None, max_read=MAX_READ)
     assert sum(read) <= MAX_READ + CHUNK
     pages = 1

@@ -12,7 +12,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.conversion.access import conversion_of
-from app.conversion.service.home_inputs import PICTURE_TYPE, InputPath, is_archive, is_sample, small_picture, take
+from app.conversion.service.home_inputs import (
+    PICTURE_TYPE,
+    InputPath,
+    copy_inputs,
+    is_archive,
+    is_sample,
+    small_picture,
+)
 from app.homes.access import Home, home_of
 from app.homes.home_paths import HomePath
 from app.homes.model import DATASETS, Kind
@@ -87,7 +94,7 @@ def _take(request: Request, choice: HomeSelection) -> Response:
     model = home.spot(choice.model, field="model")
     images = home.spot(choice.images, field="images") if choice.images else None
     try:
-        taken = take(
+        taken = copy_inputs(
             conversion_of(request).uploads,
             home.user,
             InputPath(home.shelf(model), model.inner),

@@ -48,7 +48,7 @@ class InputPath:
 
 
 @dataclass(frozen=True)
-class Taken:
+class HomeInputs:
     """Keys and names as the form of a new conversion holds them."""
 
     model_key: str
@@ -57,7 +57,7 @@ class Taken:
     quant_name: str
 
 
-def take(uploads: Uploads, owner: str, model: InputPath, images: InputPath | None) -> Taken:
+def copy_inputs(uploads: Uploads, owner: str, model: InputPath, images: InputPath | None) -> HomeInputs:
     """Copy the inputs of a conversion out of a data home; on an error nothing is kept.
 
     Args:
@@ -74,7 +74,7 @@ def take(uploads: Uploads, owner: str, model: InputPath, images: InputPath | Non
     except BaseException:
         uploads.discard(upload_id)
         raise
-    return Taken(model_key, model.name, stored.key if stored else "", images.name if images else "")
+    return HomeInputs(model_key, model.name, stored.key if stored else "", images.name if images else "")
 
 
 def _store_model(uploads: Uploads, upload_id: str, model: InputPath) -> str:

@@ -38,7 +38,7 @@ SendDone = Callable[..., None]
 
 
 @dataclass(frozen=True)
-class Worker:
+class StageWorker:
     """Who runs stages here: its claims of jobs and its signs of life."""
 
     claimant: JobClaimer
@@ -64,7 +64,7 @@ class StageRunner:
         self.sandbox = sandbox
         self.send_done = send_done
 
-    def run(self, job_id: str, worker: Worker) -> None:
+    def run(self, job_id: str, worker: StageWorker) -> None:
         """Do the worker's stage unless another worker has claimed it. A doubled or late message has no effect."""
         stage = worker.claimant.stage
         record = worker.claimant.take(job_id, self.settings.work / job_id)

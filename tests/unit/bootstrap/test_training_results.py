@@ -20,7 +20,7 @@ from app.kit.errors import BadInput
 from app.kit.sql import Database
 from app.settings import Settings
 from app.training import store
-from app.training.service import Results, Tasks, TrainingOptions, Wanted
+from app.training.service import ConversionRequest, Results, Tasks, TrainingOptions
 from app.training.service.results import job_id_of
 from tests.harness.paths import REPOSITORY
 from tests.harness.training.finished_tasks import BEGAN, TASK, finished_task, folder_of
@@ -54,7 +54,7 @@ def jobs(parts: Container, homes: Homes) -> ResultConversions:
     return ResultConversions(parts.conversion, homes)
 
 
-def wanted(**other: object) -> Wanted:
+def wanted(**other: object) -> ConversionRequest:
     usual: dict[str, object] = {
         "user": "alice",
         "task_id": TASK,
@@ -63,7 +63,7 @@ def wanted(**other: object) -> Wanted:
         "images": f"{COMMON}/datasets/digits.zip",
         "options": {},
     }
-    return Wanted(**{**usual, **other})  # type: ignore[arg-type]
+    return ConversionRequest(**{**usual, **other})  # type: ignore[arg-type]
 
 
 def test_the_job_is_the_users_own_and_knows_the_task(parts: Container, jobs: ResultConversions) -> None:

@@ -11,7 +11,7 @@ from app.bootstrap.container import Container
 from app.conversion import model
 from app.conversion.model import JobError, JobRecord, Stage, StageState
 from app.conversion.options import Chip, Options, ToolchainName
-from app.conversion.store import Filter, JobStore, ProgressReport
+from app.conversion.store import JobFilter, JobStore, ProgressReport
 from app.kit.clock import to_text
 from app.kit.redis.connections import Command, RedisConnection
 
@@ -152,10 +152,10 @@ def test_every_change_is_announced(parts: Container) -> None:
 def test_pages_are_newest_first_and_survive_new_jobs(parts: Container) -> None:
     for number in range(5):
         add(parts.store, number)
-    first, cursor = parts.store.page(Filter(), limit=2, cursor=None)
+    first, cursor = parts.store.page(JobFilter(), limit=2, cursor=None)
     add(parts.store, 9)
-    second, cursor = parts.store.page(Filter(), limit=2, cursor=cursor)
-    third, cursor = parts.store.page(Filter(), limit=2, cursor=cursor)
+    second, cursor = parts.store.page(JobFilter(), limit=2, cursor=cursor)
+    third, cursor = parts.store.page(JobFilter(), limit=2, cursor=cursor)
     assert [r.job_id for r in (*first, *second, *third)] == ["job-4", "job-3", "job-2", "job-1", "job-0"]
     assert cursor is None
 
@@ -168,7 +168,7 @@ def test_filters_narrow_the_list(parts: Container) -> None:
     parts.store.apply("job-3", model.cancelled(Stage.ONNX, now=NOW))
 
     def found(**wanted: str) -> list[str]:
-        return [r.job_id for r in parts.store.page(Filter(**wanted), limit=9, cursor=None)[0]]
+        return [r.job_id for r in parts.store.page(JobFilter(**wanted), limit=9, cursor=None)[0]]
 
     assert found(text="face") == ["job-1"]
     assert found(toolchain="kneron") == ["job-2"]
@@ -181,7 +181,7 @@ def test_filters_narrow_the_list(parts: Container) -> None:
 def test_an_expired_record_leaves_the_list(parts: Container) -> None:
     add(parts.store, 1)
     parts.redis.delete("job:job-1")
-    assert parts.store.page(Filter(), limit=9, cursor=None) == ([], None)
+    assert parts.store.page(JobFilter(), limit=9, cursor=None) == ([], None)
     assert parts.redis.zcard("jobs") == 0
 
 
