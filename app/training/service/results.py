@@ -53,7 +53,7 @@ class ConversionRequest:
 
 
 class Converter(Protocol):
-    def convert(self, wanted: ConversionRequest) -> str:
+    def convert(self, request: ConversionRequest) -> str:
         """Submit a conversion job that knows the task it comes from. Returns its id. Raises ModelmillError."""
 
 

@@ -50,7 +50,7 @@ def at(tmp_path: Path, home: Path) -> InputPath:
 
 
 def model(at: InputPath) -> InputPath:
-    return InputPath(at.shelf, "models/net.onnx")
+    return InputPath(at.tree, "models/net.onnx")
 
 
 def packed(uploads: Uploads, key: str) -> dict[str, bytes]:
@@ -101,7 +101,7 @@ def test_what_is_not_there_or_leads_out_is_not_taken(uploads: Uploads, home: Pat
     (home / "models/out.onnx").symlink_to("/etc/passwd")
     for name, error in (("none.onnx", FileMissing), ("out.onnx", PathRefused)):
         with pytest.raises(error):
-            copy_inputs(uploads, "alice", InputPath(at.shelf, f"models/{name}"), at)
+            copy_inputs(uploads, "alice", InputPath(at.tree, f"models/{name}"), at)
     with pytest.raises(NoImages):
         copy_inputs(uploads, "alice", model(at), at)
     assert nothing_is_kept(uploads)

@@ -47,11 +47,11 @@ class Conversions:
     asked: list[ConversionRequest] = field(default_factory=list)
     jobs: list[str] = field(default_factory=list)
 
-    def convert(self, wanted: ConversionRequest) -> str:
-        self.asked.append(wanted)
+    def convert(self, request: ConversionRequest) -> str:
+        self.asked.append(request)
         if self.trouble is not None:
             raise self.trouble
-        job_id = wanted.job_id or f"job-{len(self.jobs)}"
+        job_id = request.job_id or f"job-{len(self.jobs)}"
         if job_id not in self.jobs:
             self.jobs.append(job_id)
         if self.dies_after:
@@ -136,9 +136,9 @@ def test_told_again_it_makes_no_second_job(results: Results, conversions: Conver
 
 def test_two_who_are_told_at_once_make_one_job(results: Results, conversions: Conversions) -> None:
     class Nested(Conversions):
-        def convert(self, wanted: ConversionRequest) -> str:
+        def convert(self, request: ConversionRequest) -> str:
             results.convert_results(TASK, now=LATER)  # the other one, while this one is at it
-            return super().convert(wanted)
+            return super().convert(request)
 
     add(results)
     nested = Nested()
