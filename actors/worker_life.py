@@ -78,11 +78,11 @@ class WorkerLife(dramatiq.Middleware):
             )
             self.heartbeats[queue].start()
             if queue in stages:
-                claimant = JobClaimer(stages[queue], slot, self.container.store, broker)
-                broker.claimants[queue] = claimant
-                self.workers[queue] = StageWorker(claimant, self.heartbeats[queue])
+                claimer = JobClaimer(stages[queue], slot, self.container.store, broker)
+                broker.claimers[queue] = claimer
+                self.workers[queue] = StageWorker(claimer, self.heartbeats[queue])
         if self.workers:
-            self.container.sandbox.start(libraries.of_stages(own.claimant.stage for own in self.workers.values()))
+            self.container.sandbox.start(libraries.of_stages(own.claimer.stage for own in self.workers.values()))
         gc.freeze()  # what is imported stays: to look through it again and again would halt the work each time
 
     def after_worker_shutdown(self, broker: Any, worker: Any) -> None:
@@ -105,9 +105,9 @@ class WorkerLife(dramatiq.Middleware):
         """The jobs whose message was cut off between its fetch and its work: claimed, and never begun."""
         if queue not in self.workers:
             return
-        claimant = self.workers[queue].claimant
-        for job_id in claimant.unbegun():
-            claimant.give_back(job_id)
+        claimer = self.workers[queue].claimer
+        for job_id in claimer.unbegun():
+            claimer.give_back(job_id)
             self.container.conversion.dispatch.lost(replace(doing, record_id=job_id))
 
     def _settle(self, doing: InFlight, queue: str) -> None:
@@ -115,7 +115,7 @@ class WorkerLife(dramatiq.Middleware):
         if doing.work_dir:
             _remove(Path(doing.work_dir))
         self.container.conversion.dispatch.lost(doing)
-        self.container.conversion.dispatch.adopt(doing, [queue, Queue.PERIODIC])
+        self.container.conversion.dispatch.requeue_from(doing, [queue, Queue.PERIODIC])
 
     def _text(self, queue: str, job_id: str | None) -> str:
         settings = self.container.settings

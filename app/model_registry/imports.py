@@ -32,7 +32,7 @@ class ModelImports:
     def __init__(self, objects: ObjectStore, conversion: Conversion) -> None:
         self.objects = objects
         self.uploads = conversion.uploads
-        self.sandbox = conversion.looks.sandbox
+        self.sandbox = conversion.previews.sandbox
 
     def receive(self, user: str, chunks: Iterable[bytes]) -> ImportedModel:
         """Raises ModelTooLarge, and BadInput for anything but an ONNX that can be run; nothing is stored then."""

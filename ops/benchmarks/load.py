@@ -32,8 +32,8 @@ def submit(parts: Container, *, owner: str = "bench", name: str = "", job_id: st
     record = model.submitted(
         job_id, now=to_text(moment), owner=owner, name=name, tags=(), options=Options(), inputs={}, intake={}
     )
-    letter = parts.conversion.dispatch.letter(Stage.ONNX, job_id)
-    parts.store.create(record, score=moment.timestamp() * 1e6, letter=letter)
+    message = parts.conversion.dispatch.prepare(Stage.ONNX, job_id)
+    parts.store.create(record, score=moment.timestamp() * 1e6, message=message)
     return job_id
 
 

@@ -46,7 +46,7 @@ def job_of(owner: str) -> JobRecord:
 
 
 def admit(parts: Container, admission: Admission, record: JobRecord) -> JobRecord:
-    admission.admit(record, score=1.0, letter=parts.conversion.dispatch.letter(Stage.ONNX, record.job_id))
+    admission.admit(record, score=1.0, message=parts.conversion.dispatch.prepare(Stage.ONNX, record.job_id))
     return record
 
 

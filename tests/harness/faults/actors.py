@@ -64,10 +64,10 @@ def _named(take: Callable[..., Any]) -> Callable[..., Any]:
     before = held("before-take", lambda **_: None)
     after = held("after-take", lambda **_: None)
 
-    def wrapper(claimant: JobClaimer, job_id: str, work_dir: Path) -> Any:
-        before(step=claimant.stage.step)
-        found = take(claimant, job_id, work_dir)
-        after(step=claimant.stage.step)
+    def wrapper(claimer: JobClaimer, job_id: str, work_dir: Path) -> Any:
+        before(step=claimer.stage.step)
+        found = take(claimer, job_id, work_dir)
+        after(step=claimer.stage.step)
         return found
 
     return wrapper

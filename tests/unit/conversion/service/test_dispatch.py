@@ -170,7 +170,7 @@ def test_what_a_dead_worker_had_fetched_and_not_begun_is_queued_again(parts: Con
     dead = make_broker(parts.settings.queues)
     dead.do_fetch("onnx", 1)
     dead.close()
-    parts.conversion.dispatch.adopt(InFlight(dead.broker_id), ["onnx"])
+    parts.conversion.dispatch.requeue_from(InFlight(dead.broker_id), ["onnx"])
     assert parts.broker.position("onnx", record.job_id) == 0
 
 
@@ -178,7 +178,7 @@ def test_a_job_that_a_dead_worker_had_claimed_and_not_begun_is_anybodys_again(pa
     dead = make_broker(parts.settings.queues)
     record = fetched_by(dead, parts)
     dead.close()
-    parts.conversion.dispatch.adopt(InFlight(dead.broker_id, claim=record.claim), ["onnx"])
+    parts.conversion.dispatch.requeue_from(InFlight(dead.broker_id, claim=record.claim), ["onnx"])
     assert parts.broker.position("onnx", record.job_id) == 0
     again = parts.store.require(record.job_id)
     assert (again.current.state, again.claim) == (StageState.QUEUED, "")
@@ -188,7 +188,7 @@ def test_a_job_that_a_dead_worker_had_begun_is_not_given_back(parts: Container) 
     dead = make_broker(parts.settings.queues)
     record = fetched_by(dead, parts)
     dead.close()
-    parts.conversion.dispatch.adopt(InFlight(dead.broker_id, record.job_id, record.claim), ["onnx"])
+    parts.conversion.dispatch.requeue_from(InFlight(dead.broker_id, record.job_id, record.claim), ["onnx"])
     assert parts.store.require(record.job_id).current.state is StageState.RUNNING
 
 
@@ -196,7 +196,7 @@ def test_a_job_that_somebody_else_has_claimed_meanwhile_is_not_given_back(parts:
     dead = make_broker(parts.settings.queues)
     record = fetched_by(dead, parts)
     dead.close()
-    parts.conversion.dispatch.adopt(InFlight(dead.broker_id, claim="an older claim"), ["onnx"])
+    parts.conversion.dispatch.requeue_from(InFlight(dead.broker_id, claim="an older claim"), ["onnx"])
     assert parts.store.require(record.job_id).claim == record.claim
 
 

@@ -31,11 +31,11 @@ def slot(tmp_path: Path) -> Iterator[Slot]:
 
 
 @pytest.fixture
-def claimant(parts: Container, slot: Slot) -> JobClaimer:
+def claimer(parts: Container, slot: Slot) -> JobClaimer:
     """Of a worker that processes what it fetches in the thread that fetched it."""
     InlineWork().before_worker_boot(parts.broker, Worker(parts.broker, queues={"onnx"}, worker_threads=1))
     made = JobClaimer(Stage.ONNX, slot, parts.store, parts.broker)
-    parts.broker.claimants["onnx"] = made
+    parts.broker.claimers["onnx"] = made
     return made
 
 
@@ -43,7 +43,7 @@ def submit(parts: Container) -> str:
     record = model.submitted(
         str(uuid4()), now=NOW, owner="local", name="Gesicht 臉", tags=(), options=Options(), inputs={}, intake={}
     )
-    parts.store.create(record, score=1.0, letter=parts.conversion.dispatch.letter(Stage.ONNX, record.job_id))
+    parts.store.create(record, score=1.0, message=parts.conversion.dispatch.prepare(Stage.ONNX, record.job_id))
     return record.job_id
 
 
@@ -56,53 +56,53 @@ def fetch(parts: Container) -> None:
     consumer.close()
 
 
-def test_the_fetch_of_a_message_claims_its_job_and_brings_the_record(parts: Container, claimant: JobClaimer) -> None:
+def test_the_fetch_of_a_message_claims_its_job_and_brings_the_record(parts: Container, claimer: JobClaimer) -> None:
     job_id = submit(parts)
     fetch(parts)
     claimed = parts.store.require(job_id)
     assert (claimed.current.state, claimed.current.worker) == (StageState.RUNNING, "here/onnx/0")
     parts.redis.config_resetstat()
-    assert claimant.take(job_id, FOLDER) == claimed
+    assert claimer.take(job_id, FOLDER) == claimed
     assert "cmdstat_evalsha" not in parts.redis.info("commandstats"), "nothing more had to be asked"
 
 
-def test_no_job_is_claimed_whose_message_has_no_text_any_more(parts: Container, claimant: JobClaimer) -> None:
+def test_no_job_is_claimed_whose_message_has_no_text_any_more(parts: Container, claimer: JobClaimer) -> None:
     job_id = submit(parts)
     parts.broker.client.hdel("queue:onnx.msgs", job_id)
     assert next(parts.broker.consume("onnx", timeout=10)) is None
     assert parts.store.require(job_id).current.state is StageState.QUEUED
 
 
-def test_a_job_that_is_not_waiting_is_neither_changed_nor_taken(parts: Container, claimant: JobClaimer) -> None:
+def test_a_job_that_is_not_waiting_is_neither_changed_nor_taken(parts: Container, claimer: JobClaimer) -> None:
     job_id = submit(parts)
     assert parts.store.apply(job_id, model.cancelled(Stage.ONNX, now=NOW))
     fetch(parts)
-    assert claimant.take(job_id, FOLDER) is None
+    assert claimer.take(job_id, FOLDER) is None
 
 
-def test_a_message_that_comes_twice_is_taken_once(parts: Container, claimant: JobClaimer) -> None:
+def test_a_message_that_comes_twice_is_taken_once(parts: Container, claimer: JobClaimer) -> None:
     job_id = submit(parts)
     fetch(parts)
-    assert claimant.take(job_id, FOLDER)
-    claimant.rest()
+    assert claimer.take(job_id, FOLDER)
+    claimer.rest()
     parts.conversion.dispatch.enqueue(Stage.ONNX, job_id)
     fetch(parts)
-    assert claimant.take(job_id, FOLDER) is None
+    assert claimer.take(job_id, FOLDER) is None
 
 
-def test_a_message_without_the_jobs_id_is_claimed_when_its_work_begins(parts: Container, claimant: JobClaimer) -> None:
+def test_a_message_without_the_jobs_id_is_claimed_when_its_work_begins(parts: Container, claimer: JobClaimer) -> None:
     """As a stock Dramatiq process sends it."""
     job_id = submit(parts)
     parts.broker.take_back("onnx", job_id)
     parts.broker.send("onnx", "run_onnx", job_id=job_id)
     fetch(parts)
     assert parts.store.require(job_id).current.state is StageState.QUEUED
-    taken = claimant.take(job_id, FOLDER)
+    taken = claimer.take(job_id, FOLDER)
     assert taken
     assert taken.current.worker == "here/onnx/0"
 
 
-def test_no_fetch_claims_for_a_worker_whose_threads_may_be_busy(parts: Container, claimant: JobClaimer) -> None:
+def test_no_fetch_claims_for_a_worker_whose_threads_may_be_busy(parts: Container, claimer: JobClaimer) -> None:
     parts.broker.work_inline = None
     job_id = submit(parts)
     assert next(parts.broker.consume("onnx", timeout=10))
@@ -110,36 +110,36 @@ def test_no_fetch_claims_for_a_worker_whose_threads_may_be_busy(parts: Container
 
 
 def test_the_slot_tells_what_is_being_done_and_the_claim_that_is_ready(
-    parts: Container, claimant: JobClaimer, slot: Slot
+    parts: Container, claimer: JobClaimer, slot: Slot
 ) -> None:
     ready = slot.read()
     assert ready
     assert ready.record_id == ""
     job_id = submit(parts)
     fetch(parts)
-    claimant.take(job_id, FOLDER)
+    claimer.take(job_id, FOLDER)
     begun = slot.read()
     assert begun
     assert (begun.record_id, begun.claim, begun.work_dir) == (job_id, ready.claim, str(FOLDER))
-    claimant.rest()
+    claimer.rest()
     rested = slot.read()
     assert rested
     assert rested.record_id == ""
     assert rested.claim not in ("", ready.claim)
 
 
-def test_a_job_whose_fetch_was_cut_off_is_given_back_and_claimed_anew(parts: Container, claimant: JobClaimer) -> None:
+def test_a_job_whose_fetch_was_cut_off_is_given_back_and_claimed_anew(parts: Container, claimer: JobClaimer) -> None:
     """The answer was lost with the connection: the server knows of the claim, the worker does not."""
     job_id = submit(parts)
     parts.broker.do_fetch("onnx", 1)
-    assert parts.store.claim(job_id, model.claimed(Stage.ONNX, worker="here/onnx/0", token=_token(claimant)))
+    assert parts.store.claim(job_id, model.claimed(Stage.ONNX, worker="here/onnx/0", token=_token(claimer)))
     fetch(parts)
-    taken = claimant.take(job_id, FOLDER)
+    taken = claimer.take(job_id, FOLDER)
     assert taken
     assert taken.claim == parts.store.require(job_id).claim
 
 
-def test_what_a_fetch_still_brings_while_the_process_ends_is_given_back(parts: Container, claimant: JobClaimer) -> None:
+def test_what_a_fetch_still_brings_while_the_process_ends_is_given_back(parts: Container, claimer: JobClaimer) -> None:
     broker = parts.broker
     consumer = broker.consume("onnx", timeout=2000)
     assert next(consumer) is None
@@ -152,13 +152,13 @@ def test_what_a_fetch_still_brings_while_the_process_ends_is_given_back(parts: C
     assert broker.position("onnx", job_id) == 0
 
 
-def test_what_was_cut_off_between_its_fetch_and_its_work_is_known(parts: Container, claimant: JobClaimer) -> None:
+def test_what_was_cut_off_between_its_fetch_and_its_work_is_known(parts: Container, claimer: JobClaimer) -> None:
     job_id = submit(parts)
     fetch(parts)
-    assert claimant.unbegun() == [job_id]
-    claimant.take(job_id, FOLDER)
-    assert claimant.unbegun() == []
+    assert claimer.unbegun() == [job_id]
+    claimer.take(job_id, FOLDER)
+    assert claimer.unbegun() == []
 
 
-def _token(claimant: JobClaimer) -> str:
-    return claimant._claim.fields["claim"].rpartition("#")[2]
+def _token(claimer: JobClaimer) -> str:
+    return claimer._claim.fields["claim"].rpartition("#")[2]
