@@ -20,9 +20,9 @@ def reconcile(uid: str) -> None:
 @actor(Message.UPSTREAM)
 def upstream(uid: str, status: dict[str, Any]) -> None:
     """The upstream controller: what a worker reported is written down."""
-    from app.joint_inference.service.task_info import Status
+    from app.joint_inference.service.task_info import UpstreamStatus
 
-    container.joint.reports.note(uid, Status.model_validate(status), now=now())
+    container.joint.reports.note(uid, UpstreamStatus.model_validate(status), now=now())
 
 
 @actor(Message.FORGET_GONE, periodic=cron("23 * * * *"))

@@ -33,7 +33,7 @@ from app.kit.web.auth import Authentication
 from app.kit.web.body_limits import BodyLimits, UploadLimits, upload_limits_of
 from app.kit.web.common_pages import ROUTES as KIT_PAGES
 from app.kit.web.http import EXCEPTION_HANDLERS, error_forms_of
-from app.kit.web.idempotency import KeptAnswers, kept_answers_of
+from app.kit.web.idempotency import AnswerCache, kept_answers_of
 from app.kit.web.openapi import Operation, document
 from app.kit.web.security import KnownHostsOnly, SameOriginOnly, SecurityHeaders
 from app.kit.web.sse import hub_of
@@ -132,7 +132,7 @@ def _give(app: Starlette, container: Container) -> None:
         settings.uploads_per_user, settings.uploads_at_once, settings.upload_idle_s, settings.upload_least_bytes_per_s
     )
     upload_limits_of.put(app, limits)
-    kept_answers_of.put(app, KeptAnswers(container.redis, settings.secret_key.get_secret_value()))
+    kept_answers_of.put(app, AnswerCache(container.redis, settings.secret_key.get_secret_value()))
     collectors_of.put(app, collectors(container, viewers=lambda: hub.viewers))
 
 

@@ -11,7 +11,7 @@ from app.homes.home_paths import home_path_of
 from app.homes.service import Homes
 from app.joint_inference.calibration.service import Calibrations
 from app.joint_inference.service import Controller, Joint, Reports, Services
-from app.joint_inference.service.task_info import Status
+from app.joint_inference.service.task_info import UpstreamStatus
 from app.kit.errors import Unavailable
 from app.kit.objects import ObjectStore
 from app.kit.queue.messages import Message, Sender, post
@@ -45,7 +45,7 @@ def open_joint(
     def announce() -> None:
         waker.notify(CHANNEL)
 
-    def send(uid: str, status: Status) -> None:
+    def send(uid: str, status: UpstreamStatus) -> None:
         post(sender, Message.UPSTREAM, uid=uid, status=status.model_dump())
 
     def has_dataset(user: str, path: str) -> bool:

@@ -18,7 +18,7 @@ from app.conversion.errors import JobNotFound
 from app.conversion.model import Change, JobRecord
 from app.kit.clock import now, to_text
 from app.kit.queue.message import OutgoingMessage
-from app.kit.redis.records import Answer, JobLimit, Records
+from app.kit.redis.records import CreateAnswer, JobLimit, Records
 from app.kit.redis.worker_registry import announce, living_workers, retire
 
 CHUNK = 200
@@ -79,7 +79,7 @@ class JobStore:
 
     def create(
         self, record: JobRecord, *, score: float, room: JobLimit | None = None, message: OutgoingMessage | None = None
-    ) -> Answer:
+    ) -> CreateAnswer:
         """Create the record of a job.
 
         Args:
@@ -89,7 +89,7 @@ class JobStore:
         """
         return self.records.create(record.job_id, model.to_fields(record), score=score, room=room, message=message)
 
-    def full(self, room: JobLimit) -> Answer | None:
+    def full(self, room: JobLimit) -> CreateAnswer | None:
         """Why another job would be refused now; None when it would not."""
         return self.records.full(room)
 

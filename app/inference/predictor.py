@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from app.inference.decoders import ModelFamily, Port, family_of
+from app.inference.decoders import ModelFamily, OutputSpec, family_of
 from app.inference.decoders.class_names import usual_labels
 from app.inference.decoders.classifier import may_be_probabilities
 from app.inference.errors import InferenceFailed, ModelUnusable
@@ -105,7 +105,7 @@ def _fitted(runtime: Runtime, card: ModelCard, options: PredictorOptions) -> Pre
     family = family_of(named, _ports(runtime.outputs), layout.size)
     preparer = _preparer(runtime, layout, family, card, options)
     outputs = _trial(runtime, preparer)
-    ports = [Port(name, values.shape) for name, values in outputs.items()]
+    ports = [OutputSpec(name, values.shape) for name, values in outputs.items()]
     seen = family_of(named, ports, layout.size)
     is_guess = seen.name is Decoder.CLASSIFIER and named is Decoder.AUTO and not card.labels
     doubt = _doubt(*outputs.values()) if is_guess else ""
@@ -142,8 +142,8 @@ def _trial(runtime: Runtime, preparer: Preprocessor) -> dict[str, npt.NDArray[An
         raise ModelUnusable(error.message, hint=error.hint, detail=error.detail) from error
 
 
-def _ports(outputs: tuple[Tensor, ...]) -> list[Port]:
-    return [Port(output.name, output.shape) for output in outputs]
+def _ports(outputs: tuple[Tensor, ...]) -> list[OutputSpec]:
+    return [OutputSpec(output.name, output.shape) for output in outputs]
 
 
 def _chosen(card: ModelCard) -> Mapping[str, Any]:

@@ -42,16 +42,16 @@ async def create_service(request: Request) -> Response:
 
 
 def list_services(request: Request) -> Response:
-    asked = query(request, schemas.ServiceQuery)
-    found, cursor = joint_of(request).services.page(
+    filters = query(request, schemas.ServiceQuery)
+    services, cursor = joint_of(request).services.page(
         user_of(request),
-        namespace=asked.namespace,
-        text=asked.q,
-        state=asked.state,
-        cursor=asked.cursor,
-        limit=asked.limit,
+        namespace=filters.namespace,
+        text=filters.q,
+        state=filters.state,
+        cursor=filters.cursor,
+        limit=filters.limit,
     )
-    return _json(schemas.ServicesAnswer(services=[responses.summary(s) for s in found], next_cursor=cursor))
+    return _json(schemas.ServicesAnswer(services=[responses.summary(s) for s in services], next_cursor=cursor))
 
 
 async def get_service(request: Request) -> Response:
@@ -72,8 +72,8 @@ async def delete_service(request: Request) -> Response:
 
 
 def service_events(request: Request) -> Response:
-    found = joint_of(request).services.events(user_of(request), *named(request))
-    return _json(schemas.EventsAnswer(events=[responses.event(event) for event in found]))
+    events = joint_of(request).services.events(user_of(request), *named(request))
+    return _json(schemas.EventsAnswer(events=[responses.event(event) for event in events]))
 
 
 def service_samples(request: Request) -> Response:

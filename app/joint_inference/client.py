@@ -25,15 +25,15 @@ class JointClient(ApiClient):
 
     def services(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
         """Newest first, page by page, at most `limit`. filters: namespace, q, state."""
-        wanted: dict[str, Any] = {key: value for key, value in filters.items() if value}
+        params: dict[str, Any] = {key: value for key, value in filters.items() if value}
         left = limit
         while left > 0:
-            page = self._json("GET", SERVICES, params={**wanted, "limit": min(left, PAGE)})
+            page = self._json("GET", SERVICES, params={**params, "limit": min(left, PAGE)})
             yield from page["services"]
             left -= len(page["services"])
             if not page["next_cursor"]:
                 return
-            wanted["cursor"] = page["next_cursor"]
+            params["cursor"] = page["next_cursor"]
 
     def delete(self, namespace: str, name: str) -> None:
         """Its workers are ended first: for a while it is still there, with a deletionTimestamp."""

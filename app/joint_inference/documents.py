@@ -17,17 +17,17 @@ MAX_PARTS = 20_000
 
 def parse_document(text: str | bytes) -> Any:
     """The one resource that it has. Raises TooLarge, InvalidResource."""
-    found = parse_documents(text)
-    if len(found) > 1:
-        refuse([Problem("$", f"there are {len(found)} documents; one is taken here")])
-    return found[0]
+    documents = parse_documents(text)
+    if len(documents) > 1:
+        refuse([Problem("$", f"there are {len(documents)} documents; one is taken here")])
+    return documents[0]
 
 
 def parse_documents(text: str | bytes) -> list[Any]:
     """At least one; a List is its items. Raises TooLarge, InvalidResource, which says where."""
     read = _text(text)
-    found = _json(read) if read.lstrip().startswith("{") else _yaml(read)
-    resources = [item for document in found for item in _items(document)]
+    documents = _json(read) if read.lstrip().startswith("{") else _yaml(read)
+    resources = [item for document in documents for item in _items(document)]
     if not resources:
         refuse([Problem("$", "there is nothing in it")])
     return resources

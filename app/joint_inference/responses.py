@@ -41,25 +41,25 @@ def summary(service: Service) -> schemas.ServiceSummary:
 
 
 def whole(service: Service, workers: Sequence[WorkerView], warnings: Sequence[str] = ()) -> schemas.ServiceAnswer:
-    place = place_of(service)
+    location = place_of(service)
     return schemas.ServiceAnswer(
         resource=service.to_resource(),
         workers=[_worker_facts(view) for view in workers],
         reported=dict(service.reported),
         warnings=list(warnings),
         links={
-            "service": place,
-            "events": f"{place}/events",
-            "samples": f"{place}/samples",
+            "service": location,
+            "events": f"{location}/events",
+            "samples": f"{location}/samples",
             "page": f"/ui/services/{service.namespace}/{service.name}",
         },
     )
 
 
 def samples(service: Service, items: Sequence[Sample]) -> schemas.SamplesAnswer:
-    place = place_of(service)
+    location = place_of(service)
     return schemas.SamplesAnswer(
-        samples=[{**sample.to_json(), "picture": f"{place}/samples/{sample.id}"} for sample in items]
+        samples=[{**sample.to_json(), "picture": f"{location}/samples/{sample.id}"} for sample in items]
     )
 
 

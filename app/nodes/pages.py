@@ -96,7 +96,7 @@ def _permit(request: Request, sent: Mapping[str, str]) -> Response:
 def _page(request: Request, sent: Mapping[str, str] | None = None, error: ModelmillError | None = None) -> Response:
     """sent: what the form was sent with, where that is wrong."""
     is_admin = caller_of(request).is_admin
-    found = nodes_of(request).get_for(user_of(request), request.path_params["name"])
+    node = nodes_of(request).get_for(user_of(request), request.path_params["name"])
     template = "nodes/_node_live.html" if is_fragment(request) else "nodes/node.html"
     return render(
         request,
@@ -104,23 +104,23 @@ def _page(request: Request, sent: Mapping[str, str] | None = None, error: Modelm
         error.status if error else 200,
         area="nodes",
         error=error,
-        fields=access_fields(found, nodes_of(request).grants(found.name), sent or {}) if is_admin else [],
+        fields=access_fields(node, nodes_of(request).grants(node.name), sent or {}) if is_admin else [],
         note=request.query_params.get("note", ""),
-        view=view_of(found, now(), is_whole=is_admin),
+        view=view_of(node, now(), is_whole=is_admin),
         every_s=EVERY_S,
-        pending=nodes_of(request).pending(found.name) if is_admin else [],
-        command=plain_command(found.name, found.side.value, reached_url(request)),
+        pending=nodes_of(request).pending(node.name) if is_admin else [],
+        command=plain_command(node.name, node.side.value, reached_url(request)),
     )
 
 
-def new(request: Request, asked: NodeForm | None = None, error: ModelmillError | None = None) -> Response:
+def new(request: Request, fields: NodeForm | None = None, error: ModelmillError | None = None) -> Response:
     require_admin(request)
     return render(
         request,
         "nodes/new.html",
         error.status if error else 200,
         area="nodes",
-        asked=asked or NodeForm(),
+        asked=fields or NodeForm(),
         sides=list(Side),
         error=error,
     )
@@ -128,32 +128,32 @@ def new(request: Request, asked: NodeForm | None = None, error: ModelmillError |
 
 async def create(request: Request) -> Response:
     require_admin(request)
-    asked = await form(request, NodeForm)
+    fields = await form(request, NodeForm)
     try:
-        made, token = await run_in_threadpool(nodes_of(request).register, asked.name.strip(), asked.side, now=now())
+        node, token = await run_in_threadpool(nodes_of(request).register, fields.name.strip(), fields.side, now=now())
     except (BadNodeName, NodeExists) as error:
-        return await run_in_threadpool(new, request, asked, error)
-    return _shown_once(request, made, token)
+        return await run_in_threadpool(new, request, fields, error)
+    return _shown_once(request, node, token)
 
 
 def confirm_token(request: Request) -> Response:
     require_admin(request)
-    found = nodes_of(request).get(request.path_params["name"])
-    return render(request, "nodes/confirm_token.html", area="nodes", node=found)
+    node = nodes_of(request).get(request.path_params["name"])
+    return render(request, "nodes/confirm_token.html", area="nodes", node=node)
 
 
 def replace_token(request: Request) -> Response:
     require_admin(request)
-    found = nodes_of(request).get(request.path_params["name"])
-    made, token = nodes_of(request).register(found.name, found.side, now=now(), replace=True)
-    return _shown_once(request, made, token)
+    node = nodes_of(request).get(request.path_params["name"])
+    node, token = nodes_of(request).register(node.name, node.side, now=now(), replace=True)
+    return _shown_once(request, node, token)
 
 
 def confirm_removal(request: Request, error: ModelmillError | None = None) -> Response:
     require_admin(request)
-    found = nodes_of(request).get(request.path_params["name"])
+    node = nodes_of(request).get(request.path_params["name"])
     return render(
-        request, "nodes/confirm_removal.html", error.status if error else 200, area="nodes", node=found, error=error
+        request, "nodes/confirm_removal.html", error.status if error else 200, area="nodes", node=node, error=error
     )
 
 
@@ -166,10 +166,10 @@ def remove(request: Request) -> Response:
     return see_other(f"{PAGE}?note=removed")
 
 
-def _shown_once(request: Request, made: Node, token: str) -> Response:
+def _shown_once(request: Request, node: Node, token: str) -> Response:
     """The answer to the form is the one page that ever shows the token."""
-    command = command_of(made, token, reached_url(request))
-    return render(request, "nodes/token.html", area="nodes", node=made, text=token, command=command)
+    command = command_of(node, token, reached_url(request))
+    return render(request, "nodes/token.html", area="nodes", node=node, text=token, command=command)
 
 
 ROUTES: list[BaseRoute] = [

@@ -20,8 +20,8 @@ def measurements_of(request: Request, *, node: str = "", stage: str = "") -> lis
     video, user = video_of(request), user_of(request)
     nodes = {one.name for one in video.resources.nodes.seen_by(user)}
     stages = video.catalogue.names_seen_by(user)
-    found = video.reports.measurements(node=node, stage=stage)
-    return [one for one in found if one.node in nodes and one.stage in stages]
+    measurements = video.reports.measurements(node=node, stage=stage)
+    return [one for one in measurements if one.node in nodes and one.stage in stages]
 
 
 def uid_of(request: Request) -> str:

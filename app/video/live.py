@@ -27,7 +27,7 @@ from app.kit.web.state import AppState
 from app.video.errors import NoPicture
 from app.video.model.job import JobState
 from app.video.service import Video
-from app.video.service.pictures import Live
+from app.video.service.pictures import LiveStream
 
 MAX_VIEWERS = 20
 """Of a job, in this process."""
@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 class Source:
     """Where the pictures of one job come from. Each may wait for a database, and raises ModelmillError."""
 
-    live: Callable[[], Live | None]
+    live: Callable[[], LiveStream | None]
     snapshot: Callable[[], bytes]
     has_ended: Callable[[], bool]
 

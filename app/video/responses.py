@@ -9,7 +9,7 @@ from app.video import schemas
 from app.video.model.job import VideoJob
 from app.video.model.kinds import GENERATORS, RENDERED, Stage, StageKind, StageSpec
 from app.video.scheduling.predictor import Prediction
-from app.video.service import Decided, JobEvent, NodeVideos, Point
+from app.video.service import DecisionRecord, JobEvent, NodeVideos, SeriesPoint
 
 VIDEO = "/api/v2/video"
 JOBS = f"{VIDEO}/jobs"
@@ -50,11 +50,11 @@ def events(rows: Sequence[JobEvent]) -> schemas.EventsAnswer:
     return schemas.EventsAnswer(events=[dict(vars(event)) for event in rows])
 
 
-def decisions(rows: Sequence[Decided]) -> schemas.DecisionsAnswer:
+def decisions(rows: Sequence[DecisionRecord]) -> schemas.DecisionsAnswer:
     return schemas.DecisionsAnswer(decisions=[dict(vars(decided)) for decided in rows])
 
 
-def series(points: Sequence[Point]) -> schemas.SeriesAnswer:
+def series(points: Sequence[SeriesPoint]) -> schemas.SeriesAnswer:
     return schemas.SeriesAnswer(points=[dict(vars(point)) for point in points])
 
 

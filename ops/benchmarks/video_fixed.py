@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from app.video.model.plan import Encoder, Plan, Role, StagePlace, VideoConf
 from app.video.scheduling.contract import DagInfo, Measured, NodeInfo, ResourceInfo
 from app.video.scheduling.predictor import BOUNDLESS_FPS, Prediction, Predictor, mappings
-from app.video.scheduling.profile_model import ProfileModel, kept
-from app.video.scheduling.search import LOAD, SKIPS, SearchGoal, judged
+from app.video.scheduling.profile_model import ProfileModel, quality_kept
+from app.video.scheduling.search import LOAD, SKIPS, SearchGoal, assess
 from tests.harness.link import Line
 
 EDGE, CLOUD = "edge0", "cloud0"
@@ -124,11 +124,11 @@ def _of(
     """whole: of each step, without anything left out."""
     looked = conf.fps / (1 + conf.nskip)
     judgements = [
-        judged(replace(one, video_conf=conf), wish, margin=1.0, keeps_up=one.fps * LOAD / jobs >= looked)
+        assess(replace(one, video_conf=conf), wish, margin=1.0, keeps_up=one.fps * LOAD / jobs >= looked)
         for one in whole
     ]
     places = {stage: (str(place["node"]), int(str(place["model_id"]))) for stage, place in mapping.items()}
-    quality = min(one.quality for one in whole) * kept(conf.nskip, 0)
+    quality = min(one.quality for one in whole) * quality_kept(conf.nskip, 0)
     longest = max(one.prediction.delay_s for one in judgements)
     return _Rated(FixedPlan(_name(conf, places), conf, places), quality, longest, [one.fits for one in judgements])
 

@@ -19,7 +19,7 @@ from app.joint_inference.model.resource import PLURAL, Role, Service
 from app.joint_inference.model.tally import Sample, Source
 from app.joint_inference.responses import summary
 from app.joint_inference.service import Controller, Reports, Services
-from app.joint_inference.service.task_info import Status
+from app.joint_inference.service.task_info import UpstreamStatus
 from app.joint_inference.validation import validated_status
 from app.kit.clock import to_text
 from app.kit.objects import ObjectMissing
@@ -128,10 +128,10 @@ def scene(database: Database, tmp_path: Path) -> Scene:
     return Scene(database, tmp_path / "objects")
 
 
-def status(count: int, at: str, state: str = "running", **more: Any) -> Status:
+def status(count: int, at: str, state: str = "running", **more: Any) -> UpstreamStatus:
     times = {"startTime": "2026-11-22T10:00:00.000Z", "currentTime": at, "updateTime": at}
     info = {"inferenceNumber": count, "hardExampleNumber": 0, "uploadCloudRatio": 0.0, **times, **more}
-    return Status(status=state, uid="", task_info=info)
+    return UpstreamStatus(status=state, uid="", task_info=info)
 
 
 def sample(name: str = "s1") -> Sample:
@@ -232,7 +232,7 @@ def test_a_worker_that_was_replaced_says_nothing_any_more(scene: Scene) -> None:
         (status(1, "2026-11-22T11:00:00.000Z", startTime="2026-11-22T10:59:00.000Z"), True),  # another machine
     ],
 )
-def test_a_report_is_news_whatever_the_edges_clock_does(scene: Scene, then: Status, *, is_taken: bool) -> None:
+def test_a_report_is_news_whatever_the_edges_clock_does(scene: Scene, then: UpstreamStatus, *, is_taken: bool) -> None:
     uid = scene.run().uid
     scene.reports.note(uid, status(10, "2026-11-22T12:00:00.000Z", breaker="open"), now=NOW)
     scene.reports.note(uid, then, now=NOW)

@@ -31,7 +31,7 @@ from app.training.model import (
     Workload,
 )
 from app.training.service import Tasks, TrainingOptions
-from app.training.store import NewTask, Place, TaskFilter, TaskIdTaken
+from app.training.store import NewTask, QueueEntry, TaskFilter, TaskIdTaken
 from tests.harness.databases import database, empty, postgres, together, url
 
 __all__ = ["database", "empty", "postgres", "url"]
@@ -66,7 +66,7 @@ def brought_to(database: Database, task: Task, state: State) -> Task:
     return task
 
 
-def ids(tasks: Sequence[Task | Place]) -> list[str]:
+def ids(tasks: Sequence[Task | QueueEntry]) -> list[str]:
     return [task.task_id for task in tasks]
 
 

@@ -166,7 +166,9 @@ def test_only_the_newest_events_and_decisions_stay(database: Database) -> None:
     with database.write() as conn:
         for number in range(503):
             store.add_event(conn, uid, "2026", type="Note", message=f"{number}")
-            decided = store.Decided("2026", number, "p", "period", "new", "why", 1.5, "hash", plan(number).to_json())
+            decided = store.DecisionRecord(
+                "2026", number, "p", "period", "new", "why", 1.5, "hash", plan(number).to_json()
+            )
             store.add_decision(conn, uid, replace(decided, plan=None) if number == 502 else decided)
         events, decisions = store.events_of(conn, uid), store.decisions_of(conn, uid, 1000)
         assert (len(events), events[0].message, events[-1].message) == (500, "3", "502")

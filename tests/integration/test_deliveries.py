@@ -16,7 +16,7 @@ import pytest
 from app.bootstrap.container import Container
 from app.bootstrap.events import task_succeeded
 from app.conversion.model import JobRecord, Stage
-from app.joint_inference.service.task_info import Status
+from app.joint_inference.service.task_info import UpstreamStatus
 from app.kit.queue.broker import make_broker
 from app.kit.queue.messages import Message, Queue
 from app.training.model import Demand, State, Task, Workload
@@ -166,7 +166,7 @@ def test_every_message_that_is_sent_has_an_actor_on_its_queue(
     parts.waker.send(Message.APPLY_DOOR, entry_id=1)
     task_succeeded(parts.waker, a_task())
     parts.joint.services.kick("a-service")
-    parts.joint.reports.send("a-service", Status(status="running", uid="", task_info={}))
+    parts.joint.reports.send("a-service", UpstreamStatus(status="running", uid="", task_info={}))
     parts.calibrations.start("a-calibration")
     parts.video.jobs.kick("a-video-job")
     parts.video.planning.send("a-video-job", "start")

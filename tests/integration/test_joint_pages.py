@@ -26,7 +26,7 @@ from app.joint_inference.model.resource import PLURAL, Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after
 from app.joint_inference.model.tally import Breaker, Sample, Source, Tally
 from app.joint_inference.pages import calibration_new
-from app.joint_inference.service.task_info import Status
+from app.joint_inference.service.task_info import UpstreamStatus
 from app.kit.clock import now, to_text
 from app.kit.web.languages import catalogue
 from app.nodes.model import NodeReport, Side, WorkerReport, WorkerState, WorkKey
@@ -97,7 +97,7 @@ class Browser:
             store.change_service(conn, fresh, status={**fresh.status, "conditions": listed})
 
     def report(self, service: Service, tally: Tally) -> None:
-        status = Status(status="running", uid=service.uid, task_info=tally.to_task_info())
+        status = UpstreamStatus(status="running", uid=service.uid, task_info=tally.to_task_info())
         self.parts.joint.reports.note(service.uid, status, now=now())
 
     def nodes(self, *workers: WorkerReport) -> None:
@@ -463,7 +463,7 @@ def test_figures_are_those_that_were_reported(browser: Browser) -> None:
 def test_a_worker_that_says_no_more_than_the_requirement_is_shown(browser: Browser) -> None:
     faces = browser.make("faces")
     info = {"inferenceNumber": 1000, "hardExampleNumber": 100, "uploadCloudRatio": 0.1}
-    status = Status(status="running", uid=faces.uid, task_info=info)
+    status = UpstreamStatus(status="running", uid=faces.uid, task_info=info)
     browser.parts.joint.reports.note(faces.uid, status, now=now())
     said = text_of(browser.get("/ui/services/default/faces"))
     assert "By the edge 900" in said and "By the cloud 100" in said and "Sent up" not in said
@@ -475,7 +475,9 @@ def test_plots_are_drawn_of_what_was_reported_over_time(browser: Browser) -> Non
     for minute in range(3):
         at = now() - timedelta(minutes=3 - minute)
         counts = {"inferences": 100 + minute * 100, "uploaded": 10 + minute * 50, "update_time": to_text(at)}
-        status = Status(status="running", uid=faces.uid, task_info=Tally(edge_ms_p50=5.0, **counts).to_task_info())
+        status = UpstreamStatus(
+            status="running", uid=faces.uid, task_info=Tally(edge_ms_p50=5.0, **counts).to_task_info()
+        )
         browser.parts.joint.reports.note(faces.uid, status, now=at)
     page = browser.get("/ui/services/default/faces").text
     assert len(re.findall('<svg class="plot"', page)) == 2

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.edge.agent.driver import Place
+from app.edge.agent.driver import Allocation
 from app.edge.joint.driver import JointDriver
 from app.edge.worker_server import parts_in
 from app.inference.prediction import Format, ModelCard, PredictorOptions
@@ -134,7 +134,7 @@ class Site:
         order = Order(1, "n", WorkKey(PLURAL, "u-1", role), "default", SERVICE, Operation.INSERT, 1, content.to_json())
         folder = self.folder / role
         folder.mkdir(exist_ok=True)
-        place = Place(
+        place = Allocation(
             node="n",
             host="127.0.0.1",
             port=self.edge_port if role is Role.EDGE else self.cloud_port,

@@ -199,7 +199,7 @@ def test_a_cancelled_job_is_a_failure_with_a_cause_of_its_own(idle_api: Api) -> 
 
 def test_operations_of_the_object_store_are_timed_and_their_failures_counted(parts: Container) -> None:
     def value(name: str, **labels: str) -> float:
-        parts.pump.pour()
+        parts.exporter.pour()
         return of_parts(parts).value(name, **labels)
 
     parts.objects.put("a/b", [b"x"])

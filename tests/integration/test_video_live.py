@@ -22,7 +22,7 @@ from app.kit.clock import now
 from app.kit.web.mjpeg import CONTENT_TYPE, FIRST, PartReader, part_of
 from app.video import live
 from app.video.model.job import VideoJob
-from app.video.service.pictures import Live
+from app.video.service.pictures import LiveStream
 from tests.harness.api import until
 from tests.harness.valkey import Valkey
 from tests.harness.video.web import VideoWeb, served, video_web
@@ -96,7 +96,7 @@ def scene(started: VideoWeb, runner: Runner, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(live, "SNAPSHOT_EVERY_S", 0.1)
     monkeypatch.setattr(live, "FIRST_WITHIN_S", 2.0)
     monkeypatch.setattr(
-        started.video.pictures, "live", lambda _user, uid, *, now: Live(f"{runner.url}/user/video/{uid}", SECRET)
+        started.video.pictures, "live", lambda _user, uid, *, now: LiveStream(f"{runner.url}/user/video/{uid}", SECRET)
     )
     started.empty()
     return started

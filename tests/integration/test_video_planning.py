@@ -323,7 +323,7 @@ def test_only_the_newest_decisions_and_events_are_kept(scene: Scene) -> None:
     job = scene.submit()
     with scene.parts.database.write() as conn:
         for number in range(510):
-            decided = store.Decided("2026", number, "p", "period", "same", "", 1.0, "", None)
+            decided = store.DecisionRecord("2026", number, "p", "period", "same", "", 1.0, "", None)
             store.add_decision(conn, job.uid, decided)
             store.add_event(conn, job.uid, "2026", type="Note", message=str(number))
     found = scene.jobs.decisions(USER, job.uid, limit=1000)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.inference.sources import open_reel
+from app.inference.sources import open_video_source
 from app.video.model.dag import read_dag
 from tests.harness.api import until
 from tests.harness.video.runner import DAG, Deployment, StubHost, deployment, plan_of, video
@@ -48,11 +48,11 @@ def test_dropped_frames_are_counted_also_while_none_waits(made: Deployment, clip
     until(lambda: made.agent.results)
     runner.queue.dropped += 7
     until(lambda: len(runner.queue) == 0)
-    assert runner._counted().dropped >= 7
+    assert runner._left_out().dropped >= 7
 
 
 def test_a_source_that_has_not_been_opened_names_no_rate(clip: Path) -> None:
-    reel = open_reel(str(clip))[0]
+    reel = open_video_source(str(clip))[0]
     assert reel.fps == 0
     frames = reel.frames()
     next(frames)

@@ -58,10 +58,10 @@ def page(request: Request) -> Response:
     )
 
 
-def points(pairs: Sequence[LayerPair]) -> list[charts.Point]:
+def points(pairs: Sequence[LayerPair]) -> list[charts.ChartPoint]:
     """Layers by their SNR in both jobs."""
     return [
-        charts.Point(
+        charts.ChartPoint(
             x=pair.a.snr_db.shown or 0.0,
             y=pair.b.snr_db.shown or 0.0,
             tip=f"{pair.a.name} ({pair.a.op_type}): A {pair.a.snr_db.shown} dB, B {pair.b.snr_db.shown} dB",

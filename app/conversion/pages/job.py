@@ -23,6 +23,7 @@ from app.kit.clock import now
 from app.kit.errors import NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
+from app.kit.web.live_fragment import reload_page
 from app.kit.web.templates import render
 from app.kit.web.zip_stream import zip_stream
 from app.settings import settings_of
@@ -55,7 +56,7 @@ def live(request: Request) -> Response:
     try:
         record = _record(request)
     except NotFound:
-        return Response(status_code=200, headers={"HX-Refresh": "true"})  # the page then says what happened
+        return reload_page()  # the page then says what happened
     context = _live_context(request, record)
     seen = request.query_params.get("seen", "")
     if seen == context["seen"]:

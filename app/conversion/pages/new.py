@@ -26,7 +26,7 @@ from app.kit.files.data_files import data_folder
 from app.kit.objects import ObjectMissing
 from app.kit.web.auth import user_of
 from app.kit.web.http import retry_after
-from app.kit.web.multipart_form import Sent, SentFile, sent_form
+from app.kit.web.multipart_form import SentFile, SentForm, sent_form
 from app.kit.web.templates import render
 from app.settings import settings_of
 
@@ -131,12 +131,12 @@ async def create(request: Request) -> Response:
     return RedirectResponse(f"/ui/jobs/{job_id}", status_code=303)
 
 
-async def _values(request: Request, sent: Sent) -> Values:
+async def _values(request: Request, sent: SentForm) -> Values:
     base = new_form.values_of(_first_options(settings_of(request).toolchains))
     return new_form.settled(new_form.merged(base, sent.fields))
 
 
-def _store(conversion: Conversion, user: str, sent: Sent, values: Values) -> Errors:
+def _store(conversion: Conversion, user: str, sent: SentForm, values: Values) -> Errors:
     """Bring sent files into the store and note their keys among the values."""
     errors: Errors = {}
     for part, key_field, name_field in (("model", "model_key", "model_name"), ("images", "quant_key", "quant_name")):

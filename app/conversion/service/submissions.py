@@ -29,7 +29,7 @@ from app.kit.errors import BadInput
 from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.observability.tracing import note
 from app.kit.queue.message import OutgoingMessage
-from app.kit.redis.records import Answer, JobLimit
+from app.kit.redis.records import CreateAnswer, JobLimit
 from app.kit.sandbox.runner import Sandbox
 from app.settings import Settings
 
@@ -241,16 +241,16 @@ class Admission:
     def admit(self, record: JobRecord, *, score: float, message: OutgoingMessage | None = None) -> None:
         """Create the record and send its message, or raise TooManyJobs with nothing created."""
         answer = self.store.create(record, score=score, room=self._room(record.owner), message=message)
-        if answer in (Answer.FULL, Answer.FULL_FOR_GROUP):
+        if answer in (CreateAnswer.FULL, CreateAnswer.FULL_FOR_GROUP):
             raise self._refusal(answer, record.options.toolchain)
 
     def _room(self, owner: str) -> JobLimit:
         return JobLimit(self.settings.max_active_jobs, self.settings.max_active_jobs_per_user, owner)
 
-    def _refusal(self, answer: Answer, toolchain: ToolchainName) -> TooManyJobs:
+    def _refusal(self, answer: CreateAnswer, toolchain: ToolchainName) -> TooManyJobs:
         again_s = self._again_s(toolchain)
-        detail = {"retry_after_s": again_s, "is_own": answer is Answer.FULL_FOR_GROUP}
-        if answer is Answer.FULL_FOR_GROUP:
+        detail = {"retry_after_s": again_s, "is_own": answer is CreateAnswer.FULL_FOR_GROUP}
+        if answer is CreateAnswer.FULL_FOR_GROUP:
             limit = self.settings.max_active_jobs_per_user
             return TooManyJobs(
                 f"You have {limit} unfinished jobs, and more are not accepted.",

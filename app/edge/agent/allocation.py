@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.edge.agent.blobs import BlobCache
-from app.edge.agent.driver import Place, ProcessSpec, WorkloadDriver
+from app.edge.agent.driver import Allocation, ProcessSpec, WorkloadDriver
 from app.edge.agent.store import AgentStore
 from app.kit.files.private_folders import make_private
 from app.nodes.model import Order, WorkKey
@@ -69,7 +69,7 @@ class NodeContext:
         blobs = driver.blobs(order)
         files = {blob.sha256: await self.blobs.get(blob) for blob in blobs}
         folder = make_private(self.folder(order.key))
-        allocation = Place(
+        allocation = Allocation(
             node=self.node,
             host=self.bind,
             port=port,

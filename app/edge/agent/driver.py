@@ -33,7 +33,7 @@ class Blob:
 
 
 @dataclass(frozen=True)
-class Place:
+class Allocation:
     """Where a worker is to run, and what it gets there."""
 
     node: str
@@ -136,7 +136,7 @@ class WorkloadDriver(Protocol):
     def worker_name(self, order: Order) -> str:
         """What the resource calls its worker."""
 
-    def program(self, order: Order, place: Place) -> ProcessSpec:
+    def program(self, order: Order, place: Allocation) -> ProcessSpec:
         """The process to run. May write into the worker's folder. Raises WorkRefused."""
 
     def routes(self, agent: Agent) -> list[BaseRoute]:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from starlette.routing import BaseRoute
 
-from app.edge.agent.driver import Agent, Blob, Place, ProcessSpec, WorkRefused
+from app.edge.agent.driver import Agent, Allocation, Blob, ProcessSpec, WorkRefused
 from app.edge.joint.driver_routes import routes
 from app.edge.joint.work import VARIABLE, Work
 from app.inference.sources.allow_list import SourceNotOffered, named, resolved
@@ -53,7 +53,7 @@ class JointDriver:
         except (KeyError, TypeError):
             return f"{order.name}-{order.key.part}"
 
-    def program(self, order: Order, place: Place) -> ProcessSpec:
+    def program(self, order: Order, place: Allocation) -> ProcessSpec:
         content = content_of(order)
         work = Work(
             content,

@@ -64,14 +64,14 @@ def services_name(node: str) -> str:
 
 
 def of_jobs(agent: Agent, runner: FindRunner) -> list[BaseRoute]:
-    found = JobEndpoints(agent, runner)
+    endpoints = JobEndpoints(agent, runner)
     return [
-        _post("/node/get_plan", found.get_plan),
-        _post("/node/sync_job_result", found.sync_job_result),
-        _post("/node/update_plan", found.passed_on),
-        _post("/node/submit_job", found.passed_on),
-        _post("/video/{uid}/picture", found.picture),
-        Route("/user/video/{uid}", _told(found.live)),
+        _post("/node/get_plan", endpoints.get_plan),
+        _post("/node/sync_job_result", endpoints.sync_job_result),
+        _post("/node/update_plan", endpoints.passed_on),
+        _post("/node/submit_job", endpoints.passed_on),
+        _post("/video/{uid}/picture", endpoints.picture),
+        Route("/user/video/{uid}", _told(endpoints.live)),
     ]
 
 
@@ -137,10 +137,10 @@ class JobEndpoints:
             raise NoPicture("The job has not begun yet.")
         client = httpx.AsyncClient(timeout=RUNNER_TIMEOUT, trust_env=False)
         try:
-            asked = client.build_request(
+            live_request = client.build_request(
                 "GET", f"{runner.url}/user/video/{quote(uid)}", headers={"Authorization": f"Bearer {runner.secret}"}
             )
-            answer = await client.send(asked, stream=True)
+            answer = await client.send(live_request, stream=True)
         except httpx.HTTPError as error:
             await client.aclose()
             raise NoPicture(f"The job's process does not answer: {error or type(error).__name__}") from error

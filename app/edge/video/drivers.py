@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from starlette.routing import BaseRoute
 
-from app.edge.agent.driver import Agent, Blob, Place, ProcessSpec, WorkRefused
+from app.edge.agent.driver import Agent, Allocation, Blob, ProcessSpec, WorkRefused
 from app.edge.video import driver_routes
 from app.edge.video.videos import Videos
 from app.edge.video.work import VARIABLE, RunnerWork, ServicesWork
@@ -40,7 +40,7 @@ class JobDriver:
         """Also of an order that cannot be run."""
         return str(order.content.get("uid") or order.key.uid)
 
-    def program(self, order: Order, place: Place) -> ProcessSpec:
+    def program(self, order: Order, place: Allocation) -> ProcessSpec:
         """Of its runner, after `_prepare`. Raises WorkRefused."""
         content = _read(JobContent.from_json, order)
         videos = self.videos.by_id
@@ -60,7 +60,7 @@ class JobDriver:
             depends_on=lasting,
         )
 
-    def _prepare(self, content: JobContent, source: str, place: Place) -> None:
+    def _prepare(self, content: JobContent, source: str, place: Allocation) -> None:
         """Writes the runner's file, which a runner that is there already reads anew, and notes where it will answer."""
         work = RunnerWork(
             content,
@@ -95,7 +95,7 @@ class StageHostDriver:
     def worker_name(self, order: Order) -> str:
         return driver_routes.services_name(order.node)
 
-    def program(self, order: Order, place: Place) -> ProcessSpec:
+    def program(self, order: Order, place: Allocation) -> ProcessSpec:
         """Of the host of the stages, after `_prepare`. Raises WorkRefused."""
         self._prepare(_read(ServicesContent.from_json, order), place)
         return ProcessSpec(
@@ -105,7 +105,7 @@ class StageHostDriver:
             depends_on={"agent_url": place.agent_url, **_without(order.content, OF_SERVICES_CHANGING)},
         )
 
-    def _prepare(self, content: ServicesContent, place: Place) -> None:
+    def _prepare(self, content: ServicesContent, place: Allocation) -> None:
         """Writes the host's file, which a host that is there already reads anew."""
         work = ServicesWork(
             content,
@@ -137,6 +137,6 @@ def _without(content: Mapping[str, Any], changing: tuple[str, ...]) -> dict[str,
     return {name: value for name, value in content.items() if name not in changing}
 
 
-def _url(place: Place) -> str:
+def _url(place: Allocation) -> str:
     host = ANY.get(place.host, place.host)
     return f"http://[{host}]:{place.port}" if ":" in host else f"http://{host}:{place.port}"

@@ -76,7 +76,7 @@ def _is_there(path: Path) -> bool:
 def _mark(source: str) -> Mark:
     """Another one when the file is. Of a stream there is none."""
     try:
-        found = Path(source).stat()
+        stat = Path(source).stat()
     except (OSError, ValueError):
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.inference.decoders.base import DecodedOutputs, ModelFamily, Outputs, Port
+from app.inference.decoders.base import DecodedOutputs, ModelFamily, Outputs, OutputSpec
 from app.inference.decoders.classifier import Classifier
 from app.inference.decoders.fastestdet import Fastestdet
 from app.inference.decoders.ultraface import Ultraface
@@ -14,12 +14,12 @@ from app.inference.errors import ModelUnusable
 from app.inference.prediction import Decoder
 from app.inference.preprocessing import Size, shape_text
 
-__all__ = ["FAMILIES", "DecodedOutputs", "ModelFamily", "Outputs", "Port", "family_of"]
+__all__ = ["FAMILIES", "DecodedOutputs", "ModelFamily", "OutputSpec", "Outputs", "family_of"]
 
 FAMILIES: tuple[ModelFamily, ...] = (Yunet(), Ultraface(), Fastestdet(), Yolox(), Classifier())
 
 
-def family_of(named: Decoder, ports: Sequence[Port], size: Size) -> ModelFamily:
+def family_of(named: Decoder, ports: Sequence[OutputSpec], size: Size) -> ModelFamily:
     """The family of that name, or for AUTO the first that the outputs fit. size: of the input, zeros where not known.
 
     Raises ModelUnusable when the outputs fit none, or not the one that is named.

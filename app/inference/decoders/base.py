@@ -18,7 +18,7 @@ Outputs = Mapping[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Port:
+class OutputSpec:
     """An output: its name and shape, batch included."""
 
     name: str
@@ -49,7 +49,7 @@ class ModelFamily(Protocol):
     usual_size: ClassVar[Size]
     """Of an input that leaves its sides open; zeros where the family has no usual size."""
 
-    def fits(self, ports: Sequence[Port], size: Size) -> bool:
+    def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:
         """Are these the outputs of such a model with an input of this size? Zeros: the size is not known yet."""
 
     def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> DecodedOutputs:

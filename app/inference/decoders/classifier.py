@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from app.inference.decoders.base import DecodedOutputs, Outputs, Port
+from app.inference.decoders.base import DecodedOutputs, Outputs, OutputSpec
 from app.inference.errors import InferenceFailed
 from app.inference.prediction import Decoder, PredictorOptions
 from app.inference.preprocess_options import Preprocess
@@ -26,7 +26,7 @@ class Classifier:
     preprocess: ClassVar[Preprocess] = Preprocess()
     usual_size: ClassVar[Size] = (0, 0)
 
-    def fits(self, ports: Sequence[Port], size: Size) -> bool:  # noqa: ARG002
+    def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:  # noqa: ARG002
         if len(ports) != 1:
             return False
         port = ports[0]

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from app.inference.decoders.base import Detections, Detector, Outputs, Port
+from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec
 from app.inference.decoders.grids import cells, corners_of
 from app.inference.prediction import Decoder
 from app.inference.preprocess_options import Preprocess
@@ -27,7 +27,7 @@ class Fastestdet(Detector):
     preprocess: ClassVar[Preprocess] = Preprocess(color="BGR")
     usual_size: ClassVar[Size] = (352, 352)
 
-    def fits(self, ports: Sequence[Port], size: Size) -> bool:
+    def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:
         if len(ports) != 1 or len(ports[0].shape) != 4:
             return False
         channels = ports[0].shape[1]

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from app.inference.decoders.base import Detections, Detector, Outputs, Port
+from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec
 from app.inference.decoders.grids import cells, corners_of
 from app.inference.prediction import Decoder
 from app.inference.preprocess_options import Preprocess
@@ -33,7 +33,7 @@ class Ultraface(Detector):
     preprocess: ClassVar[Preprocess] = Preprocess(color="RGB", scale=1, mean=(127,), std=(128,))
     usual_size: ClassVar[Size] = (320, 240)
 
-    def fits(self, ports: Sequence[Port], size: Size) -> bool:  # noqa: ARG002
+    def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:  # noqa: ARG002
         if len(ports) != 2:
             return False
         scores, boxes = sorted(ports, key=lambda port: port.shape[-1] or 0)

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from app.inference.decoders.base import Detections, Detector, Outputs, Port
+from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec
 from app.inference.decoders.grids import cell_count, corners_of, pyramid
 from app.inference.prediction import Decoder
 from app.inference.preprocess_options import Preprocess
@@ -26,7 +26,7 @@ class Yolox(Detector):
     preprocess: ClassVar[Preprocess] = Preprocess(color="BGR", scale=1, resize="letterbox", pad_value=114)
     usual_size: ClassVar[Size] = (416, 416)
 
-    def fits(self, ports: Sequence[Port], size: Size) -> bool:
+    def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:
         if len(ports) != 1 or len(ports[0].shape) != 3:
             return False
         width = ports[0].shape[2]

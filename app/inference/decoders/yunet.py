@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from app.inference.decoders.base import Detections, Detector, Outputs, Port
+from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec
 from app.inference.decoders.grids import cell_count, cells, corners_of
 from app.inference.prediction import Decoder
 from app.inference.preprocess_options import Preprocess
@@ -27,7 +27,7 @@ class Yunet(Detector):
     preprocess: ClassVar[Preprocess] = Preprocess(color="BGR", scale=1)
     usual_size: ClassVar[Size] = (320, 320)
 
-    def fits(self, ports: Sequence[Port], size: Size) -> bool:
+    def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:
         if sorted(port.shape[-1] or 0 for port in ports if len(port.shape) == 3) != LAST_SIDES:
             return False
         rows = sorted(port.shape[1] or 0 for port in ports)

@@ -1,6 +1,6 @@
 """Where frames come from: folders, pictures, arrays, video files, streams."""
 
-from app.inference.sources.factory import open_reel, open_source
+from app.inference.sources.factory import open_source, open_video_source
 from app.inference.sources.frames import Frame, Source
 
-__all__ = ["Frame", "Source", "open_reel", "open_source"]
+__all__ = ["Frame", "Source", "open_source", "open_video_source"]

@@ -31,11 +31,11 @@ def open_source(
     loop: begin anew at the end. Raises SourceUnusable, naming the source, when it is not there or of no use, at once or
     with its first frame.
     """
-    reel, name, live = open_reel(text)
+    reel, name, live = open_video_source(text)
     return Source(reel, name, Pace(fps, clock, sleep, live=live), loop=loop, is_live=live)
 
 
-def open_reel(text: str) -> tuple[VideoSource, str, bool]:
+def open_video_source(text: str) -> tuple[VideoSource, str, bool]:
     """For a caller that chooses its frames itself.
 
     Returns:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.inference.errors import DamagedPicture, SourceUnusable
 from app.inference.sources.containers import is_cut
-from app.inference.sources.factory import open_reel
+from app.inference.sources.factory import open_video_source
 from app.inference.sources.video import Video
 
 TRIED = 100
@@ -32,7 +32,7 @@ class SourceFacts:
 def facts_of(source: str) -> SourceFacts:
     """Of a video file its first frame is read. A URL is not opened: this machine only has to be able to read it."""
     try:
-        video, _, live = open_reel(source)
+        video, _, live = open_video_source(source)
         if live or not isinstance(video, Video):
             return SourceFacts()
         return _facts_of_file(video, Path(source))

@@ -94,9 +94,9 @@ def _as_pictures(values: dict[str, npt.NDArray[Any]], name: str) -> npt.NDArray[
             return _without_single(bytes_.transpose(0, 2, 3, 1))
         if x.dtype == np.uint8 and x.shape[3] in (1, 3):
             return _without_single(x)
-    found = "no x" if x is None else f"x of {x.dtype} {list(x.shape)}"
+    actual = "no x" if x is None else f"x of {x.dtype} {list(x.shape)}"
     raise SourceUnusable(
-        f"{name} has {found}, which are no pictures",
+        f"{name} has {actual}, which are no pictures",
         hint="x has to be float [n, c, h, w] in 0..1 or uint8 [n, h, w, c], c being 1 or 3.",
     )
 

@@ -62,5 +62,9 @@ class Calibration:
     def has_ended(self) -> bool:
         return self.state in (State.READY, State.FAILED)
 
+    def is_under_way(self, now: datetime) -> bool:
+        """Whether it waits or runs, and is not lost."""
+        return not self.has_ended and not self.is_lost(now)
+
     def is_lost(self, now: datetime) -> bool:
         return not self.has_ended and now - datetime.fromisoformat(self.created_at) > LOST_AFTER

@@ -88,9 +88,9 @@ def _pictures(archive: zipfile.ZipFile, size: int, labels: Sequence[str]) -> Ite
     pictures = [entry for entry in chosen.samples if PurePosixPath(entry.name).suffix.lower() in ENDINGS]
     if not pictures:
         raise BadSamples("There is no JPEG or PNG in the zip.", hint=WANTED)
-    known = _labels(archive, labels)
+    truths = _labels(archive, labels)
     for entry in pictures:
-        yield CalibrationSample(entry.name, _opened(archive, entry.info), known.of(entry.name))
+        yield CalibrationSample(entry.name, _opened(archive, entry.info), truths.of(entry.name))
 
 
 def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Picture | None:
@@ -126,10 +126,10 @@ def read_labels(text: str, names: Sequence[str]) -> SampleLabels:
     rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if any(row)]
     if rows and rows[0][0].lower() in ("name", "file", "filename"):
         rows = rows[1:]
-    known = SampleLabels()
+    result = SampleLabels()
     for number, row in enumerate(rows, 1):
-        known.truths[row[0]] = _with(known.truths.get(row[0], GroundTruth()), row, number, names)
-    return known
+        result.truths[row[0]] = _with(result.truths.get(row[0], GroundTruth()), row, number, names)
+    return result
 
 
 def _with(before: GroundTruth, row: Sequence[str], number: int, names: Sequence[str]) -> GroundTruth:
@@ -152,8 +152,9 @@ def _class(text: str, number: int, names: Sequence[str]) -> int:
         return int(text)
     if text in names:
         return list(names).index(text)
-    known = ", ".join(names[:8]) or "none: this model names no classes, so give their numbers"
-    raise BadSamples(f"{LABELS}, row {number}: the models know no class {text[:40]!r}.", hint=f"They know {known}.")
+    known_names = ", ".join(names[:8]) or "none: this model names no classes, so give their numbers"
+    message = f"{LABELS}, row {number}: the models know no class {text[:40]!r}."
+    raise BadSamples(message, hint=f"They know {known_names}.")
 
 
 def _arrays(path: Path) -> Iterator[CalibrationSample]:
@@ -169,9 +170,9 @@ def _arrays(path: Path) -> Iterator[CalibrationSample]:
         raise ImagesTooLarge(f"x holds {len(x)} samples; at most {MAX_SAMPLES} are taken", hint="Send fewer.")
     if y is not None and (y.shape != (len(x),) or not np.issubdtype(y.dtype, np.integer)):
         raise BadSamples("y is not one whole number for each sample of x.", hint=WANTED)
-    for place, values in enumerate(x):
-        truth = GroundTruth() if y is None else GroundTruth(int(y[place]))
-        yield CalibrationSample(f"x[{place}]", _picture(values), truth)
+    for index, values in enumerate(x):
+        truth = GroundTruth() if y is None else GroundTruth(int(y[index]))
+        yield CalibrationSample(f"x[{index}]", _picture(values), truth)
 
 
 def _picture(values: npt.NDArray[Any]) -> Picture | None:

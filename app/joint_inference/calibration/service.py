@@ -75,49 +75,52 @@ class Calibrations:
 
         Raises ServiceNotFound, TooMany, BadSamples for an empty file.
         """
-        wanted = self.services.get(user, namespace, name).specification
+        specification = self.services.get(user, namespace, name).specification
         size = samples.stat().st_size
         if not size:
             raise BadSamples("No samples were sent.", hint="Choose a zip of pictures or an .npz file.")
         self._refuse_too_many(user, now)
-        asked = CalibrationRequest(namespace, name, wanted.edge.model, wanted.cloud.model, set_name, size)
-        made = Calibration(str(uuid4()), user, to_text(now), State.WAITING, asked)
-        self.objects.put_file(_key(made.calibration_id, "samples"), samples)
+        request = CalibrationRequest(
+            namespace, name, specification.edge.model, specification.cloud.model, set_name, size
+        )
+        created = Calibration(str(uuid4()), user, to_text(now), State.WAITING, request)
+        self.objects.put_file(_key(created.calibration_id, "samples"), samples)
         with self.database.write() as conn:
-            store.add(conn, made)
-            old = [one for one in store.of_owner(conn, user)[KEPT:] if one.has_ended or one.is_lost(now)]
-            for one in old:
-                store.remove(conn, one.calibration_id)
-        for one in old:
-            self.objects.delete_prefix(_key(one.calibration_id, ""))
+            store.add(conn, created)
+            old = [former for former in store.of_owner(conn, user)[KEPT:] if not former.is_under_way(now)]
+            for former in old:
+                store.remove(conn, former.calibration_id)
+        for former in old:
+            self.objects.delete_prefix(_key(former.calibration_id, ""))
         try:
-            self.start(made.calibration_id)
+            self.start(created.calibration_id)
         except ModelmillError:
             with self.database.write() as conn:
-                store.remove(conn, made.calibration_id)
-            self.objects.delete_prefix(_key(made.calibration_id, ""))
+                store.remove(conn, created.calibration_id)
+            self.objects.delete_prefix(_key(created.calibration_id, ""))
             raise
-        return made
+        return created
 
     def get(self, user: str, calibration_id: str) -> Calibration:
         """Raises CalibrationNotFound."""
         with self.database.read() as conn:
-            found = store.find(conn, calibration_id)
-        if found is None or found.owner != user:
+            calibration = store.find(conn, calibration_id)
+        if calibration is None or calibration.owner != user:
             raise CalibrationNotFound(f"There is no calibration {calibration_id!r} (any more).")
-        return found
+        return calibration
 
     def of_service(self, user: str, namespace: str, name: str) -> list[Calibration]:
         """Newest first."""
         with self.database.read() as conn:
-            found = store.of_owner(conn, user)
-        return [one for one in found if (one.asked.namespace, one.asked.name) == (namespace, name)]
+            calibrations = store.of_owner(conn, user)
+        service = (namespace, name)
+        return [entry for entry in calibrations if (entry.asked.namespace, entry.asked.name) == service]
 
     def sweep(self, user: str, calibration_id: str) -> Sweep:
         """Raises CalibrationNotFound, NotReady."""
-        found = self.get(user, calibration_id)
+        calibration = self.get(user, calibration_id)
         try:
-            if found.state is State.READY:
+            if calibration.state is State.READY:
                 return Sweep.from_json(json.loads(b"".join(self.objects.read(_key(calibration_id, "sweep.json")))))
         except ObjectMissing:
             raise CalibrationNotFound(f"What calibration {calibration_id!r} found is gone.") from None
@@ -125,21 +128,21 @@ class Calibrations:
 
     def apply(self, user: str, calibration_id: str, setting: Setting, *, now: datetime) -> Service:
         """Raises CalibrationNotFound, ServiceNotFound, InvalidResource."""
-        asked = self.get(user, calibration_id).asked
+        request = self.get(user, calibration_id).asked
         parameters = [{"key": key, "value": value} for key, value in setting.parameters.items()]
         algorithm = {"name": setting.algorithm, "parameters": parameters}
         patch = {"spec": {"edgeWorker": {"hardExampleAlgorithm": algorithm}}}
-        return self.services.merge(user, asked.namespace, asked.name, patch, now=now)
+        return self.services.merge(user, request.namespace, request.name, patch, now=now)
 
     def run(self, calibration_id: str, *, now: datetime) -> None:
         """Run a calibration, for the actor. One that has ended stays as it is."""
         with self.database.write() as conn:
             if not store.change(conn, calibration_id, state=State.RUNNING.value):
                 return
-            found = store.find(conn, calibration_id)
-        assert found is not None
+            calibration = store.find(conn, calibration_id)
+        assert calibration is not None
         try:
-            self._run(found, now)
+            self._run(calibration, now)
             end: dict[str, Any] = {"state": State.READY.value, "progress": 100}
         except ModelmillError as error:
             end = _failed(error)
@@ -152,46 +155,46 @@ class Calibrations:
 
     def _refuse_too_many(self, user: str, now: datetime) -> None:
         with self.database.read() as conn:
-            waiting = [one for one in store.of_owner(conn, user) if not one.has_ended and not one.is_lost(now)]
+            waiting = [entry for entry in store.of_owner(conn, user) if entry.is_under_way(now)]
         if len(waiting) >= MOST_OPEN:
             raise TooMany(
                 f"{len(waiting)} calibrations of yours wait or run already.", hint="Try again once one has ended."
             )
 
-    def _run(self, found: Calibration, now: datetime) -> None:
-        service = self.services.get(found.owner, found.asked.namespace, found.asked.name)
-        wanted = service.specification
-        cards = {role: self._card(found.owner, wanted.worker(role).model, now) for role in Role}
+    def _run(self, calibration: Calibration, now: datetime) -> None:
+        service = self.services.get(calibration.owner, calibration.asked.namespace, calibration.asked.name)
+        specification = service.specification
+        cards = {role: self._card(calibration.owner, specification.worker(role).model, now) for role in Role}
         make_private(self.work)
         folder = Path(tempfile.mkdtemp(prefix="calibration-", dir=self.work))
         try:
-            self.objects.get_file(_key(found.calibration_id, "samples"), folder / "samples")
-            request = self._request(cards, wanted, folder)
+            self.objects.get_file(_key(calibration.calibration_id, "samples"), folder / "samples")
+            request = self._request(cards, specification, folder)
             limits = Limits(self.memory_bytes, TIME_S, 1)
-            hooks = Hooks(on_progress=self._teller(found.calibration_id))
+            hooks = Hooks(on_progress=self._teller(calibration.calibration_id))
             self.sandbox.run(RUN, request, work_dir=folder, limits=limits, hooks=hooks)
             for name in ("answers.json", "sweep.json"):
-                key = _key(found.calibration_id, name)
+                key = _key(calibration.calibration_id, name)
                 self.objects.put_file(key, folder / name, content_type="application/json")
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _card(self, user: str, name: str, now: datetime) -> ModelCard:
-        found = self.models.find(user, name, now=now)
-        if found is None:
+        model = self.models.find(user, name, now=now)
+        if model is None:
             raise BadSamples(
                 f"There is no model {name!r} (any more).", hint="Register it again, or have the service name another."
             )
-        return found.card
+        return model.card
 
-    def _request(self, cards: Mapping[Role, ModelCard], wanted: Specification, folder: Path) -> dict[str, Any]:
+    def _request(self, cards: Mapping[Role, ModelCard], specification: Specification, folder: Path) -> dict[str, Any]:
         request: dict[str, Any] = {"samples": str(folder / "samples"), "into": str(folder)}
         for role, card in cards.items():
             request[role.value] = {
                 "card": card.to_json(),
                 "model": self._fetch(card.sha256, folder),
                 "twin": self._fetch(card.twin_sha256, folder),
-                "parameters": dict(wanted.worker(role).parameters),
+                "parameters": dict(specification.worker(role).parameters),
             }
         return request
 
@@ -222,9 +225,9 @@ class Calibrations:
 
 def calibrations_using(conn: Connection, user: str, model: str, *, now: datetime) -> list[str]:
     """namespace/name of the services with a calibration that waits or runs and was asked for with this model."""
-    under_way = [one for one in store.of_owner(conn, user) if not one.has_ended and not one.is_lost(now)]
-    asked = [one.asked for one in under_way if model in (one.asked.edge_model, one.asked.cloud_model)]
-    return sorted({f"{request.namespace}/{request.name}" for request in asked})
+    requests = [entry.asked for entry in store.of_owner(conn, user) if entry.is_under_way(now)]
+    using = [request for request in requests if model in (request.edge_model, request.cloud_model)]
+    return sorted({f"{request.namespace}/{request.name}" for request in using})
 
 
 def _failed(error: ModelmillError) -> dict[str, Any]:

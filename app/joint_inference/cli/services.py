@@ -67,8 +67,8 @@ def list_services(
 ) -> None:
     """My services, newest first."""
     with client_of(context, url) as client:
-        wanted = state.capitalize() if state else None
-        records = list(client.services(limit=limit, namespace=namespace, state=wanted, q=search))
+        state_filter = state.capitalize() if state else None
+        records = list(client.services(limit=limit, namespace=namespace, state=state_filter, q=search))
     if as_json:
         typer.echo(json.dumps(records, indent=2))
         return
@@ -171,9 +171,9 @@ def _is_gone(client: JointClient, namespace: str, name: str, timeout_s: float) -
     """Within this time. One of the same name that was made anew meanwhile is another."""
     deadline, uid = time.monotonic() + timeout_s, ""
     while (record := _found(client, namespace, name)) is not None:
-        found = record["resource"]["metadata"]["uid"]
-        uid = uid or found
-        if found != uid:
+        present_uid = record["resource"]["metadata"]["uid"]
+        uid = uid or present_uid
+        if present_uid != uid:
             return True
         if time.monotonic() > deadline:
             return False

@@ -36,12 +36,12 @@ class ParameterReader:
         if not text:
             return default
         try:
-            found = int(text)
+            number = int(text)
         except ValueError:
-            found = least - 1
-        if not least <= found <= most:
+            number = least - 1
+        if not least <= number <= most:
             raise refused(key, text, f"a whole number from {least} to {most}")
-        return found
+        return number
 
     def flag(self, key: str, default: bool) -> bool:
         text = self.text(key).lower()
@@ -51,26 +51,26 @@ class ParameterReader:
 
     def choice(self, key: str, default: Choice, choices: Sequence[Choice]) -> Choice:
         text = self.text(key)
-        found = next((choice for choice in choices if choice.lower() == text.lower()), None)
-        if text and found is None:
+        match = next((choice for choice in choices if choice.lower() == text.lower()), None)
+        if text and match is None:
             raise refused(key, text, f"one of {', '.join(choices)}")
-        return found if found is not None else default
+        return match if match is not None else default
 
 
 def number_of(key: str, text: str, *, least: float = -math.inf, most: float = math.inf) -> float:
     """A finite number in this range; also written as a fraction, 1/255."""
     upper, _, lower = text.partition("/")
     try:
-        found = float(upper) / float(lower) if lower else float(text)
+        number = float(upper) / float(lower) if lower else float(text)
     except (ValueError, ZeroDivisionError):
-        found = math.nan
-    if not math.isfinite(found) or not least <= found <= most:
+        number = math.nan
+    if not math.isfinite(number) or not least <= number <= most:
         raise refused(key, text, f"a number{_range(least, most)}")
-    return found
+    return number
 
 
-def refused(key: str, value: object, wanted: str) -> BadParameter:
-    return BadParameter(f"Parameter {key} must be {wanted}, not {str(value)[:80]!r}.", detail={"key": key})
+def refused(key: str, value: object, expected: str) -> BadParameter:
+    return BadParameter(f"Parameter {key} must be {expected}, not {str(value)[:80]!r}.", detail={"key": key})
 
 
 def _range(least: float, most: float) -> str:

@@ -23,7 +23,8 @@ from app.kit.errors import ModelmillError
 GROUP = "modelmill.hard_examples"
 RESERVED = {"BertRouter": "it routes texts, and pictures are what is judged here"}
 BUNDLED: Mapping[str, type[Ibt | Threshold | CrossEntropy | Random | CloudOnly | EdgeOnly]] = {
-    found.name: found for found in (Ibt, Threshold, CrossEntropy, Random, CloudOnly, EdgeOnly)
+    algorithm_class.name: algorithm_class
+    for algorithm_class in (Ibt, Threshold, CrossEntropy, Random, CloudOnly, EdgeOnly)
 }
 logger = logging.getLogger(__name__)
 
@@ -48,13 +49,13 @@ class AlgorithmEntry:
 @cache
 def known() -> Mapping[str, AlgorithmEntry]:
     """By name, bundled ones first. Entry points are read once per process."""
-    found = {name: _described(name, algorithm) for name, algorithm in BUNDLED.items()}
+    algorithms = {name: _described(name, algorithm) for name, algorithm in BUNDLED.items()}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        if point.name in found or point.name in RESERVED:
+        if point.name in algorithms or point.name in RESERVED:
             logger.warning("Hard-example algorithm %s of %s is left out: the name is taken", point.name, point.value)
             continue
-        found[point.name] = _loaded(point)
-    return found
+        algorithms[point.name] = _loaded(point)
+    return algorithms
 
 
 def make(name: str, parameters: Mapping[str, str]) -> HardExampleAlgorithm:

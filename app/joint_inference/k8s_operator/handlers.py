@@ -36,9 +36,9 @@ def registry_of(mirror: Mirror, *, look_s: float = LOOK_S) -> kopf.OperatorRegis
 
     @_patient
     def show(body: kopf.Body, patch: kopf.Patch, **_: Any) -> None:
-        wanted = mirror.status_for(body, now=now())
-        if wanted is not None:
-            patch.status.update(merge_patch(body.status, wanted))
+        new_status = mirror.status_for(body, now=now())
+        if new_status is not None:
+            patch.status.update(merge_patch(body.status, new_status))
 
     for conn in (kopf.on.create, kopf.on.update, kopf.on.resume):
         conn(*RESOURCE, id="take", registry=registry, backoff=AGAIN_S)(take)

@@ -86,15 +86,15 @@ class Mirror:
                     self.take(resource, now=now)
                 refusal = self._refused_now(resource)
         service = self._find(resource)
-        wanted = dict(service.status) if service is not None else {}
+        status = dict(service.status) if service is not None else {}
         if refusal is not None:
-            wanted = _refused(wanted, before, refusal, to_text(now))
-        return wanted if is_news(before, wanted) else None
+            status = _refused(status, before, refusal, to_text(now))
+        return status if is_news(before, status) else None
 
     def _refused_now(self, resource: Json) -> Refusal | None:
         """Of this generation."""
-        found = self._refused.get(str(resource["metadata"]["uid"]))
-        return found if found is not None and found.generation == _generation(resource) else None
+        refusal = self._refused.get(str(resource["metadata"]["uid"]))
+        return refusal if refusal is not None and refusal.generation == _generation(resource) else None
 
     def _find(self, resource: Json) -> Service | None:
         try:
@@ -106,36 +106,36 @@ class Mirror:
 def without_theirs(resource: Json) -> dict[str, Any]:
     """What of it is the user's: the cluster's uid, versions, finalizers and its tools' annotations are not."""
     metadata = resource["metadata"]
-    kept = {key: metadata[key] for key in ("name", "namespace", "labels") if metadata.get(key)}
+    own_metadata = {key: metadata[key] for key in ("name", "namespace", "labels") if metadata.get(key)}
     annotations = {
         key: value for key, value in (metadata.get("annotations") or {}).items() if not key.startswith(NOT_OURS)
     }
     if annotations:
-        kept["annotations"] = annotations
+        own_metadata["annotations"] = annotations
     own = {key: resource[key] for key in ("apiVersion", "kind", "spec") if key in resource}
-    return {**own, "metadata": kept}
+    return {**own, "metadata": own_metadata}
 
 
-def is_news(before: Json, wanted: Json) -> bool:
+def is_news(before: Json, status: Json) -> bool:
     """Is it worth a write? A heartbeat alone only after a while."""
-    if not wanted:
+    if not status:
         return False
-    if _still(before) != _still(wanted):
+    if _still(before) != _still(status):
         return True
-    shown, known = _heartbeat(wanted), _heartbeat(before)
-    return shown is not None and known is not None and shown - known >= HEARTBEAT
+    shown, former = _heartbeat(status), _heartbeat(before)
+    return shown is not None and former is not None and shown - former >= HEARTBEAT
 
 
-def merge_patch(before: Json, wanted: Json) -> dict[str, Any]:
+def merge_patch(before: Json, status: Json) -> dict[str, Any]:
     """As a JSON merge patch: what is no more becomes null."""
-    return {**dict.fromkeys(set(before) - set(wanted)), **wanted}
+    return {**dict.fromkeys(set(before) - set(status)), **status}
 
 
 def _refused(service: Json, before: Json, refusal: Refusal, now: str) -> dict[str, Any]:
     """The status of the one that goes on as it was, if there is any, with this as its current condition."""
     goes_on = " The service goes on as it was before." if service else ""
-    said = Condition(ConditionType.FAILED, refusal.reason, f"{refusal.message}{goes_on}")
-    conditions = conditions_after(before.get("conditions") or (), said, None, now)
+    condition = Condition(ConditionType.FAILED, refusal.reason, f"{refusal.message}{goes_on}")
+    conditions = conditions_after(before.get("conditions") or (), condition, None, now)
     return {"active": 0, "failed": 0, **service, "conditions": conditions}
 
 
@@ -149,8 +149,8 @@ def _still(status: Json) -> dict[str, Any]:
 
 def _heartbeat(status: Json) -> datetime | None:
     conditions = status.get("conditions") or ()
-    found = conditions[-1].get("lastHeartbeatTime") if conditions else None
-    return datetime.fromisoformat(found) if found else None
+    heartbeat = conditions[-1].get("lastHeartbeatTime") if conditions else None
+    return datetime.fromisoformat(heartbeat) if heartbeat else None
 
 
 def _generation(resource: Json) -> int:

@@ -42,7 +42,7 @@ def _log_in(registry: kopf.OperatorRegistry) -> None:
 
     @kopf.on.login(registry=registry, retries=1)
     def log_in(**arguments: Any) -> kopf.ConnectionInfo:
-        found = kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
-        if found is None:
+        connection = kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
+        if connection is None:
             raise kopf.LoginError("There is neither a service account of a pod nor a kubeconfig.")
-        return found
+        return connection

@@ -161,11 +161,11 @@ def _namespace(name: str) -> dict[str, Any]:
     return {"kind": "Namespace", "apiVersion": "v1", "metadata": metadata, "status": {"phase": "Active"}}
 
 
-def _table(found: list[dict[str, Any]]) -> dict[str, Any]:
+def _table(namespaces: list[dict[str, Any]]) -> dict[str, Any]:
     columns = [
         {"name": name, "type": "string", "format": "", "description": "", "priority": 0} for name in ("Name", "Status")
     ]
-    rows = [{"cells": [item["metadata"]["name"], "Active"], "object": item} for item in found]
+    rows = [{"cells": [item["metadata"]["name"], "Active"], "object": item} for item in namespaces]
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",

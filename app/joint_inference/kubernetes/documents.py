@@ -85,18 +85,18 @@ def _one(suffix: str, *further: str) -> dict[str, Any]:
 
 
 def _operation(name: str, action: str, answers: str, *, writes: bool = False) -> dict[str, Any]:
-    said = {"description": "OK", "content": {"application/json": {"schema": _ref(answers)}}}
+    response = {"description": "OK", "content": {"application/json": {"schema": _ref(answers)}}}
     parameters = [_in_query("dryRun"), _in_query("fieldManager"), _in_query("fieldValidation")] if writes else []
-    found = {
+    operation = {
         "operationId": f"{name}{KIND}",
-        "responses": {"200": said},
+        "responses": {"200": response},
         "parameters": parameters,
         "x-kubernetes-action": action,
         "x-kubernetes-group-version-kind": _KIND[0],
     }
     if writes:
-        found["requestBody"] = {"content": {"application/json": {"schema": _ref(_ITEM)}}}
-    return found
+        operation["requestBody"] = {"content": {"application/json": {"schema": _ref(_ITEM)}}}
+    return operation
 
 
 def _schemas() -> dict[str, Any]:

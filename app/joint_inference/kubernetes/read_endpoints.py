@@ -38,13 +38,13 @@ async def list_services(request: Request) -> Response:
     services, user = joint_of(request).services, user_of(request)
     namespace = request.path_params.get("namespace")
     every, version = await run_in_threadpool(lambda: services.all(user, namespace=namespace))
-    wanted = [service for service in every if selector.takes(service) and _place(service) > after]
+    matching = [service for service in every if selector.takes(service) and _place(service) > after]
     metadata: dict[str, Any] = {"resourceVersion": str(version)}
-    if len(wanted) > limit:
-        metadata["continue"] = _token(wanted[limit - 1])
+    if len(matching) > limit:
+        metadata["continue"] = _token(matching[limit - 1])
         if not query.get("labelSelector") and not query.get("fieldSelector"):
-            metadata["remainingItemCount"] = len(wanted) - limit
-    return _answered(request, [service.to_resource() for service in wanted[:limit]], metadata)
+            metadata["remainingItemCount"] = len(matching) - limit
+    return _answered(request, [service.to_resource() for service in matching[:limit]], metadata)
 
 
 @speaks_status
@@ -66,10 +66,10 @@ def shown(request: Request, service: Service, *, status: int = 200) -> Response:
 
 
 def include_of(request: Request) -> str:
-    found = request.query_params.get("includeObject") or "Metadata"
-    if found not in INCLUDE:
+    include = request.query_params.get("includeObject") or "Metadata"
+    if include not in INCLUDE:
         raise BadRequest(f"includeObject is one of {', '.join(INCLUDE)}.")
-    return found
+    return include
 
 
 def _answered(request: Request, resources: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> Response:

@@ -141,13 +141,13 @@ async def _lines(
         yield wish.line(kind, service)
     if wish.initial_end:
         yield _bookmark(view.seen, INITIAL_END)
-    begin = said = allowed = time.monotonic()
+    begin = bookmarked = allowed = time.monotonic()
     with hub.watch(NUDGED) as flag:
         while not hub.is_ending and time.monotonic() - begin < wish.seconds:
             for kind, service in await run_in_threadpool(view.news):
                 yield wish.line(kind, service)
-            if wish.bookmarks and time.monotonic() - said > BOOKMARK_S:
-                said = time.monotonic()
+            if wish.bookmarks and time.monotonic() - bookmarked > BOOKMARK_S:
+                bookmarked = time.monotonic()
                 yield _bookmark(view.seen, {})
             if time.monotonic() - allowed > ALLOWED_AGAIN_S:
                 allowed = time.monotonic()

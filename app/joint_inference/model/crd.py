@@ -16,8 +16,8 @@ _TIME = {"type": "string", "format": "date-time"}
 
 
 def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
-    wanted = {"required": list(required)} if required else {}
-    return {"type": "object", **wanted, "properties": properties}
+    requirement = {"required": list(required)} if required else {}
+    return {"type": "object", **requirement, "properties": properties}
 
 
 def _list_of(item: dict[str, Any]) -> dict[str, Any]:
@@ -128,8 +128,8 @@ def crd() -> dict[str, Any]:
         "metadata": {"name": f"{PLURAL}.{GROUP}"},
         "spec": {"group": GROUP, "names": names, "scope": "Namespaced", "versions": [version]},
     }
-    found: dict[str, Any] = json.loads(json.dumps(whole))  # no part is shared, as copy.deepcopy would keep it
-    return found
+    document: dict[str, Any] = json.loads(json.dumps(whole))  # no part is shared, as copy.deepcopy would keep it
+    return document
 
 
 __all__ = ["PRINTER_COLUMNS", "SCHEMA", "SPEC_SCHEMA", "STATUS_SCHEMA", "crd"]

@@ -47,46 +47,48 @@ def updated(
     old, new = fields_of(before or {}), fields_of(after)
     changed = {path for path, value in new.items() if path not in old or old[path] != value}
     shares = _shares(managed, old, at)
-    left = frozenset(new.keys() - changed)
-    kept = [OwnedFields(one.manager, one.paths & left, one.at) for one in shares if one.manager != by]
-    mine = next((one.paths for one in shares if one.manager == by), frozenset())
-    return _written([*kept, OwnedFields(by, frozenset((mine & left) | changed), at)], shares)
+    unchanged = frozenset(new.keys() - changed)
+    remaining = [
+        OwnedFields(entry.manager, entry.paths & unchanged, entry.at) for entry in shares if entry.manager != by
+    ]
+    mine = next((entry.paths for entry in shares if entry.manager == by), frozenset())
+    return _written([*remaining, OwnedFields(by, frozenset((mine & unchanged) | changed), at)], shares)
 
 
 def applied(
-    managed: Sequence[Any], live: Mapping[str, Any], wanted: Mapping[str, Any], by: Manager, at: str, *, force: bool
+    managed: Sequence[Any], live: Mapping[str, Any], intended: Mapping[str, Any], by: Manager, at: str, *, force: bool
 ) -> tuple[dict[str, Any], list[Any]]:
     """live with what `by` wants, without what they wanted before and do not any more, and its managedFields.
 
     force: fields that others have set otherwise become theirs. Raises FieldConflict.
     """
-    old, new = fields_of(live), fields_of(wanted)
+    old, new = fields_of(live), fields_of(intended)
     shares = _shares(managed, old, at)
-    others = [one for one in shares if one.manager != by]
-    taken = {path for path, value in new.items() if path not in old or old[path] != value}
+    others = [entry for entry in shares if entry.manager != by]
+    claimed = {path for path, value in new.items() if path not in old or old[path] != value}
     conflicts = [
-        (one.manager.name, path)
-        for one in others
-        if (by.name, one.manager.name) != (KUBECTL, KUBECTL_BEFORE)
-        for path in sorted(one.paths & taken)
+        (entry.manager.name, path)
+        for entry in others
+        if (by.name, entry.manager.name) != (KUBECTL, KUBECTL_BEFORE)
+        for path in sorted(entry.paths & claimed)
     ]
     if conflicts and not force:
         raise _conflict(conflicts)
-    mine = next((one.paths for one in shares if one.manager == by), frozenset())
-    owned = frozenset().union(*(one.paths for one in others))
+    mine = next((entry.paths for entry in shares if entry.manager == by), frozenset())
+    owned = frozenset().union(*(entry.paths for entry in others))
     result = {path: value for path, value in old.items() if path not in mine - new.keys() - owned} | new
-    kept = [OwnedFields(one.manager, one.paths - taken, one.at) for one in others]
-    return _nested(live, result), _written([*kept, OwnedFields(by, frozenset(new), at)], shares)
+    remaining = [OwnedFields(entry.manager, entry.paths - claimed, entry.at) for entry in others]
+    return _nested(live, result), _written([*remaining, OwnedFields(by, frozenset(new), at)], shares)
 
 
 def fields_of(resource: Mapping[str, Any]) -> Fields:
     metadata = resource.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
-    found: Fields = {}
+    fields: Fields = {}
     for key in ("labels", "annotations"):
-        found.update(_leaves(metadata.get(key) or {}, ("metadata", key)))
-    found.update(_leaves(resource.get("spec") or {}, ("spec",)))
-    return found
+        fields.update(_leaves(metadata.get(key) or {}, ("metadata", key)))
+    fields.update(_leaves(resource.get("spec") or {}, ("spec",)))
+    return fields
 
 
 def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
@@ -99,15 +101,15 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 
 def _nested(live: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
     rest = {key: value for key, value in live["metadata"].items() if key not in ("labels", "annotations")}
-    found: dict[str, Any] = {**live, "metadata": rest, "spec": {}}
+    resource: dict[str, Any] = {**live, "metadata": rest, "spec": {}}
     for path, value in fields.items():
-        place = found
+        node = resource
         for key in path[:-1]:
-            inner = place.get(key)
-            place[key] = inner if isinstance(inner, dict) else {}
-            place = place[key]
-        place[path[-1]] = value
-    return found
+            inner = node.get(key)
+            node[key] = inner if isinstance(inner, dict) else {}
+            node = node[key]
+        node[path[-1]] = value
+    return resource
 
 
 def _shares(managed: Sequence[Any], fields: Fields, at: str) -> list[OwnedFields]:
@@ -115,35 +117,37 @@ def _shares(managed: Sequence[Any], fields: Fields, at: str) -> list[OwnedFields
     if not managed and fields:
         return [OwnedFields(Manager(BEFORE), frozenset(fields), at)]
     return [
-        OwnedFields(Manager(one["manager"], one["operation"]), frozenset(_paths(one["fieldsV1"], ())), one["time"])
-        for one in managed
+        OwnedFields(
+            Manager(entry["manager"], entry["operation"]), frozenset(_paths(entry["fieldsV1"], ())), entry["time"]
+        )
+        for entry in managed
     ]
 
 
 def _written(shares: Sequence[OwnedFields], before: Sequence[OwnedFields]) -> list[Any]:
     """Who owns nothing is not named; whose share is as it was keeps its time."""
-    times = {(one.manager, one.paths): one.at for one in before}
+    times = {(entry.manager, entry.paths): entry.at for entry in before}
     return [
         {
-            "manager": one.manager.name,
-            "operation": one.manager.operation,
+            "manager": entry.manager.name,
+            "operation": entry.manager.operation,
             "apiVersion": API_VERSION,
-            "time": times.get((one.manager, one.paths), one.at),
+            "time": times.get((entry.manager, entry.paths), entry.at),
             "fieldsType": "FieldsV1",
-            "fieldsV1": _tree(one.paths),
+            "fieldsV1": _tree(entry.paths),
         }
-        for one in shares
-        if one.paths
+        for entry in shares
+        if entry.paths
     ]
 
 
 def _tree(paths: frozenset[Path]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    tree: dict[str, Any] = {}
     for path in sorted(paths):
-        place = found
+        node = tree
         for key in path:
-            place = place.setdefault(f"f:{key}", {})
-    return found
+            node = node.setdefault(f"f:{key}", {})
+    return tree
 
 
 def _paths(tree: Mapping[str, Any], path: Path) -> Iterator[Path]:
@@ -157,9 +161,9 @@ def _paths(tree: Mapping[str, Any], path: Path) -> Iterator[Path]:
 
 def _conflict(conflicts: Sequence[tuple[str, Path]]) -> FieldConflict:
     count = len(conflicts)
-    said = ", ".join(f'conflict with "{manager}": {_shown(path)}' for manager, path in conflicts[:20])
+    message = ", ".join(f'conflict with "{manager}": {_shown(path)}' for manager, path in conflicts[:20])
     return FieldConflict(
-        f"Apply failed with {count} conflict{'s' if count > 1 else ''}: {said}.",
+        f"Apply failed with {count} conflict{'s' if count > 1 else ''}: {message}.",
         hint="Leave these fields out, give them the values that they have, or force it.",
         detail={"conflicts": [{"manager": manager, "field": _shown(path)} for manager, path in conflicts]},
     )

@@ -132,17 +132,17 @@ def specification_of(spec: Mapping[str, Any]) -> Specification:
 
 
 def _worker(role: Role, worker: Mapping[str, Any]) -> Worker:
-    found = worker["workerSpec"]
+    spec = worker["workerSpec"]
     return Worker(
         role=role,
         name=worker["name"],
         model=worker["model"]["name"],
         node=worker["nodeName"],
-        script_dir=found["scriptDir"],
-        script_boot_file=found["scriptBootFile"],
-        framework_type=found["frameworkType"],
-        framework_version=found["frameworkVersion"],
-        parameters=_parameters(found.get("parameters", ())),
+        script_dir=spec["scriptDir"],
+        script_boot_file=spec["scriptBootFile"],
+        framework_type=spec["frameworkType"],
+        framework_version=spec["frameworkVersion"],
+        parameters=_parameters(spec.get("parameters", ())),
     )
 
 

@@ -67,14 +67,14 @@ def conditions_after(
     lastTransitionTime moves when status or reason of an entry does; lastHeartbeatTime with every call.
     """
     known = {str(entry["type"]): entry for entry in before}
-    wanted: dict[str, tuple[str, str, str]] = {}
+    conditions: dict[str, tuple[str, str, str]] = {}
     for kind in (ConditionType.PENDING, ConditionType.RUNNING, ConditionType.FAILED):
         if kind.value in known and kind is not current.type:
-            wanted[kind.value] = ("False", str(known[kind.value].get("reason", "")), "")
+            conditions[kind.value] = ("False", str(known[kind.value].get("reason", "")), "")
     if warning is not None:
-        wanted[ConditionType.WARNING.value] = ("True", warning.reason, warning.message)
-    wanted[current.type.value] = ("True", current.reason, current.message)
-    return [_entry(known.get(kind), kind, *rest, now=now) for kind, rest in wanted.items()]
+        conditions[ConditionType.WARNING.value] = ("True", warning.reason, warning.message)
+    conditions[current.type.value] = ("True", current.reason, current.message)
+    return [_entry(known.get(kind), kind, *rest, now=now) for kind, rest in conditions.items()]
 
 
 def _entry(
@@ -96,19 +96,19 @@ def completed(status: Mapping[str, Any], now: str) -> dict[str, Any]:
     """A status that somebody else wrote, in which nothing is missing that ours have; conditions of no type of ours are
     left out, as they are at each look."""
     blank = {"status": "Unknown", "lastHeartbeatTime": now, "lastTransitionTime": now, "reason": "", "message": ""}
-    found = dict(status)
+    whole = dict(status)
     if "conditions" in status:
         known = [entry for entry in status["conditions"] if entry.get("type") in list(ConditionType)]
-        found["conditions"] = [{**blank, **entry, "reason": str(entry.get("reason", ""))[:64]} for entry in known]
+        whole["conditions"] = [{**blank, **entry, "reason": str(entry.get("reason", ""))[:64]} for entry in known]
     if "metrics" in status:
-        found["metrics"] = [{"key": "", "value": "", **metric} for metric in status["metrics"]]
-    return found
+        whole["metrics"] = [{"key": "", "value": "", **metric} for metric in status["metrics"]]
+    return whole
 
 
 def current_of(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The requirement's conditions[-1]."""
-    found = status.get("conditions") or ()
-    return found[-1] if found else None
+    conditions = status.get("conditions") or ()
+    return conditions[-1] if conditions else None
 
 
 def metrics_of(task_info: Mapping[str, Any]) -> list[dict[str, str]]:

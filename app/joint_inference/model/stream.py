@@ -32,9 +32,9 @@ class StreamEnd:
 def stream_end(detail: Mapping[str, Any]) -> StreamEnd | None:
     """None: frames come, there is no stream, or nothing is known of it. detail: what a worker says of itself, which may
     be anything."""
-    said = detail.get(STREAM)
-    reason = said.get("reason") if isinstance(said, Mapping) else None
+    stream = detail.get(STREAM)
+    reason = stream.get("reason") if isinstance(stream, Mapping) else None
     if reason not in ENDS:
         return None
-    assert isinstance(said, Mapping)
-    return StreamEnd(Reason(reason), str(said.get("message", ""))[:MOST_TEXT])
+    assert isinstance(stream, Mapping)
+    return StreamEnd(Reason(reason), str(stream.get("message", ""))[:MOST_TEXT])

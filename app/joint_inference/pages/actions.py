@@ -28,8 +28,8 @@ from app.kit.web.templates import render
 
 
 def edit(request: Request) -> Response:
-    found = service_of(request)
-    return _edit_page(request, found, to_yaml(editable(found)), generation=found.generation)
+    service = service_of(request)
+    return _edit_page(request, service, to_yaml(editable(service)), generation=service.generation)
 
 
 async def change(request: Request) -> Response:
@@ -39,29 +39,29 @@ async def change(request: Request) -> Response:
 
 def _change(request: Request, sent: Mapping[str, str]) -> Response:
     """Nothing typed is lost. What another changed meanwhile is not overwritten unseen: it is said once."""
-    found, text = service_of(request), sent.get("text", "")
+    service, text = service_of(request), sent.get("text", "")
     seen = sent.get("generation", "")
-    shown: dict[str, Any] = {"generation": found.generation}
+    shown: dict[str, Any] = {"generation": service.generation}
     try:
-        if seen != str(found.generation):
+        if seen != str(service.generation):
             raise ServiceChanged(
                 "This service was changed meanwhile.", hint="Send it again to put your text in the place of that."
             )
         resource = parse_document(text)
         shown["left_out"] = warnings_of(resource)
-        fit = validated(resource, namespace=found.namespace)
-        joint_of(request).services.replace(user_of(request), found.namespace, found.name, fit, now=now())
+        fit = validated(resource, namespace=service.namespace)
+        joint_of(request).services.replace(user_of(request), service.namespace, service.name, fit, now=now())
     except InvalidResource as error:
-        return _edit_page(request, found, text, status=error.status, problem=text_problems(error)[""], **shown)
+        return _edit_page(request, service, text, status=error.status, problem=text_problems(error)[""], **shown)
     except ModelmillError as error:
         problem = " ".join(part for part in (error.message, error.hint) if part)
-        return _edit_page(request, found, text, status=error.status, problem=problem, **shown)
-    return see_other(url_of(found.namespace, found.name, "?note=changed"))
+        return _edit_page(request, service, text, status=error.status, problem=problem, **shown)
+    return see_other(url_of(service.namespace, service.name, "?note=changed"))
 
 
 def _edit_page(
     request: Request,
-    found: Service,
+    service: Service,
     text: str,
     *,
     status: int = 200,
@@ -74,24 +74,24 @@ def _edit_page(
         "joint_inference/edit.html",
         status,
         area="services",
-        service=found,
+        service=service,
         text=text,
         problem=problem,
-        url=url_of(found.namespace, found.name),
+        url=url_of(service.namespace, service.name),
         generation=generation,
         left_out=left_out or [],
     )
 
 
 def ask_delete(request: Request) -> Response:
-    found = service_of(request)
+    service = service_of(request)
     return render(
         request,
         "joint_inference/delete.html",
         area="services",
-        service=found,
-        condition=condition_of(found),
-        url=url_of(found.namespace, found.name),
+        service=service,
+        condition=condition_of(service),
+        url=url_of(service.namespace, service.name),
     )
 
 

@@ -24,84 +24,87 @@ from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import form, query
+from app.kit.web.live_fragment import reload_page, unchanged
 from app.kit.web.templates import render
 
 USUAL_BUDGET = 50
 
 
-class Chosen(BaseModel):
+class BudgetQuery(BaseModel):
     """budget: percent of the samples that may go up."""
 
     budget: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = USUAL_BUDGET
 
 
-class Wanted(BaseModel):
+class SettingForm(BaseModel):
     """setting: its place among all that were tried."""
 
     setting: Annotated[int, Field(ge=0)]
 
 
 def calibration(request: Request) -> Response:
-    found = _of(request)
-    context = _context(request, found, query(request, Chosen))
+    calibration = _of(request)
+    context = _context(request, calibration, query(request, BudgetQuery))
     return render(request, "joint_inference/calibration.html", area="services", **context)
 
 
 def live(request: Request) -> Response:
     """How far it is; at its end the page is read anew."""
     try:
-        found = _of(request)
+        calibration = _of(request)
     except NotFound:
-        return Response(status_code=200, headers={"HX-Refresh": "true"})
-    if found.has_ended or found.is_lost(now()):
-        return Response(status_code=200, headers={"HX-Refresh": "true"})
-    if request.query_params.get("seen") == f"{found.state.value}{found.progress}":
-        return Response(status_code=204)
-    return render(request, "joint_inference/_calibration_progress.html", calibration=found)
+        return reload_page()
+    if calibration.has_ended or calibration.is_lost(now()):
+        return reload_page()
+    if request.query_params.get("seen") == f"{calibration.state.value}{calibration.progress}":
+        return unchanged()
+    return render(request, "joint_inference/_calibration_progress.html", calibration=calibration)
 
 
 def pick(request: Request) -> Response:
     """The best within another budget, while the slider moves."""
-    found = _of(request)
-    return render(request, "joint_inference/_pick.html", **_context(request, found, query(request, Chosen)))
+    calibration = _of(request)
+    return render(request, "joint_inference/_pick.html", **_context(request, calibration, query(request, BudgetQuery)))
 
 
 def ask_apply(request: Request) -> Response:
     """What would change, before it does."""
-    found, wanted = _of(request), query(request, Wanted)
-    return _apply_page(request, found, wanted, None)
+    calibration, choice = _of(request), query(request, SettingForm)
+    return _apply_page(request, calibration, choice, None)
 
 
 async def apply(request: Request) -> Response:
-    wanted = await form(request, Wanted)
-    return await run_in_threadpool(_apply, request, wanted)
+    choice = await form(request, SettingForm)
+    return await run_in_threadpool(_apply, request, choice)
 
 
-def _apply(request: Request, wanted: Wanted) -> Response:
-    found = _of(request)
-    setting = _setting(calibrations_of(request).sweep(found.owner, found.calibration_id), wanted.setting)
+def _apply(request: Request, choice: SettingForm) -> Response:
+    calibration = _of(request)
+    setting = _setting(calibrations_of(request).sweep(calibration.owner, calibration.calibration_id), choice.setting)
     try:
-        changed = calibrations_of(request).apply(user_of(request), found.calibration_id, setting, now=now())
+        changed = calibrations_of(request).apply(user_of(request), calibration.calibration_id, setting, now=now())
     except NotFound:
         raise
     except ModelmillError as error:
-        return _apply_page(request, found, wanted, error)
+        return _apply_page(request, calibration, choice, error)
     return see_other(url_of(changed.namespace, changed.name, "?note=calibrated"))
 
 
-def _apply_page(request: Request, found: Calibration, wanted: Wanted, problem: ModelmillError | None) -> Response:
-    sweep = calibrations_of(request).sweep(found.owner, found.calibration_id)
-    setting = _setting(sweep, wanted.setting)
-    service = joint_of(request).services.get(user_of(request), found.asked.namespace, found.asked.name)
+def _apply_page(
+    request: Request, calibration: Calibration, choice: SettingForm, problem: ModelmillError | None
+) -> Response:
+    sweep = calibrations_of(request).sweep(calibration.owner, calibration.calibration_id)
+    setting = _setting(sweep, choice.setting)
+    service = joint_of(request).services.get(user_of(request), calibration.asked.namespace, calibration.asked.name)
     return render(
         request,
         "joint_inference/apply.html",
         problem.status if problem else 200,
         area="services",
-        calibration=found,
+        calibration=calibration,
         sweep=sweep,
         setting=setting,
-        number=wanted.setting,
+        number=choice.setting,
         service=service,
         problem=problem,
         url=url_of(service.namespace, service.name),
@@ -133,21 +136,21 @@ def _of(request: Request) -> Calibration:
     return calibrations_of(request).get(user_of(request), request.path_params["calibration_id"])
 
 
-def _context(request: Request, found: Calibration, asked: Chosen) -> dict[str, Any]:
-    is_lost = found.is_lost(now())
+def _context(request: Request, calibration: Calibration, budget: BudgetQuery) -> dict[str, Any]:
+    is_lost = calibration.is_lost(now())
     context: dict[str, Any] = {
-        "calibration": found,
-        "asked": asked,
-        "service_url": url_of(found.asked.namespace, found.asked.name),
+        "calibration": calibration,
+        "asked": budget,
+        "service_url": url_of(calibration.asked.namespace, calibration.asked.name),
         "is_lost": is_lost,
-        "is_live": not found.has_ended and not is_lost,
+        "is_live": not calibration.has_ended and not is_lost,
         "sweep": None,
-        "service": _service(request, found),
+        "service": _service(request, calibration),
     }
-    if found.state is not State.READY:
+    if calibration.state is not State.READY:
         return context
-    sweep = calibrations_of(request).sweep(found.owner, found.calibration_id)
-    best = best_within(sweep.settings, asked.budget / 100)
+    sweep = calibrations_of(request).sweep(calibration.owner, calibration.calibration_id)
+    best = best_within(sweep.settings, budget.budget / 100)
     numbers = {id(setting): number for number, setting in enumerate(sweep.settings)}
     front = pareto(sweep.settings)
     return context | {
@@ -155,15 +158,15 @@ def _context(request: Request, found: Calibration, asked: Chosen) -> dict[str, A
         "best": best,
         "number": numbers[id(best)] if best else None,
         "front": [(numbers[id(setting)], setting) for setting in front],
-        "plot": quality_plot(sweep, front, best, asked.budget / 100),
+        "plot": quality_plot(sweep, front, best, budget.budget / 100),
         "algorithms": list(dict.fromkeys(setting.algorithm for setting in sweep.settings)),
     }
 
 
-def _service(request: Request, found: Calibration) -> Service | None:
+def _service(request: Request, calibration: Calibration) -> Service | None:
     """It may have been deleted since."""
     try:
-        return joint_of(request).services.get(user_of(request), found.asked.namespace, found.asked.name)
+        return joint_of(request).services.get(user_of(request), calibration.asked.namespace, calibration.asked.name)
     except ServiceNotFound:
         return None
 

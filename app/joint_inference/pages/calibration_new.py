@@ -48,8 +48,8 @@ async def begin(request: Request) -> Response:
 
 
 def _begin(request: Request, path: Path, name: str) -> Response:
-    found = request.path_params
-    made = calibrations_of(request).ask(user_of(request), found["namespace"], found["name"], path, name, now=now())
+    params = request.path_params
+    made = calibrations_of(request).ask(user_of(request), params["namespace"], params["name"], path, name, now=now())
     return see_other(f"/ui/calibrations/{made.calibration_id}")
 
 
@@ -76,18 +76,18 @@ async def _received(request: Request) -> AsyncIterator[tuple[Path, str]]:
 
 
 def _page(request: Request, problem: ModelmillError | None) -> Response:
-    found = service_of(request)
+    service = service_of(request)
     response = render(
         request,
         "joint_inference/calibrate.html",
         problem.status if problem else 200,
         area="services",
-        service=found,
-        url=url_of(found.namespace, found.name),
-        wanted=found.specification,
+        service=service,
+        url=url_of(service.namespace, service.name),
+        wanted=service.specification,
         problem=problem,
         most=MAX_SAMPLES,
-        earlier=calibrations_of(request).of_service(user_of(request), found.namespace, found.name),
+        earlier=calibrations_of(request).of_service(user_of(request), service.namespace, service.name),
     )
     response.headers.update(retry_after(problem) if problem else {})
     return response

@@ -50,11 +50,11 @@ def _bounds(low: float, high: float) -> tuple[float, float]:
 
 def _steps(points: Sequence[tuple[float, float]]) -> list[tuple[float, float | None]]:
     """What a budget buys: level until the next better setting."""
-    found: list[tuple[float, float | None]] = []
+    steps: list[tuple[float, float | None]] = []
     for place, (at, value) in enumerate(points):
         if place:
-            found.append((at, points[place - 1][1]))
-        found.append((at, value))
+            steps.append((at, points[place - 1][1]))
+        steps.append((at, value))
     if points:
-        found.append((1.0, points[-1][1]))
-    return found
+        steps.append((1.0, points[-1][1]))
+    return steps

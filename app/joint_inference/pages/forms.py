@@ -10,5 +10,5 @@ from app.kit.web.forms import sent_fields
 
 async def sent_texts(request: Request) -> dict[str, str]:
     """By name; lines end as on Unix. Raises TooLarge, BadRequest."""
-    found = await sent_fields(request, most_bytes=MAX_BYTES, what="A service")
-    return {name: value.replace("\r\n", "\n") for name, value in found.items()}
+    fields = await sent_fields(request, most_bytes=MAX_BYTES, what="A service")
+    return {name: value.replace("\r\n", "\n") for name, value in fields.items()}

@@ -53,8 +53,8 @@ VALUE_MAX = 40_000
 
 def empty_values() -> Values:
     """Each algorithm's parameters at their defaults."""
-    found = {f"{name}.{p.key}": p.default for name, entry in known().items() for p in entry.parameters}
-    return {**DEFAULTS, **found}
+    defaults = {f"{name}.{p.key}": p.default for name, entry in known().items() for p in entry.parameters}
+    return {**DEFAULTS, **defaults}
 
 
 def merged(sent: Mapping[str, str]) -> Values:
@@ -101,13 +101,13 @@ def resource_of(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
 
 def problems_of(error: ModelmillError) -> Problems:
     """Beside the field that each is about, with its JSON path where there is no such field."""
-    found: Problems = {}
+    problems: Problems = {}
     for one in error.detail.get("problems", ()):
         path, message = str(one["path"]), str(one["message"])
         field = next((name for place, name in FIELD_OF.items() if path == place or path.startswith(f"{place}[")), "")
-        said = message if field else f"{path}: {message}"
-        found[field] = f"{found[field]}\n{said}" if field in found else said
-    return found or {"": " ".join(part for part in (error.message, error.hint) if part)}
+        text = message if field else f"{path}: {message}"
+        problems[field] = f"{problems[field]}\n{text}" if field in problems else text
+    return problems or {"": " ".join(part for part in (error.message, error.hint) if part)}
 
 
 def values_of(resource: Any) -> Values | None:
@@ -162,15 +162,15 @@ def _worker_spec(parameters: list[dict[str, str]]) -> dict[str, Any]:
 
 
 def _pairs(text: str, field: str, problems: Problems) -> list[dict[str, str]]:
-    found = []
+    pairs = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         key, mark, value = line.partition("=")
         if not mark or not key.strip():
             problems[field] = f"Line {number} is no key=value: {line.strip()[:80]}"
-        found.append({"key": key.strip(), "value": value.strip()})
-    return found
+        pairs.append({"key": key.strip(), "value": value.strip()})
+    return pairs
 
 
 def _check_budget(text: str, problems: Problems) -> None:

@@ -15,7 +15,7 @@ from app.joint_inference.model.resource import Role, Service
 from app.joint_inference.pages import plots, view_models
 from app.joint_inference.pages.service_list import CHANNEL, url_of
 from app.joint_inference.pages.yaml_text import editable, to_yaml
-from app.joint_inference.service import Point
+from app.joint_inference.service import TallyPoint
 from app.joint_inference.service.reports import KEPT_SAMPLES
 from app.kit.clock import now
 from app.kit.errors import NotFound
@@ -100,13 +100,17 @@ def _body(request: Request, service: Service, at: datetime) -> dict[str, Any]:
     }
 
 
-def _worker(request: Request, service: Service, role: Role, at: datetime) -> view_models.WorkerView:
+def _worker(request: Request, service: Service, role: Role, at: datetime) -> view_models.ServiceWorkerView:
     node = nodes_of(request).find_for(service.owner, service.specification.worker(role).node)
     return view_models.worker_of(service, role, node, is_online=node is not None and node.is_online(at))
 
 
 def _version(
-    service: Service, series: list[Point], samples: list[str], workers: list[view_models.WorkerView], at: datetime
+    service: Service,
+    series: list[TallyPoint],
+    samples: list[str],
+    workers: list[view_models.ServiceWorkerView],
+    at: datetime,
 ) -> str:
     """Names what is shown: equal while nothing would look different."""
     drawn = int(at.timestamp() // REDRAWN_S)

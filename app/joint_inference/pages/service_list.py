@@ -35,9 +35,9 @@ class ServiceListQuery(ListQuery):
 class ServiceRow:
     service: Service
     url: str
-    condition: view_models.Condition
+    condition: view_models.ConditionView
     specification: Specification
-    figures: view_models.Figures | None
+    figures: view_models.ServiceFigures | None
 
 
 def services(request: Request) -> Response:

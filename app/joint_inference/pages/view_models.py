@@ -23,7 +23,7 @@ SAID_ELSEWHERE = frozenset({"runtime", "why", "model", "sha256", STREAM})
 
 
 @dataclass(frozen=True)
-class Condition:
+class ConditionView:
     """type: of the current condition, or ENDING. message: as the controller wrote it."""
 
     type: str
@@ -40,7 +40,7 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Figures:
+class ServiceFigures:
     """edge, cloud, fallback: whose answers were the final ones. None where the worker does not say."""
 
     total: int
@@ -65,7 +65,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class WorkerView:
+class ServiceWorkerView:
     """report: None while its node says nothing of it. node: None if there is none of this name. why: why it is not what
     was named that runs. detail: what else the worker says of itself."""
 
@@ -82,7 +82,7 @@ class WorkerView:
 
 
 @dataclass(frozen=True)
-class Shown:
+class PredictedClass:
     """A box with the name of its class, or a class of a classifier with its probability and its bar."""
 
     name: str
@@ -91,11 +91,11 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Said:
+class AnswerView:
     """One model's answer to a sample. boxes: all of them; listed: what stands below the picture."""
 
     prediction: Prediction
-    listed: tuple[Shown, ...]
+    listed: tuple[PredictedClass, ...]
     further: int
     ms: float | None
     is_final: bool
@@ -104,21 +104,21 @@ class Said:
 @dataclass(frozen=True)
 class SampleView:
     sample: Sample
-    edge: Said
-    cloud: Said | None
+    edge: AnswerView
+    cloud: AnswerView | None
 
 
-def condition_of(service: Service) -> Condition:
+def condition_of(service: Service) -> ConditionView:
     if service.deleted_at is not None:
-        return Condition(ENDING, "Terminating", "", service.deleted_at)
-    found = current_of(service.status)
-    if found is None:
-        return Condition("Pending", Reason.ACCEPTED.value, "", service.created_at)
-    return Condition(
-        str(found.get("type", "")),
-        str(found.get("reason", "")),
-        str(found.get("message", "")),
-        str(found.get("lastTransitionTime") or service.created_at),
+        return ConditionView(ENDING, "Terminating", "", service.deleted_at)
+    condition = current_of(service.status)
+    if condition is None:
+        return ConditionView("Pending", Reason.ACCEPTED.value, "", service.created_at)
+    return ConditionView(
+        str(condition.get("type", "")),
+        str(condition.get("reason", "")),
+        str(condition.get("message", "")),
+        str(condition.get("lastTransitionTime") or service.created_at),
     )
 
 
@@ -127,7 +127,7 @@ def warnings_of(service: Service) -> list[Mapping[str, Any]]:
     return [entry for entry in entries if entry.get("type") == "Warning" and entry.get("status") == "True"]
 
 
-def figures_of(task_info: Mapping[str, Any]) -> Figures | None:
+def figures_of(task_info: Mapping[str, Any]) -> ServiceFigures | None:
     """None while nothing was reported. A worker of the user's own may say no more than the requirement's fields."""
     if "inferenceNumber" not in task_info:
         return None
@@ -135,7 +135,7 @@ def figures_of(task_info: Mapping[str, Any]) -> Figures | None:
     cloud = _whole(task_info, "uploadNumber")
     cloud = min(total, hard) if cloud is None else cloud
     fallback = _whole(task_info, "fallbackNumber") or 0
-    return Figures(
+    return ServiceFigures(
         total=total,
         hard=hard,
         edge=max(0, total - cloud - fallback),
@@ -154,7 +154,7 @@ def figures_of(task_info: Mapping[str, Any]) -> Figures | None:
     )
 
 
-def worker_of(service: Service, role: Role, node: Node | None, *, is_online: bool) -> WorkerView:
+def worker_of(service: Service, role: Role, node: Node | None, *, is_online: bool) -> ServiceWorkerView:
     reports = node.report.workers if node else ()
     report = next((one for one in reports if one.key.uid == service.uid and one.key.part == role.value), None)
     detail = {
@@ -163,7 +163,9 @@ def worker_of(service: Service, role: Role, node: Node | None, *, is_online: boo
     further = {key: value for key, value in detail.items() if key not in SAID_ELSEWHERE}
     runtime, why = detail.get("runtime", ""), detail.get("why", "")
     runs = f"{detail['model']}, sha256 {detail['sha256'][:12]}…" if {"model", "sha256"} <= detail.keys() else ""
-    return WorkerView(role, service.specification.worker(role), node, is_online, report, runtime, why, runs, further)
+    return ServiceWorkerView(
+        role, service.specification.worker(role), node, is_online, report, runtime, why, runs, further
+    )
 
 
 def sample_view(sample: Sample) -> SampleView:
@@ -172,17 +174,17 @@ def sample_view(sample: Sample) -> SampleView:
     return SampleView(sample, _said(sample.edge, sample.labels, sample.edge_ms, not is_cloud), cloud)
 
 
-def _said(prediction: Prediction, labels: Sequence[str], ms: float | None, is_final: bool) -> Said:
+def _said(prediction: Prediction, labels: Sequence[str], ms: float | None, is_final: bool) -> AnswerView:
     if prediction.probabilities:
         ranked = sorted(enumerate(prediction.probabilities), key=lambda pair: -pair[1])
-        found = [(label, score) for label, score in ranked[:TOP_CLASSES]]
+        scores = [(label, score) for label, score in ranked[:TOP_CLASSES]]
         further = 0
     else:
         boxes = sorted(prediction.boxes, key=lambda box: -box.score)
-        found = [(box.label, box.score) for box in boxes[:TOP_CLASSES]]
-        further = len(boxes) - len(found)
-    listed = tuple(Shown(name_of(label, labels), score, charts.bar(score, 1.0)) for label, score in found)
-    return Said(prediction, listed, further, ms, is_final)
+        scores = [(box.label, box.score) for box in boxes[:TOP_CLASSES]]
+        further = len(boxes) - len(scores)
+    listed = tuple(PredictedClass(name_of(label, labels), score, charts.bar(score, 1.0)) for label, score in scores)
+    return AnswerView(prediction, listed, further, ms, is_final)
 
 
 def name_of(label: int, labels: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.joint_inference.service.controller import Controller
-from app.joint_inference.service.reports import Point, Reports
+from app.joint_inference.service.reports import Reports, TallyPoint
 from app.joint_inference.service.services import Services, WorkerView
 from app.joint_inference.store import ServiceEvent
 
@@ -17,4 +17,4 @@ class Joint:
     controller: Controller
 
 
-__all__ = ["Controller", "Joint", "Point", "Reports", "ServiceEvent", "Services", "WorkerView"]
+__all__ = ["Controller", "Joint", "Reports", "ServiceEvent", "Services", "TallyPoint", "WorkerView"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.inference.decoders import Port, family_of
+from app.inference.decoders import OutputSpec, family_of
 from app.inference.errors import ModelUnusable
 from app.inference.prediction import Decoder
 from app.inference.preprocessing import Shape, Size, input_layout
@@ -26,7 +26,7 @@ class ModelOutput:
     classes: int | None = None
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         if not self.is_classifier:
             return "finds boxes"
         return f"tells {self.classes} classes apart" if self.classes else "tells classes apart"
@@ -38,9 +38,9 @@ def mismatch(edge: tuple[Worker, Model | None], cloud: tuple[Worker, Model | Non
     if small is None or big is None or not _differ(small, big):
         return None
     message = (
-        f"The edge model {edge[0].model!r} {small.said}, and the cloud model {cloud[0].model!r} {big.said}: the answer "
-        "of the one cannot stand for that of the other. Name two models for the same task, or say by the parameter "
-        "`decoder` how a model is to be read."
+        f"The edge model {edge[0].model!r} {small.description}, and the cloud model {cloud[0].model!r} "
+        f"{big.description}: the answer of the one cannot stand for that of the other. Name two models for the same "
+        "task, or say by the parameter `decoder` how a model is to be read."
     )
     return Condition(ConditionType.FAILED, Reason.MODELS_DIFFER, message)
 
@@ -72,7 +72,7 @@ def _output_of(worker: Worker, model: Model | None) -> ModelOutput | None:
         return None
     named = worker_options(Role(worker.role), worker.parameters).predictor.decoder
     named = named if named is not Decoder.AUTO else model.card.decoder
-    ports = [Port(str(one["name"]), _shape(one)) for one in model.facts.get("outputs") or ()]
+    ports = [OutputSpec(str(tensor["name"]), _shape(tensor)) for tensor in model.facts.get("outputs") or ()]
     are_whole = bool(ports) and all(None not in port.shape[1:] for port in ports)
     classes = ports[0].shape[1] if are_whole and len(ports) == 1 and len(ports[0].shape) > 1 else None
     if named is not Decoder.AUTO:

@@ -16,7 +16,7 @@ from app.joint_inference.model.resource import PLURAL, Service
 from app.joint_inference.model.status import metrics_of
 from app.joint_inference.model.tally import Sample
 from app.joint_inference.service.services import Services
-from app.joint_inference.service.task_info import Status, read_status
+from app.joint_inference.service.task_info import UpstreamStatus, read_status
 from app.kit.clock import from_text, to_text
 from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.redis.time_series import TimeSeries
@@ -31,7 +31,7 @@ POINT_EVERY_S = 5.0
 
 
 @dataclass(frozen=True)
-class Point:
+class TallyPoint:
     """task_info at a moment, of which a plot takes what it shows."""
 
     at: str
@@ -47,7 +47,7 @@ class Reports:
         nodes: Nodes,
         objects: ObjectStore,
         client: redis.Redis,
-        send: Callable[[str, Status], None],
+        send: Callable[[str, UpstreamStatus], None],
     ) -> None:
         self.database: Database = services.database
         self.services = services
@@ -67,7 +67,7 @@ class Reports:
             service = self._reported(conn, namespace, name, node=node, user=user, uid=status.uid)
         self.send(service.uid, status)
 
-    def note(self, uid: str, status: Status, *, now: datetime) -> None:
+    def note(self, uid: str, status: UpstreamStatus, *, now: datetime) -> None:
         """The upstream controller: store a status, unless a newer one is stored. Idempotent."""
         with self.database.write() as conn:
             service = store.lock(conn, uid)
@@ -77,14 +77,14 @@ class Reports:
             shown = {**service.status, "metrics": metrics_of(status.task_info)}
             is_other_worker = any(service.reported.get(key) != reported.get(key) for key in ("breaker", "phase"))
             store.change_service(conn, service, reported=reported, status=shown)
-        self.plots.add(uid, vars(Point(to_text(now), status.task_info)))
+        self.plots.add(uid, vars(TallyPoint(to_text(now), status.task_info)))
         if is_other_worker:
             self.services.kick(uid)
         self.services.announce()
 
-    def series(self, uid: str) -> list[Point]:
+    def series(self, uid: str) -> list[TallyPoint]:
         """Oldest first. Lost with Redis."""
-        return [Point(**point) for point in self.plots.all(uid)]
+        return [TallyPoint(**point) for point in self.plots.all(uid)]
 
     def add_sample(
         self, node: str, uid: str, sample: Sample, picture: bytes, content_type: str, *, now: datetime

@@ -78,7 +78,7 @@ class _Status(BaseModel):
     output: _Output
 
 
-class Status(BaseModel):
+class UpstreamStatus(BaseModel):
     """What of it is kept. task_info: JSON-able, with currentTime where the worker said when it was."""
 
     status: str
@@ -86,7 +86,7 @@ class Status(BaseModel):
     task_info: dict[str, Any]
 
 
-def read_status(body: Any) -> Status:
+def read_status(body: Any) -> UpstreamStatus:
     """Raises BadInput."""
     body_status = checked(lambda: _Status.model_validate(body))
     info = body_status.output.taskInfo or body_status.output.ownerInfo
@@ -94,4 +94,4 @@ def read_status(body: Any) -> Status:
     task_info = info.model_dump(exclude_none=True)
     if "currentTime" not in task_info and "updateTime" in task_info:
         task_info["currentTime"] = task_info["updateTime"]
-    return Status(status=body_status.status, uid=body_status.uid, task_info=task_info)
+    return UpstreamStatus(status=body_status.status, uid=body_status.uid, task_info=task_info)

@@ -99,16 +99,16 @@ def of_this_name(conn: Connection, namespace: str, name: str) -> list[Service]:
 
 
 def page(
-    conn: Connection, owner: str, wanted: ServiceFilter, *, before: tuple[str, str] | None, limit: int
+    conn: Connection, owner: str, filters: ServiceFilter, *, before: tuple[str, str] | None, limit: int
 ) -> list[Service]:
     """Newest first. before: created_at and uid of the last one seen."""
     query = sa.select(services).where(services.c.owner == owner, IS_THERE)
-    if wanted.namespace is not None:
-        query = query.where(services.c.namespace == wanted.namespace)
-    if wanted.text:
-        query = query.where(services.c.name.contains(wanted.text.lower(), autoescape=True))
-    if wanted.state:
-        query = query.where(services.c.state == wanted.state)
+    if filters.namespace is not None:
+        query = query.where(services.c.namespace == filters.namespace)
+    if filters.text:
+        query = query.where(services.c.name.contains(filters.text.lower(), autoescape=True))
+    if filters.state:
+        query = query.where(services.c.state == filters.state)
     if before is not None:
         query = query.where(sa.tuple_(services.c.created_at, services.c.uid) < sa.tuple_(*map(sa.literal, before)))
     ordered = query.order_by(services.c.created_at.desc(), services.c.uid.desc()).limit(limit)
@@ -183,15 +183,15 @@ def _state(status: Mapping[str, Any]) -> str:
 def _note_condition(conn: Connection, uid: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     """What has become true since: the current condition, or a warning."""
     shown = {(c["type"], c["lastTransitionTime"]) for c in before.get("conditions", ())}
-    for found in after.get("conditions", ()):
-        if found["status"] == "True" and (found["type"], found["lastTransitionTime"]) not in shown:
+    for condition in after.get("conditions", ()):
+        if condition["status"] == "True" and (condition["type"], condition["lastTransitionTime"]) not in shown:
             add_event(
                 conn,
                 uid,
-                found["lastTransitionTime"],
-                type=found["type"],
-                reason=found["reason"],
-                message=found["message"],
+                condition["lastTransitionTime"],
+                type=condition["type"],
+                reason=condition["reason"],
+                message=condition["message"],
             )
 
 
@@ -242,8 +242,8 @@ def add_event(conn: Connection, uid: str, at: str, *, type: str, reason: str, me
 
 def events_of(conn: Connection, uid: str, limit: int) -> list[ServiceEvent]:
     """Newest first."""
-    wanted = sa.select(events).where(events.c.uid == uid).order_by(events.c.event_id.desc()).limit(limit)
-    return [ServiceEvent(row.at, row.type, row.reason, row.message) for row in conn.execute(wanted)]
+    newest = sa.select(events).where(events.c.uid == uid).order_by(events.c.event_id.desc()).limit(limit)
+    return [ServiceEvent(row.at, row.type, row.reason, row.message) for row in conn.execute(newest)]
 
 
 def forget_events(conn: Connection, uids: Collection[str]) -> None:

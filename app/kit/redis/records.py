@@ -22,7 +22,7 @@ from app.kit.redis.connections import ConnectionPool, Script, as_map, database
 NUDGES = "nudge:"  # channel of a record: nudge:<its key>
 
 
-class Answer(IntEnum):
+class CreateAnswer(IntEnum):
     """How an attempt to create a record went."""
 
     EXISTS = 0
@@ -71,7 +71,7 @@ class Records:
         score: float,
         room: JobLimit | None = None,
         message: OutgoingMessage | None = None,
-    ) -> Answer:
+    ) -> CreateAnswer:
         """room: refuse when there is none. Asked and taken in one step, so that many at once cannot overfill it.
 
         message: sent in the same step, if the record is created.
@@ -81,13 +81,13 @@ class Records:
             keys.append(self._group_index(fields[self.group_field]))
         limits = (room.most, room.most_in_group) if room else ("", "")
         args: list[Any] = [score, record_id, self.key(""), *limits, *_parts(message), *_flat(fields)]
-        return Answer(self._create(keys=keys, args=args))
+        return CreateAnswer(self._create(keys=keys, args=args))
 
-    def full(self, room: JobLimit) -> Answer | None:
+    def full(self, room: JobLimit) -> CreateAnswer | None:
         """FULL or FULL_FOR_GROUP when a record would be refused now; None when it would not."""
         keys = [self.active_index, self._group_index(room.group)]
         found = int(self._look(keys=keys, args=[self.key(""), room.most, room.most_in_group]))
-        return Answer(found) if found else None
+        return CreateAnswer(found) if found else None
 
     def read(self, record_id: str) -> dict[str, str] | None:
         return _texts(self.client.hgetall(self.key(record_id)))

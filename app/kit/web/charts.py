@@ -33,7 +33,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Point:
+class ChartPoint:
     x: float
     y: float
     tip: str
@@ -41,7 +41,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Words:
+class ChartWords:
     """What a chart says. id: unique on its page."""
 
     id: str
@@ -72,7 +72,12 @@ class Scale:
 
 
 def columns(
-    places: Sequence[Column], words: Words, *, rule: float | None = None, rule_label: str = "", cap: float = math.inf
+    places: Sequence[Column],
+    words: ChartWords,
+    *,
+    rule: float | None = None,
+    rule_label: str = "",
+    cap: float = math.inf,
 ) -> Markup:
     """Dots over places: the first series joined by a line, the others not. rule: a horizontal line at this value.
 
@@ -89,7 +94,9 @@ def columns(
     return _figure(WIDTH, HEIGHT, words, parts)
 
 
-def scatter(points: Sequence[Point], words: Words, *, rule: float | None = None, cap: float = math.inf) -> Markup:
+def scatter(
+    points: Sequence[ChartPoint], words: ChartWords, *, rule: float | None = None, cap: float = math.inf
+) -> Markup:
     """Points over two equal axes with the diagonal on which both are the same; rule: on both axes."""
     values = [v for point in points for v in (point.x, point.y) if v < cap]
     low_high = _span([*values, 0.0, *([] if rule is None else [rule * 1.5])], 0, 1)
@@ -214,7 +221,7 @@ def _dot(x: float, y: float, style: str, tip: str) -> Markup:
     return _tag("circle", _tag("title", escape(tip)), class_=f"chart-mark {style}", cx=x, cy=y, r=4.5)
 
 
-def _figure(width: int, height: int, words: Words, parts: Sequence[Markup], style: str = "chart") -> Markup:
+def _figure(width: int, height: int, words: ChartWords, parts: Sequence[Markup], style: str = "chart") -> Markup:
     head = _tag("title", escape(words.title), id=f"{words.id}-title")
     head += _tag("desc", escape(words.description), id=f"{words.id}-desc")
     axes = [

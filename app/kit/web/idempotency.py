@@ -67,7 +67,7 @@ def checked_key(key: str) -> str:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptAnswer:
     """An answer, and the request that it was given to. size_bytes: of the body without its boundaries."""
 
     digest: str
@@ -77,7 +77,7 @@ class Kept:
     body: bytes
 
 
-class KeptAnswers:
+class AnswerCache:
     """secret: only who has it can read them."""
 
     def __init__(self, client: redis.Redis, secret: str) -> None:
@@ -90,7 +90,7 @@ class KeptAnswers:
         parts = (caller.user, caller.node, request.method, request.url.path, key)
         return f"idempotency:{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}"
 
-    def get(self, name: str) -> Kept | None:
+    def get(self, name: str) -> KeptAnswer | None:
         """Raises KeyReused when its answer cannot be read any more."""
         sealed = self._client.get(name)
         if sealed is None:
@@ -102,9 +102,9 @@ class KeptAnswers:
                 f"This {HEADER} came before, and its answer cannot be read with the server's present secret key.",
                 hint="Look whether it was created; a new request needs a new key.",
             ) from None
-        return Kept(**{**fields, "body": base64.b64decode(fields["body"])})
+        return KeptAnswer(**{**fields, "body": base64.b64decode(fields["body"])})
 
-    def put(self, name: str, kept: Kept) -> None:
+    def put(self, name: str, kept: KeptAnswer) -> None:
         fields = {**vars(kept), "body": base64.b64encode(kept.body).decode()}
         self._client.set(name, self._cipher(name).encrypt(json.dumps(fields).encode()), ex=KEEP_S)
 
@@ -115,7 +115,7 @@ class KeptAnswers:
         return Fernet(base64.urlsafe_b64encode(hmac.digest(self._secret, name.encode(), "sha256")))
 
 
-kept_answers_of = AppState[KeptAnswers]("kept_answers")
+kept_answers_of = AppState[AnswerCache]("kept_answers")
 
 
 class Digest:
@@ -165,7 +165,7 @@ def once(endpoint: Callable[[Request], Any]) -> Callable[[Request], Any]:
     return answered
 
 
-async def _first(endpoint: Callable[[Request], Any], request: Request, answers: KeptAnswers, name: str) -> Response:
+async def _first(endpoint: Callable[[Request], Any], request: Request, answers: AnswerCache, name: str) -> Response:
     digest = Digest(request)
 
     async def receive() -> Message:
@@ -177,7 +177,7 @@ async def _first(endpoint: Callable[[Request], Any], request: Request, answers: 
     if response.status_code < 300:
         headers = {key: value for key, value in response.headers.items() if key in KEPT_HEADERS}
         made = digest.end()
-        kept = Kept(made, digest.size_bytes, response.status_code, headers, bytes(response.body))
+        kept = KeptAnswer(made, digest.size_bytes, response.status_code, headers, bytes(response.body))
         try:
             await run_in_threadpool(answers.put, name, kept)
         except redis.RedisError as error:  # it is created: to say that it is not would be worse
@@ -185,7 +185,7 @@ async def _first(endpoint: Callable[[Request], Any], request: Request, answers: 
     return response
 
 
-async def _again(request: Request, kept: Kept) -> Response:
+async def _again(request: Request, kept: KeptAnswer) -> Response:
     digest = Digest(request)
     async for chunk in request.stream():
         digest.add(chunk)

@@ -39,18 +39,18 @@ class SentFile:
 
 
 @dataclass
-class Sent:
+class SentForm:
     fields: dict[str, list[str]] = field(default_factory=dict)
     files: dict[str, list[SentFile]] = field(default_factory=dict)
 
 
 @asynccontextmanager
-async def sent_form(request: Request, work: Path, *, max_bytes: int) -> AsyncIterator[Sent]:
+async def sent_form(request: Request, work: Path, *, max_bytes: int) -> AsyncIterator[SentForm]:
     """Fields and files; the files are gone afterwards. max_bytes: of the whole body. Raises BadRequest, TooLarge."""
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != "multipart/form-data":
         body = await whole_body(request, MAX_TEXT_BYTES, "A form")
-        yield Sent(parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True))
+        yield SentForm(parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True))
         return
     await run_in_threadpool(work.mkdir, mode=0o700, parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="form-", dir=work))
@@ -65,12 +65,12 @@ class _Reader:
         self.folder = folder
         self.left_bytes = max_bytes
         self.left_text = MAX_TEXT_BYTES
-        self.sent = Sent()
+        self.sent = SentForm()
         self.count = 0
         self.text: bytearray | None = None
         self.file: BinaryIO | None = None
 
-    async def read(self, request: Request, boundary: str) -> Sent:
+    async def read(self, request: Request, boundary: str) -> SentForm:
         try:
             parser = PushMultipartParser(boundary, max_segment_count=MAX_PARTS)
             async for chunk in request.stream():

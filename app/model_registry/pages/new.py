@@ -22,7 +22,7 @@ from app.kit.errors import BadInput, ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import checked, retry_after
-from app.kit.web.multipart_form import Sent, SentFile, sent_form
+from app.kit.web.multipart_form import SentFile, SentForm, sent_form
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
 from app.model_registry.model import MAX_NAME, Model, labels_of
@@ -80,7 +80,7 @@ async def create(request: Request) -> Response:
         return await run_in_threadpool(_create, request, sent)
 
 
-def _create(request: Request, sent: Sent) -> Response:
+def _create(request: Request, sent: SentForm) -> Response:
     typed = {name: values[-1] for name, values in sent.fields.items() if name in EMPTY}
     values = {**EMPTY, **typed}
     values["way"] = UPLOAD if values["way"] == UPLOAD else FROM_JOB

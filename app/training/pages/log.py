@@ -25,7 +25,7 @@ USUAL_TAIL = 2000
 LOG_FILE = "driver.log"
 
 
-class LogQuery(BaseModel):
+class LogPageQuery(BaseModel):
     """attempt None: the last one, whichever that is. refresh, wrap: "on" or "off"."""
 
     tail: Annotated[int, Field(ge=1, le=TAILS[-1])] = USUAL_TAIL
@@ -36,39 +36,39 @@ class LogQuery(BaseModel):
 
     def url(self, page: str, **change: Any) -> str:
         """The same page with something changed; what is usual is left out."""
-        usual = LogQuery().model_dump()
-        said = {**self.model_dump(exclude={"seen"}), **change}
-        kept = {name: value for name, value in said.items() if value != usual.get(name)}
+        usual = LogPageQuery().model_dump()
+        values = {**self.model_dump(exclude={"seen"}), **change}
+        kept = {name: value for name, value in values.items() if value != usual.get(name)}
         return f"{page}?{urlencode(kept)}" if kept else page
 
 
 def log(request: Request) -> Response:
-    return render(request, "training/log.html", area="tasks", **_context(request, query(request, LogQuery)))
+    return render(request, "training/log.html", area="tasks", **_context(request, query(request, LogPageQuery)))
 
 
 def live(request: Request) -> Response:
     """The text anew. 204 while it is what the page shows already; the answer after the end asks no more."""
-    asked = query(request, LogQuery)
+    log_query = query(request, LogPageQuery)
     try:
-        context = _context(request, asked)
+        context = _context(request, log_query)
     except NotFound:
         return reload_page()
     return fragment(request, "training/_log_live.html", context)
 
 
-def _context(request: Request, asked: LogQuery) -> dict[str, Any]:
+def _context(request: Request, log_query: LogPageQuery) -> dict[str, Any]:
     tasks, user = training_of(request).tasks, user_of(request)
     view = tasks.get(user, request.path_params["task_id"])
-    number = asked.attempt or view.task.latest_attempt_no
+    number = log_query.attempt or view.task.latest_attempt_no
     shown, missing = None, None
     try:
-        shown = tasks.log(user, view.task.task_id, attempt_no=asked.attempt, tail=asked.tail)
+        shown = tasks.log(user, view.task.task_id, attempt_no=log_query.attempt, tail=log_query.tail)
     except LogMissing as error:
         missing = error
     return {
         "view": view,
         "task": view.task,
-        "asked": asked,
+        "asked": log_query,
         "page": f"/ui/tasks/{view.task.task_id}/logs",
         "tails": TAILS,
         "number": number,

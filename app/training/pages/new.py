@@ -182,14 +182,14 @@ def _places(home: Home) -> tuple[str, str]:
 
 def _suggestions(home: Home) -> dict[str, list[str]]:
     """By kind of field, what lies at the top of the folders that it may name."""
-    found = {}
+    suggestions = {}
     for kind, places in {
         "datasets": (HomePath("datasets"), HomePath("datasets", is_common=True)),
         "models": (HomePath("models"), HomePath("models", is_common=True)),
         "code": (HomePath("code", is_common=True),),
     }.items():
-        found[kind] = [path for location in places for path in _paths_in(home, location)]
-    return found
+        suggestions[kind] = [path for location in places for path in _paths_in(home, location)]
+    return suggestions
 
 
 def _paths_in(home: Home, location: HomePath) -> Iterator[str]:

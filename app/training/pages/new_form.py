@@ -90,10 +90,10 @@ def spec_of(values: Mapping[str, str]) -> tuple[TaskSpec | None, str, Problems]:
 
 def values_of(spec: TaskSpec) -> Values | None:
     """The form that means this spec; None if the form has no field for something in it."""
-    said = spec.model_dump(mode="json", exclude_defaults=True)
-    convert = said.pop("convert", None) or {}
+    fields = spec.model_dump(mode="json", exclude_defaults=True)
+    convert = fields.pop("convert", None) or {}
     values = dict.fromkeys(FIELDS, "")
-    for name, value in {**said, **{f"convert.{name}": value for name, value in convert.items()}}.items():
+    for name, value in {**fields, **{f"convert.{name}": value for name, value in convert.items()}}.items():
         if name in FIELDS:
             values[name] = _text(name, value)
     values["convert"] = "1" if spec.convert else ""
@@ -104,35 +104,35 @@ def values_of(spec: TaskSpec) -> Values | None:
 def problems_of(error: ModelmillError) -> Problems:
     """By the field of the form; what names none of them, or comes from elsewhere, is the form's."""
     listed: Sequence[Mapping[str, str]] = error.detail.get("problems", ())
-    found: Problems = {}
+    problems: Problems = {}
     for problem in listed:
         at = str(problem["at"])
         field = next((name for name in sorted(FIELDS, key=len, reverse=True) if f"{at}.".startswith(f"{name}.")), "")
-        said = problem["problem"] if field in (at, "convert.images") else f"{at}: {problem['problem']}"
-        found.setdefault(field, said)
-    if not found:
-        found[""] = " ".join(part for part in (error.message, error.hint) if part)
-    return found
+        text = problem["problem"] if field in (at, "convert.images") else f"{at}: {problem['problem']}"
+        problems.setdefault(field, text)
+    if not problems:
+        problems[""] = " ".join(part for part in (error.message, error.hint) if part)
+    return problems
 
 
 def _data(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
     """What was filled in that goes with the workload, in the order of the spec's fields."""
     workload = workload_of(values["workload"])
     other = NOT_OF.get(workload, SCRIPT_FIELDS)
-    found: dict[str, Any] = {"workload": workload.value}
+    data: dict[str, Any] = {"workload": workload.value}
     problems: Problems = {}
     for name in TaskSpec.model_fields:
         text = values.get(name, "").strip()
-        if name in found or name in other or not text or name == "convert":
+        if name in data or name in other or not text or name == "convert":
             continue
         try:
-            found[name] = _value(name, text)
+            data[name] = _value(name, text)
         except UnreadableSpec as error:
             problems[name] = error.message
     if values["convert"]:
         parts = {name: values[f"convert.{name}"].strip() for name in ("model", "images")}
-        found["convert"] = {name: text for name, text in parts.items() if text}
-    return found, problems
+        data["convert"] = {name: text for name, text in parts.items() if text}
+    return data, problems
 
 
 def _value(name: str, text: str) -> Any:

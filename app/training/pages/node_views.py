@@ -14,7 +14,7 @@ from app.training.service import ClusterView, Holder
 BAR_WIDTH, BAR_HEIGHT, GAP = 1000, 20, 4
 
 
-class Whose(StrEnum):
+class GpuOwner(StrEnum):
     MINE = "mine"
     OTHERS = "others"
     OUTSIDE = "outside"
@@ -23,10 +23,10 @@ class Whose(StrEnum):
 
 
 @dataclass(frozen=True)
-class Share:
+class GpuShare:
     """So many GPUs of a node. user: whose, where a task holds them."""
 
-    whose: Whose
+    whose: GpuOwner
     gpus: float
     user: str = ""
     task_id: str = ""
@@ -35,7 +35,7 @@ class Share:
 @dataclass(frozen=True)
 class NodeView:
     node: Node
-    shares: tuple[Share, ...]
+    shares: tuple[GpuShare, ...]
     bar: Markup
 
 
@@ -64,21 +64,21 @@ def _node(node: Node, view: ClusterView, user: str) -> NodeView:
     return NodeView(node, shares, _bar(shares, node.total_gpus))
 
 
-def _shares(node: Node, view: ClusterView, user: str) -> Iterator[Share]:
+def _shares(node: Node, view: ClusterView, user: str) -> Iterator[GpuShare]:
     held = 0.0
     for one in sorted(view.holders, key=lambda holder: (holder.user != user, holder.user)):
         gpus = one.by_node.get(node.node_id, 0.0)
         held += gpus
         if gpus:
-            yield Share(Whose.MINE if one.user == user else Whose.OTHERS, gpus, one.user, one.task_id)
+            yield GpuShare(GpuOwner.MINE if one.user == user else GpuOwner.OTHERS, gpus, one.user, one.task_id)
     free = min(node.free_gpus, node.total_gpus - held)  # a task that ends holds for a moment what Ray has freed
     if node.total_gpus - held - free > 0:
-        yield Share(Whose.OUTSIDE, node.total_gpus - held - free)
+        yield GpuShare(GpuOwner.OUTSIDE, node.total_gpus - held - free)
     if free > 0:
-        yield Share(Whose.FREE, free)
+        yield GpuShare(GpuOwner.FREE, free)
 
 
-def _bar(shares: tuple[Share, ...], total: float) -> Markup:
+def _bar(shares: tuple[GpuShare, ...], total: float) -> Markup:
     """One cell for each GPU, coloured by whose it is; a node with very many gets one piece per share."""
     rect = '<rect class="gpu gpu-{}" x="{}" y="0" width="{}" height="{}"></rect>'
     pieces, left = [], 0.0

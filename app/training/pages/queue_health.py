@@ -20,18 +20,18 @@ class Trouble(StrEnum):
 
 
 @dataclass(frozen=True)
-class Condition:
+class QueueHealth:
     """view: the cluster as last seen, None if that is not known."""
 
     view: ClusterView | None
     trouble: Trouble | None
 
 
-def condition_of(training: Training) -> Condition:
+def condition_of(training: Training) -> QueueHealth:
     try:
         view = training.picture.get()
     except RedisError:
-        return Condition(None, Trouble.REDIS)
+        return QueueHealth(None, Trouble.REDIS)
     if view is None:
-        return Condition(None, Trouble.SCHEDULER)
-    return Condition(view, Trouble.RAY if view.unreachable_since else None)
+        return QueueHealth(None, Trouble.SCHEDULER)
+    return QueueHealth(view, Trouble.RAY if view.unreachable_since else None)

@@ -22,7 +22,7 @@ from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.model import Conversion, State, TaskEvent
 from app.training.pages import view_models
-from app.training.pages.queue_health import Condition, condition_of
+from app.training.pages.queue_health import QueueHealth, condition_of
 from app.training.service import LogView, TaskView
 from app.training.store.changes import task_key
 
@@ -65,11 +65,11 @@ def live_context(request: Request) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Head:
+class TaskHead:
     """What tells whether something would look different. seen: its name, equal while nothing would."""
 
     view: TaskView
-    condition: Condition
+    condition: QueueHealth
     at: datetime
 
     @property
@@ -87,13 +87,13 @@ class Head:
         )
 
 
-def _head(request: Request) -> Head:
+def _head(request: Request) -> TaskHead:
     training = training_of(request)
     view = training.tasks.get(user_of(request), request.path_params["task_id"])
-    return Head(view, condition_of(training), now())
+    return TaskHead(view, condition_of(training), now())
 
 
-def _body(request: Request, head: Head) -> dict[str, Any]:
+def _body(request: Request, head: TaskHead) -> dict[str, Any]:
     view, events = head.view, _all_events(request, head.view)
     spans = view_models.spans(view.task, events, head.at)
     bars = view_models.rows(view.task, view.attempts[-SHOWN_ATTEMPTS:], spans)

@@ -64,20 +64,20 @@ def release(request: Request) -> Response:
 
 async def convert(request: Request) -> Response:
     """One click. What is wrong is said beside the button, and what was typed is kept."""
-    asked = await form(request, ConvertForm)
-    return await run_in_threadpool(_convert, request, asked)
+    fields = await form(request, ConvertForm)
+    return await run_in_threadpool(_convert, request, fields)
 
 
-def _convert(request: Request, asked: ConvertForm) -> Response:
+def _convert(request: Request, fields: ConvertForm) -> Response:
     task_id = request.path_params["task_id"]
     try:
         training_of(request).results.convert(
-            user_of(request), task_id, artifact=asked.artifact, images=asked.images.strip(), now=now()
+            user_of(request), task_id, artifact=fields.artifact, images=fields.images.strip(), now=now()
         )
     except TaskNotFound:
         raise
     except ModelmillError as error:
-        context = live_context(request) | {"note": "", "problem": error, "given": asked.model_dump()}
+        context = live_context(request) | {"note": "", "problem": error, "given": fields.model_dump()}
         response = render(request, "training/task.html", error.status, area="tasks", **context)
         response.headers.update(retry_after(error))
         return response

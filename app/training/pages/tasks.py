@@ -21,7 +21,7 @@ from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.model import TERMINAL, State, Workload
 from app.training.pages import view_models
-from app.training.pages.queue_health import Condition, condition_of
+from app.training.pages.queue_health import QueueHealth, condition_of
 from app.training.service import TaskView
 from app.training.store import TaskFilter
 from app.training.store.changes import ALL_TASKS
@@ -96,7 +96,7 @@ def _context(request: Request) -> dict[str, Any]:
     }
 
 
-def _version(views: Sequence[TaskView], condition: Condition) -> str:
+def _version(views: Sequence[TaskView], condition: QueueHealth) -> str:
     rows = [(view.task.task_id, view.task.version, view.waiting, view.ahead, _claims(view)) for view in views]
     return version_of(str(condition.trouble), rows)
 

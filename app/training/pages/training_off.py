@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.kit.web.http import is_fragment
+from app.kit.web.live_fragment import reload_page
 from app.kit.web.security import SAFE_METHODS
 from app.kit.web.templates import render
 from app.training.access import training_of
@@ -30,17 +31,17 @@ def _switched(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
         if not training_of(request).options.is_on:
             return _off(request)
         if inspect.iscoroutinefunction(endpoint):
-            found = await endpoint(request)
+            response = await endpoint(request)
         else:
-            found = await run_in_threadpool(endpoint, request)
-        assert isinstance(found, Response)
-        return found
+            response = await run_in_threadpool(endpoint, request)
+        assert isinstance(response, Response)
+        return response
 
     return switched
 
 
 def _off(request: Request) -> Response:
     if is_fragment(request):  # of a page from before it was switched off
-        return Response(status_code=200, headers={"HX-Refresh": "true"})
+        return reload_page()
     status = 200 if request.method in SAFE_METHODS else 503
     return render(request, "training/off.html", status, area="tasks")

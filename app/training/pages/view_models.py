@@ -53,7 +53,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Rung:
+class StepTime:
     """A step as a whole. seconds: all the time in it, None where it never was."""
 
     step: Step
@@ -62,7 +62,7 @@ class Rung:
 
 
 @dataclass(frozen=True)
-class Row:
+class TimeRow:
     """A bar of the picture. attempt: None for the time in line. seconds: what it stands for."""
 
     attempt: Attempt | None
@@ -74,38 +74,38 @@ class Row:
 
 def spans(task: Task, events: Sequence[TaskEvent], now: datetime) -> list[Span]:
     """The states that the task went through, oldest first. One that has not ended goes on until now."""
-    found: list[Span] = []
+    spans: list[Span] = []
     state, start, attempt_no = State.QUEUED, from_text(task.created_at), 0
     for event in events:
         if event.kind != STATE_EVENT:
             continue
         at = from_text(event.at)
-        found.append(Span(state, start, at, attempt_no))
+        spans.append(Span(state, start, at, attempt_no))
         state, start = State(event.detail["to"]), at
         attempt_no += state is State.SUBMITTING
     if state not in TERMINAL:
-        found.append(Span(state, start, max(now, start), attempt_no))
-    return found
+        spans.append(Span(state, start, max(now, start), attempt_no))
+    return spans
 
 
-def rungs(task: Task, found: Sequence[Span]) -> list[Rung]:
+def rungs(task: Task, spans: Sequence[Span]) -> list[StepTime]:
     seconds: dict[Step, float] = {}
-    for span in found:
+    for span in spans:
         step = STEP_OF[span.state]
         seconds[step] = seconds.get(step, 0.0) + span.seconds
     current = STEP_OF[task.state]
-    return [Rung(step, seconds.get(step), step is current) for step in Step]
+    return [StepTime(step, seconds.get(step), step is current) for step in Step]
 
 
-def rows(task: Task, attempts: Sequence[Attempt], found: Sequence[Span]) -> list[Row]:
+def rows(task: Task, attempts: Sequence[Attempt], spans: Sequence[Span]) -> list[TimeRow]:
     """One bar for the time in line, and one for each attempt; all over the same time."""
-    if not found:
+    if not spans:
         return []
-    begin, end = found[0].start, found[-1].end
-    in_line = [span for span in found if STEP_OF[span.state] in (Step.QUEUED, Step.WAITING)]
+    begin, end = spans[0].start, spans[-1].end
+    in_line = [span for span in spans if STEP_OF[span.state] in (Step.QUEUED, Step.WAITING)]
     made = [_row(None, in_line, begin, end)]
     for attempt in attempts:
-        theirs = [span for span in found if span.attempt_no == attempt.attempt_no and span not in in_line]
+        theirs = [span for span in spans if span.attempt_no == attempt.attempt_no and span not in in_line]
         made.append(_row(attempt, theirs, begin, end, _ending(task, attempt)))
     return made
 
@@ -120,21 +120,21 @@ def _ending(task: Task, attempt: Attempt) -> str:
     return "is-done" if is_last and task.state is State.SUCCEEDED else ""
 
 
-def _row(attempt: Attempt | None, found: Sequence[Span], begin: datetime, end: datetime, ending: str = "") -> Row:
-    return Row(attempt, _bar(found, begin, end, ending), sum(span.seconds for span in found), ending)
+def _row(attempt: Attempt | None, spans: Sequence[Span], begin: datetime, end: datetime, ending: str = "") -> TimeRow:
+    return TimeRow(attempt, _bar(spans, begin, end, ending), sum(span.seconds for span in spans), ending)
 
 
-def _bar(found: Sequence[Span], begin: datetime, end: datetime, ending: str) -> Markup:
+def _bar(spans: Sequence[Span], begin: datetime, end: datetime, ending: str) -> Markup:
     whole = max((end - begin).total_seconds(), 0.001)
     text = '<svg class="time-bar {}" viewBox="0 0 {} {}" preserveAspectRatio="none" aria-hidden="true">{}</svg>'
-    parts = Markup().join(_rectangles(found, begin, whole))
+    parts = Markup().join(_rectangles(spans, begin, whole))
     return Markup(text).format(ending, BAR_WIDTH, BAR_HEIGHT, parts)  # noqa: S704  # format() escapes
 
 
-def _rectangles(found: Sequence[Span], begin: datetime, whole: float) -> Iterator[Markup]:
+def _rectangles(spans: Sequence[Span], begin: datetime, whole: float) -> Iterator[Markup]:
     rect = '<rect class="{}" x="{}" y="0" width="{}" height="{}"></rect>'
     yield Markup(rect).format("bar-track", 0, BAR_WIDTH, BAR_HEIGHT)  # noqa: S704
-    for span in found:
+    for span in spans:
         left = BAR_WIDTH * (span.start - begin).total_seconds() / whole
         width = max(BAR_WIDTH * span.seconds / whole, BAR_LEAST)
         left = min(left, BAR_WIDTH - width)

@@ -153,6 +153,6 @@ def _followed(client: object, uid: str, *, as_json: bool) -> None:
     from app.video.client import VideoClient
 
     assert isinstance(client, VideoClient)
-    record = follow(client, uid, as_line if as_json else lambda found: "\n".join([*job_lines(found), ""]))
+    record = follow(client, uid, as_line if as_json else lambda job: "\n".join([*job_lines(job), ""]))
     if (code := exit_of(record)) is not Exit.OK:
         raise CommandFailed(code)

@@ -12,7 +12,7 @@ from app.video.model.kinds import CLIP, GENERATORS, RENDER, RENDERED, SINGLE_FRA
 
 
 @dataclass(frozen=True)
-class Input:
+class StageInput:
     """An input of a stage or of Render."""
 
     stage: str
@@ -43,9 +43,9 @@ NOTHING = "-"
 """Chosen for an optional input that is to stay empty."""
 
 
-def wired(
+def wire_inputs(
     generator: str, stages: Sequence[str], kinds: Mapping[str, StageKind], chosen: Mapping[str, str]
-) -> tuple[Input, ...]:
+) -> tuple[StageInput, ...]:
     """The inputs of all stages and of Render.
 
     Args:
@@ -55,7 +55,7 @@ def wired(
     outputs: list[tuple[str, str, Type]] = []
     if generator in GENERATORS:
         outputs += [(generator, field, kind) for field, kind in GENERATORS[generator].outputs.items()]
-    inputs: list[Input] = []
+    inputs: list[StageInput] = []
     for stage in stages:
         kind = kinds.get(stage)
         if kind is None:
@@ -69,7 +69,7 @@ def wired(
     return tuple(inputs)
 
 
-def ordered(generator: str, stages: Sequence[str], kinds: Mapping[str, StageKind]) -> tuple[str, ...]:
+def order_stages(generator: str, stages: Sequence[str], kinds: Mapping[str, StageKind]) -> tuple[str, ...]:
     """The stages, each after those that give what it needs, as far as possible."""
     remaining = list(stages)
     order: list[str] = []
@@ -82,7 +82,7 @@ def ordered(generator: str, stages: Sequence[str], kinds: Mapping[str, StageKind
 
 def _lacks(generator: str, stages: Sequence[str], kinds: Mapping[str, StageKind]) -> bool:
     """Does the last of them need an input that nothing before it gives?"""
-    inputs = wired(generator, stages, kinds, {})
+    inputs = wire_inputs(generator, stages, kinds, {})
     return any(input_.stage == stages[-1] and not input_.taken and not input_.is_optional for input_ in inputs)
 
 
@@ -94,7 +94,7 @@ def _input(
     chosen: Mapping[str, str],
     *,
     is_optional: bool,
-) -> Input:
+) -> StageInput:
     """Outputs of the same name are better than others. A stage gets the picture of the generator, because other stages
     draw on theirs; everything else, and all that Render gets, comes from the latest stage."""
     fitting = [(source, name) for source, name, output_type in outputs if output_type is type_]
@@ -104,10 +104,10 @@ def _input(
     if stage == RENDER:
         fitting.sort(key=lambda pair: pair[0] in GENERATORS)
     offers = tuple(f"{source}.{name}" for source, name in fitting)
-    return Input(stage, field, type_, is_optional, offers, chosen.get(f"in.{stage}.{field}", ""))
+    return StageInput(stage, field, type_, is_optional, offers, chosen.get(f"in.{stage}.{field}", ""))
 
 
-def dag_of(generator: str, stages: Sequence[str], inputs: Sequence[Input]) -> dict[str, Any]:
+def dag_of(generator: str, stages: Sequence[str], inputs: Sequence[StageInput]) -> dict[str, Any]:
     """As the requirement writes it. flow: a list, or a graph where two stages need not wait for each other."""
     taken: dict[str, dict[str, str]] = {stage: {} for stage in (*stages, RENDER)}
     for input_ in inputs:
@@ -127,7 +127,7 @@ def chain_stages(stages: Sequence[tuple[str, StageKind]]) -> dict[str, Any]:
     """
     generator = CLIP if any(Type.CLIP in kind.inputs.values() for _, kind in stages) else SINGLE_FRAME
     names = [name for name, _ in stages]
-    inputs = wired(generator.name, names, dict(stages), {})
+    inputs = wire_inputs(generator.name, names, dict(stages), {})
     for input_ in inputs:
         if not input_.taken and not input_.is_optional:
             raise BadDag(
@@ -152,7 +152,9 @@ def with_render(dag: Mapping[str, Any], kinds: Mapping[str, StageKind]) -> dict[
     ):
         return dict(dag)
     names = [name for name in flow if isinstance(name, str) and name in kinds]
-    shown = {input_.field: input_.taken for input_ in wired(generator, names, kinds, {}) if input_.stage == RENDER}
+    shown = {
+        input_.field: input_.taken for input_ in wire_inputs(generator, names, kinds, {}) if input_.stage == RENDER
+    }
     return {**dag, "input": {**inputs, RENDER: shown}} if all(shown.values()) else dict(dag)
 
 

@@ -71,17 +71,17 @@ def _changed(
             problems, status = {field: text_of(error)}, error.status
     if not problems and not is_fragment(request):
         return see_other(url_of(request.path_params["uid"], f"?note={note}"))
-    found = job_of(request)
-    values = control_values(view_models.view_of(found))
+    job = job_of(request)
+    values = control_values(view_models.view_of(job))
     values |= {name: sent[name] for name in values if name in sent}
     context: dict[str, Any] = {"values": values, "problems": problems, "saved": "" if problems else note}
     if is_fragment(request):
         return render(
             request,
             "video/_controls.html",
-            job=found,
-            view=view_models.view_of(found),
-            url=url_of(found.uid),
+            job=job,
+            view=view_models.view_of(job),
+            url=url_of(job.uid),
             policies=policies(),
             **context,
         )
@@ -92,14 +92,14 @@ def _changed(
         area="video",
         note="",
         dag_text="",
-        **{**body_of(request, found, now()), **context},
+        **{**body_of(request, job, now()), **context},
     )
 
 
 def ask_cancel(request: Request) -> Response:
-    found = job_of(request)
-    view = view_models.view_of(found)
-    return render(request, "video/cancel.html", area="video", view=view, job=found, url=url_of(found.uid))
+    job = job_of(request)
+    view = view_models.view_of(job)
+    return render(request, "video/cancel.html", area="video", view=view, job=job, url=url_of(job.uid))
 
 
 def cancel(request: Request) -> Response:
@@ -123,15 +123,15 @@ def delete(request: Request) -> Response:
 
 
 def _delete_page(request: Request, error: ModelmillError | None) -> Response:
-    found = job_of(request)
+    job = job_of(request)
     return render(
         request,
         "video/delete.html",
         error.status if error else 200,
         area="video",
-        view=view_models.view_of(found),
-        job=found,
-        url=url_of(found.uid),
+        view=view_models.view_of(job),
+        job=job,
+        url=url_of(job.uid),
         error=error,
     )
 

@@ -75,11 +75,11 @@ def draw(dag: Dag, lanes: Mapping[str, str], notes: Mapping[str, str]) -> Drawin
 
 
 def _columns(dag: Dag, edges: list[tuple[str, str]]) -> dict[str, int]:
-    found = {dag.generator: 0}
+    columns = {dag.generator: 0}
     for name in (*dag.stages, RENDER):
-        found[name] = 1 + max((found.get(before, 0) for before, after in edges if after == name), default=0)
-    found[RENDER] = max(found.values()) if found[RENDER] == max(found.values()) else max(found.values()) + 1
-    return found
+        columns[name] = 1 + max((columns.get(before, 0) for before, after in edges if after == name), default=0)
+    columns[RENDER] = max(columns.values()) if columns[RENDER] == max(columns.values()) else max(columns.values()) + 1
+    return columns
 
 
 def _box(dag: Dag, name: str, note: str, lane: str, column: int, y: int) -> Box:

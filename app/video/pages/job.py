@@ -105,13 +105,13 @@ def body_of(request: Request, job: VideoJob, at: datetime) -> dict[str, Any]:
     }
 
 
-def drawing_of(job: VideoJob, view: view_models.View) -> dag_drawing.Drawing:
+def drawing_of(job: VideoJob, view: view_models.JobView) -> dag_drawing.Drawing:
     notes = {place.stage: place.node or place.ip for place in view.placed}
     notes[job.dag.generator] = job.node
     return dag_drawing.draw(job.dag, {place.stage: place.lane for place in view.placed}, notes)
 
 
-def control_values(view: view_models.View) -> dict[str, str]:
+def control_values(view: view_models.JobView) -> dict[str, str]:
     """What the forms of the constraint and the policy hold."""
     constraint = view.job.constraint
     return {

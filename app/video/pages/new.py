@@ -27,12 +27,12 @@ from app.video.model.job import RestartPolicy, VideoJob
 from app.video.model.kinds import GENERATORS, StageKind
 from app.video.pages import new_form
 from app.video.pages.job_list import url_of
-from app.video.pages.new_form import Form
+from app.video.pages.new_form import JobForm
 from app.video.scheduling.registry import policies
 from app.video.service import NodeVideos
 
 JSON = "json"
-JobDraft = Draft[Form]
+JobDraft = Draft[JobForm]
 
 
 def new(request: Request) -> Response:

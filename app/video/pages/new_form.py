@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from app.kit.errors import ModelmillError
 from app.kit.web.editor import Problems
 from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
-from app.video.model.dag_wiring import Input, dag_of, wired
+from app.video.model.dag_wiring import StageInput, dag_of, wire_inputs
 from app.video.model.job import Mode, RestartPolicy
 from app.video.model.kinds import GENERATORS, RENDER, SINGLE_FRAME, StageKind
 from app.video.scheduling.contract import DEFAULT
@@ -45,18 +45,18 @@ FIELD_OF = {
 
 
 @dataclass(frozen=True)
-class Form:
+class JobForm:
     """values: as typed. stages: in their order. inputs: how they are wired."""
 
     values: Mapping[str, str]
     stages: tuple[str, ...]
-    inputs: tuple[Input, ...]
+    inputs: tuple[StageInput, ...]
 
-    def inputs_of(self, stage: str) -> list[Input]:
+    def inputs_of(self, stage: str) -> list[StageInput]:
         return [one for one in self.inputs if one.stage == stage]
 
 
-def read_form(sent: Mapping[str, str], kinds: Mapping[str, StageKind]) -> Form:
+def read_form(sent: Mapping[str, str], kinds: Mapping[str, StageKind]) -> JobForm:
     """What is no field of ours is left out, and one that was not sent has its default; an unticked box is not sent."""
     values = {name: sent.get(name, default).strip() for name, default in DEFAULTS.items()}
     if "video" in sent and "realtime" not in sent:
@@ -67,7 +67,7 @@ def read_form(sent: Mapping[str, str], kinds: Mapping[str, StageKind]) -> Form:
         stages = example_of(kinds) or stages
     chosen = {name: value for name, value in sent.items() if name.startswith("in.")}
     values["stages"] = ",".join(stages)
-    return Form(values, stages, wired(values["generator"], stages, kinds, chosen))
+    return JobForm(values, stages, wire_inputs(values["generator"], stages, kinds, chosen))
 
 
 def edited(stages: tuple[str, ...], action: str) -> tuple[str, ...]:
@@ -85,11 +85,11 @@ def edited(stages: tuple[str, ...], action: str) -> tuple[str, ...]:
 
 def example_of(kinds: Mapping[str, StageKind]) -> tuple[str, ...]:
     """Faces and their poses, of the stages that there are; empty where one of the two is missing."""
-    found = [next((stage for stage, kind in kinds.items() if kind.name == name), "") for name in EXAMPLE]
-    return tuple(found) if all(found) else ()
+    stages = [next((stage for stage, kind in kinds.items() if kind.name == name), "") for name in EXAMPLE]
+    return tuple(stages) if all(stages) else ()
 
 
-def body_of(form: Form) -> dict[str, Any]:
+def body_of(form: JobForm) -> dict[str, Any]:
     """The body of POST /user/submit_job, with what the product knows beside it."""
     values = form.values
     node, _, video = values["video"].partition("/")
@@ -106,7 +106,7 @@ def body_of(form: Form) -> dict[str, Any]:
     }
 
 
-def problems_of(form: Form, kinds: Mapping[str, StageKind]) -> Problems:
+def problems_of(form: JobForm, kinds: Mapping[str, StageKind]) -> Problems:
     """What can be said before anything is asked of the service."""
     values, problems = form.values, {}
     if not values["video"]:
@@ -141,13 +141,13 @@ def constraint_of(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
 
 def _seconds(values: Mapping[str, str], name: str, problems: Problems) -> float:
     try:
-        found = float(values.get(name, ""))
+        seconds = float(values.get(name, ""))
     except ValueError:
-        found = -1.0
-    if not 0 <= found <= 3600 or (name == "delay_hi" and found == 0):
+        seconds = -1.0
+    if not 0 <= seconds <= 3600 or (name == "delay_hi" and seconds == 0):
         problems[name] = ""
         return -1.0
-    return found
+    return seconds
 
 
 def submission_of(body: Mapping[str, Any]) -> Submission:
@@ -185,14 +185,14 @@ def parse_body(text: str) -> Mapping[str, Any]:
     if len(text) > MAX_JSON:
         raise ValueError(f"A job may have {MAX_JSON} characters.")
     try:
-        found = json.loads(text)
+        body = json.loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"Line {error.lineno}, column {error.colno}: {error.msg}.") from None
     except RecursionError:
         raise ValueError("It is nested too deeply.") from None
-    if not isinstance(found, dict):
+    if not isinstance(body, dict):
         raise ValueError("A job is a JSON object: { … }.")
-    return found
+    return body
 
 
 def fields_of(body: Mapping[str, Any]) -> dict[str, str] | None:
@@ -236,8 +236,8 @@ def _level(constraint: Mapping[str, Any]) -> int:
     """Raises ValueError where the wanted accuracy is none of the levels."""
     if "accuracy" not in constraint:
         return int(constraint.get("acc_level", 0))
-    wanted = float(constraint["accuracy"])
-    return LEVELS.index(wanted) if wanted <= 1 else min(int(wanted), len(LEVELS) - 1)
+    level = float(constraint["accuracy"])
+    return LEVELS.index(level) if level <= 1 else min(int(level), len(LEVELS) - 1)
 
 
 def text_of(error: ModelmillError) -> str:

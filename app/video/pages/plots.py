@@ -7,13 +7,13 @@ from typing import Any
 
 from app.kit.web.line_plot import Plot, over_time, round_up, time_plot, values_of
 from app.video.pages.view_models import number, quality_of
-from app.video.service import Point
+from app.video.service import SeriesPoint
 
 PEAK, USUAL = 3.0, 0.9
 """A value is a peak when it is so many times higher than this share of all the values."""
 
 
-def delay_plot(points: Sequence[Point]) -> Plot | None:
+def delay_plot(points: Sequence[SeriesPoint]) -> Plot | None:
     """Milliseconds; None while there is nothing to draw a line of. Neither a short peak nor a limit far above flattens
     the rest: the one is cut, the other left out."""
     limit = over_time(points, lambda point: 1000 * point.hi)
@@ -34,31 +34,31 @@ def without_peaks(values: Sequence[float]) -> float:
     return min(in_order[-1], PEAK * in_order[int(USUAL * (len(in_order) - 1))])
 
 
-def fps_plot(points: Sequence[Point]) -> Plot | None:
+def fps_plot(points: Sequence[SeriesPoint]) -> Plot | None:
     rates = {"wanted": over_time(points, _planned_fps), "fps": over_time(points, _result("fps"))}
     if not values_of([rates["fps"]]):
         return None
     return time_plot(rates, top=round_up(without_peaks(values_of(rates.values()))))
 
 
-def quality_plot(points: Sequence[Point]) -> Plot | None:
+def quality_plot(points: Sequence[SeriesPoint]) -> Plot | None:
     """Percent."""
 
-    def read(point: Point) -> float | None:
+    def read(point: SeriesPoint) -> float | None:
         quality = quality_of(point.plan_result)
         return None if quality is None else 100 * quality
 
     return time_plot({"quality": over_time(points, read)}, top=100.0)
 
 
-def _result(key: str, times: float = 1.0) -> Callable[[Point], float | None]:
-    def read(point: Point) -> float | None:
+def _result(key: str, times: float = 1.0) -> Callable[[SeriesPoint], float | None]:
+    def read(point: SeriesPoint) -> float | None:
         value = number(point.plan_result, key)
         return None if value is None else times * value
 
     return read
 
 
-def _planned_fps(point: Point) -> float | None:
+def _planned_fps(point: SeriesPoint) -> float | None:
     conf: Mapping[str, Any] = (point.plan or {}).get("video_conf") or {}
     return number(conf, "fps")

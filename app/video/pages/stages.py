@@ -21,7 +21,7 @@ from app.kit.web.templates import render
 from app.model_registry.access import models_of
 from app.video.access import measurements_of, require_admin, video_of
 from app.video.errors import StageNotFound
-from app.video.model.dag_wiring import ordered
+from app.video.model.dag_wiring import order_stages
 from app.video.model.job import Mode
 from app.video.model.kinds import SINGLE_FRAME, StageSpec
 from app.video.pages import new_form
@@ -40,8 +40,8 @@ def stages(request: Request) -> Response:
     """?edit: a stage whose values the form holds."""
     edit = request.query_params.get("edit", "")
     catalogue = video_of(request).catalogue
-    found = next((spec for spec, _ in catalogue.seen_by(user_of(request)) if spec.name == edit), None)
-    return _page(request, values_of(found, catalogue.allowed(found.name)) if found else dict(EMPTY))
+    edited = next((spec for spec, _ in catalogue.seen_by(user_of(request)) if spec.name == edit), None)
+    return _page(request, values_of(edited, catalogue.allowed(edited.name)) if edited else dict(EMPTY))
 
 
 async def put(request: Request) -> Response:
@@ -123,7 +123,7 @@ def _measure(request: Request, sent: Mapping[str, str]) -> Response:
     """A job that measures these stages. What the form cannot wire alone goes on at the page of a new job."""
     kinds = kinds_of(request)
     names = [name.removeprefix("stage.") for name in sent if name.startswith("stage.")]
-    in_order = ordered(SINGLE_FRAME.name, names, kinds)
+    in_order = order_stages(SINGLE_FRAME.name, names, kinds)
     fields = {
         "video": sent.get("video", ""),
         "stages": ",".join(in_order),

@@ -13,7 +13,7 @@ from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
 from app.video.model.dag import Dag
 from app.video.model.job import JobState, Mode, VideoJob
 from app.video.model.plan import Role
-from app.video.service import Decided
+from app.video.service import DecisionRecord
 
 FRAME_FACTS = frozenset({"n_loop", "e2e", "tracked"})
 """Of a result: what is about the frame, and no count."""
@@ -23,7 +23,7 @@ PERCENT = 100.0
 
 
 @dataclass(frozen=True)
-class Bar:
+class StageTimes:
     """Of a stage, seconds. way: there and back, and what the runner itself adds. None where the runner says only the
     whole. shares: of the longest stage, in percent, in the order computing, queue, way."""
 
@@ -36,7 +36,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Figures:
+class JobFigures:
     """Of the newest plan_result; None: not said. hi: of the constraint."""
 
     p50: float | None
@@ -66,7 +66,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedStage:
     """A stage of the plan. lane: cloud, or edge for all else. size: of the model, as model_id."""
 
     stage: str
@@ -79,13 +79,13 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class View:
+class JobView:
     job: VideoJob
-    figures: Figures
+    figures: JobFigures
     counts: Mapping[str, Any]
     """Of the newest frame: numbers and words, no lists."""
-    placed: tuple[Placed, ...]
-    bars: tuple[Bar, ...]
+    placed: tuple[PlacedStage, ...]
+    bars: tuple[StageTimes, ...]
     picture_at: str
     """Changes when there may be a newer snapshot."""
 
@@ -118,7 +118,7 @@ class View:
         return max(n for n, least in enumerate(LEVELS) if least <= self.job.constraint.quality + 1e-9)
 
 
-def view_of(job: VideoJob) -> View:
+def view_of(job: VideoJob) -> JobView:
     newest = job.results[-1] if job.results else {}
     counts = {
         str(key): value
@@ -126,7 +126,7 @@ def view_of(job: VideoJob) -> View:
         if key not in FRAME_FACTS and isinstance(value, int | float | str)
     }
     at = (job.reported_at or "")[:19]
-    return View(job, figures_of(job), counts, placed_of(job), bars_of(job.plan_result), at)
+    return JobView(job, figures_of(job), counts, placed_of(job), bars_of(job.plan_result), at)
 
 
 def version_of(job: VideoJob) -> str:
@@ -136,16 +136,16 @@ def version_of(job: VideoJob) -> str:
     return f"{job.uid} {changing}"
 
 
-def figures_of(job: VideoJob) -> Figures:
-    found = job.plan_result
-    whole = {key: _whole(found, key) for key in ("frames", "tracked", "skipped", "dropped", "violations", "fallbacks")}
-    return Figures(
-        p50=number(found, "e2e_p50"),
-        p95=number(found, "e2e_p95"),
+def figures_of(job: VideoJob) -> JobFigures:
+    result = job.plan_result
+    whole = {key: _whole(result, key) for key in ("frames", "tracked", "skipped", "dropped", "violations", "fallbacks")}
+    return JobFigures(
+        p50=number(result, "e2e_p50"),
+        p95=number(result, "e2e_p95"),
         hi=job.constraint.hi,
-        fps=number(found, "fps"),
-        bytes_up=number(found, "bytes_up"),
-        quality=quality_of(found),
+        fps=number(result, "fps"),
+        bytes_up=number(result, "bytes_up"),
+        quality=quality_of(result),
         is_hurried=job.realtime or job.constraint.hi != DEFAULT_DELAY_S,
         **whole,
     )
@@ -158,11 +158,11 @@ def quality_of(plan_result: Mapping[str, Any]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def placed_of(job: VideoJob) -> tuple[Placed, ...]:
+def placed_of(job: VideoJob) -> tuple[PlacedStage, ...]:
     if job.plan is None:
         return ()
     known = {stage.name: stage for stage in job.stages}
-    found = []
+    stages = []
     for name in job.dag.stages:
         place = job.plan.flow_mapping.get(name)
         if place is None:
@@ -171,8 +171,8 @@ def placed_of(job: VideoJob) -> tuple[Placed, ...]:
         cards = variants[place.model_id] if place.model_id < len(variants) else ()
         lane = CLOUD if place.node_role is Role.CLOUD else EDGE
         model = ", ".join(card.name for card in cards)
-        found.append(Placed(name, lane, place.node_role.value, place.node, place.node_ip, place.model_id, model))
-    return tuple(found)
+        stages.append(PlacedStage(name, lane, place.node_role.value, place.node, place.node_ip, place.model_id, model))
+    return tuple(stages)
 
 
 def lanes_of(flow_mapping: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -180,7 +180,7 @@ def lanes_of(flow_mapping: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     return {stage: CLOUD if place.get("node_role") == CLOUD else EDGE for stage, place in flow_mapping.items()}
 
 
-def bars_of(plan_result: Mapping[str, Any]) -> tuple[Bar, ...]:
+def bars_of(plan_result: Mapping[str, Any]) -> tuple[StageTimes, ...]:
     delays = _numbers(plan_result, "delay")
     computing, queue = _numbers(plan_result, "server"), _numbers(plan_result, "queue")
     longest = max(delays.values(), default=0.0) or 1.0
@@ -189,16 +189,16 @@ def bars_of(plan_result: Mapping[str, Any]) -> tuple[Bar, ...]:
     )
 
 
-def _bar(stage: str, whole: float, computing: float | None, queue: float, longest: float) -> Bar:
+def _bar(stage: str, whole: float, computing: float | None, queue: float, longest: float) -> StageTimes:
     if computing is None:
-        return Bar(stage, whole, None, 0.0, 0.0, (round(PERCENT * whole / longest, 1), 0.0, 0.0))
+        return StageTimes(stage, whole, None, 0.0, 0.0, (round(PERCENT * whole / longest, 1), 0.0, 0.0))
     way = max(0.0, whole - computing - queue)
     shares = [round(PERCENT * min(part, longest) / longest, 1) for part in (computing, queue, way)]
-    return Bar(stage, whole, computing, queue, way, (shares[0], shares[1], shares[2]))
+    return StageTimes(stage, whole, computing, queue, way, (shares[0], shares[1], shares[2]))
 
 
 @dataclass(frozen=True)
-class Change:
+class PlanChange:
     """what: a field of video_conf, or a stage with `place` or `model`."""
 
     what: str
@@ -211,13 +211,13 @@ class Change:
 class DecisionView:
     """times: how often in turn it was decided that all stays; the newest of them is told."""
 
-    decided: Decided
-    changes: tuple[Change, ...]
+    decided: DecisionRecord
+    changes: tuple[PlanChange, ...]
     is_first: bool
     times: int = 1
 
 
-def decisions_of(log: Sequence[Decided]) -> list[DecisionView]:
+def decisions_of(log: Sequence[DecisionRecord]) -> list[DecisionView]:
     """log: newest first. Each is compared with the plan that was in force before it; where all stays again and again,
     that is told once."""
     views: list[DecisionView] = []
@@ -234,40 +234,40 @@ def decisions_of(log: Sequence[Decided]) -> list[DecisionView]:
     return views[::-1]
 
 
-def _stays_on(before: Decided, now: Decided) -> bool:
+def _stays_on(before: DecisionRecord, now: DecisionRecord) -> bool:
     return before.outcome == now.outcome == "same" and before.policy == now.policy
 
 
-def changes_between(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> tuple[Change, ...]:
+def changes_between(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> tuple[PlanChange, ...]:
     """Of two plans as JSON."""
     if before is None:
         return ()
-    found = []
+    changes = []
     old, new = before.get("video_conf", {}), after.get("video_conf", {})
     for key, value in new.items():
         if old.get(key) != value:
-            found.append(Change(key, "", _text(old.get(key)), _text(value)))
+            changes.append(PlanChange(key, "", _text(old.get(key)), _text(value)))
     for stage, place in after.get("flow_mapping", {}).items():
         was = before.get("flow_mapping", {}).get(stage, {})
         if (was.get("node_ip"), was.get("node")) != (place.get("node_ip"), place.get("node")):
-            found.append(Change("place", stage, _node(was), _node(place)))
+            changes.append(PlanChange("place", stage, _node(was), _node(place)))
         if was.get("model_id") != place.get("model_id"):
-            found.append(Change("model", stage, _text(was.get("model_id")), _text(place.get("model_id"))))
-    return tuple(found)
+            changes.append(PlanChange("model", stage, _text(was.get("model_id")), _text(place.get("model_id"))))
+    return tuple(changes)
 
 
 def dag_edges(dag: Dag) -> list[tuple[str, str]]:
     """(from, to), also from the generator and to Render, without what follows from others' order."""
-    found = [(dag.generator, stage) for stage in dag.stages if not dag.before.get(stage)]
-    found += [(before, stage) for stage in dag.stages for before in sorted(dag.before.get(stage, ()))]
+    edges = [(dag.generator, stage) for stage in dag.stages if not dag.before.get(stage)]
+    edges += [(before, stage) for stage in dag.stages for before in sorted(dag.before.get(stage, ()))]
     for reference in dag.inputs.get("Render", {}).values():
-        if (reference.source, "Render") not in found:
-            found.append((reference.source, "Render"))
-    return found
+        if (reference.source, "Render") not in edges:
+            edges.append((reference.source, "Render"))
+    return edges
 
 
-def number(found: Mapping[str, Any], key: str) -> float | None:
-    value = found.get(key)
+def number(values: Mapping[str, Any], key: str) -> float | None:
+    value = values.get(key)
     return float(value) if value is not None and _is_number(value) else None
 
 
@@ -275,13 +275,13 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _whole(found: Mapping[str, Any], key: str) -> int | None:
-    value = number(found, key)
+def _whole(values: Mapping[str, Any], key: str) -> int | None:
+    value = number(values, key)
     return None if value is None else int(value)
 
 
-def _numbers(found: Mapping[str, Any], key: str) -> dict[str, float]:
-    given = found.get(key)
+def _numbers(values: Mapping[str, Any], key: str) -> dict[str, float]:
+    given = values.get(key)
     if not isinstance(given, Mapping):
         return {}
     return {str(name): float(value) for name, value in given.items() if _is_number(value)}

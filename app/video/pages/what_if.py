@@ -21,7 +21,7 @@ from app.kit.web.forms import sent_fields
 from app.kit.web.http import is_fragment
 from app.kit.web.templates import render
 from app.video.access import video_of
-from app.video.model.dag_wiring import dag_of, wired
+from app.video.model.dag_wiring import dag_of, wire_inputs
 from app.video.model.job import StageHost, VideoJob
 from app.video.model.kinds import SINGLE_FRAME
 from app.video.model.plan import RESOLUTIONS, VideoConf
@@ -49,7 +49,7 @@ class NodeFields:
 
 
 @dataclass(frozen=True)
-class Row:
+class WhatIfRow:
     """A prediction. bar: its delay against the slowest's. is_present: the plan in force has this cut."""
 
     found: Prediction
@@ -87,7 +87,7 @@ def _answer(request: Request, sent: Mapping[str, str], job: VideoJob | None) -> 
     if job is None and "dag" not in sent:
         values |= {"video": values.get("video") or only_video(request), "dag": _example(request)}
     nodes = _nodes(request, values, job)
-    rows: list[Row] = []
+    rows: list[WhatIfRow] = []
     problems: Problems = {}
     error: ModelmillError | None = None
     body = _body(values, nodes, job, problems)
@@ -128,7 +128,7 @@ def _example(request: Request) -> str:
     kinds = kinds_of(request)
     stages = new_form.example_of(kinds) or tuple(kinds)[:1]
     return (
-        new_form.to_text(dag_of(SINGLE_FRAME.name, stages, wired(SINGLE_FRAME.name, stages, kinds, {})))
+        new_form.to_text(dag_of(SINGLE_FRAME.name, stages, wire_inputs(SINGLE_FRAME.name, stages, kinds, {})))
         if stages
         else ""
     )
@@ -190,15 +190,15 @@ def _with_dag(values: Mapping[str, str], body: dict[str, Any], problems: Problem
 
 
 def _of_node(values: Mapping[str, str], node: NodeFields, problems: Problems) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for what in NUMBERS:
         value = _number(values, f"{what}.{node.name}", problems)
         if value is not None:
-            found[what] = value / 100 if what == "cpu_ratio" else value
+            fields[what] = value / 100 if what == "cpu_ratio" else value
     online = values.get(f"online.{node.name}")
     if online in ("yes", "no"):
-        found["online"] = online == "yes"
-    return found
+        fields["online"] = online == "yes"
+    return fields
 
 
 def _number(values: Mapping[str, str], name: str, problems: Problems) -> float | None:
@@ -206,28 +206,28 @@ def _number(values: Mapping[str, str], name: str, problems: Problems) -> float |
     if not text:
         return None
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
-        found = -1.0
-    if not 0 <= found <= 1_000_000:
+        number = -1.0
+    if not 0 <= number <= 1_000_000:
         problems[name] = text
         return None
-    return found
+    return number
 
 
-def _rows(found: list[Prediction], job: VideoJob | None) -> list[Row]:
-    slowest = max((one.delay_s for one in found), default=1.0)
+def _rows(predictions: list[Prediction], job: VideoJob | None) -> list[WhatIfRow]:
+    slowest = max((one.delay_s for one in predictions), default=1.0)
     present = _places(job.plan.to_json()["flow_mapping"]) if job is not None and job.plan is not None else None
     hi = job.constraint.hi if job else None
     return [
-        Row(
+        WhatIfRow(
             one,
             view_models.lanes_of(one.flow_mapping),
             charts.bar(one.delay_s, slowest, rule=hi),
             present is not None and _places(one.flow_mapping) == present,
             hi is not None and one.delay_s > hi,
         )
-        for one in found
+        for one in predictions
     ]
 
 

@@ -14,7 +14,7 @@ from app.video.errors import BadPlan
 from app.video.model.plan import Encoder, VideoConf
 from app.video.scheduling.contract import DagInfo, Measured, NodeInfo, ResourceInfo
 from app.video.scheduling.placement import HERE_FIRST, place_for
-from app.video.scheduling.profile_model import ENCODE_S, H264_QUALITY, ProfileModel, kept
+from app.video.scheduling.profile_model import ENCODE_S, H264_QUALITY, ProfileModel, quality_kept
 
 OWN_LATENCY_S = 0.001
 """Of a call of the job's own host."""
@@ -227,7 +227,7 @@ class Predictor:
             by_stage,
             min(conf.fps, capacity * (1 + conf.nskip + conf.ntracking)),
             size * len(sent),
-            quality * kept(conf.nskip, conf.ntracking),
+            quality * quality_kept(conf.nskip, conf.ntracking),
             bottleneck,
             is_measured,
         )

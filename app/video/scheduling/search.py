@@ -9,7 +9,7 @@ from typing import Any
 from app.video.model.plan import RESOLUTIONS, Encoder, VideoConf
 from app.video.scheduling.contract import DagInfo, GeneratorInfo, ResourceInfo
 from app.video.scheduling.predictor import BOUNDLESS_FPS, HOST, Prediction, Predictor, mappings
-from app.video.scheduling.profile_model import QUALITY, QUALITY_OF_MODEL, kept
+from app.video.scheduling.profile_model import QUALITY, QUALITY_OF_MODEL, quality_kept
 
 SKIPS = (0, 1, 2, 4, 9)
 MARGIN = 0.8
@@ -91,7 +91,7 @@ def wanted_fps(generator: GeneratorInfo | None) -> float:
     return min(MAX_FPS, float((generator or {}).get("fps") or USUAL_FPS))
 
 
-def judged(
+def assess(
     prediction: Prediction, goal: SearchGoal, *, margin: float = MARGIN, keeps_up: bool | None = None
 ) -> PlanCandidate:
     """Compares a plan with the goal. One that does not keep up always has frames waiting before it.
@@ -190,6 +190,6 @@ def _keeping_up(
         whole,
         video_conf=replace(conf, nskip=nskip),
         fps=min(conf.fps, whole.fps * (1 + nskip)),
-        quality=whole.quality * kept(nskip, 0),
+        quality=whole.quality * quality_kept(nskip, 0),
     )
-    return judged(prediction, goal, keeps_up=capacity * (1 + nskip) >= conf.fps)
+    return assess(prediction, goal, keeps_up=capacity * (1 + nskip) >= conf.fps)

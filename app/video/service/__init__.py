@@ -9,9 +9,9 @@ from app.video.service.controller import Controller
 from app.video.service.jobs import Jobs, Submission
 from app.video.service.pictures import Pictures, Snapshots
 from app.video.service.planner import Planner
-from app.video.service.reports import Point, Reports, plots_in
+from app.video.service.reports import Reports, SeriesPoint, plots_in
 from app.video.service.resources import NodeVideos, Resources
-from app.video.store import Decided, JobEvent
+from app.video.store import DecisionRecord, JobEvent
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,15 @@ class Video:
 __all__ = [
     "Catalogue",
     "Controller",
-    "Decided",
+    "DecisionRecord",
     "JobEvent",
     "Jobs",
     "NodeVideos",
     "Pictures",
     "Planner",
-    "Point",
     "Reports",
     "Resources",
+    "SeriesPoint",
     "Snapshots",
     "Submission",
     "Video",

@@ -23,7 +23,7 @@ from app.video.scheduling.registry import policy_of
 from app.video.service.catalogue import Catalogue
 from app.video.service.counters import ENDED
 from app.video.service.resources import NodeVideos, Resources
-from app.video.store import Decided, JobEvent, StoredJob
+from app.video.store import DecisionRecord, JobEvent, StoredJob
 
 BARRED = "Its user may no longer use this video, or its node: an administrator has changed that."
 UID = re.compile(r"GLOBAL_ID_([1-9][0-9]{0,8})\.SUB_ID_([1-9][0-9]{0,8})")
@@ -197,7 +197,7 @@ class Jobs:
             _owned(store.get(conn, uid), user, uid)
             return store.events_of(conn, uid)
 
-    def decisions(self, user: str, uid: str, *, limit: int = 100) -> list[Decided]:
+    def decisions(self, user: str, uid: str, *, limit: int = 100) -> list[DecisionRecord]:
         """Newest first."""
         with self.database.read() as conn:
             _owned(store.get(conn, uid), user, uid)

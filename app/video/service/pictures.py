@@ -21,7 +21,7 @@ JPEG_BEGIN, JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
 
 
 @dataclass(frozen=True)
-class Live:
+class LiveStream:
     """Where the live picture of a job is to be had."""
 
     url: str
@@ -55,14 +55,14 @@ class Pictures:
         self.nodes = nodes
         self.snapshots = snapshots
 
-    def live(self, user: str, uid: str, *, now: datetime) -> Live | None:
+    def live(self, user: str, uid: str, *, now: datetime) -> LiveStream | None:
         """None while it does not run or its node is silent. Raises VideoJobNotFound."""
         job = self.jobs.get(user, uid)
         node = self.nodes.find_for(user, job.node)
         if job.state is JobState.DONE or node is None:
             return None
         worker = running_worker(node, job_key(uid), now)
-        return Live(f"http://{worker.address}/user/video/{uid}", job.secret) if worker else None
+        return LiveStream(f"http://{worker.address}/user/video/{uid}", job.secret) if worker else None
 
     def put_snapshot(self, node: str, uid: str, picture: bytes) -> None:
         """A JPEG, in place of the one before. Raises VideoJobNotFound when this node does not run it, BadRequest."""

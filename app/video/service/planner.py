@@ -30,7 +30,7 @@ from app.video.service.planner_input import dag_info, numbers_only, planning_inp
 from app.video.service.reports import authorized, read_plan_result
 from app.video.service.resources import Resources
 from app.video.service.what_if import predictions
-from app.video.store import Decided, StoredJob
+from app.video.store import DecisionRecord, StoredJob
 
 GAP_S = 1.0
 """Between two plans of a job, at least."""
@@ -147,7 +147,7 @@ class Planner:
             plan = replace(plan, seq=stored.plan_seq + 1)
             store.change(conn, uid, plan_seq=plan.seq, claimed_at=to_text(now))
             reason = "Its user gave this plan."
-            decided = Decided(to_text(now), plan.seq, BY_HAND, BY_HAND, "new", reason, 0.0, "", plan.to_json())
+            decided = DecisionRecord(to_text(now), plan.seq, BY_HAND, BY_HAND, "new", reason, 0.0, "", plan.to_json())
             store.add_decision(conn, uid, decided)
             changed_nodes = self._put_plan(conn, uid, plan, nodes, hosts, now)
         self._notify(uid, changed_nodes)
@@ -208,7 +208,7 @@ class Planner:
         store.add_decision(
             conn,
             uid,
-            Decided(
+            DecisionRecord(
                 to_text(now), seq, policy, why, decision.outcome, reason, decision.took_ms, decision.inputs_hash, shown
             ),
         )

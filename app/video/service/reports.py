@@ -37,7 +37,7 @@ _READER = Reader(BadRequest)
 
 
 @dataclass(frozen=True)
-class Point:
+class SeriesPoint:
     """How a job did at a moment: a point of its plots."""
 
     at: str
@@ -97,16 +97,16 @@ class Reports:
             count_result(result, job.constraint.hi)
         if parsed.plan_result:
             plan = job.plan.to_json() if job.plan else None
-            self.plots.add(job.uid, vars(Point(to_text(now), parsed.plan_result, plan, job.constraint.hi)))
+            self.plots.add(job.uid, vars(SeriesPoint(to_text(now), parsed.plan_result, plan, job.constraint.hi)))
         if parsed.ending:
             ENDED.labels(parsed.ending.value).inc()
             self.jobs.kick(job.uid)
             self.jobs.kick("")
         self.announce(job.uid)
 
-    def series(self, uid: str) -> list[Point]:
+    def series(self, uid: str) -> list[SeriesPoint]:
         """Oldest first. They are lost with Redis."""
-        return [Point(**point) for point in self.plots.all(uid)]
+        return [SeriesPoint(**point) for point in self.plots.all(uid)]
 
     def measurements(self, *, node: str = "", stage: str = "") -> list[Measurement]:
         """The profile: by node, stage, model_id, resolution."""

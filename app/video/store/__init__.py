@@ -2,7 +2,7 @@
 Its only rule is which state may follow which. All runs in the caller's transactions."""
 
 from app.video.store.history import (
-    Decided,
+    DecisionRecord,
     JobEvent,
     add_decision,
     add_event,
@@ -42,7 +42,7 @@ from app.video.store.stages import (
 )
 
 __all__ = [
-    "Decided",
+    "DecisionRecord",
     "InvalidTransition",
     "JobEvent",
     "JobFilter",

@@ -28,7 +28,7 @@ class JobEvent:
 
 
 @dataclass(frozen=True)
-class Decided:
+class DecisionRecord:
     """A row of the decision log."""
 
     at: str
@@ -56,19 +56,19 @@ def events_of(conn: Connection, uid: str) -> list[JobEvent]:
     return [JobEvent(row.at, row.type, row.message) for row in conn.execute(query)]
 
 
-def add_decision(conn: Connection, uid: str, decided: Decided) -> None:
+def add_decision(conn: Connection, uid: str, decided: DecisionRecord) -> None:
     plan = as_text(decided.plan) if decided.plan is not None else ""
     conn.execute(sa.insert(decisions).values(**{**vars(decided), "uid": uid, "plan": plan}))
     _trim(conn, decisions, decisions.c.decision_id, uid)
 
 
-def decisions_of(conn: Connection, uid: str, limit: int) -> list[Decided]:
+def decisions_of(conn: Connection, uid: str, limit: int) -> list[DecisionRecord]:
     """Newest first."""
     query = sa.select(decisions).where(decisions.c.uid == uid).order_by(decisions.c.decision_id.desc()).limit(limit)
     return [_decided(row) for row in conn.execute(query)]
 
 
-def last_decision(conn: Connection, uid: str) -> Decided | None:
+def last_decision(conn: Connection, uid: str) -> DecisionRecord | None:
     return next(iter(decisions_of(conn, uid, 1)), None)
 
 
@@ -80,6 +80,6 @@ def _trim(conn: Connection, table: sa.Table, number: sa.Column[int], uid: str) -
         conn.execute(sa.delete(table).where(table.c.uid == uid, number <= limit))
 
 
-def _decided(row: Any) -> Decided:
-    columns = {name: row._mapping[name] for name in Decided.__dataclass_fields__}
-    return Decided(**{**columns, "plan": json.loads(row.plan) if row.plan else None})
+def _decided(row: Any) -> DecisionRecord:
+    columns = {name: row._mapping[name] for name in DecisionRecord.__dataclass_fields__}
+    return DecisionRecord(**{**columns, "plan": json.loads(row.plan) if row.plan else None})

@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Route
 from app.bootstrap import edge
 from app.cli import node
 from app.edge.agent import backoff, process, supervisor, worker
-from app.edge.agent.driver import Agent, Blob, Place, ProcessSpec, WorkRefused
+from app.edge.agent.driver import Agent, Allocation, Blob, ProcessSpec, WorkRefused
 from app.kit.cli.command import complain, exit_code
 from app.kit.errors import ModelmillError
 from app.nodes.model import Order
@@ -37,7 +37,7 @@ class ProgramDriver:
     def worker_name(self, order: Order) -> str:
         return f"{order.name}-{order.key.part}-worker"
 
-    def program(self, order: Order, place: Place) -> ProcessSpec:
+    def program(self, order: Order, place: Allocation) -> ProcessSpec:
         content: Mapping[str, Any] = order.content
         if "bug" in content:
             raise RuntimeError(content["bug"])

@@ -12,7 +12,7 @@ from app.inference.picture_codec import encode
 from app.inference.prediction import Box, Prediction
 from app.joint_inference.model.resource import PLURAL, Role
 from app.joint_inference.model.tally import Sample, Source, Tally
-from app.joint_inference.service.task_info import Status
+from app.joint_inference.service.task_info import UpstreamStatus
 from app.kit.clock import now, to_text
 from app.nodes.model import NodeReport, Side, WorkerReport, WorkerState, WorkKey
 from tests.harness.joint.deployment import resource
@@ -64,7 +64,7 @@ def set_scene(parts: Container) -> None:
         parts.nodes.report(name, figures, address="127.0.0.1", version="0.1.0", now=at)
     for point in range(12):
         tally = replace(TALLY, inferences=80 * point + 80, update_time=to_text(at + timedelta(seconds=6 * point)))
-        status = Status(status="running", uid=service.uid, task_info=tally.to_task_info())
+        status = UpstreamStatus(status="running", uid=service.uid, task_info=tally.to_task_info())
         parts.joint.reports.note(service.uid, status, now=at + timedelta(seconds=6 * point))
     picture, kind = encode(np.random.default_rng(1).integers(0, 256, (240, 320, 3), np.uint8))
     small, big = Box(40, 40, 120, 160, 0.62, 0), Box(42, 38, 118, 162, 0.97, 0)

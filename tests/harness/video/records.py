@@ -21,7 +21,7 @@ from app.video.model.job import JOBS, PART, SERVICES, SERVICES_PART, Ending, Job
 from app.video.model.kinds import Stage, StageSpec
 from app.video.model.plan import Encoder, Plan, Role, StagePlace, VideoConf
 from app.video.model.profile import Measurement
-from app.video.service import Point, Video
+from app.video.service import SeriesPoint, Video
 
 BEGAN = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
 EDGE, CLOUD = "edge0", "cloud0"
@@ -115,7 +115,7 @@ def running_video(
     for number in range(POINTS):
         at = to_text(now - timedelta(seconds=2 * (POINTS - number)))
         shown = {**plan_result(), "e2e_p50": 0.2 + 0.005 * number, "e2e_p95": 0.25 + 0.006 * number}
-        video.reports.plots.add(job.uid, vars(Point(at, shown, plan().to_json(), job.constraint.hi)))
+        video.reports.plots.add(job.uid, vars(SeriesPoint(at, shown, plan().to_json(), job.constraint.hi)))
     return video.jobs.get(owner, job.uid)
 
 
@@ -233,7 +233,7 @@ def _decide(conn: Any, job: VideoJob, now: datetime) -> None:
     )
     for seq, why, outcome, reason, chosen in rows:
         at = to_text(now - timedelta(seconds=59 - 10 * seq))
-        decided = store.Decided(at, seq, job.policy, why, outcome, reason, 1.7, _digest(f"{seq}"), chosen)
+        decided = store.DecisionRecord(at, seq, job.policy, why, outcome, reason, 1.7, _digest(f"{seq}"), chosen)
         store.add_decision(conn, job.uid, decided)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from app.video.model.plan import Encoder
 from app.video.scheduling.contract import DagInfo, GeneratorInfo, Measured, NodeInfo, ResourceInfo
-from app.video.scheduling.profile_model import H264_QUALITY, H264_SHARE, JPEG_BYTES, PIXELS, kept
+from app.video.scheduling.profile_model import H264_QUALITY, H264_SHARE, JPEG_BYTES, PIXELS, quality_kept
 
 FPS = 24.0
 QUEUE = 4
@@ -264,4 +264,4 @@ def _quality(plan: tuple[Any, Any]) -> float:
     quality = TRUE_QUALITY[conf["resolution"]] * min(QUALITY_OF_MODEL[one["model_id"]] for one in places.values())
     is_away = any(one["node_role"] != "host" for one in places.values())
     coded = H264_QUALITY if is_away and conf["encoder"] == "H264" else 1.0
-    return quality * coded * kept(conf["nskip"], conf["ntracking"])
+    return quality * coded * quality_kept(conf["nskip"], conf["ntracking"])

@@ -18,7 +18,7 @@ from app.edge.video.runner.resize import fitted, moved_boxes, ratio_of, resized,
 from app.edge.video.runner.source_reader import Generator
 from app.edge.video.runner.stage_client import HostAway, HostNotReady, StageFailed
 from app.edge.video.work import RunnerWork
-from app.inference.sources import open_reel
+from app.inference.sources import open_video_source
 from app.kit.errors import Unavailable
 from app.video.model.dag import Reference
 from app.video.model.job import StageHost
@@ -80,7 +80,7 @@ class Profiler:
             self._report([row.to_json()] if row else [], (place + 1) / max(1, len(cases)))
 
     def _samples(self) -> list[ProfileSample]:
-        source, _, live = open_reel(self._work.source)
+        source, _, live = open_video_source(self._work.source)
         is_clip = self._executor.needs.dag.generator == CLIP.name
         conf = VideoConf(fps=120.0, nskip=STEP - 1, ntracking=1 if is_clip else 0)
         generator = Generator(lambda: conf, clips=is_clip, realtime=False, live=live)

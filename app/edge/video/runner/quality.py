@@ -36,13 +36,13 @@ def overlap(one: Sequence[float], other: Sequence[float]) -> float:
     return shared / (_area(one) + _area(other) - shared)
 
 
-def pairs(found: Boxes, golden: Boxes) -> list[tuple[int, int]]:
+def pairs(boxes: Boxes, golden: Boxes) -> list[tuple[int, int]]:
     """Indexes of the boxes that belong to each other, by greatest overlap, each box once."""
     ranked = sorted(
-        ((overlap(one, other), i, j) for i, one in enumerate(found) for j, other in enumerate(golden)), reverse=True
+        ((overlap(one, other), i, j) for i, one in enumerate(boxes) for j, other in enumerate(golden)), reverse=True
     )
     matched: list[tuple[int, int]] = []
-    left, right = set(range(len(found))), set(range(len(golden)))
+    left, right = set(range(len(boxes))), set(range(len(golden)))
     for share, i, j in ranked:
         if share < OVERLAP:
             break
@@ -53,21 +53,23 @@ def pairs(found: Boxes, golden: Boxes) -> list[tuple[int, int]]:
     return matched
 
 
-def f1(found: Boxes, golden: Boxes) -> float:
+def f1(boxes: Boxes, golden: Boxes) -> float:
     """Of boxes that overlap by half; 1.0 where neither has any."""
-    if not found and not golden:
+    if not boxes and not golden:
         return 1.0
-    return 2 * len(pairs(found, golden)) / (len(found) + len(golden))
+    return 2 * len(pairs(boxes, golden)) / (len(boxes) + len(golden))
 
 
-def mae(found: Sequence[Any], golden: Sequence[Any], matched: Sequence[tuple[int, int]]) -> float | None:
+def mae(values: Sequence[Any], golden: Sequence[Any], matched: Sequence[tuple[int, int]]) -> float | None:
     """Mean absolute error of poses that belong to each other, degrees; None where none do."""
-    errors = [np.abs(np.subtract(found[i], golden[j])).mean() for i, j in matched if i < len(found) and j < len(golden)]
+    errors = [
+        np.abs(np.subtract(values[i], golden[j])).mean() for i, j in matched if i < len(values) and j < len(golden)
+    ]
     return float(np.mean(errors)) if errors else None
 
 
 def scored(
-    needs: DagRequirements, stage: str, found: Values, golden: Values, to_golden: Ratio
+    needs: DagRequirements, stage: str, outputs: Values, golden: Values, to_golden: Ratio
 ) -> tuple[Metric, float] | None:
     """Compares the answers of a stage.
 
@@ -85,14 +87,14 @@ def scored(
     if kind.metric is Metric.NONE or not kind.compared:
         return None
     output = Reference(stage, kind.compared)
-    if output not in found or output not in golden:
+    if output not in outputs or output not in golden:
         return None
     if kind.metric is Metric.IOU:
-        return Metric.IOU, f1(moved_boxes(found[output], to_golden), golden[output])
+        return Metric.IOU, f1(moved_boxes(outputs[output], to_golden), golden[output])
     boxes = _boxes_of(needs, stage)
-    if boxes is None or boxes not in found or boxes not in golden:
+    if boxes is None or boxes not in outputs or boxes not in golden:
         return None
-    error = mae(found[output], golden[output], pairs(moved_boxes(found[boxes], to_golden), golden[boxes]))
+    error = mae(outputs[output], golden[output], pairs(moved_boxes(outputs[boxes], to_golden), golden[boxes]))
     return None if error is None else (Metric.MAE, error)
 
 

@@ -284,11 +284,11 @@ def plan_request(
     result: PlanResult | None,
     constraint: Mapping[str, Any],
     why: str,
-    asked: int,
+    number: int,
     newest: Mapping[str, Any] | None,
 ) -> PlanRequest:
     request = PlanRequest(
-        job_uid=uid, dag=dag.to_json(), last_plan_result=result, user_constraint=dict(constraint), asked=asked, why=why
+        job_uid=uid, dag=dag.to_json(), last_plan_result=result, user_constraint=dict(constraint), asked=number, why=why
     )
     if newest:
         request["generator_output"] = dict(newest)

@@ -18,7 +18,7 @@ from app.edge.video.runner.frame_workers import FrameQueue
 from app.edge.video.runner.plan_metrics import PlanMetrics
 from app.edge.video.runner.resize import in_colour
 from app.inference.errors import DamagedPicture, SourceUnusable
-from app.inference.sources import open_reel
+from app.inference.sources import open_video_source
 from app.inference.sources.factory import is_stream
 from app.inference.sources.frames import LazyFrame, VideoSource
 from app.inference.sources.pace import Pace
@@ -37,7 +37,7 @@ class JobSource:
 
     def open(self) -> VideoSource:
         """Raises SourceUnusable."""
-        self._opened = open_reel(self._source)[0]
+        self._opened = open_video_source(self._source)[0]
         return self._opened
 
     @property

@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 
 class Child:
+    """Holds the opened stages, and does what the host asks."""
+
     def __init__(self) -> None:
         self._stages: dict[str, Stage] = {}
         self._verbs = {"open": self.open, "close": self.close, "run": self.run}
@@ -82,22 +84,22 @@ class Child:
 
 def _pictures(described: Sequence[Mapping[str, Any]], blobs: Sequence[bytes | memoryview]) -> dict[str, Any]:
     """described: {field, is_clip, shapes}, blobs in the same order."""
-    found: dict[str, Any] = {}
+    inputs: dict[str, Any] = {}
     rest = iter(blobs)
     for each in described:
         pictures: list[Picture] = [np.frombuffer(next(rest), np.uint8).reshape(shape) for shape in each["shapes"]]
-        found[each["field"]] = pictures if each["is_clip"] else pictures[0]
-    return found
+        inputs[each["field"]] = pictures if each["is_clip"] else pictures[0]
+    return inputs
 
 
 def _failed(error: BaseException) -> dict[str, Any]:
-    said = OUT_OF_MEMORY if isinstance(error, MemoryError) else f"{type(error).__name__}: {reason_of(error)}"
-    return _said(said)
+    is_memory = isinstance(error, MemoryError)
+    return _refusal(OUT_OF_MEMORY if is_memory else f"{type(error).__name__}: {reason_of(error)}")
 
 
-def _said(text: str) -> dict[str, Any]:
-    found = StageFailed(text)
-    return {"error": {**found.to_dict(), "status": found.status}}
+def _refusal(text: str) -> dict[str, Any]:
+    error = StageFailed(text)
+    return {"error": {**error.to_dict(), "status": error.status}}
 
 
 def run(end: socket.socket) -> None:
@@ -111,7 +113,7 @@ def run(end: socket.socket) -> None:
         try:
             send(end, answer, drawn)
         except (TypeError, ValueError, RecursionError) as error:
-            send(end, _said(f"Its outputs are no JSON: {error}"))
+            send(end, _refusal(f"Its outputs are no JSON: {error}"))
         except OSError:
             return
 

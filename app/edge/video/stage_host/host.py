@@ -31,14 +31,16 @@ class StageHostProgram:
         self.work = ServicesWork.read(path)
         served = ServedStages(self.work)
         self.pool = StagePool(max(1, self.work.content.processes))
-        self.desk = PictureCache()
-        self.figures = HostMetrics(self.pool, lambda: sorted(self.front.served.stages))
-        self.front = StageServer(self.pool, self.desk, self.figures, served, self.work.content.secret, self.work.node)
-        self.reporter = MetricsReporter(self.figures, self.work.agent_url, self.work.node)
+        self.pictures = PictureCache()
+        self.metrics = HostMetrics(self.pool, lambda: sorted(self.server.served.stages))
+        self.server = StageServer(
+            self.pool, self.pictures, self.metrics, served, self.work.content.secret, self.work.node
+        )
+        self.reporter = MetricsReporter(self.metrics, self.work.agent_url, self.work.node)
 
     def run(self) -> None:
         serve(
-            self.front.application(self._lifespan),
+            self.server.application(self._lifespan),
             host=self.work.host,
             port=self.work.port,
             lifespan=True,
@@ -47,18 +49,18 @@ class StageHostProgram:
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        await self._take(self.work)
+        await self._apply(self.work)
         self.pool.start()
         self.reporter.start()
-        looking = asyncio.create_task(self._look())
+        watching = asyncio.create_task(self._look())
         try:
             yield
         finally:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
             await self.reporter.close()
             await self.pool.close()
-            self.desk.close()
+            self.pictures.close()
 
     async def _look(self) -> None:
         while True:
@@ -66,15 +68,15 @@ class StageHostProgram:
             try:
                 work = self._watched.changed()
                 if work is not None:
-                    await self._take(work)
+                    await self._apply(work)
             except Exception:
                 logger.exception("What is to be served cannot be taken on")
 
-    async def _take(self, work: ServicesWork) -> None:
-        self.front.served = served = ServedStages(work)
-        self.front.secret = work.content.secret
+    async def _apply(self, work: ServicesWork) -> None:
+        self.server.served = served = ServedStages(work)
+        self.server.secret = work.content.secret
         self.reporter.peers = work.content.peers
-        self.figures.know(work.content.peers)
+        self.metrics.know(work.content.peers)
         await self.pool.serve(served.ids, set(served.stages))
         logger.info("Stages served", extra={"stages": ", ".join(served.stages) or "none"})
 

@@ -1,4 +1,4 @@
-"""How the host and its machine are, for the scheduler; and how fast the ways to the other hosts are."""
+"""How busy the host and its machine are, for the scheduler; and how fast the network to the other hosts is."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class HostMetrics:
         self._keys = keys
         self.way: dict[str, dict[str, Any]] = {}
         self._hosts: dict[str, str] = {}
-        self._cpu, self._looked_at, self._used = 0.0, time.monotonic(), dict[int, float]()
+        self._cpu, self._measured_cpu_at, self._used = 0.0, time.monotonic(), dict[int, float]()
 
     def resources(self) -> dict[str, Any]:
-        """cpu_ratio, mem_ratio: of the machine, in use by the host and its processes; what others use is not theirs."""
+        """cpu_ratio, mem_ratio: share of the machine that the host and its processes use, nothing else."""
         return {
             "n_process": self._pool.processes,
             "cpu_ratio": round(self._cpu_ratio(), 4),
@@ -43,13 +43,13 @@ class HostMetrics:
         }
 
     def _cpu_ratio(self) -> float:
-        """Since it was last looked at: of a second at least, for less says nothing."""
-        passed = time.monotonic() - self._looked_at
+        """Since the last call, but at least over a second: a shorter time says nothing."""
+        passed = time.monotonic() - self._measured_cpu_at
         if passed >= 1:
             used = self._each(lambda process: sum(process.cpu_times()[:2]))
             spent = sum(seconds - self._used.get(pid, 0.0) for pid, seconds in used.items())
             self._cpu = min(1.0, spent / passed / (psutil.cpu_count() or 1))
-            self._looked_at, self._used = time.monotonic(), used
+            self._measured_cpu_at, self._used = time.monotonic(), used
         return self._cpu
 
     def _mem_ratio(self) -> float:
@@ -58,14 +58,14 @@ class HostMetrics:
 
     def _each(self, measure: Callable[[Any], float]) -> dict[int, float]:
         """By pid. A child may end at any time."""
-        found = dict[int, float]()
+        measures = dict[int, float]()
         for pid in (os.getpid(), *self._pool.pids):
             with suppress(psutil.Error):
-                found[pid] = measure(psutil.Process(pid))
-        return found
+                measures[pid] = measure(psutil.Process(pid))
+        return measures
 
     def detail(self) -> dict[str, Any]:
-        """stages: key → what runs it, empty as long as nobody has called it."""
+        """stages: key → what runs it, empty until its first call."""
         stages = {key: self._pool.runtimes.get(key, "") for key in self._keys()}
         return {**self.resources(), "stages": stages, "way": self.way, "pids": self._pool.pids}
 
@@ -74,14 +74,14 @@ class HostMetrics:
 
     def know(self, peers: tuple[StageHost, ...]) -> None:
         self._hosts = {peer.node: peer.url for peer in peers}
-        self.way = {node: found for node, found in self.way.items() if node in self._hosts}
+        self.way = {node: way for node, way in self.way.items() if node in self._hosts}
 
 
 class MetricsReporter:
-    """Tells the agent every five seconds; an agent that is away is told again the next time."""
+    """Reports to the agent every TICK_S; an agent that is away gets the next report."""
 
-    def __init__(self, figures: HostMetrics, agent_url: str, node: str) -> None:
-        self.figures = figures
+    def __init__(self, metrics: HostMetrics, agent_url: str, node: str) -> None:
+        self.metrics = metrics
         self.peers: tuple[StageHost, ...] = ()
         self._url = f"{agent_url.rstrip('/')}/video/services/info" if agent_url else ""
         self._node = node
@@ -103,7 +103,7 @@ class MetricsReporter:
         if not self._url:
             return
         try:
-            answer = await self._client.post(self._url, json={"key": self._node, "detail": self.figures.detail()})
+            answer = await self._client.post(self._url, json={"key": self._node, "detail": self.metrics.detail()})
         except httpx.HTTPError as error:
             if not self._is_away:
                 logger.warning("The agent at %s is away: %s", self._url, error or type(error).__name__)
@@ -114,16 +114,16 @@ class MetricsReporter:
             logger.warning("The agent has refused the report: %s %s", answer.status_code, answer.text[:200])
 
     async def _measure(self) -> None:
-        """And what is new is told at once."""
-        known = dict(self.figures.way)
+        """The network to the other hosts; a change is reported at once."""
+        before = dict(self.metrics.way)
         for peer in self.peers:
             moment = time.monotonic()
             if peer.node == self._node or moment - self._measured_at.get(peer.node, -WAY_EVERY_S) < WAY_EVERY_S:
                 continue
             self._measured_at[peer.node] = moment
             with suppress(httpx.HTTPError):
-                self.figures.way[peer.node] = await way_to(self._client, peer)
-        if known != self.figures.way:
+                self.metrics.way[peer.node] = await way_to(self._client, peer)
+        if before != self.metrics.way:
             await self._report()
 
 

@@ -43,8 +43,8 @@ logger = logging.getLogger(__name__)
 
 
 class BearerGuard:
-    """Who asks shows the secret, but for programs on this machine. A browser is no such program: a page from anywhere
-    could make it ask here."""
+    """Callers show the secret, except programs on this machine. A browser does not count as such a program: a page from
+    anywhere could make it call here."""
 
     def __init__(self, app: ASGIApp, secret: Callable[[], str]) -> None:
         self.app = app
@@ -63,27 +63,32 @@ class BearerGuard:
 
 
 class StageServer:
-    """served: what is served now; it changes."""
-
     def __init__(
-        self, pool: StagePool, desk: PictureCache, figures: HostMetrics, served: ServedStages, secret: str, node: str
+        self,
+        pool: StagePool,
+        pictures: PictureCache,
+        metrics: HostMetrics,
+        served: ServedStages,
+        secret: str,
+        node: str,
     ) -> None:
         self.pool = pool
-        self.desk = desk
-        self.figures = figures
+        self.pictures = pictures
+        self.metrics = metrics
         self.served = served
+        """What is served now; the host replaces it."""
         self.secret = secret
         self.node = node
 
     def application(self, lifespan: Any) -> Starlette:
-        call, probe = _told(self.call), _told(self.probe)
+        call, probe = _with_refusals(self.call), _with_refusals(self.probe)
         return Starlette(
             routes=[
                 Route(HEALTH, self.health),
                 Route("/service/{name}", call, methods=["POST"]),
                 Route("/execute_task/{name}", call, methods=["POST"]),
                 Route("/get_service_list", self.names),
-                Route("/get_execute_url/{name}", _told(self.url)),
+                Route("/get_execute_url/{name}", _with_refusals(self.url)),
                 Route("/get_resource_info", self.resources),
                 Route("/get_cluster_info", self.cluster),
                 Route("/probe", probe, methods=["GET", "POST"]),
@@ -106,11 +111,11 @@ class StageServer:
         return JSONResponse({self.node: {"url": f"{base}/execute_task/{name}"}})
 
     async def resources(self, _: Request) -> Response:
-        return JSONResponse(self.figures.detail())
+        return JSONResponse(self.metrics.detail())
 
     async def cluster(self, _: Request) -> Response:
         """This host and those it knows the way to."""
-        return JSONResponse({self.node: self.figures.resources(), **self.figures.peers()})
+        return JSONResponse({self.node: self.metrics.resources(), **self.metrics.peers()})
 
     async def probe(self, request: Request) -> Response:
         """How fast is the way here (POST) and back (GET)?"""
@@ -129,13 +134,13 @@ class StageServer:
         call = unpacked(name, body, request.headers, request.query_params)
         variant = self.served.variant(key, call.model_id)
         call = with_pictures(call, variant.kind)
-        pictures = await self.desk.of(call)
+        pictures = await self.pictures.of(call)
         decode_ms = _ms(time.perf_counter() - began)
         is_drawn = variant.kind.draws and (not call.want or IMAGE in call.want)
         clips = frozenset(name for name, type_ in variant.kind.inputs.items() if type_ is Type.CLIP)
         task = StageTask(call.job, variant, call.fields, pictures, clips, is_drawn)
         try:
-            done = await _as_long_as_wanted(request, self.pool.compute(task))
+            done = await _while_connected(request, self.pool.compute(task))
         except ModelmillError as error:
             _log(call, variant, status=error.status, ms=None)
             raise
@@ -149,36 +154,36 @@ def with_pictures(call: Call, kind: StageKind) -> Call:
     Raises BadRequest, naming the field, for one that is missing and for a picture that is not wanted.
     """
     fields, pictures = dict(call.fields), dict(call.pictures)
-    wanted = {name for name, type_ in kind.inputs.items() if type_ in OF_PICTURES}
-    for name in wanted & fields.keys():
+    names = {name for name, type_ in kind.inputs.items() if type_ in OF_PICTURES}
+    for name in names & fields.keys():
         value = fields.pop(name)
         pictures[name] = tuple(from_text(name, each) for each in (value if isinstance(value, list) else [value]))
-    surplus = pictures.keys() - wanted
+    surplus = pictures.keys() - names
     if surplus:
         raise BadRequest(f"{kind.name} takes no picture {sorted(surplus)[0][:80]!r}.", hint=_takes(kind))
     for name, type_ in kind.inputs.items():
-        count = len(pictures.get(name, ())) if name in wanted else int(name in fields)
+        count = len(pictures.get(name, ())) if name in names else int(name in fields)
         if count == 0 and name not in kind.optional:
             raise BadRequest(f"The field {name} of {kind.name} is missing.", hint=_takes(kind))
         if count > 1 and type_ is Type.IMAGE:
             raise BadRequest(f"The field {name} of {kind.name} is one picture, not {count}.")
-    known = {name: value for name, value in fields.items() if name in kind.inputs}
-    return Call(call.stage, call.model_id, known, pictures, call.job, call.frame, call.want)
+    inputs = {name: value for name, value in fields.items() if name in kind.inputs}
+    return Call(call.stage, call.model_id, inputs, pictures, call.job, call.frame, call.want)
 
 
 def refused(error: ModelmillError) -> Response:
-    said = as_refusal(error.to_dict())
+    body = as_refusal(error.to_dict())
     if isinstance(error, StageNotFound):
-        said |= {"error": UNREGISTERED, "hint": error.message}
+        body |= {"error": UNREGISTERED, "hint": error.message}
     response = answered(error)
     return JSONResponse(
-        said,
+        body,
         error.status,
         {name: value for name, value in response.headers.items() if name in ("www-authenticate", "retry-after")},
     )
 
 
-def _told(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+def _with_refusals(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         try:
             return await endpoint(request)
@@ -190,22 +195,22 @@ def _told(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Reque
     return answer
 
 
-async def _as_long_as_wanted(request: Request, computing: Coroutine[Any, Any, StageResult]) -> StageResult:
-    """request: its body has been read. Raises ClientDisconnect when who asked has gone; it is then cancelled."""
-    asked, gone = asyncio.create_task(computing), asyncio.ensure_future(request.receive())
+async def _while_connected(request: Request, computing: Coroutine[Any, Any, StageResult]) -> StageResult:
+    """request: its body has been read. Raises ClientDisconnect when the caller has gone; `computing` is cancelled."""
+    computed, gone = asyncio.create_task(computing), asyncio.ensure_future(request.receive())
     try:
-        await asyncio.wait({asked, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if asked.done():
-            return asked.result()
+        await asyncio.wait({computed, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if computed.done():
+            return computed.result()
         raise ClientDisconnect
     finally:
-        asked.cancel()
+        computed.cancel()
         gone.cancel()
 
 
 def _outputs(call: Call, done: StageResult) -> dict[str, Any]:
-    found = {**done.outputs, **({IMAGE: base64.b64encode(done.image).decode()} if done.image else {})}
-    return {name: value for name, value in found.items() if not call.want or name in call.want}
+    outputs = {**done.outputs, **({IMAGE: base64.b64encode(done.image).decode()} if done.image else {})}
+    return {name: value for name, value in outputs.items() if not call.want or name in call.want}
 
 
 def _about(variant: StageVariant, done: StageResult) -> dict[str, Any]:

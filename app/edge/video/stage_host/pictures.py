@@ -34,10 +34,11 @@ def has_keyframe(packet: bytes) -> bool:
 
 
 class H264Decoder:
-    """One decoder. For one thread at a time: who has its turn, which is to be waited for until the packet is next."""
+    """Of one stream. For one thread at a time, which holds `turn`."""
 
     def __init__(self) -> None:
         self.turn = asyncio.Condition()
+        """To be held, and waited for until the packet is next."""
         self._codec: Any = None
         self._seq: int | None = None
 
@@ -70,12 +71,12 @@ class H264Decoder:
             self._codec = None
             raise KeyframeNeeded(f"The packet holds {len(frames)} whole pictures, and not one.", hint=_HINT)
         self._seq = seq
-        found: Picture = frames[0].to_ndarray(format="rgb24")
-        return found
+        picture: Picture = frames[0].to_ndarray(format="rgb24")
+        return picture
 
 
 class H264Decoders:
-    """By job and field; those that were used last are kept."""
+    """By job and field; the most recently used ones."""
 
     def __init__(self, most: int = MOST_STREAMS) -> None:
         self._most = most
@@ -107,7 +108,7 @@ MOST_BYTES = 64 << 20
 MOST_FRAMES = 64
 """Of a job."""
 ARRIVAL_S = 0.5
-"""So long a call that names a picture waits for the one that brings it, and a packet for the one before it: they come
+"""How long a call that names a picture waits for the call that brings it, and a packet for the one before it: they come
 at once, each on a connection of its own."""
 THREADS = 2
 Pictures = tuple[Picture, ...]
@@ -171,23 +172,23 @@ class PictureCache:
         if kinds == {H264} and is_kept and (known := self.kept.get(key)) and self._is_past(call.job, name, several[-1]):
             return known
         try:
-            found = tuple([await self._picture(call.job, name, encoded) for encoded in several])
+            pictures = tuple([await self._picture(call.job, name, encoded) for encoded in several])
         except ModelmillError as error:
             raise type(error)(f"The field {name}: {error.message}", hint=error.hint, detail=error.detail) from None
         if is_kept:
             async with self._arrived:
-                self.kept.keep(key, found)
+                self.kept.keep(key, pictures)
                 self._arrived.notify_all()
-        return found
+        return pictures
 
     async def _kept(self, key: Key) -> Pictures:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ARRIVAL_S), self._arrived:
                 await self._arrived.wait_for(lambda: self.kept.get(key) is not None)
-        found = self.kept.get(key)
-        if found is None:
+        picture = self.kept.get(key)
+        if picture is None:
             raise PictureNotKept(f"The frame {key[1] or '?'} is not kept here.", hint="Send its picture.")
-        return found
+        return picture
 
     async def _picture(self, job: str, name: str, encoded: Encoded) -> Picture:
         kind, options = parse_options_header(encoded.content_type)
@@ -227,10 +228,10 @@ def _kind(encoded: Encoded) -> str:
 
 def _decoded(data: bytes) -> Picture:
     try:
-        found = decode(data)
+        picture = decode(data)
     except DamagedPicture as error:
         raise BadPicture(error.message, hint=error.hint) from None
-    return found if found.ndim == 3 else np.asarray(Image.fromarray(found).convert("RGB"))
+    return picture if picture.ndim == 3 else np.asarray(Image.fromarray(picture).convert("RGB"))
 
 
 def _raw(data: bytes, options: Mapping[str, str]) -> Picture:

@@ -19,14 +19,16 @@ from app.video.model.kinds import Stage, StageKind
 
 @dataclass(frozen=True)
 class StageVariant:
-    """A stage with one of its models. id: another one whenever anything of it is another."""
+    """A stage with one of its models."""
 
     key: str
+    """The stage's name, after its job's uid and a slash if it is a job's own."""
     id: str
+    """Changes whenever anything of the variant does."""
     kind: StageKind
     cards: tuple[ModelCard, ...]
     opening: Mapping[str, Any]
-    """What a child is told to open it."""
+    """What a child needs to open it."""
     timeout_s: float
 
     @property
@@ -35,6 +37,8 @@ class StageVariant:
 
 
 class ServedStages:
+    """Found by job and name."""
+
     def __init__(self, work: ServicesWork) -> None:
         self.stages = work.content.stages
         self._blobs = work.blobs
@@ -42,7 +46,7 @@ class ServedStages:
 
     @property
     def names(self) -> list[str]:
-        """Of those that everybody may call: the catalogue's."""
+        """Of the catalogue's stages, which every job may call."""
         return sorted(key for key in self.stages if "/" not in key)
 
     def key_of(self, job: str, name: str) -> str:

@@ -28,10 +28,11 @@ class ChildReply:
 
 
 class ChildProcess:
-    """opened: variants that it has, and what runs each. Started when it is first asked, and anew after its end."""
+    """Started at its first call, and anew after its end."""
 
     def __init__(self) -> None:
         self.opened: dict[str, str] = {}
+        """Ids of the variants that it has opened, and what runs each."""
         self._process: asyncio.subprocess.Process | None = None
         self._end: socket.socket | None = None
 
@@ -55,7 +56,7 @@ class ChildProcess:
             )
 
     async def check(self) -> None:
-        """One that has ended while it had nothing to do is no more, and what it had opened neither."""
+        """Forgets a process that has ended while it was idle, and what it had opened."""
         if self._process is not None and self._process.returncode is not None:
             await self.end()
 
@@ -67,7 +68,7 @@ class ChildProcess:
         try:
             async with asyncio.timeout(timeout_s):
                 await send_async(self._end, header, blobs)
-                found, answered = await receive_async(self._end)
+                answer, answer_blobs = await receive_async(self._end)
         except TimeoutError:
             await self.end()
             raise StageHung(f"It has not answered within {timeout_s:g} s.", hint=_SLOW) from None
@@ -77,12 +78,19 @@ class ChildProcess:
         except asyncio.CancelledError:
             await self.end()
             raise
-        if "error" in found:
-            raise _error(found["error"])
-        return ChildReply(found, answered)
+        if "error" in answer:
+            raise _error(answer["error"])
+        return ChildReply(answer, answer_blobs)
 
     async def end(self, *, is_over: bool = False) -> int | None:
-        """Its exit code; is_over: it seems to have ended by itself. Whoever asks next gets a fresh one."""
+        """Ends the process; the next call starts a fresh one.
+
+        Args:
+            is_over: It seems to have ended by itself.
+
+        Returns:
+            Its exit code; None: there was none.
+        """
         process, self._process = self._process, None
         end, self._end = self._end, None
         self.opened.clear()
@@ -102,11 +110,11 @@ _SLOW = "Use a smaller model or picture, or give the stage a larger timeout_s."
 _DIED = "The log of this node's host of stages says more."
 
 
-def _error(said: dict[str, Any]) -> ModelmillError:
-    """As the child raised it; of a class that only the child knows, with its status."""
-    status = said.pop("status", 500)
-    found = ModelmillError.from_dict(said)
-    return found if found.status == status else StageFailed(found.message, hint=found.hint, detail=found.detail)
+def _error(data: dict[str, Any]) -> ModelmillError:
+    """As the child raised it; StageFailed for a class that only the child knows."""
+    status = data.pop("status", 500)
+    error = ModelmillError.from_dict(data)
+    return error if error.status == status else StageFailed(error.message, hint=error.hint, detail=error.detail)
 
 
 def _how(code: int | None) -> str:

@@ -17,12 +17,14 @@ from app.edge.video.stages.parameters import TIMEOUT, number
 from app.inference.annotations import draw as draw_boxes
 from app.inference.errors import ModelUnusable
 from app.inference.prediction import Picture
+from app.inference.preprocess_options import Preprocess
+from app.inference.preprocessing import Layout, Preprocessor
 from app.inference.runtimes import Runtime, open_runtime
 from app.video.errors import BadStage
 from app.video.model.kinds import Metric, StageKind, Type
 
 SIDE = 64
-MEAN, SCALE = 127.5, 128.0
+PREPARED = Preprocess(color="BGR", scale=1, mean=(127.5,), std=(128.0,))
 WIDENED = 0.4
 """By so much of its own size a face's box is made larger, half of it on each side."""
 UP_ABOVE = -10.0
@@ -106,6 +108,9 @@ def _three(outputs: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
     return np.asarray(first, dtype=np.float32).reshape(3)
 
 
+_PREPROCESSOR = Preprocessor(Layout((1, 3, SIDE, SIDE), "NCHW"), "float32", PREPARED)
+
+
 def _face(image: Image.Image, box: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
     """The widened box, as far as it is on the picture, as 1×3×64×64, blue first."""
     x1, y1, x2, y2 = box
@@ -113,8 +118,7 @@ def _face(image: Image.Image, box: npt.NDArray[np.float64]) -> npt.NDArray[np.fl
     left, top = min(max(0, x1 - wide), image.width - 1), min(max(0, y1 - high), image.height - 1)
     right, bottom = max(min(x2 + wide, image.width), left + 1), max(min(y2 + high, image.height), top + 1)
     small = image.resize((SIDE, SIDE), Image.Resampling.BILINEAR, box=(left, top, right, bottom))
-    values = (np.asarray(small, dtype=np.float32)[:, :, ::-1] - MEAN) / SCALE
-    return np.ascontiguousarray(values.transpose(2, 0, 1)[np.newaxis])
+    return _PREPROCESSOR.values(small)
 
 
 def _axes(pen: ImageDraw.ImageDraw, corners: Sequence[float], pose: Sequence[float]) -> None:

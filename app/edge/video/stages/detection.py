@@ -118,8 +118,8 @@ def _boxes(boxes: Sequence[Box]) -> dict[str, Any]:
 
 def drawn(bbox: Sequence[Sequence[float]], prob: Sequence[float] = (), labels: Sequence[int] = ()) -> list[Box]:
     """Boxes to be drawn; a box without a score is drawn with 1."""
-    found = []
+    labelled = []
     for index, (x1, y1, x2, y2) in enumerate(bbox):
         score = prob[index] if index < len(prob) else 1.0
-        found.append(Box(x1, y1, x2, y2, score, labels[index] if index < len(labels) else 0))
-    return found
+        labelled.append(Box(x1, y1, x2, y2, score, labels[index] if index < len(labels) else 0))
+    return labelled

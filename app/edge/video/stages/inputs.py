@@ -15,17 +15,17 @@ MAX_BOXES = 4096
 
 
 def picture_of(inputs: Mapping[str, Any], name: str = "image") -> Picture:
-    found = inputs.get(name)
-    if not isinstance(found, np.ndarray):
+    picture = inputs.get(name)
+    if not isinstance(picture, np.ndarray):
         raise BadRequest(f"The field {name} is missing: a picture.")
-    return found
+    return picture
 
 
 def clip_of(inputs: Mapping[str, Any], name: str = "clip") -> list[Picture]:
-    found = inputs.get(name)
-    if not isinstance(found, list | tuple) or not found or not all(isinstance(each, np.ndarray) for each in found):
+    clip = inputs.get(name)
+    if not isinstance(clip, list | tuple) or not clip or not all(isinstance(each, np.ndarray) for each in clip):
         raise BadRequest(f"The field {name} is missing: pictures, oldest first.")
-    return list(found)
+    return list(clip)
 
 
 def boxes_of(inputs: Mapping[str, Any], name: str = "bbox") -> npt.NDArray[np.float64]:
@@ -33,10 +33,10 @@ def boxes_of(inputs: Mapping[str, Any], name: str = "bbox") -> npt.NDArray[np.fl
     given = inputs.get(name)
     if not isinstance(given, list) or len(given) > MAX_BOXES:
         raise BadRequest(f"The field {name} is to be a list of up to {MAX_BOXES} boxes.")
-    found = _numbers(given, name, "[[x1, y1, x2, y2], …]").reshape(-1, 4) if given else np.empty((0, 4))
-    if len(found) != len(given):
+    boxes = _numbers(given, name, "[[x1, y1, x2, y2], …]").reshape(-1, 4) if given else np.empty((0, 4))
+    if len(boxes) != len(given):
         raise BadRequest(f"The field {name} is to be [[x1, y1, x2, y2], …].")
-    corners = found.reshape(-1, 2, 2)
+    corners = boxes.reshape(-1, 2, 2)
     return np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
 
 
@@ -52,10 +52,10 @@ def scores_of(inputs: Mapping[str, Any], count: int, name: str = "prob") -> list
 
 def _numbers(given: list[Any], name: str, form: str) -> npt.NDArray[np.float64]:
     try:
-        found = np.asarray(given)
-        whole = found.dtype.kind in "iuf" and bool(np.isfinite(found).all())
+        array = np.asarray(given)
+        whole = array.dtype.kind in "iuf" and bool(np.isfinite(array).all())
     except (ValueError, TypeError, OverflowError):
         whole = False
-    if not whole or found.size % (4 if found.ndim == 2 else 1) or (found.ndim == 2 and found.shape[1] != 4):
+    if not whole or array.size % (4 if array.ndim == 2 else 1) or (array.ndim == 2 and array.shape[1] != 4):
         raise BadRequest(f"The field {name} is to be {form}, of numbers.")
-    return found.astype(np.float64)
+    return array.astype(np.float64)

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 def kinds() -> dict[str, StageKind]:
     """Of the product and of entry points; one of those that cannot be loaded is left out and logged."""
-    return {name: found.kind for name, found in _classes().items()}
+    return {name: stage_class.kind for name, stage_class in _classes().items()}
 
 
 def stage_class(kind: str) -> type[Stage]:
@@ -37,14 +37,14 @@ def stage_class(kind: str) -> type[Stage]:
 @cache
 def _classes() -> Mapping[str, type[Stage]]:
     """Entry points are read once a process."""
-    found: dict[str, type[Stage]] = {each.kind.name: each for each in BUNDLED}
+    classes: dict[str, type[Stage]] = {each.kind.name: each for each in BUNDLED}
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
-        problem = _problem(point, loaded := _loaded(point), found)
+        problem = _problem(point, loaded := _loaded(point), classes)
         if problem:
             logger.warning("The kind of stage %s of %s is left out: %s", point.name, point.value, problem)
         else:
-            found[point.name] = loaded
-    return MappingProxyType(found)
+            classes[point.name] = loaded
+    return MappingProxyType(classes)
 
 
 def _loaded(point: EntryPoint) -> Any:
@@ -54,11 +54,11 @@ def _loaded(point: EntryPoint) -> Any:
         return f"{type(error).__name__}: {error}"[:300]
 
 
-def _problem(point: EntryPoint, loaded: Any, found: Mapping[str, type[Stage]]) -> str:
+def _problem(point: EntryPoint, loaded: Any, classes: Mapping[str, type[Stage]]) -> str:
     """Empty when it can be used."""
     if isinstance(loaded, str):
         return loaded
-    if point.name in found:
+    if point.name in classes:
         return "the name is taken"
     kind = getattr(loaded, "kind", None)
     if not isinstance(kind, StageKind) or not all(

@@ -49,13 +49,13 @@ class DemoDeployment:
 
     def serving(self, namespace: str, name: str, say: Callable[[str], None]) -> str:
         """host:port of its edge worker, once the service runs. Raises CannotStart with its last words."""
-        deadline, said = time.monotonic() + PATIENCE_S, ""
+        deadline, last_state = time.monotonic() + PATIENCE_S, ""
         while True:
             record = self.client.service(namespace, name)
             condition = current_of(record["resource"]["status"]) or {}
             state = f"{condition.get('type', 'Pending')}  {condition.get('reason', '')}"
-            if state != said:
-                said = state
+            if state != last_state:
+                last_state = state
                 say(state)
             if condition.get("reason") == "Serving" and (address := _address(record)):
                 return address
@@ -121,5 +121,5 @@ def _agent(name: str, side: str, url: str, folder: Path) -> Part:
 
 
 def _address(record: Json) -> str:
-    found = [worker for worker in record["workers"] if worker["role"] == "edge"]
-    return str(found[0].get("address") or "") if found else ""
+    edge_workers = [worker for worker in record["workers"] if worker["role"] == "edge"]
+    return str(edge_workers[0].get("address") or "") if edge_workers else ""

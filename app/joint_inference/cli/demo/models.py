@@ -44,7 +44,7 @@ class Layer:
 def train(digits: Digits, recipe: Recipe, *, seed: int) -> list[Layer]:
     """By Adam, with the cross entropy of the classes as the loss."""
     random = np.random.default_rng(seed)
-    x, wanted = _inputs(digits), np.eye(CLASSES, dtype=np.float32)[digits.truth]
+    x, targets = _inputs(digits), np.eye(CLASSES, dtype=np.float32)[digits.truth]
     layers = _first_layers(random, (x.shape[1], *recipe.hidden, CLASSES))
     adam = _Adam([array for layer in layers for array in (layer.weights, layer.bias)])
     for epoch in range(recipe.epochs):
@@ -52,7 +52,7 @@ def train(digits: Digits, recipe: Recipe, *, seed: int) -> list[Layer]:
         rate = recipe.rate * (1 - epoch / recipe.epochs)
         for start in range(0, len(x), BATCH):
             some = order[start : start + BATCH]
-            adam.step(_gradients(layers, x[some], wanted[some]), rate)
+            adam.step(_gradients(layers, x[some], targets[some]), rate)
     return layers
 
 
@@ -103,15 +103,15 @@ def _forward(layers: Sequence[Layer], x: Array) -> list[Array]:
     return [*known, raised / raised.sum(axis=1, keepdims=True)]
 
 
-def _gradients(layers: Sequence[Layer], x: Array, wanted: Array) -> list[Array]:
+def _gradients(layers: Sequence[Layer], x: Array, targets: Array) -> list[Array]:
     known = _forward(layers, x)
-    error = (known[-1] - wanted) / np.float32(len(x))
-    found: list[Array] = []
+    error = (known[-1] - targets) / np.float32(len(x))
+    gradients: list[Array] = []
     for number in range(len(layers) - 1, -1, -1):
         weights = layers[number].weights
-        found = [known[number].T @ error + DECAY * weights, error.sum(axis=0), *found]
+        gradients = [known[number].T @ error + DECAY * weights, error.sum(axis=0), *gradients]
         error = (error @ weights.T) * (known[number] > 0)
-    return found
+    return gradients
 
 
 class _Adam:

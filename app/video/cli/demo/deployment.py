@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.edge.agent.options import video
-from app.inference.sources import open_reel
+from app.inference.sources import open_video_source
 from app.kit.cli.command import CannotStart
 from app.kit.errors import BadInput
 from app.standalone.data_folder import DataFolder
@@ -144,7 +144,7 @@ def videos_of(texts: Sequence[str]) -> list[tuple[str, str]]:
     """
     videos = [entry for text in texts for entry in _videos(text)]
     for _, source in videos:
-        open_reel(source)
+        open_video_source(source)
     return videos
 
 

@@ -14,7 +14,7 @@ from app.video.scheduling.cooldown import Cooldown
 from app.video.scheduling.plan_memory import PlanMemory, PlanOutcome, conf_of
 from app.video.scheduling.predictor import HOST, Prediction, Predictor, node_of, place_on
 from app.video.scheduling.profile_model import ProfileModel
-from app.video.scheduling.search import PlanCandidate, SearchGoal, candidates, judged, wanted_fps
+from app.video.scheduling.search import PlanCandidate, SearchGoal, assess, candidates, wanted_fps
 
 PERIODS = 2
 """In so many periods in a row another plan must have been the better one."""
@@ -101,7 +101,7 @@ class _Call:
         lateness = self._look(last) if last else _Lateness()
         predictor = self._predictor(self.resources)
         goal = self._goal()
-        current = judged(predictor.predict(*last), goal, margin=1.0) if last else None
+        current = assess(predictor.predict(*last), goal, margin=1.0) if last else None
         host_stood_in = self._bar_unreachable(last)
         best = self._best(predictor, goal, barred=self.cooldown.nodes)
         urgent = self._urgent(

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from app.edge.agent.driver import Agent, Blob, Place, WorkRefused
+from app.edge.agent.driver import Agent, Allocation, Blob, WorkRefused
 from app.edge.agent.store import AgentStore
 from app.edge.joint.driver import JointDriver
 from app.edge.joint.driver_routes import KEPT_SAMPLES
@@ -78,9 +78,9 @@ def order(role: Role = Role.EDGE, uid: str = "u-1", **options: Any) -> Order:
     return Order(4, "edge0", WorkKey(PLURAL, uid, role.value), "default", name, Operation.INSERT, 3, content.to_json())
 
 
-def place(folder: Path, *, host: str = "127.0.0.1", scripts: tuple[Path, ...] = ()) -> Place:
+def place(folder: Path, *, host: str = "127.0.0.1", scripts: tuple[Path, ...] = ()) -> Allocation:
     blobs = {SHA: folder / "m.nef", TWIN: folder / "m.onnx"}
-    return Place("edge0", host, 9300, folder / "own", blobs, "http://127.0.0.1:9100", scripts)
+    return Allocation("edge0", host, 9300, folder / "own", blobs, "http://127.0.0.1:9100", scripts)
 
 
 BUILTIN = ("", "")

@@ -16,7 +16,7 @@ import pytest
 from starlette.applications import Starlette
 
 from app.edge.agent.allocation import _digest
-from app.edge.agent.driver import Blob, Place, ProcessSpec, Reply, WorkRefused
+from app.edge.agent.driver import Allocation, Blob, ProcessSpec, Reply, WorkRefused
 from app.edge.video.drivers import JobDriver, StageHostDriver
 from app.edge.video.work import RunnerWork, ServicesWork, WatchedWork
 from app.inference.prediction import Format, ModelCard
@@ -86,9 +86,9 @@ def services_order(**changes: Any) -> Order:
     return Order(5, "edge0", WorkKey(SERVICES, "edge0", SERVICES_PART), "", "edge0", Operation.INSERT, 1, content)
 
 
-def place(folder: Path, **changes: Any) -> Place:
+def place(folder: Path, **changes: Any) -> Allocation:
     blobs = {SHA: folder / "m.nef", TWIN: folder / "m.onnx"}
-    return replace(Place("edge0", "127.0.0.2", 9300, folder / "own", blobs, "http://127.0.0.2:9100"), **changes)
+    return replace(Allocation("edge0", "127.0.0.2", 9300, folder / "own", blobs, "http://127.0.0.2:9100"), **changes)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.inference.decoders import FAMILIES, Port, family_of
+from app.inference.decoders import FAMILIES, OutputSpec, family_of
 from app.inference.decoders.base import DecodedOutputs
 from app.inference.decoders.classifier import probabilities
 from app.inference.decoders.suppression import suppressed
@@ -20,7 +20,7 @@ OPEN = PredictorOptions(score_threshold=0.6, candidate_threshold=0.2, nms_thresh
 def read(name: Decoder, size: Size, outputs: dict[str, np.ndarray], options: PredictorOptions = OPEN) -> DecodedOutputs:
     """Of a picture twice as large as the input."""
     family = next(family for family in FAMILIES if family.name is name)
-    assert family.fits([Port(key, values.shape) for key, values in outputs.items()], size)
+    assert family.fits([OutputSpec(key, values.shape) for key, values in outputs.items()], size)
     return family.read(outputs, Fit((size[0] * 2, size[1] * 2), size), size, options)
 
 
@@ -177,7 +177,7 @@ def test_auto_tells_the_families_apart_by_their_shapes() -> None:
         Decoder.CLASSIFIER: ((8, 8), [(None, 10)]),
     }
     for name, (size, sides) in shapes.items():
-        ports = [Port(str(index), shape) for index, shape in enumerate(sides)]
+        ports = [OutputSpec(str(index), shape) for index, shape in enumerate(sides)]
         assert family_of(Decoder.AUTO, ports, size).name is name
         assert family_of(name, ports, size).name is name
 
@@ -196,7 +196,7 @@ def test_auto_tells_the_families_apart_by_their_shapes() -> None:
     ],
 )
 def test_outputs_that_no_decoder_understands_are_named(sides: list[tuple[int | None, ...]]) -> None:
-    ports = [Port(f"out{index}", shape) for index, shape in enumerate(sides)]
+    ports = [OutputSpec(f"out{index}", shape) for index, shape in enumerate(sides)]
     with pytest.raises(ModelUnusable, match="no decoder understands the model's outputs") as caught:
         family_of(Decoder.AUTO, ports, (352, 352))
     assert all(port.name in caught.value.message for port in ports)
@@ -205,4 +205,4 @@ def test_outputs_that_no_decoder_understands_are_named(sides: list[tuple[int | N
 
 def test_a_decoder_that_is_named_has_to_fit() -> None:
     with pytest.raises(ModelUnusable, match=r"not those of yunet: probs \[\?, 10\]"):
-        family_of(Decoder.YUNET, [Port("probs", (None, 10))], (8, 8))
+        family_of(Decoder.YUNET, [OutputSpec("probs", (None, 10))], (8, 8))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.joint_inference.pages.plots import latency_plot
-from app.joint_inference.service import Point
+from app.joint_inference.service import TallyPoint
 from app.kit.clock import to_text
 from app.kit.web.line_plot import axes, path_of
 
@@ -17,7 +17,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 @pytest.mark.parametrize(("lasting_s", "in_seconds", "first"), [(60, True, "-60"), (600, False, "-10")])
 def test_what_is_short_is_labelled_in_seconds(lasting_s: int, in_seconds: bool, first: str) -> None:
     ends = (START, START + timedelta(seconds=lasting_s))
-    found = latency_plot([Point(to_text(at), {"edgeMsP50": 5.0}) for at in ends])
+    found = latency_plot([TallyPoint(to_text(at), {"edgeMsP50": 5.0}) for at in ends])
     assert found is not None
     assert (found.in_seconds, found.x_ticks[0].label, found.x_ticks[-1].label) == (in_seconds, first, "0")
 

@@ -7,10 +7,10 @@ import pytest
 from markupsafe import Markup
 
 from app.kit.web import charts
-from app.kit.web.charts import Column, Point, Scale, Words
+from app.kit.web.charts import ChartPoint, ChartWords, Column, Scale
 
 SVG = "{http://www.w3.org/2000/svg}"
-WORDS = Words(id="one", title="A title", description="What it shows", x="layer", y="dB")
+WORDS = ChartWords(id="one", title="A title", description="What it shows", x="layer", y="dB")
 
 
 def parsed(markup: Markup) -> ElementTree.Element:
@@ -41,9 +41,9 @@ def test_a_chart_carries_no_colour_and_no_inline_style() -> None:
 
 def test_texts_cannot_break_out_of_a_chart() -> None:
     hostile = '<script>alert("x")</script>'
-    words = Words(id="a", title=hostile, description=hostile, x=hostile, y=hostile)
+    words = ChartWords(id="a", title=hostile, description=hostile, x=hostile, y=hostile)
     drawn = charts.columns([Column(hostile, (1.0,), hostile, kind='"><b>')], words, rule=1.0, rule_label=hostile)
-    drawn += charts.scatter([Point(1.0, 2.0, hostile)], words)
+    drawn += charts.scatter([ChartPoint(1.0, 2.0, hostile)], words)
     assert "<script" not in drawn
     assert "<b>" not in drawn
 
@@ -91,12 +91,12 @@ def test_many_places_get_few_labels_but_all_their_marks() -> None:
 @pytest.mark.parametrize("values", [[], [None], [0.0], [120.0], [-30.0, 5.0], [1e-9, 2e-9]])
 def test_any_values_can_be_drawn(values: list[float | None]) -> None:
     parsed(charts.columns(places(*values), WORDS, rule=20.0, cap=120.0))
-    points = [Point(value, value, "tip") for value in values if value is not None]
+    points = [ChartPoint(value, value, "tip") for value in values if value is not None]
     parsed(charts.scatter(points, WORDS, rule=20.0, cap=120.0))
 
 
 def test_points_of_equal_values_lie_on_the_diagonal() -> None:
-    svg = parsed(charts.scatter([Point(30.0, 30.0, "tip"), Point(10.0, 50.0, "tip")], WORDS))
+    svg = parsed(charts.scatter([ChartPoint(30.0, 30.0, "tip"), ChartPoint(10.0, 50.0, "tip")], WORDS))
     line = next(one for one in svg.iter(f"{SVG}line") if one.attrib["class"] == "chart-diagonal")
     x1, y1, x2, y2 = (float(line.attrib[name]) for name in ("x1", "y1", "x2", "y2"))
     dot = next(svg.iter(f"{SVG}circle"))

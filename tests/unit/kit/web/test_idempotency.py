@@ -20,7 +20,7 @@ from app.kit.errors import Conflict
 from app.kit.web import idempotency
 from app.kit.web.auth import Caller
 from app.kit.web.http import EXCEPTION_HANDLERS
-from app.kit.web.idempotency import HEADER, REPLAYED, KeptAnswers, once
+from app.kit.web.idempotency import HEADER, REPLAYED, AnswerCache, once
 from tests.harness.valkey import Valkey
 
 KEY = {HEADER: "one"}
@@ -74,7 +74,7 @@ def things() -> Things:
 def app(things: Things, client: redis.Redis) -> Starlette:
     routes = [Route(path, once(things.make), methods=["POST"]) for path in ("/things", "/others")]
     made = Starlette(routes=routes, middleware=[Middleware(AsCaller)], exception_handlers=EXCEPTION_HANDLERS)
-    made.state.kept_answers = KeptAnswers(client, "the secret")
+    made.state.kept_answers = AnswerCache(client, "the secret")
     return made
 
 
@@ -156,7 +156,7 @@ def test_what_is_kept_is_read_by_no_one_without_the_secret(app: Starlette, thing
     kept = {name: client.get(name) for name in client.keys("idempotency:*")}  # type: ignore[union-attr]
     assert len(kept) == 1
     assert not [name for name, text in kept.items() if b"one" in name or b"a-secret" in (text or b"")]
-    app.state.kept_answers = KeptAnswers(client, "another secret")
+    app.state.kept_answers = AnswerCache(client, "another secret")
     answer = post(app, content=b"body", headers=KEY)
     assert code_of(answer) == (409, "IDEMPOTENCY_KEY_REUSED")
     assert "secret key" in answer.json()["error"]["message"]

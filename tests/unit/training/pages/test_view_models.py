@@ -12,7 +12,7 @@ import pytest
 from app.kit.clock import to_text
 from app.training.model import Attempt, Demand, FailureKind, Node, State, Task, TaskEvent, Workload
 from app.training.pages import new_form, node_views, view_models
-from app.training.pages.node_views import Whose
+from app.training.pages.node_views import GpuOwner
 from app.training.pages.view_models import Step
 from app.training.service import ClusterView, Holder
 from app.training.spec import write_spec
@@ -101,17 +101,17 @@ def holder(user: str, gpus: float) -> Holder:
 def test_each_gpu_is_mine_or_anothers_or_nobodys_or_free() -> None:
     (found,) = node_views.nodes_of(view(holder("bob", 3), holder("alice", 2)), "alice")
     assert [(share.whose, share.gpus, share.user) for share in found.shares] == [
-        (Whose.MINE, 2, "alice"),
-        (Whose.OTHERS, 3, "bob"),
-        (Whose.OUTSIDE, 0.5, ""),
-        (Whose.FREE, 2.5, ""),
+        (GpuOwner.MINE, 2, "alice"),
+        (GpuOwner.OTHERS, 3, "bob"),
+        (GpuOwner.OUTSIDE, 0.5, ""),
+        (GpuOwner.FREE, 2.5, ""),
     ]
     assert re.findall(r"gpu gpu-(\w+)", found.bar) == ["mine"] * 2 + ["others"] * 3 + ["outside"] + ["free"] * 3
 
 
 def test_what_a_task_holds_and_ray_has_freed_already_is_drawn_once() -> None:
     (found,) = node_views.nodes_of(view(holder("alice", 6), node=replace(NODE, free_gpus=8)), "alice")
-    assert [(share.whose, share.gpus) for share in found.shares] == [(Whose.MINE, 6), (Whose.FREE, 2)]
+    assert [(share.whose, share.gpus) for share in found.shares] == [(GpuOwner.MINE, 6), (GpuOwner.FREE, 2)]
 
 
 def test_a_node_of_very_many_gpus_is_drawn_in_pieces_and_one_of_none_not_at_all() -> None:

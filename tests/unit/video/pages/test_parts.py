@@ -9,13 +9,13 @@ from app.kit.clock import to_text
 from app.kit.web.line_plot import Plot
 from app.video.model.constraint import Constraint
 from app.video.model.dag import read_dag
-from app.video.model.dag_wiring import dag_of, ordered, wired
+from app.video.model.dag_wiring import dag_of, order_stages, wire_inputs
 from app.video.model.job import RestartPolicy, VideoJob
 from app.video.model.kinds import StageKind
 from app.video.pages import dag_drawing, plots, view_models
 from app.video.pages.new_form import edited, example_of, fields_of
 from app.video.scheduling.contract import DEFAULT
-from app.video.service import Decided, Point
+from app.video.service import DecisionRecord, SeriesPoint
 from tests.harness.video.records import BEGAN, dag, plan, plan_result
 
 FRAMES = "SingleFrameGenerator"
@@ -28,17 +28,17 @@ KINDS: dict[str, StageKind] = {
 
 def test_stages_that_need_each_other_are_a_list_and_others_a_graph() -> None:
     line = ("faces", "poses")
-    assert dag_of(FRAMES, line, wired(FRAMES, line, KINDS, {}))["flow"] == [FRAMES, *line]
+    assert dag_of(FRAMES, line, wire_inputs(FRAMES, line, KINDS, {}))["flow"] == [FRAMES, *line]
     fork = ("faces", "things")
-    made = dag_of(FRAMES, fork, wired(FRAMES, fork, KINDS, {}))
+    made = dag_of(FRAMES, fork, wire_inputs(FRAMES, fork, KINDS, {}))
     assert made["flow"] == {"faces": [FRAMES], "things": [FRAMES]}
     assert made["input"]["Render"] == {"image": "things.image", "count": "things.count_result"}
     assert read_dag(made).before["things"] == frozenset()
 
 
 def test_stages_are_put_into_an_order_that_can_be_wired() -> None:
-    assert ordered(FRAMES, ["poses", "faces"], KINDS) == ("faces", "poses")
-    assert ordered(FRAMES, ["poses"], KINDS) == ("poses",)
+    assert order_stages(FRAMES, ["poses", "faces"], KINDS) == ("faces", "poses")
+    assert order_stages(FRAMES, ["poses"], KINDS) == ("poses",)
 
 
 def test_rows_are_added_moved_and_taken_out() -> None:
@@ -58,7 +58,7 @@ def test_fields_of_what_a_form_cannot_say_are_none() -> None:
 
 def test_parts_stand_in_lanes_and_columns_without_lying_on_each_other() -> None:
     fork = ("faces", "things")
-    made = read_dag(dag_of(FRAMES, fork, wired(FRAMES, fork, KINDS, {})))
+    made = read_dag(dag_of(FRAMES, fork, wire_inputs(FRAMES, fork, KINDS, {})))
     drawn = dag_drawing.draw(made, {"things": view_models.CLOUD}, {})
     boxes = {box.name: box for box in drawn.boxes}
     assert boxes["faces"].x == boxes["things"].x < boxes["Render"].x
@@ -74,8 +74,8 @@ def test_a_decision_says_what_it_changed() -> None:
     second["video_conf"]["resolution"] = "360p"
     second["flow_mapping"]["face_detection"] |= {"node": "cloud0", "node_ip": "1.2.3.4", "model_id": 1}
 
-    def row(seq: int, made: dict[str, object] | None) -> Decided:
-        return Decided("2026-01-01", seq, "profile", "period", "new", "", 1.0, "", made)
+    def row(seq: int, made: dict[str, object] | None) -> DecisionRecord:
+        return DecisionRecord("2026-01-01", seq, "profile", "period", "new", "", 1.0, "", made)
 
     late, newer, oldest = view_models.decisions_of([row(3, None), row(2, second), row(1, first)])
     assert late.changes == () and oldest.is_first and not newer.is_first
@@ -87,8 +87,8 @@ def test_a_decision_says_what_it_changed() -> None:
 
 
 def test_that_all_stays_is_told_once_with_how_often() -> None:
-    def row(seq: int, outcome: str, policy: str = "profile") -> Decided:
-        return Decided(f"2026-01-0{seq}", seq, policy, "period", outcome, "", 1.0, "", plan(1).to_json())
+    def row(seq: int, outcome: str, policy: str = "profile") -> DecisionRecord:
+        return DecisionRecord(f"2026-01-0{seq}", seq, policy, "period", outcome, "", 1.0, "", plan(1).to_json())
 
     log = [row(5, "same", "fixed"), row(4, "same"), row(3, "same"), row(2, "same"), row(1, "new")]
     shown = view_models.decisions_of(log)
@@ -127,9 +127,9 @@ def test_the_time_of_a_stage_is_split_into_computing_waiting_and_way() -> None:
 
 
 def test_a_plot_needs_two_points_that_say_something() -> None:
-    point = Point(to_text(BEGAN), plan_result(), plan().to_json(), 0.8)
+    point = SeriesPoint(to_text(BEGAN), plan_result(), plan().to_json(), 0.8)
     assert plots.delay_plot([]) is None and plots.delay_plot([point]) is None
-    silent = Point(to_text(BEGAN), {}, None, 0.8)
+    silent = SeriesPoint(to_text(BEGAN), {}, None, 0.8)
     assert all(plot([silent, silent]) is None for plot in (plots.delay_plot, plots.fps_plot, plots.quality_plot))
     drawn = plots.delay_plot([point, silent, point])
     assert drawn is not None and [kind for kind, _ in drawn.lines] == ["hi", "p50", "p95"] and not drawn.is_cut
@@ -139,7 +139,7 @@ def test_a_plot_needs_two_points_that_say_something() -> None:
 def test_neither_a_peak_nor_a_far_limit_flattens_the_plot_of_delays() -> None:
     def drawn(delays: list[float], hi: float) -> Plot:
         points = [
-            Point(to_text(BEGAN + timedelta(seconds=at)), {"e2e_p50": delay, "e2e_p95": delay}, None, hi)
+            SeriesPoint(to_text(BEGAN + timedelta(seconds=at)), {"e2e_p50": delay, "e2e_p95": delay}, None, hi)
             for at, delay in enumerate(delays)
         ]
         found = plots.delay_plot(points)

@@ -203,7 +203,7 @@ def test_frames_wait_before_a_plan_that_does_not_keep_up_and_its_delay_has_that(
     conf, places = fixed_plan(HERE, "720p", nskip=1)
     predictor = Predictor(DAG, resources(20.0), ProfileModel(profile()))
     told = predictor.predict(VideoConf(conf["resolution"], FPS, conf["nskip"]), places)
-    short = search.judged(told, search.SearchGoal(HI, 0.0, FPS))
+    short = search.assess(told, search.SearchGoal(HI, 0.0, FPS))
     assert told.fps < FPS and not short.keeps_up
     assert short.prediction.delay_s == pytest.approx(told.delay_s + search.WAITING / (told.fps / 2))
     assert told.delay_s < 0.8 * HI and not short.in_time
