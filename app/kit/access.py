@@ -56,14 +56,16 @@ def read_allowed(names: Iterable[str] | None) -> AccessRule:
     """None: everybody. A name need not exist yet. Raises BadAccess."""
     if names is None:
         return EVERYBODY
-    found = tuple(sorted(set(names)))
-    wrong = next((name for name in found if _NAME.fullmatch(name) is None), None)
-    if wrong is not None or len(found) > MOST:
+    allowed_names = tuple(sorted(set(names)))
+    wrong = next((name for name in allowed_names if _NAME.fullmatch(name) is None), None)
+    if wrong is not None or len(allowed_names) > MOST:
         what = (
-            f"{wrong[:64]!r} is neither a user nor a group." if wrong is not None else f"These are {len(found)} names."
+            f"{wrong[:64]!r} is neither a user nor a group."
+            if wrong is not None
+            else f"These are {len(allowed_names)} names."
         )
         raise BadAccess(what, hint=f"Name users as alice, and groups as @lab; {MOST} of them at most.")
-    return AccessRule(found)
+    return AccessRule(allowed_names)
 
 
 def read_typed(text: str) -> AccessRule:

@@ -15,7 +15,7 @@ STAGES = (Queue.ONNX, Queue.BIE, Queue.NEF)
 
 
 @dataclass(frozen=True)
-class Process:
+class ProcessSpec:
     program: str
     """An installed command of the environment."""
     arguments: tuple[str, ...]
@@ -28,20 +28,20 @@ class Process:
         return [self.program, *self.arguments]
 
 
-def _actors(*queues: Queue, threads: int) -> Process:
+def _actors(*queues: Queue, threads: int) -> ProcessSpec:
     arguments = ("actors", "--queues", *(queue.value for queue in queues))
-    return Process("dramatiq", (*arguments, "--processes", "1", "--threads", str(threads)), queues)
+    return ProcessSpec("dramatiq", (*arguments, "--processes", "1", "--threads", str(threads)), queues)
 
 
-WEB = Process("uvicorn", ("app.main:create_app", "--factory"))
+WEB = ProcessSpec("uvicorn", ("app.main:create_app", "--factory"))
 """With further arguments for its address and its end."""
 SCHEDULER = _actors(Queue.DONE, Queue.PERIODIC, threads=2)
 CONTROLLER = _actors(Queue.JOINT, Queue.NODES, Queue.JOINT_CALIBRATION, Queue.VIDEO, Queue.VIDEO_PLANS, threads=5)
 TRAINING = _actors(Queue.TRAINING, Queue.TRAINING_RESULTS, threads=2)
 """Where there is a Ray cluster."""
 WORKERS = {stage: _actors(stage, threads=1) for stage in STAGES}
-PULSE = Process("periodiq", ("actors",))
-SFTP = Process("modelmill", ("sftp",))
+PULSE = ProcessSpec("periodiq", ("actors",))
+SFTP = ProcessSpec("modelmill", ("sftp",))
 """Where SFTP is the built-in server's."""
 
 PROCESSES = {

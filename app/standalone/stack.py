@@ -17,7 +17,7 @@ from app.standalone.data_folder import DataFolder, Lock
 from app.standalone.ports import free_port, next_free_port, reachable_host, require_free
 from app.standalone.process import Part, tail
 from app.standalone.process_secrets import environment_of
-from app.standalone.processes import CONTROLLER, PULSE, SCHEDULER, SFTP, TRAINING, WEB, WORKERS, Process
+from app.standalone.processes import CONTROLLER, PULSE, SCHEDULER, SFTP, TRAINING, WEB, WORKERS, ProcessSpec
 from app.standalone.supervisor import Notice, Supervisor
 from app.standalone.valkey import Valkey
 
@@ -117,7 +117,7 @@ def _training() -> list[Part]:
     return [Part("training", _command(TRAINING))] if load_settings().ray_address else []
 
 
-def _command(process: Process) -> tuple[str, ...]:
+def _command(process: ProcessSpec) -> tuple[str, ...]:
     return (_script(process.program), *process.arguments)
 
 

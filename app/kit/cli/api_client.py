@@ -72,10 +72,10 @@ class ApiClient:
 
     def _json(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
         with self._answer(method, path, **arguments) as answer:
-            found = _parsed(answer.read())
-        if not isinstance(found, dict):
+            body = _parsed(answer.read())
+        if not isinstance(body, dict):
             raise self._stranger()
-        return found
+        return body
 
     def _save(self, path: str, target: Path, sha256: str, on_bytes: OnBytes = lambda _: None) -> Path:
         """Into target, under another name until its sha256 has been checked."""

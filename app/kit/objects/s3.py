@@ -127,16 +127,16 @@ class S3Store:
 
     def copy(self, source: str, target: str) -> ObjectInfo:
         check_key(target)
-        found = self.info(source)
+        source_info = self.info(source)
         if source == target:
-            return found
+            return source_info
         bucket = self._bucket.name
         with s3_errors(source):
-            if found.size_bytes <= COPY_LIMIT_BYTES:
+            if source_info.size_bytes <= COPY_LIMIT_BYTES:
                 self._client.copy_object(bucket, target, CopySource(bucket, source))
             else:
                 # What is composed starts with blank metadata.
-                metadata = {"Content-Type": found.content_type}
+                metadata = {"Content-Type": source_info.content_type}
                 self._client.compose_object(bucket, target, [ComposeSource(bucket, source)], metadata={**metadata})
         return self.info(target)
 
@@ -209,15 +209,15 @@ class S3Store:
 
     def _walk(self, prefix: str) -> Iterator[ObjectInfo]:
         with s3_errors():
-            for found in self._client.list_objects(self._bucket.name, prefix, recursive=True):
-                if found.object_name and not found.is_dir:
-                    yield _info_of_object(found.object_name, found)
+            for listed in self._client.list_objects(self._bucket.name, prefix, recursive=True):
+                if listed.object_name and not listed.is_dir:
+                    yield _info_of_object(listed.object_name, listed)
 
 
-def _info_of_object(key: str, found: Object) -> ObjectInfo:
-    modified_at = (found.last_modified or datetime.now(UTC)).astimezone(UTC)
-    content_type = found.content_type or DEFAULT_CONTENT_TYPE
-    return ObjectInfo(key, found.size or 0, found.etag or "", modified_at, content_type)
+def _info_of_object(key: str, listed: Object) -> ObjectInfo:
+    modified_at = (listed.last_modified or datetime.now(UTC)).astimezone(UTC)
+    content_type = listed.content_type or DEFAULT_CONTENT_TYPE
+    return ObjectInfo(key, listed.size or 0, listed.etag or "", modified_at, content_type)
 
 
 def _info_of_response(key: str, response: BaseHTTPResponse) -> ObjectInfo:

@@ -136,9 +136,9 @@ class ConsoleFormatter(logging.Formatter):
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    found = {name: value() if callable(value) else value for name, value in _context.get().items()}
-    found |= {name: value for name, value in vars(record).items() if name not in OWN and not name.startswith("_")}
-    return {name: value for name, value in found.items() if value is not None}
+    fields = {name: value() if callable(value) else value for name, value in _context.get().items()}
+    fields |= {name: value for name, value in vars(record).items() if name not in OWN and not name.startswith("_")}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _time(record: logging.LogRecord) -> datetime:

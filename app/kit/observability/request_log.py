@@ -86,8 +86,8 @@ def _route(scope: Scope) -> str:
 
 
 def _parameter(scope: Scope, name: str) -> str | None:
-    found = scope.get("path_params", {}).get(name)
-    return found if isinstance(found, str) else None
+    value = scope.get("path_params", {}).get(name)
+    return value if isinstance(value, str) else None
 
 
 def _request_id(scope: Scope) -> str:

@@ -20,5 +20,5 @@ class TraceMessages(dramatiq.Middleware):
 
 def carrier_of(message: Any) -> tracing.Carrier:
     """What the sender put in; empty when it does not trace."""
-    found = message.options.get(OPTION)
-    return found if isinstance(found, dict) else {}
+    option = message.options.get(OPTION)
+    return option if isinstance(option, dict) else {}

@@ -111,9 +111,9 @@ def carrier() -> dict[str, str]:
         return {}
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    found: dict[str, str] = {}
-    TraceContextTextMapPropagator().inject(found)
-    return found
+    headers: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(headers)
+    return headers
 
 
 def trace_id() -> str | None:
@@ -122,8 +122,8 @@ def trace_id() -> str | None:
         return None
     from opentelemetry.trace import format_trace_id, get_current_span
 
-    found = get_current_span().get_span_context()
-    return format_trace_id(found.trace_id) if found.is_valid else None
+    context = get_current_span().get_span_context()
+    return format_trace_id(context.trace_id) if context.is_valid else None
 
 
 def _context_of(carrier: Carrier) -> Any:

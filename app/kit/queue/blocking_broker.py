@@ -178,13 +178,13 @@ class BlockingBroker(ConsumerBroker):
 
         Returns how many messages.
         """
-        found = self.held(queue, sorted(self.fetched(dead_broker_id, queue)))
+        abandoned = self.held(queue, sorted(self.fetched(dead_broker_id, queue)))
         with self.client.pipeline(transaction=True) as pipe:
             pipe.delete(self.acks_key(dead_broker_id, queue))
-            if found:
-                pipe.lpush(self.list_key(queue), *found)
+            if abandoned:
+                pipe.lpush(self.list_key(queue), *abandoned)
             pipe.execute()
-        return len(found)
+        return len(abandoned)
 
     def maintain(self, queues: Iterable[str]) -> None:
         """Run Dramatiq's maintenance now: put back the messages of processes that have been silent too long.

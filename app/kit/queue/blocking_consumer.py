@@ -231,8 +231,8 @@ class BlockingConsumer(_RedisConsumer):
             return [self._settle_and_fetch(answers, room)]
         queue = self.broker.list_key(self.queue_name)
         wait = ("BLMOVE", queue, queue, "LEFT", "LEFT", self._wait_s)
-        said = [self._settle_and_fetch(answers, 0)] if answers else []
-        return [*said, wait, self._settle_and_fetch([], room)]
+        commands = [self._settle_and_fetch(answers, 0)] if answers else []
+        return [*commands, wait, self._settle_and_fetch([], room)]
 
     def _settle_and_fetch(self, answers: list[Answer], room: int) -> Command:
         done = [answer.redis_id for answer in answers if answer.is_done]

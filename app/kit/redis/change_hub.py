@@ -69,12 +69,12 @@ class ChangeHub:
 
         Not older than SHARED_FOR_S, for some of what is shown changes without a nudge. Watch the key before.
         """
-        found = self._shared[key].get(user)
-        if found is None or asyncio.get_running_loop().time() - found.began_at > SHARED_FOR_S:
-            found = self._shared[key][user] = _begin(make)
-        if found.task.done():
-            return found.task.result()  # type: ignore[no-any-return]
-        return await asyncio.shield(found.task)  # one viewer may leave, the others stay
+        frames = self._shared[key].get(user)
+        if frames is None or asyncio.get_running_loop().time() - frames.began_at > SHARED_FOR_S:
+            frames = self._shared[key][user] = _begin(make)
+        if frames.task.done():
+            return frames.task.result()  # type: ignore[no-any-return]
+        return await asyncio.shield(frames.task)  # one viewer may leave, the others stay
 
     @property
     def viewers(self) -> int:

@@ -86,8 +86,8 @@ class Records:
     def full(self, room: JobLimit) -> CreateAnswer | None:
         """FULL or FULL_FOR_GROUP when a record would be refused now; None when it would not."""
         keys = [self.active_index, self._group_index(room.group)]
-        found = int(self._look(keys=keys, args=[self.key(""), room.most, room.most_in_group]))
-        return CreateAnswer(found) if found else None
+        fullness = int(self._look(keys=keys, args=[self.key(""), room.most, room.most_in_group]))
+        return CreateAnswer(fullness) if fullness else None
 
     def read(self, record_id: str) -> dict[str, str] | None:
         return _texts(self.client.hgetall(self.key(record_id)))
@@ -127,10 +127,10 @@ class Records:
         """As change, in one round trip with reading the record as it is then, changed or not; None: there is none."""
         key = self.key(record_id)
         args: list[Any] = ["", record_id, self.group_field, *_parts(None), *_conditions(guards), *_flat(fields)]
-        found = self._change.ask([key, self.active_index], args, ("HGETALL", key))[1]
-        if isinstance(found, list):  # Redis' older protocol knows no maps
-            found = as_map(found)
-        return found or None
+        flat_fields = self._change.ask([key, self.active_index], args, ("HGETALL", key))[1]
+        if isinstance(flat_fields, list):  # Redis' older protocol knows no maps
+            flat_fields = as_map(flat_fields)
+        return flat_fields or None
 
     def claim_by_fetch(self, guards: Mapping[str, Iterable[str]], fields: Mapping[str, str]) -> str:
         """The same as a text: what a fetch is to do to the record that the message is about (waiting_consumer)."""
@@ -164,8 +164,8 @@ class Records:
 
     def ids_before(self, score: str, count: int) -> list[tuple[str, float]]:
         """Newest first: ids with a score below this one ('+inf', or '(' and a number for exclusive)."""
-        found = self.client.zrevrangebyscore(self.all_index, score, "-inf", start=0, num=count, withscores=True)
-        return [(_text(i), float(s)) for i, s in found]
+        scored_ids = self.client.zrevrangebyscore(self.all_index, score, "-inf", start=0, num=count, withscores=True)
+        return [(_text(i), float(s)) for i, s in scored_ids]
 
     def delete(self, record_id: str) -> None:
         keys = [self.key(record_id), self.active_index, self.all_index]

@@ -227,14 +227,14 @@ def _reap_all(child: int) -> int:
     status = -1
     while True:
         try:
-            pid, found = os.waitpid(-1, os.WNOHANG)
+            pid, wait_status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 _kill_tree(spared=child if status == -1 else 0)
-                pid, found = os.waitpid(-1, 0)
+                pid, wait_status = os.waitpid(-1, 0)
         except ChildProcessError:
             return status
         if pid == child:
-            status = found
+            status = wait_status
 
 
 def _kill_tree(spared: int) -> None:
@@ -252,12 +252,12 @@ def _tree(root: int) -> list[int]:
             state, parent = _state_and_parent(entry)
             if state not in "ZX":
                 children.setdefault(parent, []).append(int(entry))
-    found, todo = [], [root]
+    pids, todo = [], [root]
     while todo:
         below = children.get(todo.pop(), [])
-        found += below
+        pids += below
         todo += below
-    return found
+    return pids
 
 
 def _state_and_parent(pid: str) -> tuple[str, int]:
@@ -281,15 +281,15 @@ def _tree_memory(root: int) -> int:
 def _glimpse(root: int) -> list[int]:
     """The descendants as the kernel lists them: cheap on a host of many processes, but it may overlook some while
     others end. Good enough to watch ten times a second, not to kill by."""
-    found, todo = [], [root]
+    pids, todo = [], [root]
     while todo:
         pid = todo.pop()
         with contextlib.suppress(OSError):
             for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
                 below = [int(text) for text in Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
-                found += below
+                pids += below
                 todo += below
-    return found
+    return pids
 
 
 if __name__ == "__main__":

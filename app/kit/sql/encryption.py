@@ -99,9 +99,9 @@ def use(dialect: Dialect, sealer: Sealer) -> None:
 
 
 def sealer_of(dialect: Dialect) -> Sealer:
-    found = getattr(dialect, _SEALER)
-    assert isinstance(found, Sealer)
-    return found
+    sealer = getattr(dialect, _SEALER)
+    assert isinstance(sealer, Sealer)
+    return sealer
 
 
 def seal_rows(conn: Connection, metadata: MetaData) -> int:

@@ -41,10 +41,10 @@ def move(database: Database, migrations: Path, revision: str) -> None:
 
 def require_current(database: Database, migrations: Path) -> None:
     """For who may not upgrade. Raises WrongDatabaseVersion."""
-    found, own = current(database), ScriptDirectory.from_config(_config(migrations)).get_current_head()
-    if found != own:
+    present, own = current(database), ScriptDirectory.from_config(_config(migrations)).get_current_head()
+    if present != own:
         raise WrongDatabaseVersion(
-            f"The database is of version {found or 'none'}, and this program of {own}.",
+            f"The database is of version {present or 'none'}, and this program of {own}.",
             hint="Start the web of this version first: it brings the database up.",
         )
 
@@ -56,22 +56,22 @@ def current(database: Database) -> str | None:
 
 
 def _refuse_future(connection: Connection, config: Config) -> None:
-    found = MigrationContext.configure(connection).get_current_revision()
+    revision = MigrationContext.configure(connection).get_current_revision()
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if found is not None and found not in known:
+    if revision is not None and revision not in known:
         raise WrongDatabaseVersion(
-            f"The database is of version {found}, which this program does not know: it is from a newer one.",
+            f"The database is of version {revision}, which this program does not know: it is from a newer one.",
             hint="Start the newer program, or restore the database that was saved before the upgrade.",
         )
 
 
 def _is_behind(connection: Connection, config: Config, revision: str) -> bool:
     """Does this revision lie before the database's?"""
-    found = MigrationContext.configure(connection).get_current_revision()
-    if found is None or revision == "head":
+    present = MigrationContext.configure(connection).get_current_revision()
+    if present is None or revision == "head":
         return False
-    before = ScriptDirectory.from_config(config).iterate_revisions(found, "base")
-    return revision in {script.revision for script in before} - {found}
+    before = ScriptDirectory.from_config(config).iterate_revisions(present, "base")
+    return revision in {script.revision for script in before} - {present}
 
 
 def _config(migrations: Path) -> Config:

@@ -38,11 +38,11 @@ class TimeboxedQuery(Generic[T]):
             if self._asked is None or self._asked.done():
                 self._asked = Future()
                 threading.Thread(target=self._ask, args=(self._asked,), name="glance", daemon=True).start()
-            asked = self._asked
+            pending = self._asked
         stalled_at = self._stalled_at.get(self._database)
         has_stalled = stalled_at is not None and time.monotonic() - stalled_at < STALLS_S
         try:
-            return asked.result(AGAIN_WITHIN_S if has_stalled else WITHIN_S)
+            return pending.result(AGAIN_WITHIN_S if has_stalled else WITHIN_S)
         except TimeoutError:
             if not has_stalled:
                 self._stalled_at[self._database] = time.monotonic()
@@ -50,11 +50,11 @@ class TimeboxedQuery(Generic[T]):
         except ModelmillError:
             return None
 
-    def _ask(self, asked: Future[T]) -> None:
+    def _ask(self, future: Future[T]) -> None:
         try:
             with self._database.read() as conn:
-                found = self._query(conn)
+                value = self._query(conn)
         except Exception as error:  # noqa: BLE001  # whatever it is, who waits is to learn of it
-            asked.set_exception(error)
+            future.set_exception(error)
         else:
-            asked.set_result(found)
+            future.set_result(value)

@@ -35,8 +35,8 @@ class UnreadableYaml(BadRequest):
 
 def read_yaml(text: str) -> Any:
     """The one document. None for an empty text. Raises UnreadableYaml, which says where."""
-    found = read_documents(text, most=1)
-    return found[0] if found else None
+    documents = read_documents(text, most=1)
+    return documents[0] if documents else None
 
 
 def read_documents(text: str, *, most: int, parts: int = MAX_PARTS) -> list[Any]:
@@ -62,18 +62,18 @@ def _some(events: Iterator[Any], parts: int) -> Iterator[Any]:
 
 
 def _documents(events: Iterator[Any], most: int) -> list[Any]:
-    found: list[Any] = []
+    documents: list[Any] = []
     count = 0
     for event in events:
         if isinstance(event, yaml.DocumentStartEvent):
             if count == most:
-                said = "there is more than one document" if most == 1 else f"there are more than {most} documents"
-                _refuse(said, event.start_mark)
+                problem = "there is more than one document" if most == 1 else f"there are more than {most} documents"
+                _refuse(problem, event.start_mark)
             if event.tags:
                 _refuse("tags are not taken here", event.start_mark)
             count += 1
-            found.append(_value(next(events), events, 1))
-    return [document for document in found if document is not None]
+            documents.append(_value(next(events), events, 1))
+    return [document for document in documents if document is not None]
 
 
 def _value(event: Any, events: Iterator[Any], depth: int) -> Any:
@@ -86,15 +86,15 @@ def _value(event: Any, events: Iterator[Any], depth: int) -> Any:
 
 
 def _mapping(events: Iterator[Any], depth: int) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     for event in _until(yaml.MappingEndEvent, events):
         key = _value(event, events, depth + 1)
         if not isinstance(key, str):
             _refuse("a key must be a text", event.start_mark)
-        if key in found:
+        if key in mapping:
             _refuse(f"the key {key[:100]!r} is there twice", event.start_mark)
-        found[key] = _value(next(events), events, depth + 1)
-    return found
+        mapping[key] = _value(next(events), events, depth + 1)
+    return mapping
 
 
 def _until(end: type[Any], events: Iterator[Any]) -> Iterator[Any]:

@@ -133,8 +133,8 @@ def bar(value: float | None, maximum: float, kind: str = "series-1", rule: float
 
 def _span(values: Iterable[float], start: float, stop: float) -> Scale:
     """A scale with whole steps around the values."""
-    found = list(values)
-    low, high = min(found), max(found)
+    numbers = list(values)
+    low, high = min(numbers), max(numbers)
     step = _step(max(high - low, 1.0))
     return Scale(math.floor(low / step) * step, max(math.ceil(high / step) * step, step), start, stop)
 

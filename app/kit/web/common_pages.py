@@ -26,9 +26,9 @@ def home(_: Request) -> Response:
 
 
 async def choose_language(request: Request) -> Response:
-    asked = await form(request, LanguageChoice)
-    response = see_other(asked.next)
-    response.set_cookie(COOKIE, asked.lang, max_age=YEAR_S, samesite="lax", httponly=True)
+    choice = await form(request, LanguageChoice)
+    response = see_other(choice.next)
+    response.set_cookie(COOKIE, choice.lang, max_age=YEAR_S, samesite="lax", httponly=True)
     return response
 
 

@@ -36,18 +36,18 @@ async def sent_fields(request: Request, *, most_bytes: int, what: str) -> dict[s
 
 
 async def _multipart(request: Request, check: Callable[[int], None]) -> dict[str, str]:
-    found: dict[str, bytes] = {}
+    parts_by_name: dict[str, bytes] = {}
     name, size = "", 0
     async for part in multipart_parts(request, hint="The page's form sends it."):
         if isinstance(part, MultipartSegment):
             name = str(part.name)
-            found[name] = b""
+            parts_by_name[name] = b""
             size += len(name)
         else:
-            found[name] += part
+            parts_by_name[name] += part
             size += len(part)
         check(size)
-    texts = {name: data.decode("utf-8", "replace") for name, data in found.items()}
-    if found.get(FILE):
+    texts = {name: data.decode("utf-8", "replace") for name, data in parts_by_name.items()}
+    if parts_by_name.get(FILE):
         texts[TEXT] = texts[FILE]
     return texts

@@ -184,10 +184,10 @@ def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
 
     Raises RangeNotSatisfiable when it lies outside.
     """
-    found = _RANGE.fullmatch(header.strip()) if header else None
-    if found is None or found.group(0) == "bytes=-":
+    match = _RANGE.fullmatch(header.strip()) if header else None
+    if match is None or match.group(0) == "bytes=-":
         return None
-    first, last = found.groups()
+    first, last = match.groups()
     if not first:
         start, end = max(0, size - int(last)), size
     else:
@@ -212,14 +212,14 @@ def stream_bytes(
     if _knows(request.headers.get("if-none-match", ""), headers["ETag"]):
         return Response(status_code=304, headers=headers)
     is_same = request.headers.get("if-range", headers["ETag"]) == headers["ETag"]
-    wanted = byte_range(request.headers.get("range"), size) if is_same and request.method == "GET" else None
-    start, end = wanted or (0, size)
+    range_ = byte_range(request.headers.get("range"), size) if is_same and request.method == "GET" else None
+    start, end = range_ or (0, size)
     headers["Content-Length"] = str(end - start)
-    if wanted:
+    if range_:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
     if request.method == "HEAD":
         return Response(status_code=200, headers=headers, media_type=media_type)
-    status = 206 if wanted else 200
+    status = 206 if range_ else 200
     return StreamingResponse(read(start, end), status_code=status, headers=headers, media_type=media_type)
 
 

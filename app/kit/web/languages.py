@@ -33,8 +33,8 @@ def language_of(request: Request) -> str:
 def preferred(accept_language: str) -> str:
     """The best of our languages for an Accept-Language header. Any Chinese is served with ours."""
     weighted = sorted((_weighted(part) for part in accept_language.split(",") if part.strip()), reverse=True)
-    wanted = ["zh-Hant" if tag.lower().startswith("zh") else tag for weight, tag in weighted if weight > 0]
-    return negotiate_locale(wanted, list(NAMES), sep="-") or ENGLISH
+    tags = ["zh-Hant" if tag.lower().startswith("zh") else tag for weight, tag in weighted if weight > 0]
+    return negotiate_locale(tags, list(NAMES), sep="-") or ENGLISH
 
 
 def _weighted(part: str) -> tuple[float, str]:

@@ -38,10 +38,10 @@ class PartReader:
     @staticmethod
     def of(content_type: str) -> PartReader:
         """Raises BadParts."""
-        found = _BOUNDARY.search(content_type)
-        if not content_type.lower().startswith(MIXED) or found is None:
+        match = _BOUNDARY.search(content_type)
+        if not content_type.lower().startswith(MIXED) or match is None:
             raise BadParts(f"{content_type[:100]!r} is no stream of pictures")
-        return PartReader(found[1])
+        return PartReader(match[1])
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Pictures that this chunk completes, oldest first. Raises BadParts."""

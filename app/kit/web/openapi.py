@@ -154,7 +154,7 @@ class Schemas:
 
 def _readable(name: str) -> str:
     """app__conversion__schemas__NewJob, of two NewJob in one document → ConversionNewJob."""
-    return _SAME_NAME.sub(lambda found: found[1].title().replace("_", "") + found[2], name)
+    return _SAME_NAME.sub(lambda match: match[1].title().replace("_", "") + match[2], name)
 
 
 def _is_model(candidate: Any) -> TypeGuard[type[BaseModel]]:
@@ -194,14 +194,14 @@ def _security(operation: Operation, demands_accounts: bool) -> list[dict[str, An
 
 
 def _refusals(operation: Operation) -> set[int]:
-    found = set(REFUSALS if operation.callers else ())
+    refusals = set(REFUSALS if operation.callers else ())
     if operation.callers and operation.method != "GET":
-        found.add(403)
+        refusals.add(403)
     if operation.body is not None:
-        found.update(REFUSALS_OF_BODIES)
+        refusals.update(REFUSALS_OF_BODIES)
     if operation.is_once:
-        found.update(REFUSALS_OF_KEYS)
-    return found
+        refusals.update(REFUSALS_OF_KEYS)
+    return refusals
 
 
 def _query_parameters(operation: Operation, schemas: Schemas) -> list[dict[str, Any]]:

@@ -222,7 +222,7 @@ class JobRunner:
                 result=self.metrics.result(),
                 constraint=self.work.content.constraint.to_json(),
                 why=why,
-                asked=state.asked,
+                number=state.asked,
                 newest=self._results.newest,
             )
         )
