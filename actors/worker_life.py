@@ -59,16 +59,16 @@ class WorkerLife(dramatiq.Middleware):
     def before_worker_boot(self, broker: Any, worker: Any) -> None:
         """Take a slot per queue, and say what died in it, before the first message is fetched."""
         settings = self.container.settings
-        wanted = worker.consumer_whitelist
+        queues_of_worker = worker.consumer_whitelist
         stages = {stage.step: stage for stage in Stage}
         for queue in (*stages, Queue.DONE.value):
-            if wanted and queue not in wanted:
+            if queues_of_worker and queue not in queues_of_worker:
                 continue
             slot, left = take_slot(settings.run, queue, settings.node_name)
             self.slots[queue] = slot
-            for found in left:
-                until_answered(partial(self._settle, found.doing, queue), "settle what a dead worker left")
-                found.settled()
+            for abandoned in left:
+                until_answered(partial(self._settle, abandoned.doing, queue), "settle what a dead worker left")
+                abandoned.settled()
             slot.write(InFlight(broker.broker_id))
             self.heartbeats[queue] = Heartbeat(
                 self.container.store,

@@ -96,6 +96,6 @@ def home_of(request: Request) -> Home:
 def described_home_of(request: Request) -> Home:
     """To say where it is, which must work while the disk does not."""
     user = user_of(request)
-    homes, found = homes_of(request), accounts_of(request).users.get(user)
+    homes, account = homes_of(request), accounts_of(request).users.get(user)
     host = None if _settings_of(request).sftp_known_host else reached_host(request)
-    return Home(homes, user, homes.options.quota(found.quota_bytes, found.quota_files), host)
+    return Home(homes, user, homes.options.quota(account.quota_bytes, account.quota_files), host)

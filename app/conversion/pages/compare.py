@@ -27,14 +27,16 @@ LAYERS_SHOWN = 14
 
 @dataclass(frozen=True)
 class ComparedJob:
-    """One of the two: what was asked for, and the job if there is one."""
+    """One of the two."""
 
-    asked: str
+    job_id: str
+    """As the address names it; empty when none is chosen."""
     job: JobRecord | None
+    """None when no such job is here."""
 
     @property
     def is_missing(self) -> bool:
-        return bool(self.asked) and self.job is None
+        return bool(self.job_id) and self.job is None
 
 
 def page(request: Request) -> Response:
