@@ -14,10 +14,10 @@ from urllib.parse import urlsplit, urlunsplit
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from app.conversion.options import ToolchainName
 from app.kit.network.addresses import is_loopback
 from app.kit.observability.logs import Format, Level
 from app.kit.web.state import FromContainer
+from app.toolchain_names import ToolchainName
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB

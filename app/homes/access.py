@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from starlette.requests import Request
 
@@ -19,6 +18,7 @@ from app.homes.sftp.backend import SftpUnavailable
 from app.kit.web.auth import user_of
 from app.kit.web.public_address import reached_host
 from app.kit.web.state import FromContainer
+from app.settings import settings_of
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,7 @@ class Home:
         return self.files.usage(self.user, quota=self.quota)
 
 
-class _Settings(Protocol):
-    @property
-    def sftp_known_host(self) -> str | None: ...
-
-
 homes_of = FromContainer[Homes]("homes")
-_settings_of = FromContainer[_Settings]("settings")
 
 
 def home_of(request: Request) -> Home:
@@ -97,5 +91,5 @@ def described_home_of(request: Request) -> Home:
     """To say where it is, which must work while the disk does not."""
     user = user_of(request)
     homes, account = homes_of(request), accounts_of(request).users.get(user)
-    host = None if _settings_of(request).sftp_known_host else reached_host(request)
+    host = None if settings_of(request).sftp_known_host else reached_host(request)
     return Home(homes, user, homes.options.quota(account.quota_bytes, account.quota_files), host)
