@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,17 @@ def test_the_navigation_has_every_page_and_the_index_every_decision() -> None:
     assert pages_of(yaml.safe_load(CONFIGURATION.read_text())["nav"]) == pages - decisions
     index = (DOCS / "decisions" / "index.md").read_text()
     assert [page for page in decisions if f"({Path(page).name})" not in index] == []
+
+
+def test_every_module_that_a_document_names_is_there() -> None:
+    named = {
+        (page.name, path)
+        for page in [*DOCS.rglob("*.md"), REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "README.md"]
+        for path in re.findall(r"`((?:[a-z_0-9]+/)+[a-z_0-9]+\.py)`", page.read_text())
+    }
+    roots = [REPOSITORY, REPOSITORY / "app"]
+    assert len(named) > 50
+    assert {(page, path) for page, path in named if not any((root / path).exists() for root in roots)} == set()
 
 
 @pytest.mark.slow
