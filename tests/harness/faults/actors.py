@@ -103,11 +103,11 @@ if "CHAOS_LIGHT" in os.environ:
     sandbox.subprocess = SimpleNamespace(Popen=_light)  # type: ignore[assignment]
 if not IS_PATIENT:
     dispatch.SUSPECT_S = int(os.environ.get("CHAOS_SUSPECT_S", "1"))
-parts: Any = actors.container
+container: Any = actors.container
 runner.CHILD = "tests.harness.faults.stages:run_stage"
 NOTED = SandboxPaths(writes=(str(actors.container.settings.data_dir.parent / NOTES),))
 runner.StageRunner._places = lambda *_: NOTED  # type: ignore[method-assign]
 JobClaimer.take = _named(JobClaimer.take)  # type: ignore[method-assign]
-parts.stages.send_done = held("before-report", held("after-report", parts.stages.send_done, after=True))
-advance = held("after-advance", parts.conversion.dispatch.advance, after=True)
-parts.conversion.dispatch.advance = held("before-advance", advance)
+container.stages.send_done = held("before-report", held("after-report", container.stages.send_done, after=True))
+advance = held("after-advance", container.conversion.dispatch.advance, after=True)
+container.conversion.dispatch.advance = held("before-advance", advance)
