@@ -11,7 +11,7 @@ from app.kit.queue.messages import Message
 
 @actor(Message.APPLY_DOOR, periodic=cron("* * * * *"))
 def apply_door(entry_id: int | None = None) -> None:
-    """Tell the SFTP door what changed with the users, and at each pulse which tokens have ended."""
+    """Tell the SFTP server what changed with the users, and at each pulse which tokens have ended."""
     container.homes.outbox.apply_due(now(), entry_id=entry_id)
     if entry_id is None:
         container.homes.sftp.end_bound(now())

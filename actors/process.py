@@ -12,7 +12,7 @@ import dramatiq
 from dramatiq.middleware import Retries, ShutdownNotifications
 from periodiq import PeriodiqMiddleware
 
-from actors.observing import Observing
+from actors.observability import ObservabilityMiddleware
 from actors.shutdown_grace import ShutdownGrace
 from actors.worker_life import WorkerLife
 from app.bootstrap.container import assemble
@@ -40,7 +40,7 @@ container = assemble(
 )
 life = WorkerLife(container)
 container.broker.add_middleware(life)
-container.broker.add_middleware(Observing(container.pump, life.name), before=Retries)
+container.broker.add_middleware(ObservabilityMiddleware(container.exporter, life.name), before=Retries)
 dramatiq.set_broker(container.broker)
 
 

@@ -16,7 +16,7 @@ from app.kit.clock import now
 from app.kit.queue.messages import Message, Queue, post
 
 if TYPE_CHECKING:
-    from app.training.service.leader import Leader
+    from app.training.service.leader import TrainingLeader
 
 logger = logging.getLogger(__name__)
 
@@ -50,11 +50,11 @@ def look_for_results() -> None:
 
 
 @lru_cache(maxsize=1)
-def leader() -> Leader:
+def leader() -> TrainingLeader:
     """Made when it is first needed: the other workers need neither SQL, nor Ray, nor the time to import them."""
     from app.bootstrap.events import task_succeeded
     from app.bootstrap.training import open_scheduler
-    from app.training.service.leader import Leader
+    from app.training.service.leader import TrainingLeader
 
     settings = container.settings
     scheduler = open_scheduler(
@@ -66,7 +66,7 @@ def leader() -> Leader:
         container.accounts.users.enabled_of,
     )
     is_ending = lambda: container.broker.is_draining  # noqa: E731
-    return Leader(container.redis, scheduler, tick_s=settings.training_tick_s, is_ending=is_ending)
+    return TrainingLeader(container.redis, scheduler, tick_s=settings.training_tick_s, is_ending=is_ending)
 
 
 class FirstPulse(dramatiq.Middleware):

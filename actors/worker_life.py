@@ -21,7 +21,7 @@ import redis
 
 from app.bootstrap.container import Container
 from app.conversion.model import Stage
-from app.conversion.stages import Heartbeat, JobClaimer, Worker
+from app.conversion.stages import Heartbeat, JobClaimer, StageWorker
 from app.conversion.toolchains import libraries
 from app.conversion.toolchains.installed import installed
 from app.kit.process.slots import InFlight, Slot, take_slot
@@ -38,10 +38,10 @@ class WorkerLife(dramatiq.Middleware):
         self.container = container
         self.slots: dict[str, Slot] = {}
         self.heartbeats: dict[str, Heartbeat] = {}
-        self.workers: dict[str, Worker] = {}
+        self.workers: dict[str, StageWorker] = {}
         self.started_at = time.time()
 
-    def worker(self, queue: str) -> Worker:
+    def worker(self, queue: str) -> StageWorker:
         """Who this process is to the stage of this queue."""
         return self.workers[queue]
 
@@ -59,16 +59,16 @@ class WorkerLife(dramatiq.Middleware):
     def before_worker_boot(self, broker: Any, worker: Any) -> None:
         """Take a slot per queue, and say what died in it, before the first message is fetched."""
         settings = self.container.settings
-        wanted = worker.consumer_whitelist
+        queues_of_worker = worker.consumer_whitelist
         stages = {stage.step: stage for stage in Stage}
         for queue in (*stages, Queue.DONE.value):
-            if wanted and queue not in wanted:
+            if queues_of_worker and queue not in queues_of_worker:
                 continue
             slot, left = take_slot(settings.run, queue, settings.node_name)
             self.slots[queue] = slot
-            for found in left:
-                until_answered(partial(self._settle, found.doing, queue), "settle what a dead worker left")
-                found.settled()
+            for abandoned in left:
+                until_answered(partial(self._settle, abandoned.doing, queue), "settle what a dead worker left")
+                abandoned.settled()
             slot.write(InFlight(broker.broker_id))
             self.heartbeats[queue] = Heartbeat(
                 self.container.store,
@@ -78,11 +78,11 @@ class WorkerLife(dramatiq.Middleware):
             )
             self.heartbeats[queue].start()
             if queue in stages:
-                claimant = JobClaimer(stages[queue], slot, self.container.store, broker)
-                broker.claimants[queue] = claimant
-                self.workers[queue] = Worker(claimant, self.heartbeats[queue])
+                claimer = JobClaimer(stages[queue], slot, self.container.store, broker)
+                broker.claimers[queue] = claimer
+                self.workers[queue] = StageWorker(claimer, self.heartbeats[queue])
         if self.workers:
-            self.container.sandbox.start(libraries.of_stages(own.claimant.stage for own in self.workers.values()))
+            self.container.sandbox.start(libraries.of_stages(own.claimer.stage for own in self.workers.values()))
         gc.freeze()  # what is imported stays: to look through it again and again would halt the work each time
 
     def after_worker_shutdown(self, broker: Any, worker: Any) -> None:
@@ -105,9 +105,9 @@ class WorkerLife(dramatiq.Middleware):
         """The jobs whose message was cut off between its fetch and its work: claimed, and never begun."""
         if queue not in self.workers:
             return
-        claimant = self.workers[queue].claimant
-        for job_id in claimant.unbegun():
-            claimant.give_back(job_id)
+        claimer = self.workers[queue].claimer
+        for job_id in claimer.unbegun():
+            claimer.give_back(job_id)
             self.container.conversion.dispatch.lost(replace(doing, record_id=job_id))
 
     def _settle(self, doing: InFlight, queue: str) -> None:
@@ -115,7 +115,7 @@ class WorkerLife(dramatiq.Middleware):
         if doing.work_dir:
             _remove(Path(doing.work_dir))
         self.container.conversion.dispatch.lost(doing)
-        self.container.conversion.dispatch.adopt(doing, [queue, Queue.PERIODIC])
+        self.container.conversion.dispatch.requeue_from(doing, [queue, Queue.PERIODIC])
 
     def _text(self, queue: str, job_id: str | None) -> str:
         settings = self.container.settings

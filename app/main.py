@@ -157,7 +157,7 @@ async def _lifespan(app: Starlette, *, is_prepared: bool) -> AsyncIterator[None]
     if not is_prepared:
         await run_in_threadpool(container.prepare)
     listening = asyncio.create_task(hub.run())
-    container.pump.start()
+    container.exporter.start()
     await run_in_threadpool(container.sandbox.start)
     try:
         yield
@@ -165,6 +165,6 @@ async def _lifespan(app: Starlette, *, is_prepared: bool) -> AsyncIterator[None]
         listening.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await listening
-        await run_in_threadpool(container.pump.stop)
+        await run_in_threadpool(container.exporter.stop)
         await run_in_threadpool(tracing.flush)
         await run_in_threadpool(container.close)

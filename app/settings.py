@@ -14,10 +14,10 @@ from urllib.parse import urlsplit, urlunsplit
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from app.conversion.options import ToolchainName
 from app.kit.network.addresses import is_loopback
 from app.kit.observability.logs import Format, Level
 from app.kit.web.state import FromContainer
+from app.toolchain_names import ToolchainName
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
@@ -71,7 +71,7 @@ class Settings(BaseSettings):
 
     homes_root: Path | None = None
     """Root of the data homes, {root}/users/{user} and {root}/common; default data_dir/homes. All processes that use
-    them must see it: the web, the scheduler, the SFTP door and whatever runs training."""
+    them must see it: the web, the scheduler, the SFTP server and whatever runs training."""
     homes_logical_root: str = Field(default="/private", pattern=r"^/[^/\x00]+(/[^/\x00]+)*$")
     """What tasks and users call that root, and where an SFTPGo server sees it."""
     home_quota_bytes: int = Field(default=0, ge=0)
@@ -84,18 +84,19 @@ class Settings(BaseSettings):
     jobs_purge_after_days: int = Field(default=7, ge=1, le=3650)
     """So long after that it is deleted, and so long after its removal a file in trash/files/."""
     sftp: Literal["embedded", "sftpgo", "off"] = "embedded"
-    """The SFTP door of the data homes: our own process (`modelmill sftp`), an SFTPGo server, or none."""
+    """The SFTP server of the data homes: our own process (`modelmill sftp`), an SFTPGo server, or none."""
     sftp_host: str | None = None
-    """Address that the embedded door listens on; default: as the web."""
+    """Address that the embedded SFTP server listens on; default: as the web."""
     sftp_port: int = Field(default=2022, ge=0, le=65535)
     """Port that it listens on, or that of SFTPGo's SFTP; 0: any. `modelmill up` takes the next that is free."""
     sftp_public_host: str | None = None
-    """Name of the door that users are told; default: the host of public_url, else where it listens, else the name by
-    which the reader reached the web."""
+    """Name of the SFTP server that users are told; default: the host of public_url, else where it listens, else the
+    name by which the reader reached the web."""
     sftp_database_url: SecretStr = SecretStr("")
-    """The database as the embedded door reaches it, by a PostgreSQL account of few rights; default: as all others."""
+    """The database as the embedded SFTP server reaches it, by a PostgreSQL account of few rights; default: as all
+    others."""
     sftp_idle_s: float = Field(default=1800, gt=0)
-    """The embedded door ends a session in which nothing was asked for this long."""
+    """The embedded SFTP server ends a session in which nothing was asked for this long."""
     sftpgo_url: str = "http://127.0.0.1:8081"
     """Where SFTPGo's REST API is, without /api/v2."""
     sftpgo_user: str = "admin"
@@ -280,7 +281,7 @@ class Settings(BaseSettings):
 
     @property
     def sftp_known_host(self) -> str | None:
-        """Name of the door where the settings tell it; else it goes by the name that the web is reached by."""
+        """Name of the SFTP server where the settings tell it; else it goes by the name that the web is reached by."""
         is_one = self.sftp_host is not None and self.sftp_host.strip("[]") not in ("", "0.0.0.0", "::")  # noqa: S104
         public = urlsplit(self.public_url).hostname if self.public_url else None
         return self.sftp_public_host or public or (self.sftp_host if is_one else None)

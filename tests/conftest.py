@@ -79,7 +79,7 @@ def settings(valkey: Valkey, tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def parts(settings: Settings) -> Iterator[Container]:
+def container(settings: Settings) -> Iterator[Container]:
     made = assemble(settings)
     yield made
     made.close()

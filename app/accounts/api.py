@@ -123,9 +123,9 @@ async def _issue(request: Request, name: str, body: schemas.NewToken, within: To
 
 def _tokens(request: Request, name: str) -> Response:
     tokens = accounts_of(request).tokens
-    made = tokens.valid_made(name, only_own=not caller_of(request).is_admin)
+    counts = tokens.valid_made(name, only_own=not caller_of(request).is_admin)
     answers = [
-        schemas.TokenAnswer(**schemas.token_fields(token, made.get(token.token_id, 0))) for token in tokens.of(name)
+        schemas.TokenAnswer(**schemas.token_fields(token, counts.get(token.token_id, 0))) for token in tokens.of(name)
     ]
     return _json(schemas.TokensAnswer(tokens=answers))
 

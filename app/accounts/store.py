@@ -207,9 +207,17 @@ def lock_token(conn: Connection, token_id: str, at: str) -> bool:
 def valid_made_by(conn: Connection, token_ids: Collection[str], at: str) -> dict[str, list[Token]]:
     """By maker: the tokens that each of these made, or that those made, and that are valid at this time."""
     c = api_tokens.c
-    made = sa.select(c.made_by.label("maker"), c.token_id).where(c.made_by.in_(token_ids)).cte("made", recursive=True)
-    made = made.union(sa.select(made.c.maker, c.token_id).where(c.made_by == made.c.token_id))
-    valid = sa.select(made.c.maker, *_TOKEN_COLUMNS).join(made, made.c.token_id == c.token_id).where(token_holds(at))
+    descendants = (
+        sa.select(c.made_by.label("maker"), c.token_id).where(c.made_by.in_(token_ids)).cte("made", recursive=True)
+    )
+    descendants = descendants.union(
+        sa.select(descendants.c.maker, c.token_id).where(c.made_by == descendants.c.token_id)
+    )
+    valid = (
+        sa.select(descendants.c.maker, *_TOKEN_COLUMNS)
+        .join(descendants, descendants.c.token_id == c.token_id)
+        .where(token_holds(at))
+    )
     tokens: dict[str, list[Token]] = {}
     for row in conn.execute(valid.order_by(c.created_at, c.token_id)):
         tokens.setdefault(row.maker, []).append(_token(row))

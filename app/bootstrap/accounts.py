@@ -78,8 +78,8 @@ def settings_in(data_dir: Path | None, host: str | None = None) -> Settings:
     Raises SecretKeyMissing where the database is elsewhere, and so is the key.
     """
     settings = load_settings()
-    said = {"data_dir": data_dir.expanduser().absolute() if data_dir else None, "host": host}
-    settings = settings.model_copy(update={name: value for name, value in said.items() if value})
+    arguments = {"data_dir": data_dir.expanduser().absolute() if data_dir else None, "host": host}
+    settings = settings.model_copy(update={name: value for name, value in arguments.items() if value})
     if settings.has_lasting_key:
         return settings
     if settings.database_url.get_secret_value():

@@ -28,8 +28,8 @@ from app.conversion.toolchains import libraries
 from app.kit.objects import FilesystemOptions, ObjectStore, S3Options, open_store
 from app.kit.objects.timed import TimedStore
 from app.kit.observability import tracing
-from app.kit.observability.message_tracing import TraceMessages
 from app.kit.observability.metrics import MetricsExporter
+from app.kit.observability.trace_propagation import TraceMessages
 from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.queue.broker import connect, connect_to_look, make_broker
 from app.kit.queue.messages import Message
@@ -67,7 +67,7 @@ class Container:
     """The records, for whoever only reports how things are: see connect_to_look."""
     look_at_queues: Redis
     """The queues, likewise."""
-    pump: MetricsExporter
+    exporter: MetricsExporter
     broker: BlockingBroker
     objects: ObjectStore
     sandbox: Sandbox
@@ -205,7 +205,7 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
     conversion = Conversion(
         uploads=uploads,
         submissions=submissions,
-        looks=Previews(settings, objects, sandbox, uploads, submissions.remembered),
+        previews=Previews(settings, objects, sandbox, uploads, submissions.remembered),
         jobs=Jobs(store, broker, objects),
         dispatch=dispatch,
         estimates=estimates,

@@ -43,8 +43,8 @@ async def readyz(request: Request) -> Response:
     problems = await asyncio.gather(*(_problem(check, limiter) for check in checks.values()))
     away = {name: problem for name, problem in zip(checks, problems, strict=True) if problem}
     if away:
-        said = "; ".join(f"{name}: {problem}" for name, problem in away.items())
-        raise Unavailable(f"Not ready: {said}", hint="Try again in a moment.", detail=away)
+        summary = "; ".join(f"{name}: {problem}" for name, problem in away.items())
+        raise Unavailable(f"Not ready: {summary}", hint="Try again in a moment.", detail=away)
     return JSONResponse({"status": "ok"})
 
 

@@ -7,7 +7,7 @@ import logging
 from redis import Redis, RedisError
 
 from app.homes.errors import FileMissing, PathRefused
-from app.homes.home_paths import spot_of
+from app.homes.home_paths import home_path_of
 from app.homes.service import Homes
 from app.joint_inference.calibration.service import Calibrations
 from app.joint_inference.service import Controller, Joint, Reports, Services
@@ -50,9 +50,8 @@ def open_joint(
 
     def has_dataset(user: str, path: str) -> bool:
         try:
-            spot = spot_of(homes.options, user, path)
-            shelf = homes.files.common() if spot.is_common else homes.files.home(user)
-            shelf.info(spot.inner)
+            location = home_path_of(homes.options, user, path)
+            homes.files.tree(user, location).info(location.inner)
         except (PathRefused, FileMissing):
             return False
         return True

@@ -11,17 +11,17 @@ from app.conversion import object_keys
 from app.conversion.options import Options
 from app.conversion.schemas import Name
 from app.conversion.service import Conversion
-from app.conversion.service.home_inputs import InputPath, Taken, take
+from app.conversion.service.home_inputs import HomeInputs, InputPath, copy_inputs
 from app.conversion.service.submissions import Submission
-from app.homes.home_paths import spot_of
+from app.homes.home_paths import home_path_of
 from app.homes.service import Homes
 from app.kit.web.http import checked
-from app.training.service import Wanted
+from app.training.service import ConversionRequest
 
 ORIGIN = "task:"
 
 
-class _Asked(BaseModel):
+class _SubmissionForm(BaseModel):
     """So that what is wrong with an option is said of options.…"""
 
     name: Name
@@ -39,42 +39,43 @@ class ResultConversions:
         """Raises BadInput for what `convert` would refuse whatever the model is like."""
         self.conversion.submissions.check_toolchain(_checked(name, options).options)
 
-    def convert(self, wanted: Wanted) -> str:
+    def convert(self, request: ConversionRequest) -> str:
         """Raises BadInput, PathRefused, FileMissing, NoImages, TooManyJobs, … as uploads and submissions do."""
-        if wanted.job_id and self.conversion.jobs.several([wanted.job_id], wanted.user):
-            return wanted.job_id
-        asked = _checked(wanted.name, wanted.options)
-        taken = self._take(wanted)
+        if request.job_id and self.conversion.jobs.several([request.job_id], request.user):
+            return request.job_id
+        submission = _checked(request.name, request.options)
+        inputs = self._copy_inputs(request)
         try:
             record = self.conversion.submissions.submit(
                 Submission(
-                    taken.model_key,
-                    taken.quant_key,
-                    wanted.user,
-                    name=asked.name,
-                    options=asked.options,
-                    origin=f"{ORIGIN}{wanted.task_id}",
-                    job_id=wanted.job_id,
+                    inputs.model_key,
+                    inputs.quant_key,
+                    request.user,
+                    name=submission.name,
+                    options=submission.options,
+                    origin=f"{ORIGIN}{request.task_id}",
+                    job_id=request.job_id,
                 )
             )
         finally:
-            self._discard(taken)  # the job has copies of its own
+            self._discard(inputs)  # the job has copies of its own
         return record.job_id
 
-    def _take(self, wanted: Wanted) -> Taken:
-        model = self._at(wanted.user, wanted.model, "artifact")
-        return take(self.conversion.uploads, wanted.user, model, self._at(wanted.user, wanted.images, "images"))
+    def _copy_inputs(self, request: ConversionRequest) -> HomeInputs:
+        model = self._input_path(request.user, request.model, "artifact")
+        return copy_inputs(
+            self.conversion.uploads, request.user, model, self._input_path(request.user, request.images, "images")
+        )
 
-    def _at(self, user: str, path: str, field: str) -> InputPath:
-        spot = spot_of(self.homes.options, user, path, field=field)
-        files = self.homes.files
-        return InputPath(files.common() if spot.is_common else files.home(user), spot.inner)
+    def _input_path(self, user: str, path: str, field: str) -> InputPath:
+        location = home_path_of(self.homes.options, user, path, field=field)
+        return InputPath(self.homes.files.tree(user, location), location.inner)
 
-    def _discard(self, taken: Taken) -> None:
-        source = object_keys.source_of(taken.model_key)
+    def _discard(self, inputs: HomeInputs) -> None:
+        source = object_keys.source_of(inputs.model_key)
         if source is not None:
             self.conversion.uploads.discard(source[1])
 
 
-def _checked(name: str, options: Mapping[str, Any]) -> _Asked:
-    return checked(lambda: _Asked.model_validate({"name": name, "options": options}))
+def _checked(name: str, options: Mapping[str, Any]) -> _SubmissionForm:
+    return checked(lambda: _SubmissionForm.model_validate({"name": name, "options": options}))

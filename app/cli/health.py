@@ -52,13 +52,13 @@ def worker(queue: Annotated[str, typer.Option(help="The worker's queue: onnx, bi
     settings = load_settings()
     client = connect_to_look(settings.redis_url)
     try:
-        said = [json.loads(text) for _, text in living_workers(client)]
+        heartbeats = [json.loads(text) for _, text in living_workers(client)]
     except redis.RedisError as error:
         typer.echo(f"modelmill: cannot tell, Redis is away: {error}", err=True)
         return
     finally:
         client.close()
-    if not any(text["queue"] == queue and text["host"] == settings.node_name for text in said):
+    if not any(beat["queue"] == queue and beat["host"] == settings.node_name for beat in heartbeats):
         raise _ill(f"no worker of queue {queue} on host {settings.node_name} gives a sign of life")
 
 
@@ -104,13 +104,13 @@ def sandbox() -> None:
 
     tried = Sandbox()
     try:
-        found = confinement(tried)
+        confined = confinement(tried)
     except ModelmillError as error:
         raise _ill(f"the sandbox does not work: {error.message}") from error
     finally:
         tried.close()
-    held = ", ".join(part for part, is_held in found.items() if is_held) or "nothing"
-    missing = "; ".join(f"{part} (it takes {GIVEN_BY[part]})" for part, is_held in found.items() if not is_held)
+    held = ", ".join(part for part, is_held in confined.items() if is_held) or "nothing"
+    missing = "; ".join(f"{part} (it takes {GIVEN_BY[part]})" for part, is_held in confined.items() if not is_held)
     if missing:
         raise _ill(f"the sandbox holds {held}, but not {missing}: see docs/security.md")
     typer.echo(f"The sandbox holds {held}.")

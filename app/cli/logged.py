@@ -16,12 +16,12 @@ from app.settings import load_settings
 def main() -> int:
     settings = load_settings()
     logs.configure(settings.log_format, settings.log_level)
-    found = entry_points(group="console_scripts", name=sys.argv[1] if len(sys.argv) > 1 else "")
-    if not found:
+    programs = entry_points(group="console_scripts", name=sys.argv[1] if len(sys.argv) > 1 else "")
+    if not programs:
         print("usage: python -m app.cli.logged COMMAND [ARGUMENTS]; COMMAND: dramatiq or periodiq", file=sys.stderr)
         return 2
     sys.argv = sys.argv[1:]
-    code: int = next(iter(found)).load()()
+    code: int = next(iter(programs)).load()()
     return code
 
 

@@ -95,9 +95,9 @@ def node(
 def _read(file: Path) -> str:
     """Raises CannotStart."""
     try:
-        found = file.read_text().strip()
+        token = file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise CannotStart(f"the token cannot be read from {file}: {error}") from error
-    if not found:
+    if not token:
         raise CannotStart(f"there is no token in {file}")
-    return found
+    return token

@@ -18,7 +18,7 @@ from app.conversion.schemas import SystemAnswer
 from app.conversion.service import Conversion
 from app.conversion.service.submissions import Submission
 from app.conversion.service.system import read_system
-from app.conversion.store import Filter
+from app.conversion.store import JobFilter
 from app.conversion.upload_receiver import receive_upload
 from app.kit.clock import now, to_text
 from app.kit.errors import NotFound
@@ -76,7 +76,7 @@ async def create_job(request: Request) -> Response:
 
 def list_jobs(request: Request) -> Response:
     params = query(request, schemas.JobQuery)
-    job_filter = Filter(
+    job_filter = JobFilter(
         status=params.status, toolchain=params.toolchain, platform=params.platform, owner=params.owner, text=params.q
     )
     conversion = conversion_of(request)

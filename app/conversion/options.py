@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from app.inference.preprocess_options import Preprocess
+from app.toolchain_names import ToolchainName
 
 __all__ = [
     "Chip",
@@ -23,11 +24,6 @@ __all__ = [
 
 class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class ToolchainName(StrEnum):
-    HOST = "host"
-    KNERON = "kneron"
 
 
 class Chip(StrEnum):

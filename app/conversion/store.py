@@ -28,7 +28,7 @@ BEGAN_AT = "began_at"
 
 
 @dataclass(frozen=True)
-class Filter:
+class JobFilter:
     """Which jobs to list; None means any. text matches id, name and tags, without regard to case."""
 
     status: str | None = None
@@ -78,16 +78,16 @@ class JobStore:
         self.live_log_bytes = live_log_bytes
 
     def create(
-        self, record: JobRecord, *, score: float, room: JobLimit | None = None, letter: OutgoingMessage | None = None
+        self, record: JobRecord, *, score: float, room: JobLimit | None = None, message: OutgoingMessage | None = None
     ) -> CreateAnswer:
         """Create the record of a job.
 
         Args:
             score: Where it stands among the others: microseconds of the epoch.
             room: How many jobs there may be; None for no limit.
-            letter: A message to send in the same step.
+            message: A message to send in the same step.
         """
-        return self.records.create(record.job_id, model.to_fields(record), score=score, room=room, letter=letter)
+        return self.records.create(record.job_id, model.to_fields(record), score=score, room=room, message=message)
 
     def full(self, room: JobLimit) -> CreateAnswer | None:
         """Why another job would be refused now; None when it would not."""
@@ -117,11 +117,11 @@ class JobStore:
             raise job_not_found(job_id)
         return record
 
-    def apply(self, job_id: str, change: Change, letter: OutgoingMessage | None = None) -> bool:
+    def apply(self, job_id: str, change: Change, message: OutgoingMessage | None = None) -> bool:
         """Change the job if it stands where the change says; False if it does not.
 
         Args:
-            letter: A message to send in the same step.
+            message: A message to send in the same step.
         """
         return self.records.change(
             job_id,
@@ -129,7 +129,7 @@ class JobStore:
             change.fields,
             ttl_s=self.record_ttl_s if change.is_end else None,
             drop_text=f"log:{change.stage.step}",
-            letter=letter,
+            message=message,
         )
 
     def claim(self, job_id: str, claim: Change) -> JobRecord | None:
@@ -161,7 +161,7 @@ class JobStore:
         )
 
     def page(
-        self, job_filter: Filter, *, limit: int, cursor: str | None, max_read: int | None = None
+        self, job_filter: JobFilter, *, limit: int, cursor: str | None, max_read: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
         """Newest first. The cursor names a place in time, so pages survive new jobs.
 

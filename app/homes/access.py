@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from starlette.requests import Request
 
 from app.accounts.access import accounts_of
 from app.homes.errors import HomeMissing
 from app.homes.files import HomeFiles
-from app.homes.home_paths import HomePath, own_spot, spot_of
+from app.homes.home_paths import HomePath, home_path_of, own_path_of
 from app.homes.model import HomesOptions, Quota
 from app.homes.quota import HomeUsage
 from app.homes.read_only_tree import ReadOnlyTree
@@ -19,6 +18,7 @@ from app.homes.sftp.backend import SftpUnavailable
 from app.kit.web.auth import user_of
 from app.kit.web.public_address import reached_host
 from app.kit.web.state import FromContainer
+from app.settings import settings_of
 
 
 @dataclass(frozen=True)
@@ -39,23 +39,23 @@ class Home:
     def options(self) -> HomesOptions:
         return self.homes.options
 
-    def spot(self, text: str, *, field: str = "path") -> HomePath:
+    def locate(self, text: str, *, field: str = "path") -> HomePath:
         """What may be read. Raises PathRefused."""
-        return spot_of(self.options, self.user, text, field=field)
+        return home_path_of(self.options, self.user, text, field=field)
 
     def own(self, text: str, *, field: str = "path") -> str:
         """The path in the home of what is to be changed. Raises PathRefused."""
-        return own_spot(self.options, self.user, text, field=field).inner
+        return own_path_of(self.options, self.user, text, field=field).inner
 
-    def shelf(self, spot: HomePath) -> ReadOnlyTree:
-        return self.files.common() if spot.is_common else self.files.home(self.user)
+    def tree(self, location: HomePath) -> ReadOnlyTree:
+        return self.files.tree(self.user, location)
 
     def logical(self, inner: str) -> str:
         return self.options.logical(self.user, inner)
 
-    def path_of(self, spot: HomePath) -> str:
-        """As tasks name it, and as `spot` takes it."""
-        return spot.logical(self.options, self.user)
+    def path_of(self, location: HomePath) -> str:
+        """As tasks name it, and as `locate` takes it."""
+        return location.logical(self.options, self.user)
 
     def ssh_keys(self) -> list[str]:
         """Raises SftpOff, and SftpUnavailable rather than to say that there are none."""
@@ -73,13 +73,7 @@ class Home:
         return self.files.usage(self.user, quota=self.quota)
 
 
-class _Settings(Protocol):
-    @property
-    def sftp_known_host(self) -> str | None: ...
-
-
 homes_of = FromContainer[Homes]("homes")
-_settings_of = FromContainer[_Settings]("settings")
 
 
 def home_of(request: Request) -> Home:
@@ -96,6 +90,6 @@ def home_of(request: Request) -> Home:
 def described_home_of(request: Request) -> Home:
     """To say where it is, which must work while the disk does not."""
     user = user_of(request)
-    homes, found = homes_of(request), accounts_of(request).users.get(user)
-    host = None if _settings_of(request).sftp_known_host else reached_host(request)
-    return Home(homes, user, homes.options.quota(found.quota_bytes, found.quota_files), host)
+    homes, account = homes_of(request), accounts_of(request).users.get(user)
+    host = None if settings_of(request).sftp_known_host else reached_host(request)
+    return Home(homes, user, homes.options.quota(account.quota_bytes, account.quota_files), host)

@@ -68,8 +68,8 @@ def data_of(home: Home) -> schemas.DataAnswer:
 
 def list_files(request: Request) -> Response:
     params, home = query(request, schemas.FolderQuery), home_of(request)
-    location = home.spot(params.path.removesuffix("/") or params.path)  # a folder may be written with a slash
-    page = home.shelf(location).browse(location.inner, sort=params.sort, cursor=params.cursor, limit=params.limit)
+    location = home.locate(params.path.removesuffix("/") or params.path)  # a folder may be written with a slash
+    page = home.tree(location).browse(location.inner, sort=params.sort, cursor=params.cursor, limit=params.limit)
     entries = [_entry(home, location.below(entry.name), entry) for entry in page.entries]
     path = home.path_of(location)
     return _json(schemas.FolderAnswer(path=path, entries=entries, total=page.total, next_cursor=page.next_cursor))
@@ -77,7 +77,7 @@ def list_files(request: Request) -> Response:
 
 def get_file(request: Request) -> Response:
     params, home = query(request, schemas.FileQuery), home_of(request)
-    return download(request, home, home.spot(params.path))
+    return download(request, home, home.locate(params.path))
 
 
 async def put_file(request: Request) -> Response:

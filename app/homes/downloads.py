@@ -16,7 +16,7 @@ MEDIA_TYPE = "application/octet-stream"
 
 def download(request: Request, home: Home, location: HomePath) -> Response:
     """Raises FileMissing, NotAFile, RangeNotSatisfiable."""
-    tree = home.shelf(location)
+    tree = home.tree(location)
     entry = tree.info(location.inner)
     if entry.kind is not Kind.FILE:
         raise NotAFile(f"{location.inner or 'The home'} is no file.", hint="Name a file, not a folder or a device.")

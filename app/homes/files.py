@@ -14,6 +14,7 @@ from datetime import datetime
 
 from app.homes import names as file_names
 from app.homes.errors import FileMissing, HomeMissing, disk_errors, refused
+from app.homes.home_paths import HomePath
 from app.homes.model import (
     COMMON,
     COMMON_FOLDERS,
@@ -82,6 +83,10 @@ class HomeFiles:
     def common(self) -> ReadOnlyTree:
         """What everybody may read, without the service's own."""
         return ReadOnlyTree(self._opened_common, hidden=frozenset(PRIVATE_COMMON))
+
+    def tree(self, user: str, location: HomePath) -> ReadOnlyTree:
+        """The one of both that the location lies in."""
+        return self.common() if location.is_common else self.home(user)
 
     def browse(self, user: str, path: str = "", *, cursor: str | None = None, limit: int = PAGE_ENTRIES) -> Page:
         return self.home(user).browse(path, cursor=cursor, limit=limit)

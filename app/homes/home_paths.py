@@ -27,7 +27,7 @@ class HomePath:
         return HomePath(f"{self.inner}/{name}" if self.inner else name, self.is_common)
 
 
-def spot_of(options: HomesOptions, user: str, text: str, *, field: str = "path") -> HomePath:
+def home_path_of(options: HomesOptions, user: str, text: str, *, field: str = "path") -> HomePath:
     """Raises PathRefused for a whole path that lies neither in the user's home nor in the common folder."""
     if not text.startswith("/"):
         return HomePath(text)
@@ -41,12 +41,12 @@ def spot_of(options: HomesOptions, user: str, text: str, *, field: str = "path")
     raise refused(field, f"it must lie under {places}", hint="Or write it short, from your home on: datasets/…")
 
 
-def own_spot(options: HomesOptions, user: str, text: str, *, field: str = "path") -> HomePath:
+def own_path_of(options: HomesOptions, user: str, text: str, *, field: str = "path") -> HomePath:
     """The same, of what is to be changed. Raises PathRefused for the common folder, too."""
-    spot = spot_of(options, user, text, field=field)
-    if spot.is_common:
+    location = home_path_of(options, user, text, field=field)
+    if location.is_common:
         raise refused(field, "the common folder can only be read", hint="Put it into your own home: datasets/…")
-    return spot
+    return location
 
 
 def _relative(inner: str, field: str) -> str:

@@ -42,9 +42,9 @@ def bind(conn: Connection, user: str, tokens: dict[str, str | None]) -> None:
         conn.execute(sa.insert(door_bindings), rows)
 
 
-def forget_others(conn: Connection, user: str, kept: Collection[str] = ()) -> None:
+def forget_others(conn: Connection, user: str, credentials: Collection[str] = ()) -> None:
     """The bindings of all of the user's credentials but these."""
-    conn.execute(sa.delete(door_bindings).where(_C.user_name == user, _C.credential.not_in(kept)))
+    conn.execute(sa.delete(door_bindings).where(_C.user_name == user, _C.credential.not_in(credentials)))
 
 
 def ended_of(conn: Connection, user: str, at: str) -> set[str]:

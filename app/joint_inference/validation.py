@@ -1,4 +1,4 @@
-"""Is it a JointInferenceService? One answer for every door: YAML, forms, REST, kubectl and the operator.
+"""Is it a JointInferenceService? One answer for every way in: YAML, forms, REST, kubectl and the operator.
 
 What comes out fits the CRD's schema and the rules of Kubernetes' metadata. Fields that the schema does not know are
 left out, as an API server leaves them out. Whether models and nodes exist is the controller's question.

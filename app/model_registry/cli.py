@@ -18,7 +18,7 @@ from app.kit.cli.service_options import AsJson, Url, token, url_of
 from app.kit.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
-    from app.model_registry.client import Client
+    from app.model_registry.client import ModelsClient
 
 PIPE_COLUMNS = 240
 ARTIFACTS = ("nef", "bie", "onnx")
@@ -111,13 +111,13 @@ def model_lines(model: Json) -> Iterator[str]:
         yield f"twin      ONNX, {model['twin_size_bytes']} bytes, {model['twin_sha256']}"
 
 
-def _client(context: typer.Context, url: str | None) -> Client:
-    from app.model_registry.client import Client
+def _client(context: typer.Context, url: str | None) -> ModelsClient:
+    from app.model_registry.client import ModelsClient
 
-    return Client(url_of(context, url), token=token())
+    return ModelsClient(url_of(context, url), token=token())
 
 
-def _bring(client: Client, name: str, file: Path, decoder: str, labels: list[str]) -> Json:
+def _bring(client: ModelsClient, name: str, file: Path, decoder: str, labels: list[str]) -> Json:
     """With the files beside it that its weights lie in."""
     from app.conversion.cli.conversion import bundled
 

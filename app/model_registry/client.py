@@ -14,7 +14,7 @@ PAGE = 200
 Record = dict[str, Any]
 
 
-class Client(ApiClient):
+class ModelsClient(ApiClient):
     def models(self, *, limit: int = 50, text: str = "") -> Iterator[Record]:
         """Newest first, page by page, at most `limit`."""
         params: dict[str, Any] = {"q": text} if text else {}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.conversion.errors import DynamicShape
-from app.conversion.intake.model import check_model
+from app.conversion.intake.model_checks import check_model
 from app.conversion.options import Options
 from app.conversion.toolchains import graph
 

@@ -12,7 +12,7 @@ from app.conversion.object_keys import is_uuid4
 from app.conversion.options import Preprocess
 from app.conversion.service import Conversion
 from app.conversion.service.uploads import FileParts
-from app.conversion.store import Filter
+from app.conversion.store import JobFilter
 from app.inference.prediction import Decoder, Format, ModelCard
 from app.kit.clock import to_text
 from app.kit.objects import ObjectStore
@@ -154,7 +154,7 @@ class Models:
         if is_uuid4(job):
             with suppress(JobNotFound):
                 return jobs.get(job, user)
-        completed = Filter(status=Status.COMPLETED.value, text=job)
+        completed = JobFilter(status=Status.COMPLETED.value, text=job)
         while True:
             records, cursor = jobs.page(completed, user, limit=JOBS_AT_ONCE, cursor=cursor)
             for record in records:

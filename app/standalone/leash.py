@@ -102,13 +102,13 @@ def _kill_tree(pid: int) -> None:
 
 def _children(pid: int) -> list[int]:
     """The direct children of every thread of a process."""
-    found: list[int] = []
+    pids: list[int] = []
     try:
         for thread in Path(f"/proc/{pid}/task").iterdir():
-            found += map(int, (thread / "children").read_text().split())
+            pids += map(int, (thread / "children").read_text().split())
     except OSError:
         pass  # it ended while we looked
-    return found
+    return pids
 
 
 def _prctl(option: int, value: int) -> None:

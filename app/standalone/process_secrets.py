@@ -33,13 +33,13 @@ SFTP = OF_WEB | STORE
 
 def environment_of(part: Part, environment: Mapping[str, str], files: Mapping[str, str]) -> dict[str, str]:
     """files: variable → value, of the settings that are files: who may not have all of them is told its own."""
-    without, given = OF_COMMAND, dict(environment)
+    without, variables = OF_COMMAND, dict(environment)
     if part.role != "server":
-        given = {**files, **environment}
-        without |= {FILES} | (WORKER if part.role == "worker" else _sftp(given))
-    return {name: value for name, value in given.items() if name not in without}
+        variables = {**files, **environment}
+        without |= {FILES} | (WORKER if part.role == "worker" else _sftp(variables))
+    return {name: value for name, value in variables.items() if name not in without}
 
 
-def _sftp(given: Mapping[str, str]) -> frozenset[str]:
+def _sftp(variables: Mapping[str, str]) -> frozenset[str]:
     """It reads accounts: where there is no other URL for it, by everybody's."""
-    return SFTP | OF_POSTGRES | {DATABASE} if given.get(SFTP_DATABASE) else SFTP
+    return SFTP | OF_POSTGRES | {DATABASE} if variables.get(SFTP_DATABASE) else SFTP

@@ -19,7 +19,7 @@ from app.training import responses, schemas
 from app.training.access import training_of
 from app.training.responses import TASKS
 from app.training.spec import MAX_SPEC_BYTES
-from app.training.store import Filter
+from app.training.store import TaskFilter
 
 YAML = "application/yaml"
 NO_STORE = {"Cache-Control": "no-store"}
@@ -38,7 +38,7 @@ async def create_task(request: Request) -> Response:
 
 def list_tasks(request: Request) -> Response:
     parameters = query(request, schemas.TaskQuery)
-    filters = Filter(
+    filters = TaskFilter(
         states=None if parameters.state is None else (parameters.state,),
         workload=parameters.workload,
         since=to_text(parameters.since) if parameters.since else None,

@@ -67,9 +67,9 @@ def measure(depths: Sequence[int]) -> None:
         deployment.workers("ops.benchmarks.noop_actors", onnx=1, bie=1, nef=1, done=1)
         workers = list(deployment.processes)
         deployment.web()
-        parts = assemble(deployment.settings())
-        bench = Backlog(parts, deployment.valkey.client, [process.pid for process in workers])
-        bench.drain([submit(parts, owner=OWNER) for _ in range(ENOUGH_JOBS)])  # warms all up
+        container = assemble(deployment.settings())
+        bench = Backlog(container, deployment.valkey.client, [process.pid for process in workers])
+        bench.drain([submit(container, owner=OWNER) for _ in range(ENOUGH_JOBS)])  # warms all up
         costs, answers = [], []
         with httpx.Client(base_url=deployment.url, timeout=120) as client:
             keys = _upload(client)
@@ -83,8 +83,8 @@ def measure(depths: Sequence[int]) -> None:
 class Backlog:
     """pids: the workers' masters; each leads a process group."""
 
-    def __init__(self, parts: Container, server: redis.Redis, pids: list[int]) -> None:
-        self.parts = parts
+    def __init__(self, container: Container, server: redis.Redis, pids: list[int]) -> None:
+        self.container = container
         self.server: Any = server
         self.pids = pids
 
@@ -95,13 +95,13 @@ class Backlog:
     def answers(self, depth: int, client: httpx.Client, keys: dict[str, str]) -> dict[str, float]:
         """Milliseconds of the web while so many are queued, medians."""
         with self._standing_still():
-            job_ids = [submit(self.parts, owner=OWNER) for _ in range(depth)]
+            job_ids = [submit(self.container, owner=OWNER) for _ in range(depth)]
             last = job_ids[-1]
             paths = [*LISTS, f"/jobs/{last}", f"/ui/jobs/{last}"]
             asked = {path: partial(_get, client, path) for path in paths}
             times = {path.replace(last, "<last>"): _median_ms(call, ASKED_TIMES) for path, call in asked.items()}
             times["POST /jobs"] = _median_ms(lambda: job_ids.append(_post(client, keys)), SUBMITTED_TIMES)
-            times["the sweep of every minute"] = _median_ms(self.parts.conversion.dispatch.sweep, 1)
+            times["the sweep of every minute"] = _median_ms(self.container.conversion.dispatch.sweep, 1)
         self.drain(job_ids)
         return times
 
@@ -109,13 +109,13 @@ class Backlog:
         """Wait until no job is active, and forget all of them: each depth starts from nothing."""
         self._until_empty()
         for job_id in job_ids:
-            self.parts.store.delete(job_id)
+            self.container.store.delete(job_id)
 
     def _once(self, depth: int) -> Cost:
         with self._standing_still():
             memory = self._memory()
             started = time.perf_counter()
-            job_ids = [submit(self.parts, owner=OWNER) for _ in range(depth)]
+            job_ids = [submit(self.container, owner=OWNER) for _ in range(depth)]
             submitted = time.perf_counter() - started
             queued_bytes = self._memory() - memory
             before = self._used()
@@ -128,12 +128,12 @@ class Backlog:
         return Cost(*(value * 1000 / depth for value in seconds), commands / depth, queued_bytes / depth)
 
     def _until_empty(self) -> None:
-        while self.parts.redis.zcard(self.parts.store.records.active_index):
+        while self.container.redis.zcard(self.container.store.records.active_index):
             time.sleep(ASK_EVERY_S)
 
     def _ends(self, job_ids: list[str]) -> Iterator[str]:
         """When the last ones ended; the queues keep the order."""
-        for record in self.parts.store.several(job_ids[-ENOUGH_JOBS:]):
+        for record in self.container.store.several(job_ids[-ENOUGH_JOBS:]):
             assert record.finished_at is not None
             yield record.finished_at
 

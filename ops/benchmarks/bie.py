@@ -17,11 +17,11 @@ WORKERS, JOBS = 3, 10
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, Deployment(Path(folder)) as deployment:
         deployment.workers("ops.benchmarks.busy_actors", onnx=1, bie=WORKERS, nef=1, done=1)
-        parts = assemble(deployment.settings())
-        ids = [submit(parts) for _ in range(JOBS)]
-        while parts.redis.zcard(parts.store.records.active_index):
+        container = assemble(deployment.settings())
+        ids = [submit(container) for _ in range(JOBS)]
+        while container.redis.zcard(container.store.records.active_index):
             time.sleep(0.02)
-        stages = [parts.store.require(job_id).stages["bie"] for job_id in ids]
+        stages = [container.store.require(job_id).stages["bie"] for job_id in ids]
     spans = sorted((_seconds(s.started_at), _seconds(s.finished_at), _seconds(s.queued_at)) for s in stages)
     most = max(sum(1 for a, b, _ in spans if a <= moment < b) for moment, _, _ in spans)
     idle = sum(_idle_while_queued(spans, moment) for moment, _, _ in spans)

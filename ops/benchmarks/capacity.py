@@ -64,10 +64,10 @@ def _makespan(
     with tempfile.TemporaryDirectory() as folder, Deployment(Path(folder)) as deployment:
         deployment.env |= environment
         deployment.workers("ops.benchmarks.busy_actors", done=1, **dict(zip(STAGES, workers, strict=True)))
-        parts = assemble(deployment.settings())
-        _run(parts, [(0.0, 0.0, 0.0)] * max(workers))  # the first job of a worker is slower than all that follow
+        container = assemble(deployment.settings())
+        _run(container, [(0.0, 0.0, 0.0)] * max(workers))  # the first job of a worker is slower than all that follow
         deployment.until_quiet()
-        measured = _run(parts, times)
+        measured = _run(container, times)
     ideal = ideal_schedule.makespan(times, workers)
     counts = ", ".join(f"{count} {stage}" for stage, count in zip(STAGES, workers, strict=True))
     print(f"\n{jobs} jobs, stages {what}, workers: {counts}")
@@ -86,15 +86,15 @@ def _plain(times: Sequence[float], count: int) -> float:
         return time.perf_counter() - started
 
 
-def _run(parts: Container, times: Sequence[Sequence[float]]) -> float:
+def _run(container: Container, times: Sequence[Sequence[float]]) -> float:
     """Seconds from the first submission to the last end, as the records say: asking often would cost CPU."""
-    job_ids = [submit(parts, name=" ".join(map(str, seconds))) for seconds in times]
+    job_ids = [submit(container, name=" ".join(map(str, seconds))) for seconds in times]
     deadline = time.monotonic() + sum(map(sum, times)) + STALLED_S
-    while parts.redis.zcard(parts.store.records.active_index):
+    while container.redis.zcard(container.store.records.active_index):
         if time.monotonic() > deadline:
             raise SystemExit("the jobs do not come to their end; does the machine do something else?")
         time.sleep(ASK_EVERY_S)
-    records = parts.store.several(job_ids)
+    records = container.store.several(job_ids)
     return _seconds(max(r.finished_at or "" for r in records)) - _seconds(min(r.created_at for r in records))
 
 

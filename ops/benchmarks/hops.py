@@ -42,8 +42,8 @@ def main() -> None:
             deployment.env["MODELMILL_BENCH_TRACE"] = str(folder)
             deployment.workers("ops.benchmarks.traced_actors", onnx=1, bie=1, nef=1, done=1)
             deployment.until_quiet()
-            parts = assemble(deployment.settings())
-            windows, wakes, commands = _run(parts, deployment, trace, folder)
+            container = assemble(deployment.settings())
+            windows, wakes, commands = _run(container, deployment, trace, folder)
         events = read_events(folder)
     jobs = [_within(events, start, end + TRAIL_NS) for start, end in windows]
     _print_hops(jobs, windows)
@@ -56,11 +56,11 @@ def main() -> None:
 
 
 def _run(
-    parts: Container, deployment: Deployment, trace: Trace, folder: Path
+    container: Container, deployment: Deployment, trace: Trace, folder: Path
 ) -> tuple[list[Window], Counter[str], Counter[str]]:
-    watcher = Watcher(parts)
+    watcher = Watcher(container)
     for _ in range(WARM_UP):
-        _job(parts, watcher)
+        _job(container, watcher)
     pids = {path.stem.rpartition("-")[0]: int(path.stem.rpartition("-")[2]) for path in folder.glob("*.trace")}
     pids["redis"] = deployment.valkey.process.pid
     server = deployment.valkey.client
@@ -72,16 +72,16 @@ def _run(
     windows = []
     for _ in range(JOBS):
         time.sleep(PAUSE_S)
-        windows.append(_job(parts, watcher))
+        windows.append(_job(container, watcher))
     after = _switches(pids), _commands(server)
     watcher.check()
     # Counter's minus drops what is not positive.
     return windows, after[0] - before[0] - idle[0], after[1] - before[1] - idle[1]
 
 
-def _job(parts: Container, watcher: Watcher) -> Window:
+def _job(container: Container, watcher: Watcher) -> Window:
     started = time.monotonic_ns()
-    watcher.wait(submit(parts))
+    watcher.wait(submit(container))
     return started, time.monotonic_ns()
 
 

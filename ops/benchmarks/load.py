@@ -23,7 +23,7 @@ def burn(seconds: float) -> None:
         pass
 
 
-def submit(parts: Container, *, owner: str = "bench", name: str = "", job_id: str = "") -> str:
+def submit(container: Container, *, owner: str = "bench", name: str = "", job_id: str = "") -> str:
     """Remember a job and queue its first stage in one step, as a submission does once its inputs are checked and kept.
 
     job_id: default random.
@@ -32,18 +32,18 @@ def submit(parts: Container, *, owner: str = "bench", name: str = "", job_id: st
     record = model.submitted(
         job_id, now=to_text(moment), owner=owner, name=name, tags=(), options=Options(), inputs={}, intake={}
     )
-    letter = parts.conversion.dispatch.letter(Stage.ONNX, job_id)
-    parts.store.create(record, score=moment.timestamp() * 1e6, letter=letter)
+    message = container.conversion.dispatch.prepare(Stage.ONNX, job_id)
+    container.store.create(record, score=moment.timestamp() * 1e6, message=message)
     return job_id
 
 
 class Watcher:
     """Hears of a job's end as its page does, by a nudge. How it ended is looked at when nothing is measured (check)."""
 
-    def __init__(self, parts: Container) -> None:
-        self.redis = parts.redis
-        self.records = parts.store.records
-        self.nudges = parts.redis.pubsub(ignore_subscribe_messages=True)
+    def __init__(self, container: Container) -> None:
+        self.redis = container.redis
+        self.records = container.store.records
+        self.nudges = container.redis.pubsub(ignore_subscribe_messages=True)
         self.nudges.psubscribe(f"{NUDGES}*")
         self.ended: list[str] = []
 

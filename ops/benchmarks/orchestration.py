@@ -31,14 +31,14 @@ def main() -> None:
         for role in ROLES:
             deployment.start([sys.executable, "-m", "ops.benchmarks.raw_hops", role, str(deployment.redis_port)])
         deployment.until_quiet()
-        parts = assemble(deployment.settings())
+        container = assemble(deployment.settings())
         raw = redis.Redis(port=deployment.redis_port, db=5)
-        watcher = Watcher(parts)
-        sides = {"modelmill": lambda: watcher.wait(submit(parts)), "raw Redis lists": lambda: _raw_job(raw)}
+        watcher = Watcher(container)
+        sides = {"modelmill": lambda: watcher.wait(submit(container)), "raw Redis lists": lambda: _raw_job(raw)}
         latency = _latency(sides)
         watcher.check()
         before = _cpu_ms(deployment)
-        rates = {"modelmill": _product_rate(parts)}
+        rates = {"modelmill": _product_rate(container)}
         between = _cpu_ms(deployment)
         rates["raw Redis lists"] = _raw_rate(raw)
         after = _cpu_ms(deployment)
@@ -73,11 +73,11 @@ def _raw_job(raw: redis.Redis) -> None:
     raw.blpop(["raw:finished"], timeout=10)
 
 
-def _product_rate(parts: Container) -> float:
+def _product_rate(container: Container) -> float:
     started = time.perf_counter()
     for _ in range(QUEUED):
-        submit(parts)
-    while parts.redis.zcard(parts.store.records.active_index):
+        submit(container)
+    while container.redis.zcard(container.store.records.active_index):
         time.sleep(0.005)
     return QUEUED / (time.perf_counter() - started)
 

@@ -32,13 +32,13 @@ def main() -> None:
     open_files.raise_limit()
     with tempfile.TemporaryDirectory() as folder, Deployment(Path(folder)) as deployment:
         web = deployment.web()
-        parts = assemble(deployment.settings())
-        asyncio.run(_measure(deployment, web.pid, parts))
+        container = assemble(deployment.settings())
+        asyncio.run(_measure(deployment, web.pid, container))
 
 
-async def _measure(deployment: Deployment, web_pid: int, parts: Container) -> None:
-    job_id = submit(parts, owner="local")
-    parts.store.claim(job_id, model.claimed(Stage.ONNX, worker="bench"))
+async def _measure(deployment: Deployment, web_pid: int, container: Container) -> None:
+    job_id = submit(container, owner="local")
+    container.store.claim(job_id, model.claimed(Stage.ONNX, worker="bench"))
     before = _memory(web_pid)
     viewers = [await Viewer.open(deployment.web_port, job_id) for _ in range(FEW)]
     firsts = [await _first_byte(deployment.url, job_id) for _ in range(PAGES)]
@@ -49,7 +49,7 @@ async def _measure(deployment: Deployment, web_pid: int, parts: Container) -> No
     grown = (_memory(web_pid) - before) / MANY
     delays: list[float] = []
     for number in range(CHANGES):
-        delays += await _change(parts, job_id, number, viewers)
+        delays += await _change(container, job_id, number, viewers)
     alive = sum(not viewer.is_closed for viewer in viewers)
     print(f"{MANY} event streams on one web process: {grown / 1024:.0f} KiB each; {MANY - alive} dropped")
     print(
@@ -90,9 +90,9 @@ class Viewer:
         self.is_closed = True
 
 
-async def _change(parts: Container, job_id: str, number: int, viewers: list[Viewer]) -> list[float]:
+async def _change(container: Container, job_id: str, number: int, viewers: list[Viewer]) -> list[float]:
     """Change the record once. Milliseconds until each viewer had the frame."""
-    record = parts.store.require(job_id)
+    record = container.store.require(job_id)
     beat = ProgressReport(
         worker="bench",
         worker_text="{}",
@@ -103,7 +103,7 @@ async def _change(parts: Container, job_id: str, number: int, viewers: list[View
         is_news=True,
     )
     started = time.perf_counter()
-    parts.store.beat(record, beat)
+    container.store.beat(record, beat)
     name, deadline = str(number), started + 10
     while time.perf_counter() < deadline and any(name not in viewer.seen for viewer in viewers):
         await asyncio.sleep(0.01)

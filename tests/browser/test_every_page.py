@@ -96,18 +96,18 @@ def filled_home(service: Deployment) -> None:
 @pytest.fixture(scope="module")
 def joint(service: Deployment, finished: str) -> None:
     """What the pages of joint inference show."""
-    parts = assemble(service.settings())
-    set_scene(parts)
-    parts.models.add_from_job("local", "digits", finished, Format.NEF, now=now())
-    parts.close()
+    container = assemble(service.settings())
+    set_scene(container)
+    container.models.add_from_job("local", "digits", finished, Format.NEF, now=now())
+    container.close()
 
 
 @pytest.fixture(scope="module")
 def video(service: Deployment, joint: None) -> VideoScene:
     """What the pages of video show. After joint: both have nodes of the same names."""
-    parts = assemble(service.settings())
-    scene = set_video_scene(parts)
-    parts.close()
+    container = assemble(service.settings())
+    scene = set_video_scene(container)
+    container.close()
     return scene
 
 

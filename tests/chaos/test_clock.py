@@ -30,7 +30,7 @@ def test_a_clock_jumps_in_mid_stage(supervised: SupervisedDeployment, part: str,
     until(lambda: supervised.runs(running), "a stage runs")
     waiting = supervised.submit()
     failing = supervised.submit(bie="crash:SIGSEGV")
-    until(lambda: supervised.parts.broker.position("bie", failing.job_id) == 1, "two others wait behind it")
+    until(lambda: supervised.container.broker.position("bie", failing.job_id) == 1, "two others wait behind it")
     until(lambda: supervised.record(running).stages["bie"].started_at, "it has told when it began")
     started_at = supervised.record(running).stages["bie"].started_at
     pid = supervised.pid(part)

@@ -61,7 +61,7 @@ def test_a_job_that_was_fetched_and_not_begun_is_run_once_by_the_next_worker(dep
     job = deployment.submit()
     until(lambda: deployment.reached("before-take"), "the message was fetched")
     onnx = next(worker for worker in deployment.running if worker.queue == "onnx")
-    assert deployment.parts.broker.waiting("onnx") == 0
+    assert deployment.container.broker.waiting("onnx") == 0
     onnx.kill()
     deployment.release("before-take")
     assert_completed(deployment, [job])
@@ -100,7 +100,7 @@ def test_the_sweep_is_not_deceived_by_a_new_worker_of_the_dead_ones_name(deploym
 
 def _is_silent_for_long(deployment: FaultDeployment, queue: str) -> None:
     """So that the broker's own maintenance, which waits for a minute, takes the reader of this queue for dead now."""
-    client = deployment.parts.broker.client
+    client = deployment.container.broker.client
     [key] = client.keys(f"queue:__acks__.*.{queue}")
     client.zadd("queue:__heartbeats__", {key.decode().split(".")[1]: 0})
 
@@ -109,12 +109,12 @@ def _sweep_until(deployment: FaultDeployment, condition: Callable[[], bool]) -> 
     sweeper = deployment.start(deployment.command("periodic"))
 
     def sweep_once() -> bool:
-        if not deployment.parts.broker.holds("periodic", "sweep"):
-            deployment.parts.broker.send("periodic", "sweep", message_id="sweep")
+        if not deployment.container.broker.holds("periodic", "sweep"):
+            deployment.container.broker.send("periodic", "sweep", message_id="sweep")
         return condition()
 
     until(sweep_once, "the sweep found it")
-    until(lambda: not deployment.parts.broker.holds("periodic", "sweep"), "the last sweep is done")
+    until(lambda: not deployment.container.broker.holds("periodic", "sweep"), "the last sweep is done")
     sweeper.terminate()
     sweeper.wait(30)
 
@@ -139,7 +139,7 @@ def test_an_idle_worker_told_to_end_clears_its_slot(deployment: FaultDeployment)
     worker.master.send_signal(signal.SIGTERM)
     assert worker.master.wait(60) == 0
     assert slot.read_text() == ""
-    assert not [name for name in deployment.parts.store.workers() if "/bie/" in name]
+    assert not [name for name in deployment.container.store.workers() if "/bie/" in name]
 
 
 def test_a_job_in_the_hands_of_a_worker_told_to_end_is_not_lost(deployment: FaultDeployment) -> None:
@@ -185,7 +185,7 @@ def test_a_scheduler_told_to_end_between_record_and_queue_finishes_first(deploym
     until(lambda: "Shutting down..." in deployment.log(scheduler), "it was told")
     deployment.release("after-advance")
     assert scheduler.master.wait(60) == 0
-    assert deployment.record(job).stage == "BIE" or deployment.parts.broker.holds("bie", job.job_id)
+    assert deployment.record(job).stage == "BIE" or deployment.container.broker.holds("bie", job.job_id)
     assert_completed(deployment, [job])
 
 
@@ -193,7 +193,7 @@ def test_a_scheduler_told_to_end_between_record_and_queue_finishes_first(deploym
 def test_a_cancelled_stage_that_ignores_signals_leaves_no_process_in_any_session(deployment: FaultDeployment) -> None:
     worker = deployment.worker("bie")
     job = hanging(deployment)
-    record = deployment.parts.conversion.jobs.cancel(job.job_id, OWNER)
+    record = deployment.container.conversion.jobs.cancel(job.job_id, OWNER)
     assert_failed(record, "CANCELLED")
     until(lambda: not job.is_alive(), "the toolchain is gone")
     until(lambda: not deployment.work_folder(job).exists(), "its folder is gone")

@@ -31,14 +31,14 @@ def _in_mid_stage(deployment: SupervisedDeployment) -> list[Job]:
 def _with_jobs_queued(deployment: SupervisedDeployment) -> list[Job]:
     jobs = [deployment.submit(onnx="wait:gate"), *(deployment.submit() for _ in range(3))]
     until(lambda: jobs[0].starts()["onnx"], "the first runs")
-    assert deployment.parts.broker.waiting("onnx") == 3
+    assert deployment.container.broker.waiting("onnx") == 3
     return jobs
 
 
 def _with_done_messages_waiting(deployment: SupervisedDeployment) -> list[Job]:
     deployment.hold("before-advance")
     jobs = [deployment.submit() for _ in range(4)]
-    until(lambda: deployment.parts.broker.client.hlen("queue:done.msgs") == 4, "every job has reported")
+    until(lambda: deployment.container.broker.client.hlen("queue:done.msgs") == 4, "every job has reported")
     return jobs
 
 
@@ -124,7 +124,7 @@ def test_a_busy_line_outlasts_a_redis_that_stalls_for_twenty_seconds(line: Line)
     ends_after = deployment.submit(bie="wait:gate")
     until(lambda: deployment.runs(ends_after), "the one before is, too")
     queued = deployment.submit()
-    until(lambda: deployment.parts.broker.position("bie", queued.job_id) == 0, "a job waits for it")
+    until(lambda: deployment.container.broker.position("bie", queued.job_id) == 0, "a job waits for it")
     deployment.hold("before-advance")
     reported = deployment.submit()
     until(lambda: deployment.reached("before-advance"), "the scheduler has a message in hand")

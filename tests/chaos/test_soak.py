@@ -78,7 +78,7 @@ class Soak:
             time.sleep(0.05)
 
     def _under_way(self) -> list[str]:
-        return [record.job_id for record in self.deployment.parts.store.active()]
+        return [record.job_id for record in self.deployment.container.store.active()]
 
     def _do(self, fault: Fault, under_way: list[str]) -> None:
         if fault.kind == "cancel":
@@ -178,6 +178,6 @@ def test_many_jobs_under_random_faults(
 
 
 def _summary(soak: Soak, took_s: float) -> str:
-    records: list[Any] = soak.deployment.parts.store.several(job.job_id for job in soak.jobs)
+    records: list[Any] = soak.deployment.container.store.several(job.job_id for job in soak.jobs)
     ends = Counter(record.error.reason if record.error else record.status.value for record in records)
     return f"{took_s:.0f} s; killed {dict(soak.killed)}; {dict(ends)}"

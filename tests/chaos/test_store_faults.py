@@ -143,7 +143,7 @@ def test_a_store_from_which_bytes_trickle_makes_a_stage_slow_and_nothing_worse(
     job = deployment.submit(bie="grow:300000", padding="x" * 200_000)
     job.release()
     while not deployment.record(job).is_terminal:
-        deployment.parts.conversion.dispatch.sweep()
+        deployment.container.conversion.dispatch.sweep()
         time.sleep(0.2)
     shown = assert_recovered(deployment, [job])
     assert shown[job.job_id]["status"] == "COMPLETED", shown[job.job_id]["error"]

@@ -87,12 +87,12 @@ def test_a_gigabyte_of_log_is_cut_and_neither_stops_the_stage_nor_fills_any_memo
     assert shown[job.job_id]["status"] == "COMPLETED", shown
     assert peak_bytes(worker) - before < GROWTH_BYTES
     log = object_keys.log(job.job_id, Stage.BIE)
-    end = b"".join(deployment.parts.objects.read(log, start=LOG_BYTES))
+    end = b"".join(deployment.container.objects.read(log, start=LOG_BYTES))
     found = re.fullmatch(rb"\n\[log limit of (\d+) bytes reached: (\d+) more bytes were dropped\]\n", end)
     assert found, end
     assert int(found[1]) == LOG_BYTES
     assert int(found[1]) + int(found[2]) >= 1 << 30
-    portion = deployment.parts.conversion.jobs.log(job.job_id, Stage.BIE, LOG_BYTES, OWNER)
+    portion = deployment.container.conversion.jobs.log(job.job_id, Stage.BIE, LOG_BYTES, OWNER)
     assert portion.text == end and portion.is_complete
 
 
@@ -102,7 +102,7 @@ def test_an_output_larger_than_an_artifact_may_be_is_refused_and_not_kept(deploy
     job.release()
     (error,) = deployment.failed(job)
     assert error["reason"] == f"out.bie is larger than the {4 * MIB} bytes that an artifact may have"
-    stored = {info.key for info in deployment.parts.objects.list(object_keys.job(job.job_id))}
+    stored = {info.key for info in deployment.container.objects.list(object_keys.job(job.job_id))}
     assert object_keys.log(job.job_id, Stage.BIE) in stored
     assert not {object_keys.result(job.job_id, Stage.BIE), object_keys.report(job.job_id, Stage.BIE)} & stored
 

@@ -31,7 +31,7 @@ from app.training.model import (
     Workload,
 )
 from app.training.service import Tasks, TrainingOptions
-from app.training.store import Filter, NewTask, QueueEntry, TaskIdTaken
+from app.training.store import NewTask, QueueEntry, TaskFilter, TaskIdTaken
 from tests.harness.databases import database, empty, postgres, together, url
 
 __all__ = ["database", "empty", "postgres", "url"]
@@ -258,39 +258,39 @@ def many(database: Database) -> Database:
 
 
 FILTERS = [
-    (Filter(), "321"),
-    (Filter(states=[State.QUEUED]), "31"),
-    (Filter(states=[State.QUEUED, State.SUCCEEDED]), "321"),
-    (Filter(states=[]), ""),
-    (Filter(workload=Workload.SFT), "2"),
-    (Filter(since="2026-11-02T00:00:00.000Z"), "32"),
-    (Filter(until="2026-11-02T00:00:00.000Z"), "1"),
-    (Filter(since="2026-11-01T00:00:00.001Z", until="2026-11-03T00:00:00.000Z"), "2"),
-    (Filter(text="FIRST"), "1"),
-    (Filter(text="ppo-3"), "3"),
-    (Filter(text="t_T"), "1"),
-    (Filter(text="%"), "2"),
-    (Filter(text="alice"), "321"),
-    (Filter(text="bob"), ""),
-    (Filter(states=[State.QUEUED], workload=Workload.PPO, since="2026-11-02T00:00:00.000Z", text="ppo"), "3"),
-    (Filter(states=[State.SUCCEEDED], workload=Workload.PPO), ""),
+    (TaskFilter(), "321"),
+    (TaskFilter(states=[State.QUEUED]), "31"),
+    (TaskFilter(states=[State.QUEUED, State.SUCCEEDED]), "321"),
+    (TaskFilter(states=[]), ""),
+    (TaskFilter(workload=Workload.SFT), "2"),
+    (TaskFilter(since="2026-11-02T00:00:00.000Z"), "32"),
+    (TaskFilter(until="2026-11-02T00:00:00.000Z"), "1"),
+    (TaskFilter(since="2026-11-01T00:00:00.001Z", until="2026-11-03T00:00:00.000Z"), "2"),
+    (TaskFilter(text="FIRST"), "1"),
+    (TaskFilter(text="ppo-3"), "3"),
+    (TaskFilter(text="t_T"), "1"),
+    (TaskFilter(text="%"), "2"),
+    (TaskFilter(text="alice"), "321"),
+    (TaskFilter(text="bob"), ""),
+    (TaskFilter(states=[State.QUEUED], workload=Workload.PPO, since="2026-11-02T00:00:00.000Z", text="ppo"), "3"),
+    (TaskFilter(states=[State.SUCCEEDED], workload=Workload.PPO), ""),
 ]
 
 
 @pytest.mark.parametrize(("wanted", "expected"), FILTERS, ids=lambda value: str(value)[:60])
-def test_filters_narrow_each_other_down(many: Database, wanted: Filter, expected: str) -> None:
+def test_filters_narrow_each_other_down(many: Database, wanted: TaskFilter, expected: str) -> None:
     with many.read() as conn:
         assert "".join(task.task_id[-1] for task in store.page(conn, "alice", wanted, limit=10)) == expected
 
 
 def test_pages_follow_each_other_while_new_tasks_come(many: Database) -> None:
     with many.read() as conn:
-        first = store.page(conn, "alice", Filter(), limit=2)
+        first = store.page(conn, "alice", TaskFilter(), limit=2)
     add(many, "mvp2-alice-ppo-5")
     with many.read() as conn:
-        rest = store.page(conn, "alice", Filter(), before=first[-1].seq, limit=2)
+        rest = store.page(conn, "alice", TaskFilter(), before=first[-1].seq, limit=2)
         assert ids([*first, *rest]) == ["mvp2-alice-ppo-3", "mvp2-alice-sft-2", "mvp2-alice-ppo-1"]
-        assert store.page(conn, "alice", Filter(), before=10**9 - 1, limit=1)[0].task_id == "mvp2-alice-ppo-5"
+        assert store.page(conn, "alice", TaskFilter(), before=10**9 - 1, limit=1)[0].task_id == "mvp2-alice-ppo-5"
 
 
 # --- attempts, events, conversions ------------------------------------------------------------------

@@ -120,10 +120,10 @@ def test_with_keda_a_stage_that_reaches_its_time_limit_still_ends_before_its_pod
     assert env["MODELMILL_BIE_TIME_S"] <= env["MODELMILL_SHUTDOWN_GRACE_S"] <= pod["terminationGracePeriodSeconds"] - 10
 
 
-def test_what_keda_counts_is_the_waiting_and_the_running_jobs(parts: Container) -> None:
+def test_what_keda_counts_is_the_waiting_and_the_running_jobs(container: Container) -> None:
     """The list forgets a job that a worker has taken: scaled by that, a busy worker would be taken for idle."""
     trigger = named(kubernetes_sources(), "ScaledObject", "bie")["spec"]["triggers"][0]["metadata"]
-    broker = parts.broker
+    broker = container.broker
     for job in ("running", "waiting"):
         broker.send("bie", "run_bie", message_id=job, job_id=job)
     assert len(broker.do_fetch("bie", 1)) == 1

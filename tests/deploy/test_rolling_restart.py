@@ -40,7 +40,8 @@ def in_bie(deployment: FaultDeployment) -> Job:
 
 def in_hand(deployment: FaultDeployment, job: Job) -> bool:
     return (
-        deployment.parts.broker.holds("bie", job.job_id) and deployment.parts.broker.position("bie", job.job_id) is None
+        deployment.container.broker.holds("bie", job.job_id)
+        and deployment.container.broker.position("bie", job.job_id) is None
     )
 
 
@@ -48,7 +49,7 @@ def test_a_worker_told_to_end_finishes_the_job_in_hand_and_takes_no_other(deploy
     worker = deployment.worker("bie")
     job = in_bie(deployment)
     waiting = [deployment.submit() for _ in range(3)]
-    until(lambda: deployment.parts.broker.waiting("bie") == 3, "three more wait")
+    until(lambda: deployment.container.broker.waiting("bie") == 3, "three more wait")
     worker.master.terminate()
     until(lambda: "Taking no more work" in deployment.log(worker), "it was told")
     job.release()
@@ -56,7 +57,7 @@ def test_a_worker_told_to_end_finishes_the_job_in_hand_and_takes_no_other(deploy
     assert deployment.ended(job).status == "COMPLETED"
     assert job.starts() == ONCE
     assert not any(in_hand(deployment, other) for other in waiting)
-    assert [deployment.parts.broker.position("bie", other.job_id) for other in waiting] == [0, 1, 2]
+    assert [deployment.container.broker.position("bie", other.job_id) for other in waiting] == [0, 1, 2]
     deployment.worker("bie")
     assert [deployment.ended(other).status for other in waiting] == ["COMPLETED"] * 3
     assert [other.starts() for other in waiting] == [ONCE] * 3
@@ -91,7 +92,9 @@ def test_replacing_every_worker_one_by_one_under_a_queue_of_jobs_loses_none(depl
 
 def any_in_hand(deployment: FaultDeployment, queue: str) -> bool:
     running = [
-        record.stage.step for record in deployment.parts.store.active() if record.current.state is StageState.RUNNING
+        record.stage.step
+        for record in deployment.container.store.active()
+        if record.current.state is StageState.RUNNING
     ]
     return queue in running
 

@@ -24,7 +24,7 @@ FACTS = {
 
 
 def finished_job(
-    parts: Container,
+    container: Container,
     owner: str,
     name: str = "faces",
     *,
@@ -42,7 +42,7 @@ def finished_job(
     for stage in Stage:
         if without != f"out.{stage.step}":
             content = files.get(f"out.{stage.step}", f"{stage.step} {mark or job_id}".encode())
-            stored = parts.objects.put(object_keys.result(job_id, stage), [content])
+            stored = container.objects.put(object_keys.result(job_id, stage), [content])
             made[f"out.{stage.step}"] = Artifact(stored.key, stored.size_bytes, stored.sha256)
     begun = model.submitted(
         job_id,
@@ -55,5 +55,5 @@ def finished_job(
         intake={"model": FACTS},
     )
     record = replace(begun, status=status, stage=Stage.NEF, artifacts=made, finished_at=to_text(moment))
-    parts.store.create(record, score=moment.timestamp())
+    container.store.create(record, score=moment.timestamp())
     return record

@@ -36,5 +36,5 @@ class Figures:
             yield from (family.name + suffix for suffix in SUFFIXES[family.type])
 
 
-def of_parts(parts: Container) -> Figures:
-    return Figures(exposition(collectors(parts, viewers=lambda: 0)).decode())
+def of_container(container: Container) -> Figures:
+    return Figures(exposition(collectors(container, viewers=lambda: 0)).decode())

@@ -30,12 +30,12 @@ UP_S = 90
 
 @dataclass(frozen=True)
 class Site:
-    """url: of the web. token: of a user. parts: what an operator's own program would have, beside the bridge."""
+    """url: of the web. token: of a user. container: what an operator's own program would have, beside the bridge."""
 
     url: str
     token: str
     network: Network
-    parts: Container
+    container: Container
 
     def host_of(self, worker: str) -> Host:
         return self.network.hosts[worker.partition("/")[0]]
@@ -74,10 +74,10 @@ def _site(stack: ExitStack, network: Network, s3_endpoint: str, folder: Path) ->
     for name, queue in QUEUES.items():
         network.host(name).start(_worker(queue), **shared)
     network.host("scheduler").start(_worker("done", "periodic"), **shared)
-    parts = assemble(Settings(data_dir=folder / "data", redis_url=valkey.url(0)))
-    stack.callback(parts.close)
+    container = assemble(Settings(data_dir=folder / "data", redis_url=valkey.url(0)))
+    stack.callback(container.close)
     web = network.host("web")
-    site = Site(f"http://{web.address}:8080", _start_web(web, shared), network, parts)
+    site = Site(f"http://{web.address}:8080", _start_web(web, shared), network, container)
     _wait(site)
     return site
 
@@ -103,12 +103,12 @@ def _wait(site: Site) -> None:
     deadline = time.monotonic() + UP_S
     while not _is_up(site):
         logs = {name: host.log()[-800:] for name, host in site.network.hosts.items()}
-        assert time.monotonic() < deadline, f"not all hosts came up: {sorted(site.parts.store.workers())} {logs}"
+        assert time.monotonic() < deadline, f"not all hosts came up: {sorted(site.container.store.workers())} {logs}"
         time.sleep(0.2)
 
 
 def _is_up(site: Site) -> bool:
-    if len(site.parts.store.workers()) < len(QUEUES) + 1:
+    if len(site.container.store.workers()) < len(QUEUES) + 1:
         return False
     try:
         return httpx.get(f"{site.url}/readyz", trust_env=False).status_code == 200

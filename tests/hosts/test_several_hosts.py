@@ -62,8 +62,8 @@ def workers_of(job: dict[str, Any]) -> dict[str, str]:
 
 def sweep(site: Site) -> None:
     """What periodiq's pulse does once a minute."""
-    if not site.parts.broker.holds("periodic", "sweep"):
-        site.parts.broker.send("periodic", "sweep", message_id="sweep")
+    if not site.container.broker.holds("periodic", "sweep"):
+        site.container.broker.send("periodic", "sweep", message_id="sweep")
 
 
 def test_a_conversion_passes_through_hosts_that_share_nothing(site: Site, api: Api) -> None:
@@ -105,7 +105,7 @@ def test_a_host_that_is_cut_off_loses_its_job_and_another_does_the_next(site: Si
         assert workers_of(following)["bie"] != lost.name
     finally:
         lost.plug_in()
-    until(lambda: [name for name in site.parts.store.workers() if name.startswith(f"{lost.name}/")])
+    until(lambda: [name for name in site.container.store.workers() if name.startswith(f"{lost.name}/")])
     until(lambda: not (lost.folder / "work" / job_id).exists())
     assert api.job(job_id) == ended, "what the host says when it is back changes nothing"
 
@@ -114,13 +114,13 @@ def test_a_host_that_is_back_in_time_goes_on_with_its_job(site: Site, api: Api) 
     job_id, host = start_long_bie(site, api)
     held = toolchain(host, job_id)
     tell(held, signal.SIGSTOP)
-    before = site.parts.store.require(job_id).updated_at
+    before = site.container.store.require(job_id).updated_at
     host.unplug()
     worker = api.job(job_id)["stages"]["bie"]["worker"]
-    until(lambda: worker not in site.parts.store.workers())
+    until(lambda: worker not in site.container.store.workers())
     sweep(site)
     host.plug_in()
-    until(lambda: worker in site.parts.store.workers())
+    until(lambda: worker in site.container.store.workers())
     tell(held, signal.SIGCONT)
     ended = until(lambda: sweep(site) or api.job(job_id), has_ended)
     assert ended["status"] == "COMPLETED", ended["error"]

@@ -44,9 +44,9 @@ def url(settings: Settings) -> Iterator[str]:
 @pytest.fixture
 def nodes(settings: Settings, url: str) -> Iterator[Nodes]:
     """The verbs of the web's own nodes, as its controllers have them."""
-    parts = assemble(settings)
-    yield parts.nodes
-    parts.close()
+    container = assemble(settings)
+    yield container.nodes
+    container.close()
 
 
 @pytest.fixture

@@ -65,9 +65,9 @@ def test_a_busy_worker_holds_no_second_job_while_its_sibling_idles(deployment: F
         jobs.append(deployment.submit(bie="wait:gate"))
         until(lambda: deployment.runs(jobs[-1]), "an idle worker took it")
     third = deployment.submit(bie="wait:gate")
-    until(lambda: deployment.parts.broker.position("bie", third.job_id) == 0, "the third job waits")
+    until(lambda: deployment.container.broker.position("bie", third.job_id) == 0, "the third job waits")
     time.sleep(2.5)  # time enough for both to look again, and to take what they must not
-    assert deployment.parts.broker.waiting("bie") == 1
+    assert deployment.container.broker.waiting("bie") == 1
     jobs[1].release()
     until(lambda: deployment.runs(third), "the worker that became free took it")
     workers = [deployment.record(job).stages["bie"].worker for job in (*jobs, third)]
@@ -120,8 +120,8 @@ def test_a_stage_whose_message_comes_twice_runs_once(deployment: FaultDeployment
 
 
 def _send_again(deployment: FaultDeployment, step: str, job: Job) -> None:
-    deployment.parts.broker.send(step, f"run_{step}", message_id="again", job_id=job.job_id)
-    until(lambda: not deployment.parts.broker.holds(step, "again"), "the doubled message was dealt with")
+    deployment.container.broker.send(step, f"run_{step}", message_id="again", job_id=job.job_id)
+    until(lambda: not deployment.container.broker.holds(step, "again"), "the doubled message was dealt with")
 
 
 @pytest.mark.slow
@@ -131,13 +131,13 @@ def test_done_and_sweep_may_come_twice(deployment: FaultDeployment) -> None:
     job = deployment.submit(bie="wait:gate")
     until(lambda: deployment.runs(job), "the stage runs")
     for number in range(2):
-        deployment.parts.broker.send(
+        deployment.container.broker.send(
             "done", "done", message_id=f"d{number}", job_id=job.job_id, step="onnx", result="ok"
         )
-        deployment.parts.broker.send("periodic", "sweep", message_id=f"s{number}")
+        deployment.container.broker.send("periodic", "sweep", message_id=f"s{number}")
     for number in range(2):
-        until(lambda: not deployment.parts.broker.holds("done", f"d{number}"), "done was dealt with")  # noqa: B023
-        until(lambda: not deployment.parts.broker.holds("periodic", f"s{number}"), "sweep was dealt with")  # noqa: B023
+        until(lambda: not deployment.container.broker.holds("done", f"d{number}"), "done was dealt with")  # noqa: B023
+        until(lambda: not deployment.container.broker.holds("periodic", f"s{number}"), "sweep was dealt with")  # noqa: B023
     assert deployment.runs(job)
     job.release()
     assert deployment.ended(job).status == "COMPLETED"
@@ -158,21 +158,21 @@ def declared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, i
 
 
 def test_every_message_that_is_sent_has_an_actor_on_its_queue(
-    parts: Container, declared: dict[str, tuple[str, int]]
+    container: Container, declared: dict[str, tuple[str, int]]
 ) -> None:
     for stage in Stage:
-        parts.conversion.dispatch.enqueue(stage, "a-job")
-    parts.conversion.dispatch.send_done(job_id="a-job", step="bie", result="ok")
-    parts.waker.send(Message.APPLY_DOOR, entry_id=1)
-    task_succeeded(parts.waker, a_task())
-    parts.joint.services.kick("a-service")
-    parts.joint.reports.send("a-service", UpstreamStatus(status="running", uid="", task_info={}))
-    parts.calibrations.start("a-calibration")
-    parts.video.jobs.kick("a-video-job")
-    parts.video.planning.send("a-video-job", "start")
+        container.conversion.dispatch.enqueue(stage, "a-job")
+    container.conversion.dispatch.send_done(job_id="a-job", step="bie", result="ok")
+    container.waker.send(Message.APPLY_DOOR, entry_id=1)
+    task_succeeded(container.waker, a_task())
+    container.joint.services.kick("a-service")
+    container.joint.reports.send("a-service", UpstreamStatus(status="running", uid="", task_info={}))
+    container.calibrations.start("a-calibration")
+    container.video.jobs.kick("a-video-job")
+    container.video.planning.send("a-video-job", "start")
     sent = []
     for queue in Queue:
-        sent += [json.loads(text) for text in parts.broker.client.hvals(f"queue:{queue}.msgs")]
+        sent += [json.loads(text) for text in container.broker.client.hvals(f"queue:{queue}.msgs")]
     assert len(sent) == 11
     assert [declared[message["actor_name"]][0] for message in sent] == [message["queue_name"] for message in sent]
 

@@ -18,24 +18,24 @@ from tests.harness.sftp import SftpServer, has_client, until
 @pytest.mark.slow
 def test_a_new_user_has_a_home_a_moment_later(tmp_path: Path) -> None:
     with Deployment(tmp_path) as deployment:
-        parts = assemble(deployment.settings())
-        upgrade(parts.database, MIGRATIONS)
+        container = assemble(deployment.settings())
+        upgrade(container.database, MIGRATIONS)
         deployment.start([DRAMATIQ, "actors", "--queues", "periodic", "--processes", "1", "--threads", "1"])
-        parts.accounts.users.create("alice", Role.USER, by="test")
+        container.accounts.users.create("alice", Role.USER, by="test")
         home = tmp_path / "data" / "homes" / "users" / "alice"
         until((home / "datasets").is_dir, "the home is there")
-        until(lambda: parts.homes.sftp.facts("alice").state.is_done, "the backend was told")
-        parts.close()
+        until(lambda: container.homes.sftp.facts("alice").state.is_done, "the backend was told")
+        container.close()
 
 
 def test_redis_being_away_keeps_nobody_from_making_users(tmp_path: Path) -> None:
     with Deployment(tmp_path) as deployment:
-        parts = assemble(deployment.settings())
-        upgrade(parts.database, MIGRATIONS)
+        container = assemble(deployment.settings())
+        upgrade(container.database, MIGRATIONS)
         deployment.valkey.process.kill()
-        parts.accounts.users.create("alice", Role.USER, by="test")
-        assert parts.homes.outbox.state("alice").waiting == 1
-        parts.close()
+        container.accounts.users.create("alice", Role.USER, by="test")
+        assert container.homes.outbox.state("alice").waiting == 1
+        container.close()
 
 
 @pytest.mark.sftp

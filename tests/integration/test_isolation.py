@@ -364,9 +364,9 @@ SENDING = {
 @pytest.fixture(scope="module")
 def hers(shared: Deployment, alice: Person) -> dict[str, str]:
     """What alice has: a finished job, an upload, a token, a training task, a service, a video job."""
-    parts = assemble(shared.settings())
-    video = running_video(parts.video, "alice", now=now()).uid
-    parts.close()
+    container = assemble(shared.settings())
+    video = running_video(container.video, "alice", now=now()).uid
+    container.close()
     with alice.api() as api:
         job = api.convert(small_model(), pngs(3), name=MARK)
         assert job["status"] == "COMPLETED", job["error"]

@@ -19,7 +19,7 @@ from app.conversion import model
 from app.conversion.model import JobError, JobRecord, Stage, StageRecord, StageState, Status
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.pages.jobs import MAX_READ, PAGE_JOBS
-from app.conversion.store import CHUNK, Filter, JobStore
+from app.conversion.store import CHUNK, JobFilter, JobStore
 from app.kit.clock import now, to_text
 from tests.harness.api import FINISHED, Api, pngs, small_model, until
 from tests.harness.deployment import Deployment
@@ -283,33 +283,33 @@ def test_a_job_that_never_was_gets_a_helpful_page_too(web: httpx.Client, job_id:
     assert web.post(f"/ui/jobs/{job_id}/resubmit", headers=OURS).status_code == 404
 
 
-def test_a_page_of_ten_thousand_jobs_reads_a_bounded_number_of_records(parts: Container) -> None:
-    _seed(parts, 10_000)
+def test_a_page_of_ten_thousand_jobs_reads_a_bounded_number_of_records(container: Container) -> None:
+    _seed(container, 10_000)
     read = []
-    read_many = parts.store.records.read_many
+    read_many = container.store.records.read_many
 
     def counting(ids: Any) -> Any:
         asked = list(ids)
         read.append(len(asked))
         return read_many(asked)
 
-    parts.store.records.read_many = counting  # type: ignore[method-assign]
-    found, older = parts.conversion.jobs.page(Filter(), "local", limit=PAGE_JOBS, cursor=None, max_read=MAX_READ)
+    container.store.records.read_many = counting  # type: ignore[method-assign]
+    found, older = container.conversion.jobs.page(JobFilter(), "local", limit=PAGE_JOBS, cursor=None, max_read=MAX_READ)
     assert len(found) == PAGE_JOBS and older and sum(read) <= CHUNK
     read.clear()
-    rare = Filter(owner="local", text="seed 9990 ")
-    found, older = parts.conversion.jobs.page(rare, "local", limit=PAGE_JOBS, cursor=None, max_read=MAX_READ)
+    rare = JobFilter(owner="local", text="seed 9990 ")
+    found, older = container.conversion.jobs.page(rare, "local", limit=PAGE_JOBS, cursor=None, max_read=MAX_READ)
     assert sum(read) <= MAX_READ + CHUNK
     pages = 1
     while older and not found:
-        found, older = parts.conversion.jobs.page(rare, "local", limit=PAGE_JOBS, cursor=older, max_read=MAX_READ)
+        found, older = container.conversion.jobs.page(rare, "local", limit=PAGE_JOBS, cursor=older, max_read=MAX_READ)
         pages += 1
     assert [record.name for record in found] == ["seed 9990 "] and pages == 5
 
 
-def _seed(parts: Container, count: int) -> None:
+def _seed(container: Container, count: int) -> None:
     """Job i was created i seconds before the newest."""
-    with parts.redis.pipeline(transaction=False) as pipe:
+    with container.redis.pipeline(transaction=False) as pipe:
         for index in range(count):
             record = model.submitted(
                 str(uuid.uuid4()),

@@ -32,8 +32,8 @@ def web(settings: Settings) -> Iterator[str]:
 
 
 @pytest.fixture
-def scene(parts: Container, settings: Settings, web: str) -> Scene:
-    return Scene(parts, user=settings.local_user)
+def scene(container: Container, settings: Settings, web: str) -> Scene:
+    return Scene(container, user=settings.local_user)
 
 
 def written(folder: Path, *resources: Any) -> Path:
@@ -114,7 +114,7 @@ def test_show_tells_workers_conditions_and_the_last_words_of_one_that_failed(mon
     assert typed(monkeypatch, "show", "default/helmet", "--json", "--url", web) == Exit.OK
     told = json.loads(capsys.readouterr().out)
     assert told["resource"]["status"]["failed"] == 1
-    sha256 = scene.parts.models.get(scene.user, "small-model").card.sha256
+    sha256 = scene.container.models.get(scene.user, "small-model").card.sha256
     assert told["workers"][0]["wanted"] == {"model": "small-model", "sha256": sha256}
 
 

@@ -84,14 +84,14 @@ def send(web: Within, door: str, text: str) -> httpx.Response:
     return web.post(CLUSTER, content=text, headers={"Content-Type": "application/yaml"})
 
 
-def parts_of(web: Within) -> Container:
-    parts: Container = web.app.state.container
-    return parts
+def container_of(web: Within) -> Container:
+    container: Container = web.app.state.container
+    return container
 
 
 def stored(web: Within) -> list[Any]:
-    parts = parts_of(web)
-    return list(parts.joint.services.all(parts.settings.local_user)[0])
+    container = container_of(web)
+    return list(container.joint.services.all(container.settings.local_user)[0])
 
 
 def test_the_sample_that_is_shipped_is_the_requirements() -> None:
@@ -159,19 +159,19 @@ def test_no_door_takes_a_service_that_lacks_a_field_or_has_one_of_another_type(
         refused = send(web, "kubernetes", text)
         assert refused.status_code == 422
         assert [cause["field"] for cause in refused.json()["details"]["causes"]] == [said(at)]
-    parts = parts_of(web)
+    container = container_of(web)
     assert stored(web) == []
-    with parts.database.read() as conn:
+    with container.database.read() as conn:
         assert store.not_running(conn, "9999", 10) == [], "nobody has anything to look at"
 
 
 # --- pairs of models
 def pair(web: Within, **decoders: Decoder) -> None:
     """The two models of the sample, each read as its decoder says."""
-    parts = parts_of(web)
+    container = container_of(web)
     for name, decoder in decoders.items():
-        user, chunks = parts.settings.local_user, [small_model()]
-        parts.models.add_upload(user, f"{name}-model", chunks, now=now(), decoder=decoder)
+        user, chunks = container.settings.local_user, [small_model()]
+        container.models.add_upload(user, f"{name}-model", chunks, now=now(), decoder=decoder)
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -203,16 +203,16 @@ def test_of_a_dry_run_and_of_a_change_models_for_different_tasks_are_refused_too
 
 # --- conditions over time ---------------------------------------------------------------------------------
 @pytest.fixture
-def scene(parts: Container) -> Scene:
-    return Scene(parts)
+def scene(container: Container) -> Scene:
+    return Scene(container)
 
 
 def the_service(scene: Scene) -> Any:
-    return scene.parts.joint.services.get(scene.user, "default", "helmet")
+    return scene.container.joint.services.get(scene.user, "default", "helmet")
 
 
 def create(scene: Scene) -> None:
-    scene.parts.joint.services.create(scene.user, helmet(), now=scene.now)
+    scene.container.joint.services.create(scene.user, helmet(), now=scene.now)
 
 
 def times(scene: Scene) -> tuple[datetime, datetime]:
@@ -222,7 +222,7 @@ def times(scene: Scene) -> tuple[datetime, datetime]:
 
 
 def test_a_model_that_a_service_names_cannot_be_removed_before_the_service(scene: Scene) -> None:
-    joint, models = scene.parts.joint.services, scene.parts.models
+    joint, models = scene.container.joint.services, scene.container.models
     joint.create(scene.user, helmet("gate", namespace="shop"), now=scene.now)
     scene.settle()
     for name in ("small-model", "big-model"):
@@ -243,7 +243,9 @@ def test_a_heartbeat_comes_every_period_and_a_transition_only_with_a_change(scen
         scene.step()
         assert times(scene) == (heartbeat, transition), "the period is not over"
         scene.now = heartbeat + timedelta(seconds=HEARTBEAT_S)
-        assert the_service(scene).uid in scene.parts.joint.controller.due(scene.now + timedelta(seconds=HEARTBEAT_S))
+        assert the_service(scene).uid in scene.container.joint.controller.due(
+            scene.now + timedelta(seconds=HEARTBEAT_S)
+        )
         scene.step()
         assert times(scene)[0] >= heartbeat + timedelta(seconds=HEARTBEAT_S)
         assert times(scene)[1] == transition
@@ -272,9 +274,9 @@ def names_in(page: httpx.Response) -> list[str]:
 
 
 def test_a_thousand_services_are_gone_through_page_by_page_and_narrowed(web: Within) -> None:
-    parts, begin = parts_of(web), now() - timedelta(days=1)
-    first = parts.joint.services.create(parts.settings.local_user, helmet("many-0000"), now=begin)
-    with parts.database.write() as conn:  # in one transaction, which is quicker
+    container, begin = container_of(web), now() - timedelta(days=1)
+    first = container.joint.services.create(container.settings.local_user, helmet("many-0000"), now=begin)
+    with container.database.write() as conn:  # in one transaction, which is quicker
         for number in range(1, 1000):
             at = to_text(begin + timedelta(seconds=number))
             store.add_service(conn, replace(first, uid=f"{number}", name=f"many-{number:04}", created_at=at), at)
@@ -315,7 +317,7 @@ def notices(page: httpx.Response) -> list[str]:
 
 
 def test_thresholds_that_can_never_be_met_are_warned_of_on_the_page(web: Within) -> None:
-    joint, user = parts_of(web).joint, parts_of(web).settings.local_user
+    joint, user = container_of(web).joint, container_of(web).settings.local_user
     parameters = [{"key": "threshold_box", "value": "0.1"}, {"key": "empty_is_hard", "value": "false"}]
     resource = helmet()
     resource["spec"]["edgeWorker"]["workerSpec"]["parameters"] = parameters

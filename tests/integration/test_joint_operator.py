@@ -56,8 +56,8 @@ def collected() -> Iterator[None]:
 
 
 @pytest.fixture
-def scene(parts: Container) -> Scene:
-    return Scene(parts)
+def scene(container: Container) -> Scene:
+    return Scene(container)
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def cluster(kmock: Cluster) -> Cluster:
 async def operator(cluster: Cluster, scene: Scene) -> AsyncIterator[None]:
     """It runs as long as the block, and is cancelled then: told to stop, kopf waits five seconds for all tasks of the
     loop, among which are the cluster's. The command's own process is told."""
-    registry = registry_of(Mirror(scene.parts.joint.services, scene.user), look_s=0.2)
+    registry = registry_of(Mirror(scene.container.joint.services, scene.user), look_s=0.2)
 
     @kopf.on.login(registry=registry)
     def log_in(**_: Any) -> kopf.ConnectionInfo:
@@ -149,11 +149,11 @@ async def until(look: Callable[[], Any], is_enough: Callable[[Any], Any] = bool)
 
 
 def here(scene: Scene) -> list[str]:
-    return [service.name for service in scene.parts.joint.services.all(scene.user)[0]]
+    return [service.name for service in scene.container.joint.services.all(scene.user)[0]]
 
 
 def generation(scene: Scene) -> int:
-    return scene.parts.joint.services.get(scene.user, "default", "helmet").generation
+    return scene.container.joint.services.get(scene.user, "default", "helmet").generation
 
 
 # --- a life ---------------------------------------------------------------------------------------
@@ -170,11 +170,11 @@ async def test_what_is_created_in_the_cluster_runs_here_and_goes_when_it_is_dele
         changed = helmet(algorithm="CrossEntropy")
         await put(cluster, changed)
         await until(lambda: generation(scene) == 2)
-        assert scene.parts.joint.services.get(USER, "default", "helmet").spec == changed["spec"]
+        assert scene.container.joint.services.get(USER, "default", "helmet").spec == changed["spec"]
 
         scene.go_away("edge0")
         await cluster.delete(f"{PATH}/helmet")
-        await until(lambda: scene.parts.joint.services.get(USER, "default", "helmet").deleted_at)
+        await until(lambda: scene.container.joint.services.get(USER, "default", "helmet").deleted_at)
         scene.settle()
         await asyncio.sleep(0.5)
         assert seen(cluster) is not None, "it went before its worker had ended"
@@ -191,7 +191,7 @@ async def test_the_requirements_sample_is_taken_as_it_is(cluster: Cluster, scene
         await until(lambda: here(scene) == ["helmet-detection-demo"])
         scene.settle()
         found = await until(lambda: seen(cluster, "helmet-detection-demo"), running)
-    service = scene.parts.joint.services.get(USER, "default", "helmet-detection-demo")
+    service = scene.container.joint.services.get(USER, "default", "helmet-detection-demo")
     assert service.spec == found["spec"] == sample["spec"]
 
 
@@ -205,7 +205,7 @@ async def test_nothing_of_the_operators_own_is_in_the_status(cluster: Cluster, s
         await until(lambda: here(scene))
         scene.settle()
         await until(lambda: current(status_in(cluster)) == ("Running", "Serving"))
-        service = scene.parts.joint.services.get(USER, "default", "helmet")
+        service = scene.container.joint.services.get(USER, "default", "helmet")
         assert status_in(cluster) == service.status
         assert service.annotations == {}
 
@@ -241,7 +241,7 @@ async def test_a_change_that_is_no_service_leaves_the_one_before_as_it_was(clust
 
 
 async def test_models_for_different_tasks_are_refused_until_one_is_another(cluster: Cluster, scene: Scene) -> None:
-    models = scene.parts.models
+    models = scene.container.models
     models.remove(USER, "big-model")
     models.add_upload(USER, "big-model", [small_model()], now=scene.now, decoder=Decoder.CLASSIFIER)
     models.remove(USER, "small-model")
@@ -265,7 +265,7 @@ async def test_what_is_deleted_here_while_the_cluster_wants_it_is_made_anew(clus
     async with operator(cluster, scene):
         await put(cluster, helmet())
         await until(lambda: here(scene))
-        services = scene.parts.joint.services
+        services = scene.container.joint.services
         uid = services.get(USER, "default", "helmet").uid
         services.delete(USER, "default", "helmet", now=scene.now)
         scene.settle()
@@ -333,7 +333,7 @@ async def command(
     cluster: Cluster, scene: Scene, folder: Path, *options: str, key: str = "a secret"
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """`modelmill joint operator`, on the store of the scene."""
-    settings = scene.parts.settings
+    settings = scene.container.settings
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
     config = {
         "apiVersion": "v1",
@@ -397,7 +397,7 @@ class InCluster:
 
     async def delete(self) -> None:
         await self.cluster.delete(f"{PATH}/helmet")
-        await until(lambda: self.scene.parts.joint.services.get(self.scene.user, "default", "helmet").deleted_at)
+        await until(lambda: self.scene.container.joint.services.get(self.scene.user, "default", "helmet").deleted_at)
 
     async def status(self) -> dict[str, Any] | None:
         return None if seen(self.cluster) is None else status_in(self.cluster)
@@ -405,7 +405,7 @@ class InCluster:
     def _algorithm(self) -> str:
         if not here(self.scene):
             return ""
-        return self.scene.parts.joint.services.get(self.scene.user, "default", "helmet").specification.hard_example
+        return self.scene.container.joint.services.get(self.scene.user, "default", "helmet").specification.hard_example
 
 
 STORY = Path(__file__).parent / "joint_story.json"
@@ -428,8 +428,8 @@ async def life(door: Native | InCluster, scene: Scene) -> list[dict[str, Any]]:
 
     async def count() -> None:
         body = {"phase": "inference", "status": "running", "output": {"models": [], "taskInfo": TASK_INFO}}
-        service = scene.parts.joint.services.get(scene.user, "default", "helmet")
-        scene.parts.joint.reports.note(service.uid, read_status(body), now=scene.now)
+        service = scene.container.joint.services.get(scene.user, "default", "helmet")
+        scene.container.joint.reports.note(service.uid, read_status(body), now=scene.now)
 
     async def change() -> None:
         await door.put(helmet(algorithm="CrossEntropy"))
@@ -475,9 +475,9 @@ def timeless(status: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("door", ["native", "cluster"])
 async def test_through_both_doors_the_status_tells_the_same_story(
-    door: str, cluster: Cluster, parts: Container, settings: Settings
+    door: str, cluster: Cluster, container: Container, settings: Settings
 ) -> None:
-    scene = Scene(parts, user=settings.local_user)
+    scene = Scene(container, user=settings.local_user)
     if door == "native":
         with within(settings) as web:
             told = await life(Native(web), scene)

@@ -77,7 +77,7 @@ class Browser:
 
     def __init__(self, web: Within) -> None:
         self.web = web
-        self.parts: Container = web.app.state.container
+        self.container: Container = web.app.state.container
 
     def get(self, path: str, **options: Any) -> httpx.Response:
         return self.web.get(path, **options)
@@ -86,10 +86,10 @@ class Browser:
         return self.web.post(path, data=fields, headers=OURS, **options)
 
     def make(self, name: str, user: str = USER, at: datetime | None = None, **models: str) -> Service:
-        return self.parts.joint.services.create(user, resource(name, **models), now=at or now())
+        return self.container.joint.services.create(user, resource(name, **models), now=at or now())
 
     def condition(self, service: Service, type_: ConditionType, reason: Reason, message: str = "") -> None:
-        with self.parts.database.write() as conn:
+        with self.container.database.write() as conn:
             fresh = store.by_uid(conn, service.uid)
             assert fresh is not None
             known_ones = fresh.status.get("conditions", ())
@@ -98,18 +98,18 @@ class Browser:
 
     def report(self, service: Service, tally: Tally) -> None:
         status = UpstreamStatus(status="running", uid=service.uid, task_info=tally.to_task_info())
-        self.parts.joint.reports.note(service.uid, status, now=now())
+        self.container.joint.reports.note(service.uid, status, now=now())
 
     def nodes(self, *workers: WorkerReport) -> None:
         for name, side in (("edge0", Side.EDGE), ("cloud0", Side.CLOUD)):
-            if self.parts.nodes.find(name) is None:
-                self.parts.nodes.register(name, side, now=now())
+            if self.container.nodes.find(name) is None:
+                self.container.nodes.register(name, side, now=now())
             told = NodeReport(workers=tuple(w for w in workers if w.key.part == side.value))
-            self.parts.nodes.report(name, told, address="127.0.0.1", version="1", now=now())
+            self.container.nodes.report(name, told, address="127.0.0.1", version="1", now=now())
 
     def sample(self, service: Service, sample: Sample, side: int = 40) -> None:
-        with self.parts.database.write() as conn:
-            self.parts.nodes.order(
+        with self.container.database.write() as conn:
+            self.container.nodes.order(
                 conn,
                 "edge0",
                 WorkKey(PLURAL, service.uid, "edge"),
@@ -119,10 +119,10 @@ class Browser:
                 content={},
             )
         picture, kind = encode(np.zeros((side, side, 3), np.uint8))
-        self.parts.joint.reports.add_sample("edge0", service.uid, sample, picture, kind, now=now())
+        self.container.joint.reports.add_sample("edge0", service.uid, sample, picture, kind, now=now())
 
     def spec(self, name: str) -> Any:
-        return self.parts.joint.services.get(USER, "default", name).spec
+        return self.container.joint.services.get(USER, "default", name).spec
 
 
 @pytest.fixture
@@ -226,7 +226,7 @@ def test_a_long_list_is_gone_through_by_links_and_keeps_its_filter(browser: Brow
 def test_more_services_need_no_more_queries(browser: Browser) -> None:
     """Not one for each row."""
     asked: list[str] = []
-    engine = browser.parts.database._engine
+    engine = browser.container.database._engine
     sa.event.listen(engine, "before_cursor_execute", lambda *facts: asked.append(facts[2]))
 
     def queries() -> int:
@@ -250,7 +250,7 @@ def test_the_form_makes_the_service_that_it_shows(browser: Browser) -> None:
     assert shown.status_code == 200 and "threshold_box" in shown.text
     answer = browser.send("/ui/services/new", FORM)
     assert answer.status_code == 303 and answer.headers["location"] == "/ui/services/default/faces?note=created"
-    service = browser.parts.joint.services.get(USER, "default", "faces")
+    service = browser.container.joint.services.get(USER, "default", "faces")
     wanted = service.specification
     assert (wanted.edge.node, wanted.edge.model, wanted.cloud.node, wanted.cloud.model) == (
         "edge0",
@@ -308,7 +308,7 @@ def test_what_is_wrong_in_the_form_stands_at_its_field_and_nothing_typed_is_lost
     assert said in field_errors(page)[field], field_errors(page)
     assert 'value="clip.mp4"' in page.text and "<option selected>cloud0</option>" in page.text
     assert all(html.escape(value) in page.text for value in wrong.values() if value.strip())
-    assert browser.parts.joint.services.page(USER)[0] == []
+    assert browser.container.joint.services.page(USER)[0] == []
 
 
 def test_a_name_that_is_taken_is_said_and_nothing_typed_is_lost(browser: Browser) -> None:
@@ -464,7 +464,7 @@ def test_a_worker_that_says_no_more_than_the_requirement_is_shown(browser: Brows
     faces = browser.make("faces")
     info = {"inferenceNumber": 1000, "hardExampleNumber": 100, "uploadCloudRatio": 0.1}
     status = UpstreamStatus(status="running", uid=faces.uid, task_info=info)
-    browser.parts.joint.reports.note(faces.uid, status, now=now())
+    browser.container.joint.reports.note(faces.uid, status, now=now())
     said = text_of(browser.get("/ui/services/default/faces"))
     assert "By the edge 900" in said and "By the cloud 100" in said and "Sent up" not in said
 
@@ -478,7 +478,7 @@ def test_plots_are_drawn_of_what_was_reported_over_time(browser: Browser) -> Non
         status = UpstreamStatus(
             status="running", uid=faces.uid, task_info=Tally(edge_ms_p50=5.0, **counts).to_task_info()
         )
-        browser.parts.joint.reports.note(faces.uid, status, now=at)
+        browser.container.joint.reports.note(faces.uid, status, now=at)
     page = browser.get("/ui/services/default/faces").text
     assert len(re.findall('<svg class="plot"', page)) == 2
     drawn = re.search(r'line-upload-now" d="([^"]+)"', page)
@@ -524,7 +524,7 @@ def test_a_node_that_is_not_there_and_one_that_is_silent_are_told_apart(browser:
     browser.make("faces")
     assert "no such node" in text_of(browser.get("/ui/services/default/faces"))
     for name, side in (("edge0", Side.EDGE), ("cloud0", Side.CLOUD)):
-        browser.parts.nodes.register(name, side, now=now())
+        browser.container.nodes.register(name, side, now=now())
     said = text_of(browser.get("/ui/services/default/faces"))
     assert "node offline" in said and "no such node" not in said
 
@@ -660,7 +660,7 @@ def test_what_another_changed_meanwhile_is_not_overwritten_unseen(browser: Brows
     browser.make("faces")
     seen = generation_of(browser.get("/ui/services/default/faces/edit"))
     patch = {"spec": {"edgeWorker": {"model": {"name": "theirs"}}}}
-    browser.parts.joint.services.merge(USER, "default", "faces", patch, now=now())
+    browser.container.joint.services.merge(USER, "default", "faces", patch, now=now())
     text = yaml.safe_dump(resource("faces", edge="mine"))
     refused = browser.send("/ui/services/default/faces/edit", {"text": text, "generation": seen})
     assert refused.status_code == 409 and "changed meanwhile" in text_of(refused) and "mine" in refused.text
@@ -677,7 +677,7 @@ def test_deleting_asks_first_and_then_says_what_goes_on(browser: Browser) -> Non
     assert answer.status_code == 303
     assert "its workers are ended first" in text_of(browser.get(answer.headers["location"]))
     assert "Being deleted" in text_of(browser.get("/ui/services/default/faces"))
-    browser.parts.joint.controller.reconcile(faces.uid, now=now())
+    browser.container.joint.controller.reconcile(faces.uid, now=now())
     assert browser.get("/ui/services/default/faces").status_code == 404
 
 
@@ -688,9 +688,9 @@ def test_deleting_asks_first_and_then_says_what_goes_on(browser: Browser) -> Non
 def desk(browser: Browser, shared_data: Path) -> Calibrations:
     for name, file in (("small", "digits_small"), ("big", "digits_big")):
         chunks = [(shared_data / f"models/{file}.onnx").read_bytes()]
-        browser.parts.models.add_upload(USER, name, chunks, now=now())
+        browser.container.models.add_upload(USER, name, chunks, now=now())
     browser.make("digits")
-    return browser.parts.calibrations
+    return browser.container.calibrations
 
 
 def begun(browser: Browser, data: bytes, name: str = "set.npz") -> str:
@@ -760,12 +760,12 @@ def test_a_calibration_outlives_its_service_but_has_nothing_to_change_then(
     browser: Browser, desk: Calibrations, shared_data: Path
 ) -> None:
     arrays = np.load(shared_data / "images/digits_test.npz")
-    file = browser.parts.settings.data_dir / "few.npz"
+    file = browser.container.settings.data_dir / "few.npz"
     np.savez(file, x=arrays["x"][:20], y=arrays["y"][:20])
     made = begun(browser, file.read_bytes())
     desk.run(made, now=now())
-    service = browser.parts.joint.services.delete(USER, "default", "digits", now=now())
-    browser.parts.joint.controller.reconcile(service.uid, now=now())
+    service = browser.container.joint.services.delete(USER, "default", "digits", now=now())
+    browser.container.joint.controller.reconcile(service.uid, now=now())
     page = browser.get(f"/ui/calibrations/{made}")
     assert page.status_code == 200 and "not there any more" in text_of(page) and "/apply?setting" not in page.text
     assert browser.send(f"/ui/calibrations/{made}/apply", {"setting": "0"}).status_code == 404

@@ -34,9 +34,9 @@ CHINESE = f"您有 {OWN_PLACES} 個尚未結束的工作"
 
 # --- the count ----------------------------------------------------------------------------------------
 @pytest.fixture
-def admission(parts: Container, settings: Settings) -> Admission:
+def admission(container: Container, settings: Settings) -> Admission:
     limited = settings.model_copy(update={"max_active_jobs": PLACES, "max_active_jobs_per_user": OWN_PLACES})
-    return Admission(limited, parts.store, parts.conversion.estimates)
+    return Admission(limited, container.store, container.conversion.estimates)
 
 
 def job_of(owner: str) -> JobRecord:
@@ -45,74 +45,74 @@ def job_of(owner: str) -> JobRecord:
     )
 
 
-def admit(parts: Container, admission: Admission, record: JobRecord) -> JobRecord:
-    admission.admit(record, score=1.0, letter=parts.conversion.dispatch.letter(Stage.ONNX, record.job_id))
+def admit(container: Container, admission: Admission, record: JobRecord) -> JobRecord:
+    admission.admit(record, score=1.0, message=container.conversion.dispatch.prepare(Stage.ONNX, record.job_id))
     return record
 
 
 def test_a_hundred_submissions_at_once_get_no_more_places_than_there_are(
-    parts: Container, admission: Admission
+    container: Container, admission: Admission
 ) -> None:
     def attempt(number: int) -> bool:
         try:
-            admit(parts, admission, job_of(f"user {number % 3}"))
+            admit(container, admission, job_of(f"user {number % 3}"))
         except TooManyJobs:
             return False
         return True
 
     with ThreadPoolExecutor(100) as pool:
         assert sum(pool.map(attempt, range(100))) == PLACES
-    assert len(list(parts.store.active())) == parts.broker.waiting("onnx") == PLACES
-    owners = [record.owner for record in parts.store.active()]
+    assert len(list(container.store.active())) == container.broker.waiting("onnx") == PLACES
+    owners = [record.owner for record in container.store.active()]
     assert max(owners.count(owner) for owner in owners) <= OWN_PLACES
 
 
-def test_one_users_limit_is_not_anothers(parts: Container, admission: Admission) -> None:
+def test_one_users_limit_is_not_anothers(container: Container, admission: Admission) -> None:
     for _ in range(OWN_PLACES):
-        admit(parts, admission, job_of("ann"))
+        admit(container, admission, job_of("ann"))
     with pytest.raises(TooManyJobs, match=f"You have {OWN_PLACES} unfinished jobs") as refused:
-        admit(parts, admission, job_of("ann"))
+        admit(container, admission, job_of("ann"))
     assert refused.value.detail["is_own"]
     admission.check("bob", ToolchainName.HOST)
     for _ in range(PLACES - OWN_PLACES):
-        admit(parts, admission, job_of("bob"))
+        admit(container, admission, job_of("bob"))
     with pytest.raises(TooManyJobs, match=f"There are {PLACES} unfinished jobs") as refused:
         admission.check("bob", ToolchainName.HOST)
     assert not refused.value.detail["is_own"]
 
 
-def _end(parts: Container, job_id: str) -> None:
-    parts.store.apply(job_id, model.cancelled(Stage.ONNX, now=to_text(now())))
+def _end(container: Container, job_id: str) -> None:
+    container.store.apply(job_id, model.cancelled(Stage.ONNX, now=to_text(now())))
 
 
-def _delete(parts: Container, job_id: str) -> None:
-    parts.store.delete(job_id)
+def _delete(container: Container, job_id: str) -> None:
+    container.store.delete(job_id)
 
 
-def _vanish(parts: Container, job_id: str) -> None:
+def _vanish(container: Container, job_id: str) -> None:
     """As when Redis evicts it, or a deletion is cut off: the sweep finds out."""
-    parts.redis.delete(f"job:{job_id}")
-    parts.conversion.dispatch.sweep()
+    container.redis.delete(f"job:{job_id}")
+    container.conversion.dispatch.sweep()
 
 
 @pytest.mark.parametrize("leave", [_end, _delete, _vanish], ids=["ends", "is deleted", "vanishes"])
 def test_a_job_that_leaves_makes_room_for_one_more_and_no_other(
-    parts: Container, admission: Admission, leave: Callable[[Container, str], None]
+    container: Container, admission: Admission, leave: Callable[[Container, str], None]
 ) -> None:
-    first, *_ = [admit(parts, admission, job_of("ann")) for _ in range(OWN_PLACES)]
-    leave(parts, first.job_id)
-    admit(parts, admission, job_of("ann"))
+    first, *_ = [admit(container, admission, job_of("ann")) for _ in range(OWN_PLACES)]
+    leave(container, first.job_id)
+    admit(container, admission, job_of("ann"))
     with pytest.raises(TooManyJobs):
-        admit(parts, admission, job_of("ann"))
+        admit(container, admission, job_of("ann"))
 
 
 def test_a_creation_whose_answer_was_lost_and_that_is_repeated_is_not_refused_for_its_own_sake(
-    parts: Container, admission: Admission
+    container: Container, admission: Admission
 ) -> None:
-    record = [admit(parts, admission, job_of("ann")) for _ in range(OWN_PLACES)][-1]
-    admit(parts, admission, record)
-    assert len(list(parts.store.active())) == OWN_PLACES
-    assert parts.broker.waiting("onnx") == OWN_PLACES
+    record = [admit(container, admission, job_of("ann")) for _ in range(OWN_PLACES)][-1]
+    admit(container, admission, record)
+    assert len(list(container.store.active())) == OWN_PLACES
+    assert container.broker.waiting("onnx") == OWN_PLACES
 
 
 def past(onnx: float, bie: float, nef: float) -> FinishedJob:

@@ -58,7 +58,7 @@ def client(web: Starlette) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture(scope="module")
-def parts(web: Starlette, client: httpx.Client) -> Container:
+def container(web: Starlette, client: httpx.Client) -> Container:
     return web.state.container  # type: ignore[no-any-return]
 
 
@@ -71,66 +71,66 @@ class Scene:
     has_version: bool = True
 
 
-def add_task(parts: Container) -> None:
-    with parts.database.write() as conn:
+def add_task(container: Container) -> None:
+    with container.database.write() as conn:
         if store.get_task(conn, TASK) is None:
             new = store.NewTask(TASK, USER, Workload.SCRIPT, "workload: script\n", Demand(1, 1, 1))
             store.add_task(conn, new, to_text(now()))
 
 
-def change_task(parts: Container) -> None:
-    with parts.database.write() as conn:
+def change_task(container: Container) -> None:
+    with container.database.write() as conn:
         task = store.get_task(conn, TASK)
         assert task is not None
         store.change(conn, task, to_text(now()), error_summary=f"version {task.version}")
 
 
-def tasks(parts: Container) -> Scene:
-    add_task(parts)
-    return Scene("/ui/tasks", lambda: change_task(parts))
+def tasks(container: Container) -> Scene:
+    add_task(container)
+    return Scene("/ui/tasks", lambda: change_task(container))
 
 
-def task(parts: Container) -> Scene:
-    add_task(parts)
-    return Scene(f"/ui/tasks/{TASK}", lambda: change_task(parts))
+def task(container: Container) -> Scene:
+    add_task(container)
+    return Scene(f"/ui/tasks/{TASK}", lambda: change_task(container))
 
 
-def cluster(parts: Container) -> Scene:
-    picture, queued = ClusterPicture(parts.redis), iter(range(1, 100))
+def cluster(container: Container) -> Scene:
+    picture, queued = ClusterPicture(container.redis), iter(range(1, 100))
     picture.put(ClusterView(to_text(now())))
     return Scene("/ui/cluster", lambda: picture.put(ClusterView(to_text(now()), queued=next(queued))), False)
 
 
-def services(parts: Container) -> Scene:
-    parts.joint.services.create(USER, resource("listed", **PLACES), now=now())
-    return Scene("/ui/services", lambda: parts.joint.services.create(USER, resource("later", **PLACES), now=now()))
+def services(container: Container) -> Scene:
+    container.joint.services.create(USER, resource("listed", **PLACES), now=now())
+    return Scene("/ui/services", lambda: container.joint.services.create(USER, resource("later", **PLACES), now=now()))
 
 
-def service(parts: Container) -> Scene:
-    parts.joint.services.create(USER, resource("shown", **PLACES), now=now())
-    change = lambda: parts.joint.services.delete(USER, "default", "shown", now=now())  # noqa: E731
+def service(container: Container) -> Scene:
+    container.joint.services.create(USER, resource("shown", **PLACES), now=now())
+    change = lambda: container.joint.services.delete(USER, "default", "shown", now=now())  # noqa: E731
     return Scene("/ui/services/default/shown", change)
 
 
-def videos(parts: Container) -> Scene:
-    job = running_video(parts.video, USER, now=now())
-    return Scene("/ui/video", lambda: parts.video.jobs.cancel(USER, job.uid, now=now()))
+def videos(container: Container) -> Scene:
+    job = running_video(container.video, USER, now=now())
+    return Scene("/ui/video", lambda: container.video.jobs.cancel(USER, job.uid, now=now()))
 
 
-def video(parts: Container) -> Scene:
-    job = running_video(parts.video, USER, now=now())
-    return Scene(f"/ui/video/{job.uid}", lambda: parts.video.jobs.cancel(USER, job.uid, now=now()))
+def video(container: Container) -> Scene:
+    job = running_video(container.video, USER, now=now())
+    return Scene(f"/ui/video/{job.uid}", lambda: container.video.jobs.cancel(USER, job.uid, now=now()))
 
 
-def nodes(parts: Container) -> Scene:
-    parts.nodes.register("listed", Side.EDGE, now=now())
-    return Scene("/ui/nodes", lambda: parts.nodes.register("later", Side.EDGE, now=now()), False)
+def nodes(container: Container) -> Scene:
+    container.nodes.register("listed", Side.EDGE, now=now())
+    return Scene("/ui/nodes", lambda: container.nodes.register("later", Side.EDGE, now=now()), False)
 
 
-def node(parts: Container) -> Scene:
-    parts.nodes.register("shown", Side.EDGE, now=now())
+def node(container: Container) -> Scene:
+    container.nodes.register("shown", Side.EDGE, now=now())
     report = NodeReport(cpu=12.0)
-    change = lambda: parts.nodes.report("shown", report, address="127.0.0.1", version="1", now=now())  # noqa: E731
+    change = lambda: container.nodes.report("shown", report, address="127.0.0.1", version="1", now=now())  # noqa: E731
     return Scene("/ui/nodes/shown", change, False)
 
 
@@ -139,9 +139,9 @@ SCENES = (tasks, task, cluster, services, service, videos, video, nodes, node)
 
 @pytest.mark.parametrize("of", SCENES)
 def test_a_change_is_told_without_a_question_and_a_question_is_answered_without_a_stream(
-    client: httpx.Client, parts: Container, of: Callable[[Container], Scene]
+    client: httpx.Client, container: Container, of: Callable[[Container], Scene]
 ) -> None:
-    scene = of(parts)
+    scene = of(container)
     page = client.get(scene.page)
     stream, fragment = STREAM.search(page.text), FRAGMENT.search(page.text)
     assert page.status_code == 200 and stream and fragment

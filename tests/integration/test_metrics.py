@@ -11,7 +11,7 @@ from app.bootstrap.container import Container
 from app.conversion.metrics.collector import QUEUES
 from tests.harness.api import Api, not_a_number_model, pngs, slow_job, small_model, until
 from tests.harness.deployment import Deployment
-from tests.harness.exposition import Figures, of_parts
+from tests.harness.exposition import Figures, of_container
 from tests.harness.operations import figures, reaches, submit
 
 pytestmark = pytest.mark.slow
@@ -68,11 +68,11 @@ def test_waiting_jobs_are_counted_and_the_first_of_them_grows_older(idle_api: Ap
     until(lambda: figures(idle_api).value("modelmill_queue_oldest_age_seconds", queue="onnx") > age_s)
 
 
-def test_the_age_of_the_schedulers_queue_is_told_by_its_message(parts: Container) -> None:
-    parts.conversion.dispatch.send_done(job_id="j", step="onnx", result="ok")
-    parts.conversion.dispatch.send_done(job_id="j", step="bie", result="ok")
-    assert of_parts(parts).value("modelmill_queue_length", queue="done") == 2
-    until(lambda: of_parts(parts).value("modelmill_queue_oldest_age_seconds", queue="done") > 0)
+def test_the_age_of_the_schedulers_queue_is_told_by_its_message(container: Container) -> None:
+    container.conversion.dispatch.send_done(job_id="j", step="onnx", result="ok")
+    container.conversion.dispatch.send_done(job_id="j", step="bie", result="ok")
+    assert of_container(container).value("modelmill_queue_length", queue="done") == 2
+    until(lambda: of_container(container).value("modelmill_queue_oldest_age_seconds", queue="done") > 0)
 
 
 def test_workers_are_idle_or_busy_and_a_busy_one_is_a_running_job(api: Api, service: Deployment) -> None:
@@ -95,27 +95,27 @@ def test_viewers_come_and_go(idle_api: Api) -> None:
     reaches(idle_api, 0, "modelmill_sse_viewers")
 
 
-def test_a_scrape_asks_as_little_of_redis_for_ten_thousand_jobs_as_for_one(parts: Container) -> None:
+def test_a_scrape_asks_as_little_of_redis_for_ten_thousand_jobs_as_for_one(container: Container) -> None:
     def asked() -> dict[str, int]:
-        parts.redis.config_resetstat()
-        of_parts(parts)
-        found = parts.redis.info("commandstats")
+        container.redis.config_resetstat()
+        of_container(container)
+        found = container.redis.info("commandstats")
         return {name: stat["calls"] for name, stat in found.items() if name not in {"cmdstat_config|resetstat"}}
 
-    queue, jobs = parts.broker.list_key("bie"), [f"job-{n}" for n in range(10_000)]
-    records, messages = parts.redis.pipeline(), parts.broker.client.pipeline()
+    queue, jobs = container.broker.list_key("bie"), [f"job-{n}" for n in range(10_000)]
+    records, messages = container.redis.pipeline(), container.broker.client.pipeline()
     for job in jobs:
         records.hset(f"job:{job}", "bie.queued_at", "2026-01-01T00:00:00.000Z")
     records.zadd("jobs:active", dict.fromkeys(jobs, 0))
     messages.rpush(queue, *jobs[:1])
-    parts.store.announce("here/bie/0", '{"queue": "bie", "job_id": null}', 60)
+    container.store.announce("here/bie/0", '{"queue": "bie", "job_id": null}', 60)
     messages.execute()
     records.execute()
-    of_parts(parts)
+    of_container(container)
     with_one = asked()
-    parts.broker.client.rpush(queue, *jobs[1:])
+    container.broker.client.rpush(queue, *jobs[1:])
     with_all = asked()
-    assert of_parts(parts).value("modelmill_queue_length", queue="bie") == 10_000
+    assert of_container(container).value("modelmill_queue_length", queue="bie") == 10_000
     assert with_all == with_one
     assert sum(with_all.values()) < 25
     assert not {"cmdstat_scan", "cmdstat_keys", "cmdstat_lrange"} & set(with_all)
@@ -197,15 +197,15 @@ def test_a_cancelled_job_is_a_failure_with_a_cause_of_its_own(idle_api: Api) -> 
     until(lambda: figures(idle_api).value("modelmill_stage_failures_total", **labels) > before)
 
 
-def test_operations_of_the_object_store_are_timed_and_their_failures_counted(parts: Container) -> None:
+def test_operations_of_the_object_store_are_timed_and_their_failures_counted(container: Container) -> None:
     def value(name: str, **labels: str) -> float:
-        parts.pump.pour()
-        return of_parts(parts).value(name, **labels)
+        container.exporter.pour()
+        return of_container(container).value(name, **labels)
 
-    parts.objects.put("a/b", [b"x"])
+    container.objects.put("a/b", [b"x"])
     assert value("modelmill_object_store_duration_seconds_count", operation="put") == 1
     with pytest.raises(Exception, match="a/c"):
-        parts.objects.info("a/c")
+        container.objects.info("a/c")
     assert value("modelmill_object_store_duration_seconds_count", operation="info") == 1
     assert value("modelmill_object_store_errors_total", operation="info", code="OBJECT_NOT_FOUND") == 1
     assert value("modelmill_object_store_errors_total", operation="put") == 0

@@ -36,9 +36,9 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
 @pytest.fixture(scope="module")
 def job(deployment: Deployment) -> Iterator[Job]:
     """Makes a job that has completed, of alice's unless another is named."""
-    parts = assemble(deployment.settings())
-    yield lambda owner="alice", *given, **fields: finished_job(parts, owner, *given, **fields)
-    parts.close()
+    container = assemble(deployment.settings())
+    yield lambda owner="alice", *given, **fields: finished_job(container, owner, *given, **fields)
+    container.close()
 
 
 @pytest.fixture

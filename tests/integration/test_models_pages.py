@@ -31,9 +31,9 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
 
 @pytest.fixture(scope="module")
 def job(deployment: Deployment) -> Iterator[Job]:
-    parts = assemble(deployment.settings())
-    yield lambda owner="alice", *given, **fields: finished_job(parts, owner, *given, **fields)
-    parts.close()
+    container = assemble(deployment.settings())
+    yield lambda owner="alice", *given, **fields: finished_job(container, owner, *given, **fields)
+    container.close()
 
 
 @pytest.fixture(scope="module")

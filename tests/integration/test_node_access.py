@@ -44,7 +44,7 @@ SIGNS = (*ADDRESSES.values(), *(video["name"] for video in VIDEOS.values()))
 class House:
     """alice has a video job that runs on edge0 with a part on cloud0. boss is an administrator, mallory is not."""
 
-    parts: Container
+    container: Container
     job_uid: str
     alice: Within
     mallory: Within
@@ -57,33 +57,33 @@ class House:
             assert answer.status_code == 200, answer.text
 
     def job(self) -> Any:
-        return self.parts.video.jobs.get("alice", self.job_uid)
+        return self.container.video.jobs.get("alice", self.job_uid)
 
     def reconcile(self) -> None:
         for uid in ("", self.job_uid):
-            self.parts.video.controller.reconcile(uid, now=now())
+            self.container.video.controller.reconcile(uid, now=now())
 
     def orders(self, kind: str, uid: str) -> list[tuple[str, str]]:
-        with self.parts.database.read() as conn:
-            found = self.parts.nodes.orders_of(conn, kind, uid)
+        with self.container.database.read() as conn:
+            found = self.container.nodes.orders_of(conn, kind, uid)
         return [(order.node, order.key.part) for order in found if order.operation is not Operation.DELETE]
 
 
 @pytest.fixture
 def house(settings: Settings) -> Iterator[House]:
     app = create_app(settings.model_copy(update={"accounts": True}))
-    parts: Container = app.state.container
-    parts.prepare()
+    container: Container = app.state.container
+    container.prepare()
     people, tokens = {}, {}
     for name, role in (("alice", Role.USER), ("mallory", Role.USER), ("boss", Role.ADMIN)):
-        parts.accounts.users.create(name, role, by="test")
-        tokens[name] = parts.accounts.tokens.issue(name, by="test")[1]
+        container.accounts.users.create(name, role, by="test")
+        tokens[name] = container.accounts.tokens.issue(name, by="test")[1]
         people[name] = Within(app, Authorization=f"Bearer {tokens[name]}", **OURS)
-    job = running_video(parts.video, "alice", now=now())
-    made = House(parts, job.uid, tokens=tokens, **people)
+    job = running_video(container.video, "alice", now=now())
+    made = House(container, job.uid, tokens=tokens, **people)
     made.reconcile()
     yield made
-    parts.close()
+    container.close()
 
 
 def named(answer: httpx.Response, *names: str) -> tuple[int, str]:
@@ -191,8 +191,8 @@ def test_a_job_ends_when_its_user_may_no_longer_use_its_video(house: House, acce
 
 def test_a_job_goes_on_without_a_host_that_is_no_longer_for_its_user(house: House) -> None:
     def hosts() -> list[str]:
-        with house.parts.database.read() as conn:
-            (order,) = house.parts.nodes.orders_of(conn, JOBS, house.job_uid)
+        with house.container.database.read() as conn:
+            (order,) = house.container.nodes.orders_of(conn, JOBS, house.job_uid)
         return [host["node"] for host in order.content["hosts"]]
 
     assert CLOUD in hosts()
@@ -210,7 +210,7 @@ def test_who_may_use_it_is_said_by_administrators_alone_and_noted(house: House) 
         assert who.get(f"{K8S_NODE}/{EDGE}/access").status_code == 403
         assert who.post(f"/ui/nodes/{EDGE}/access", data={"allowed": "mallory"}).status_code == 403
     house.restrict({"allowed": ["alice"]}, EDGE)
-    (entry,) = house.parts.accounts.audit_log.entries(subject=f"node:{EDGE}")
+    (entry,) = house.container.accounts.audit_log.entries(subject=f"node:{EDGE}")
     assert (entry.actor, entry.action, entry.detail["allowed"]) == ("boss", "node.access", ["alice"])
     assert house.boss.request("PUT", f"{K8S_NODE}/{EDGE}/access", json={"allowed": ["No Name"]}).status_code == 422
     assert house.boss.get(f"{K8S_NODE}/{EDGE}/access").json()["allowed"] == ["alice"]
@@ -248,47 +248,49 @@ def test_the_command_says_who_may_use_it(house: House, monkeypatch: pytest.Monke
         assert run("--everybody") == "edge0: everybody\n"
 
 
-def test_a_service_ends_when_its_user_may_no_longer_use_a_node_and_comes_back_when_they_may(parts: Container) -> None:
-    scene = Services(parts)
-    service = parts.joint.services.create("alice", helmet(), now=scene.now)
+def test_a_service_ends_when_its_user_may_no_longer_use_a_node_and_comes_back_when_they_may(
+    container: Container,
+) -> None:
+    scene = Services(container)
+    service = container.joint.services.create("alice", helmet(), now=scene.now)
 
     def orders() -> list[str]:
-        with parts.database.read() as conn:
-            found = parts.nodes.orders_of(conn, PLURAL, service.uid)
+        with container.database.read() as conn:
+            found = container.nodes.orders_of(conn, PLURAL, service.uid)
         return [order.key.part for order in found if order.operation is not Operation.DELETE]
 
     def said() -> dict[str, Any]:
-        parts.joint.controller.reconcile(service.uid, now=now())
-        status = parts.joint.services.get("alice", "default", "helmet").status
+        container.joint.controller.reconcile(service.uid, now=now())
+        status = container.joint.services.get("alice", "default", "helmet").status
         return dict(status["conditions"][-1])
 
     said()
     assert orders() == ["cloud"]
-    everybody = parts.nodes.grants("solar-corona-cloud")
-    parts.nodes.permit("solar-corona-cloud", Grants(AccessRule(())), by="boss")
+    everybody = container.nodes.grants("solar-corona-cloud")
+    container.nodes.permit("solar-corona-cloud", Grants(AccessRule(())), by="boss")
     barred = said()
     assert (barred["type"], barred["reason"]) == ("Failed", "NodeNotFound")
     assert "There is no node 'solar-corona-cloud'" in barred["message"]
     assert orders() == []
-    parts.nodes.permit("solar-corona-cloud", everybody, by="boss")
+    container.nodes.permit("solar-corona-cloud", everybody, by="boss")
     assert said()["type"] != "Failed"
     assert orders() == ["cloud"]
 
 
-def test_a_service_is_told_which_cameras_of_its_node_are_not_for_its_user(parts: Container) -> None:
-    scene = Services(parts)
-    service = parts.joint.services.create("alice", helmet(), now=scene.now)
+def test_a_service_is_told_which_cameras_of_its_node_are_not_for_its_user(container: Container) -> None:
+    scene = Services(container)
+    service = container.joint.services.create("alice", helmet(), now=scene.now)
 
     def withheld() -> Any:
-        with parts.database.read() as conn:
-            found = parts.nodes.orders_of(conn, PLURAL, service.uid)
+        with container.database.read() as conn:
+            found = container.nodes.orders_of(conn, PLURAL, service.uid)
         (edge,) = (order for order in found if order.key.part == "edge")
         return edge.content.get("withheld")
 
     scene.settle()
     assert withheld() is None
     cameras = {"0": AccessRule(("bob",)), "1": AccessRule(("alice",))}
-    parts.nodes.permit("edge0", Grants(videos=cameras, sources={"/data": AccessRule(())}), by="boss")
+    container.nodes.permit("edge0", Grants(videos=cameras, sources={"/data": AccessRule(())}), by="boss")
     scene.settle()
     assert withheld() == {"videos": ["0"], "sources": ["/data"]}
 
@@ -317,7 +319,7 @@ def test_a_stage_for_others_is_like_one_that_there_is_not(house: House) -> None:
     place = f"{VIDEO}/stages/{STAGE}/access"
     assert house.mallory.request("PUT", place, json=asked).status_code == 403
     assert house.boss.request("PUT", place, json=asked).json() == asked
-    (entry,) = house.parts.accounts.audit_log.entries(subject=f"stage:{STAGE}")
+    (entry,) = house.container.accounts.audit_log.entries(subject=f"stage:{STAGE}")
     assert (entry.actor, entry.action, entry.detail) == ("boss", "stage.access", asked)
     for method, path, options in NAMING:
         seen = []
@@ -361,8 +363,8 @@ def test_a_stage_of_a_job_is_served_only_where_its_user_may_use_the_node(house: 
 
     def serving() -> list[str]:
         house.reconcile()
-        with house.parts.database.read() as conn:
-            orders = house.parts.nodes.orders_of_kind(conn, SERVICES)
+        with house.container.database.read() as conn:
+            orders = house.container.nodes.orders_of_kind(conn, SERVICES)
         return sorted(order.node for order in orders if key in order.content["stages"])
 
     answer = house.alice.post(f"{VIDEO}/jobs", json={"node": EDGE, "video_id": 1, "dag": own})

@@ -13,34 +13,34 @@ from tests.harness.joint import nodes as joint
 from tests.harness.video import nodes as video
 
 
-def contents(parts: Container, uid: str) -> dict[Role, OrderContent]:
-    with parts.database.read() as connection:
-        orders = parts.nodes.orders_of(connection, PLURAL, uid)
+def contents(container: Container, uid: str) -> dict[Role, OrderContent]:
+    with container.database.read() as connection:
+        orders = container.nodes.orders_of(connection, PLURAL, uid)
     return {Role(order.key.part): OrderContent.from_json(order.content) for order in orders}
 
 
-def test_both_workers_of_a_service_get_another_secret(parts: Container) -> None:
-    scene = joint.Scene(parts)
-    service = parts.joint.services.apply(joint.USER, joint.helmet(), now=scene.now)[0]
+def test_both_workers_of_a_service_get_another_secret(container: Container) -> None:
+    scene = joint.Scene(container)
+    service = container.joint.services.apply(joint.USER, joint.helmet(), now=scene.now)[0]
     scene.settle()
-    before = contents(parts, service.uid)
-    parts.nodes.register("edge0", Side.EDGE, now=scene.now, replace=True)
+    before = contents(container, service.uid)
+    container.nodes.register("edge0", Side.EDGE, now=scene.now, replace=True)
     scene.settle()
-    after = contents(parts, service.uid)
+    after = contents(container, service.uid)
     assert after[Role.CLOUD].secret != before[Role.CLOUD].secret
     assert after[Role.EDGE].big_model is not None
     assert after[Role.EDGE].big_model.secret == after[Role.CLOUD].secret
 
 
-def test_a_service_elsewhere_keeps_its_secret(parts: Container) -> None:
-    scene = joint.Scene(parts)
-    service = parts.joint.services.apply(joint.USER, joint.helmet(), now=scene.now)[0]
+def test_a_service_elsewhere_keeps_its_secret(container: Container) -> None:
+    scene = joint.Scene(container)
+    service = container.joint.services.apply(joint.USER, joint.helmet(), now=scene.now)[0]
     scene.settle()
-    before = contents(parts, service.uid)
-    parts.nodes.register("another", Side.EDGE, now=scene.now)
-    parts.nodes.register("another", Side.EDGE, now=scene.now, replace=True)
+    before = contents(container, service.uid)
+    container.nodes.register("another", Side.EDGE, now=scene.now)
+    container.nodes.register("another", Side.EDGE, now=scene.now, replace=True)
     scene.settle()
-    assert contents(parts, service.uid) == before
+    assert contents(container, service.uid) == before
 
 
 def standing(orders: list[Order]) -> list[Order]:
@@ -48,8 +48,8 @@ def standing(orders: list[Order]) -> list[Order]:
 
 
 @pytest.fixture
-def scene(parts: Container) -> video.Scene:
-    return video.Scene(parts)
+def scene(container: Container) -> video.Scene:
+    return video.Scene(container)
 
 
 def test_the_hosts_of_a_video_job_get_other_secrets_and_the_job_hears_of_them(scene: video.Scene) -> None:
@@ -63,7 +63,7 @@ def test_the_hosts_of_a_video_job_get_other_secrets_and_the_job_hears_of_them(sc
         }
 
     before = secrets()
-    scene.parts.nodes.register("edge0", Side.EDGE, now=scene.now, replace=True)
+    scene.container.nodes.register("edge0", Side.EDGE, now=scene.now, replace=True)
     assert "" in scene.kicked and job.uid in scene.kicked
     scene.settle()
     after = secrets()

@@ -66,7 +66,7 @@ def url(web: Starlette) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def parts(web: Starlette, url: str) -> Iterator[Container]:
+def container(web: Starlette, url: str) -> Iterator[Container]:
     """As another process of the same installation has it: the one that gives orders."""
     made = assemble(web.state.container.settings)
     yield made
@@ -74,23 +74,23 @@ def parts(web: Starlette, url: str) -> Iterator[Container]:
 
 
 @pytest.fixture
-def nodes(parts: Container) -> Nodes:
-    return parts.nodes
+def nodes(container: Container) -> Nodes:
+    return container.nodes
 
 
 @pytest.fixture(scope="module")
-def root(parts: Container, url: str) -> Person:
-    return made_user(parts, url, "root-admin", Role.ADMIN)
+def root(container: Container, url: str) -> Person:
+    return made_user(container, url, "root-admin", Role.ADMIN)
 
 
 @pytest.fixture(scope="module")
-def bob(parts: Container, url: str) -> Person:
-    return made_user(parts, url, "bob", Role.USER)
+def bob(container: Container, url: str) -> Person:
+    return made_user(container, url, "bob", Role.USER)
 
 
-def made_user(parts: Container, url: str, name: str, role: Role) -> Person:
-    parts.accounts.users.create(name, role, by="test")
-    return Person(name, parts.accounts.tokens.issue(name, by="test")[1], url)
+def made_user(container: Container, url: str, name: str, role: Role) -> Person:
+    container.accounts.users.create(name, role, by="test")
+    return Person(name, container.accounts.tokens.issue(name, by="test")[1], url)
 
 
 class Machine:
@@ -508,12 +508,12 @@ def test_a_body_that_is_too_large_and_a_wait_that_is_too_long_are_refused(regist
 
 
 # --- files ----------------------------------------------------------------------------------------
-def test_a_file_is_for_the_node_whose_order_names_it(register: Register, nodes: Nodes, parts: Container) -> None:
+def test_a_file_is_for_the_node_whose_order_names_it(register: Register, nodes: Nodes, container: Container) -> None:
     machine, other = register("blob0"), register("blob1")
     body = bytes(range(256)) * 10
     sha256, unnamed = "a" * 64, "b" * 64
     for name in (sha256, unnamed):
-        parts.objects.put(blob_key(name), [body])
+        container.objects.put(blob_key(name), [body])
     tell(nodes, machine, content={"model": {"sha256": sha256}, "twin": {"sha256": "c" * 64}})
     answer = machine.http.get(f"/blobs/{sha256}")
     assert (answer.status_code, answer.content) == (200, body)

@@ -32,7 +32,7 @@ def deployment(tmp_path: Path) -> Iterator[Deployment]:
 
 
 @pytest.fixture
-def parts(deployment: Deployment) -> Iterator[Container]:
+def container(deployment: Deployment) -> Iterator[Container]:
     made = assemble(deployment.settings().model_copy(update={"ray_address": RAY}))
     made.prepare()
     made.homes.files.create("local")
@@ -62,51 +62,51 @@ def submitted(deployment: Deployment) -> list[str]:
     return [line.split()[0] for line in lines(deployment, "submissions")]
 
 
-def task(parts: Container, task_id: str) -> Task:
-    with parts.database.read() as conn:
+def task(container: Container, task_id: str) -> Task:
+    with container.database.read() as conn:
         found = store.get_task(conn, task_id)
     assert found is not None
     return found
 
 
 def test_a_worker_schedules_as_soon_as_it_has_started_and_a_submission_and_a_cancel_wake_it(
-    deployment: Deployment, parts: Container
+    deployment: Deployment, container: Container
 ) -> None:
-    waiting, _ = parts.training.tasks.submit("local", SPEC, now=now())
+    waiting, _ = container.training.tasks.submit("local", SPEC, now=now())
     worker(deployment)
-    until(lambda: not task(parts, waiting.task_id).is_waiting)
-    woken, _ = parts.training.tasks.submit("local", SPEC, now=now())
+    until(lambda: not task(container, waiting.task_id).is_waiting)
+    woken, _ = container.training.tasks.submit("local", SPEC, now=now())
     until(lambda: f"{woken.task_id}--a01" in submitted(deployment))
-    parts.training.tasks.cancel("local", woken.task_id, now=now())
-    parts.training.tasks.submit("local", SPEC, now=now())
+    container.training.tasks.cancel("local", woken.task_id, now=now())
+    container.training.tasks.submit("local", SPEC, now=now())
     until((deployment.folder / "data" / "ray" / f"{woken.task_id}--a01.end").exists)
     folder = deployment.folder / "data" / "homes" / "users" / "local" / "jobs" / f"{waiting.task_id}--a01"
     until((folder / "driver.log").exists)
     assert (folder / "jobspec.yaml").read_bytes() == SPEC
-    view = parts.training.picture.get()
+    view = container.training.picture.get()
     assert view is not None
     assert [node.node_id for node in view.nodes] == ["node"]
 
 
 def test_of_two_workers_one_leads_and_the_other_goes_on_when_it_is_killed(
-    deployment: Deployment, parts: Container
+    deployment: Deployment, container: Container
 ) -> None:
-    first, _ = parts.training.tasks.submit("local", SPEC, now=now())
+    first, _ = container.training.tasks.submit("local", SPEC, now=now())
     workers = [worker(deployment), worker(deployment)]
     until(lambda: lines(deployment, "submissions"))
     leader = int(lines(deployment, "submissions")[0].split()[1])
     killed = next(process for process in workers if os.getpgid(leader) == process.pid)
     os.killpg(killed.pid, signal.SIGKILL)
     killed.wait(10)
-    second, _ = parts.training.tasks.submit("local", SPEC, now=now())
-    parts.broker.send("training", "schedule")  # the next pulse
+    second, _ = container.training.tasks.submit("local", SPEC, now=now())
+    container.broker.send("training", "schedule")  # the next pulse
     until(lambda: f"{second.task_id}--a01" in submitted(deployment))
-    until(lambda: task(parts, first.task_id).state is State.RUNNING)
+    until(lambda: task(container, first.task_id).state is State.RUNNING)
     assert submitted(deployment) == [f"{one.task_id}--a01" for one in (first, second)]
     assert len({line.split()[1] for line in lines(deployment, "submissions")}) == 2
 
 
-def test_a_worker_that_is_told_to_end_ends_and_leaves_the_lease(deployment: Deployment, parts: Container) -> None:
+def test_a_worker_that_is_told_to_end_ends_and_leaves_the_lease(deployment: Deployment, container: Container) -> None:
     ending = worker(deployment)
     until(lambda: leads(deployment) and deployment.redis.exists(LEASE))
     ending.send_signal(signal.SIGTERM)
@@ -115,7 +115,7 @@ def test_a_worker_that_is_told_to_end_ends_and_leaves_the_lease(deployment: Depl
 
 
 def test_without_ray_the_worker_says_what_to_install_and_goes_on(
-    deployment: Deployment, parts: Container, tmp_path: Path
+    deployment: Deployment, container: Container, tmp_path: Path
 ) -> None:
     none = tmp_path / "none"
     none.mkdir()
@@ -124,6 +124,6 @@ def test_without_ray_the_worker_says_what_to_install_and_goes_on(
     worker(deployment, "actors")
     log = deployment.folder / "1.log"
     until(lambda: "modelmill[train]" in log.read_text())
-    parts.broker.send("training_results", "convert_results", message_id="m", task_id="unknown")
-    until(lambda: not parts.broker.holds("training_results", "m"))
+    container.broker.send("training_results", "convert_results", message_id="m", task_id="unknown")
+    until(lambda: not container.broker.holds("training_results", "m"))
     assert "Traceback" not in log.read_text()

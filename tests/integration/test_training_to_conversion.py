@@ -47,7 +47,7 @@ def user(deployment: Deployment) -> Person:
 
 
 @pytest.fixture(scope="module")
-def parts(deployment: Deployment) -> Iterator[Container]:
+def container(deployment: Deployment) -> Iterator[Container]:
     made = assemble(deployment.settings())
     yield made
     made.close()
@@ -59,22 +59,22 @@ def api(user: Person) -> Iterator[Api]:
         yield client
 
 
-def left_by_a_task(parts: Container, spec: str = SPEC, *, without: str = "") -> str:
+def left_by_a_task(container: Container, spec: str = SPEC, *, without: str = "") -> str:
     """The id of a task of Gina that has just left the sample's model and pictures."""
-    homes: Homes = parts.homes
+    homes: Homes = container.homes
     homes.files.create("gina")
     task_id = f"mvp2-gina-script-20261120-204302-{next(NUMBERS):04}"
     began = now() - timedelta(minutes=1)
-    finished_task(parts.database, homes, spec, user="gina", task_id=task_id, began=began)
+    finished_task(container.database, homes, spec, user="gina", task_id=task_id, began=began)
     for name, source in (("model.onnx", "digits.onnx"), ("reference.zip", "reference.zip")):
         if name != without:
             (folder_of(homes, "gina", task_id) / name).write_bytes((SAMPLE / source).read_bytes())
     return task_id
 
 
-def tell(parts: Container, task_id: str) -> None:
+def tell(container: Container, task_id: str) -> None:
     """As the scheduler does when a task has succeeded."""
-    parts.broker.send("training_results", "convert_results", task_id=task_id)
+    container.broker.send("training_results", "convert_results", task_id=task_id)
 
 
 def task(api: Api, task_id: str) -> dict[str, Any]:
@@ -92,10 +92,10 @@ def conversion(api: Api, task_id: str) -> dict[str, Any]:
     return dict(seen[0])
 
 
-def test_what_a_task_left_becomes_a_model_that_runs(parts: Container, api: Api, tmp_path: Path) -> None:
-    task_id = left_by_a_task(parts)
+def test_what_a_task_left_becomes_a_model_that_runs(container: Container, api: Api, tmp_path: Path) -> None:
+    task_id = left_by_a_task(container)
     for _ in range(3):  # a message may come twice
-        tell(parts, task_id)
+        tell(container, task_id)
     made = conversion(api, task_id)
     job = api.wait(made["job_id"], has_ended)
     assert (job["status"], job["origin"]) == ("COMPLETED", f"task:{task_id}"), job["error"]
@@ -107,9 +107,9 @@ def test_what_a_task_left_becomes_a_model_that_runs(parts: Container, api: Api, 
     assert (np.array(guesses) == test["y"]).mean() > 0.95
 
 
-def test_task_and_job_lead_to_each_other(user: Person, parts: Container, api: Api) -> None:
-    task_id = left_by_a_task(parts)
-    tell(parts, task_id)
+def test_task_and_job_lead_to_each_other(user: Person, container: Container, api: Api) -> None:
+    task_id = left_by_a_task(container)
+    tell(container, task_id)
     made = conversion(api, task_id)
     assert (made["job"], made["page"]) == (f"/jobs/{made['job_id']}", f"/ui/jobs/{made['job_id']}")
     with user.browser() as browser:
@@ -129,9 +129,9 @@ def test_task_and_job_lead_to_each_other(user: Person, parts: Container, api: Ap
     assert told == [{"by": "spec", "artifact": "model.onnx", "job_id": made["job_id"]}]
 
 
-def test_the_pulse_finds_a_task_of_whose_end_nobody_was_told(parts: Container, api: Api) -> None:
-    task_id = left_by_a_task(parts)
-    parts.broker.send("periodic", "look_for_results")
+def test_the_pulse_finds_a_task_of_whose_end_nobody_was_told(container: Container, api: Api) -> None:
+    task_id = left_by_a_task(container)
+    container.broker.send("periodic", "look_for_results")
     assert conversion(api, task_id)["job_id"]
 
 
@@ -145,17 +145,17 @@ def test_the_pulse_finds_a_task_of_whose_end_nobody_was_told(parts: Container, a
     ],
 )
 def test_what_cannot_be_converted_is_said_and_the_task_stays_as_it_ended(
-    parts: Container, api: Api, spec: str, without: str, words: str
+    container: Container, api: Api, spec: str, without: str, words: str
 ) -> None:
-    task_id = left_by_a_task(parts, spec, without=without)
-    tell(parts, task_id)
+    task_id = left_by_a_task(container, spec, without=without)
+    tell(container, task_id)
     made = conversion(api, task_id)
     assert words in made["problem"] and made["job_id"] == ""
     assert task(api, task_id)["state"] == "SUCCEEDED"
 
 
-def test_one_click_converts_as_well(parts: Container, api: Api) -> None:
-    task_id = left_by_a_task(parts, PLAIN)
+def test_one_click_converts_as_well(container: Container, api: Api) -> None:
+    task_id = left_by_a_task(container, PLAIN)
     assert [artifact["path"] for artifact in task(api, task_id)["artifacts"]] == ["model.onnx"]
     asked = {"artifact": "model.onnx", "images": "reference.zip", "name": "by hand"}
     answer = api.http.post(f"/api/v2/tasks/{task_id}/convert", json=asked)
@@ -167,11 +167,11 @@ def test_one_click_converts_as_well(parts: Container, api: Api) -> None:
     assert len(task(api, task_id)["conversions"]) == 1
 
 
-def test_a_job_submitted_again_after_a_reset_knows_the_task_still(user: Person, parts: Container, api: Api) -> None:
-    task_id = left_by_a_task(parts)
-    tell(parts, task_id)
+def test_a_job_submitted_again_after_a_reset_knows_the_task_still(user: Person, container: Container, api: Api) -> None:
+    task_id = left_by_a_task(container)
+    tell(container, task_id)
     job_id = api.wait(conversion(api, task_id)["job_id"], has_ended)["job_id"]
-    parts.store.delete(job_id)  # as when Redis was started anew
+    container.store.delete(job_id)  # as when Redis was started anew
     with user.browser() as browser:
         again = browser.post(f"/ui/jobs/{job_id}/resubmit", headers=OURS)
     assert again.status_code == 303, again.text

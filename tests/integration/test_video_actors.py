@@ -19,9 +19,9 @@ pytestmark = pytest.mark.slow
 
 def test_demands_and_looks_are_done_by_workers_and_what_came_too_early_a_little_later(tmp_path: Path) -> None:
     with Deployment(tmp_path) as deployment:
-        parts = assemble(deployment.settings())
-        parts.prepare()
-        video, user = parts.video, parts.settings.local_user
+        container = assemble(deployment.settings())
+        container.prepare()
+        video, user = container.video, container.settings.local_user
         running, waiting = running_video(video, user, now=now()), waiting_video(video, user, now=now())
         for why in ("one", "two", "three"):
             video.planning.send(waiting.uid, why)
@@ -37,8 +37,8 @@ def test_demands_and_looks_are_done_by_workers_and_what_came_too_early_a_little_
         assert planned.plan is not None
 
         def told(uid: str) -> list[Operation]:
-            with parts.database.read() as conn:
-                return [order.operation for order in parts.nodes.orders_of(conn, JOBS, uid) if order.node == EDGE]
+            with container.database.read() as conn:
+                return [order.operation for order in container.nodes.orders_of(conn, JOBS, uid) if order.node == EDGE]
 
         assert until(lambda: told(running.uid)) == [Operation.INSERT]
         video.jobs.cancel(user, running.uid, now=now())
@@ -48,4 +48,4 @@ def test_demands_and_looks_are_done_by_workers_and_what_came_too_early_a_little_
         worker.wait(30)
         logs = "".join(log.read_text() for log in tmp_path.glob("*.log"))
         assert "Traceback" not in logs, logs
-        parts.close()
+        container.close()

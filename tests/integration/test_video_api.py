@@ -41,8 +41,8 @@ def client(scene: VideoWeb) -> httpx.Client:
 @pytest.fixture
 def plain(scene: VideoWeb) -> dict[str, str]:
     """Headers of a user who is no administrator."""
-    scene.parts.accounts.users.create("plain", Role.USER, by="test")
-    return bearer(scene.parts.accounts.tokens.issue("plain", by="test")[1])
+    scene.container.accounts.users.create("plain", Role.USER, by="test")
+    return bearer(scene.container.accounts.tokens.issue("plain", by="test")[1])
 
 
 def refused(answer: httpx.Response, status: int) -> str:
@@ -65,7 +65,7 @@ def test_nodes_kinds_and_policies_are_told(scene: VideoWeb, client: httpx.Client
 
 
 def test_stages_are_an_administrators_to_set(scene: VideoWeb, client: httpx.Client, plain: dict[str, str]) -> None:
-    scene.parts.models.add_upload(scene.user, "small", [small_model()], now=now())
+    scene.container.models.add_upload(scene.user, "small", [small_model()], now=now())
     wanted = {"kind": "face_detection", "models": ["small", ["small"]], "parameters": {}}
     assert refused(client.put(f"{VIDEO}/stages/faces", json=wanted, headers=plain), 403) == "FORBIDDEN"
     answer = client.put(f"{VIDEO}/stages/faces", json=wanted)

@@ -21,15 +21,15 @@ SPEC = StageSpec("faces", "face_detection", (("face_rfb_640",), ("face_slim_320"
 
 
 @pytest.fixture
-def scene(parts: Container) -> Scene:
-    return Scene(parts)
+def scene(container: Container) -> Scene:
+    return Scene(container)
 
 
 def names(scene: Scene) -> list[str]:
     return [spec.name for spec, _ in scene.video.catalogue.all()]
 
 
-def test_a_stage_is_added_with_its_models_pinned_and_replaced(scene: Scene, parts: Container) -> None:
+def test_a_stage_is_added_with_its_models_pinned_and_replaced(scene: Scene, container: Container) -> None:
     catalogue = scene.video.catalogue
     scene.kicked.clear()
     stage = catalogue.put(USER, SPEC, now=scene.now)
@@ -41,28 +41,28 @@ def test_a_stage_is_added_with_its_models_pinned_and_replaced(scene: Scene, part
     assert len(dict((spec.name, stage) for spec, stage in catalogue.all())["faces"].variants) == 1
 
 
-def test_a_model_of_a_job_that_goes_on_is_not_removed(scene: Scene, parts: Container) -> None:
-    parts.models.add_upload(USER, "mine", [vector_model()], now=scene.now)
+def test_a_model_of_a_job_that_goes_on_is_not_removed(scene: Scene, container: Container) -> None:
+    container.models.add_upload(USER, "mine", [vector_model()], now=scene.now)
     own = {"face_detection": {"kind": "face_detection", "models": ["mine"]}}
     job = scene.submit(dag={**dag(), "stages": own})
     with pytest.raises(ModelInUse, match=f"video job {job.uid}"):
-        parts.models.remove(USER, "mine")
+        container.models.remove(USER, "mine")
     scene.video.jobs.cancel(USER, job.uid, now=scene.now)
-    parts.models.remove(USER, "mine")
+    container.models.remove(USER, "mine")
 
 
-def test_a_model_of_a_stage_of_the_catalogue_is_not_removed(scene: Scene, parts: Container) -> None:
+def test_a_model_of_a_stage_of_the_catalogue_is_not_removed(scene: Scene, container: Container) -> None:
     catalogue = scene.video.catalogue
-    parts.models.add_upload(USER, "mine", [vector_model()], now=scene.now)
+    container.models.add_upload(USER, "mine", [vector_model()], now=scene.now)
     catalogue.put(USER, replace(SPEC, models=(("face_rfb_640",), ("mine",))), now=scene.now)
     with pytest.raises(ModelInUse, match="stage faces") as raised:
-        parts.models.remove(USER, "mine")
+        container.models.remove(USER, "mine")
     assert raised.value.detail == {"used_by": ["stage faces"]}
-    parts.accounts.users.create("mallory", Role.USER, by="test")
-    parts.models.add_upload("mallory", "theirs", [vector_model()], now=scene.now)
-    parts.models.remove("mallory", "theirs")
+    container.accounts.users.create("mallory", Role.USER, by="test")
+    container.models.add_upload("mallory", "theirs", [vector_model()], now=scene.now)
+    container.models.remove("mallory", "theirs")
     catalogue.put(USER, SPEC, now=scene.now)
-    parts.models.remove(USER, "mine")
+    container.models.remove(USER, "mine")
 
 
 NO_STAGES = (
@@ -94,8 +94,8 @@ def test_a_missing_model_is_named_and_where_to_add_it(scene: Scene) -> None:
     assert "Models" in raised.value.hint
 
 
-def test_anothers_model_is_none(scene: Scene, parts: Container) -> None:
-    parts.accounts.users.create("mallory", Role.USER, by="test")
+def test_anothers_model_is_none(scene: Scene, container: Container) -> None:
+    container.accounts.users.create("mallory", Role.USER, by="test")
     with pytest.raises(BadStage, match="face_rfb_640"):
         scene.video.catalogue.put("mallory", SPEC, now=scene.now)
 
@@ -117,8 +117,8 @@ def test_a_stage_that_a_job_names_stays(scene: Scene) -> None:
     assert "face_alignment" in raised.value.hint
 
 
-def test_a_job_has_its_own_stages_first_and_the_others_of_the_catalogue(scene: Scene, parts: Container) -> None:
-    parts.models.add_upload(USER, "mine", [vector_model()], now=scene.now)
+def test_a_job_has_its_own_stages_first_and_the_others_of_the_catalogue(scene: Scene, container: Container) -> None:
+    container.models.add_upload(USER, "mine", [vector_model()], now=scene.now)
     own: dict[str, Any] = {"face_detection": {"kind": "face_detection", "models": ["mine", "face_slim_320"]}}
     stages = scene.video.catalogue.resolve(USER, read_dag({**dag(), "stages": own}), now=scene.now)
     assert [stage.name for stage in stages] == ["face_detection", "face_alignment"]

@@ -169,7 +169,7 @@ def test_what_there_is_is_told(
 def test_stages_are_set_and_removed(
     scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene.parts.models.add_upload(scene.user, "small", [small_model()], now=now())
+    scene.container.models.add_upload(scene.user, "small", [small_model()], now=now())
     wanted = ("stages", "set", "faces", "--kind", "face_detection", "--model", "small", "--model", "small")
     assert parsed(capsys, monkeypatch, *wanted)["models"] == [["small"], ["small"]]
     assert said(capsys, monkeypatch, "stages", "remove", "faces") == "stage faces removed\n"

@@ -22,8 +22,8 @@ HOSTS = {name: WorkKey(SERVICES, name, SERVICES_PART) for name in ("edge0", "clo
 
 
 @pytest.fixture
-def scene(parts: Container) -> Scene:
-    return Scene(parts)
+def scene(container: Container) -> Scene:
+    return Scene(container)
 
 
 def served(scene: Scene, node: str) -> ServicesContent | None:
@@ -45,7 +45,7 @@ def seqs(scene: Scene, uid: str) -> list[int]:
 # --- hosts of stages --------------------------------------------------------------------------------
 def test_a_node_with_the_longest_name_serves_stages(scene: Scene) -> None:
     """The uid of an order is shorter: what a node says of it has to be taken, and found again."""
-    name, nodes = "e" * 63, scene.parts.nodes
+    name, nodes = "e" * 63, scene.container.nodes
     nodes.register(name, Side.CLOUD, now=scene.now)
     nodes.report(name, NodeReport(), address="10.0.0.9", version="1", now=scene.now)
     scene.controller.reconcile("", now=scene.now)
@@ -56,21 +56,21 @@ def test_a_node_with_the_longest_name_serves_stages(scene: Scene) -> None:
     said = Heartbeat("1", "10.0.0.9", NodeReport(workers=(worker,)), {str(key): order.seq})
     heard = Heartbeat.from_json(said.to_json())
     nodes.report(name, heard.report, address=heard.address, version="1", now=scene.now)
-    assert name in [host.node for host in scene.parts.video.resources.hosts("alice", "edge0", scene.now)]
+    assert name in [host.node for host in scene.container.video.resources.hosts("alice", "edge0", scene.now)]
     nodes.report(name, NodeReport(), address="10.0.0.9", version="1", now=scene.now)
     scene.controller.reconcile("", now=scene.now)
     assert [order.key for order in nodes.pending(name)] == [key], "it is told once"
 
 
 def test_a_host_of_stages_is_called_at_host_and_port_and_nothing_else(scene: Scene) -> None:
-    nodes, key = scene.parts.nodes, host_key("cloud0")
+    nodes, key = scene.container.nodes, host_key("cloud0")
     scene.controller.reconcile("", now=scene.now)
     good = ("10.0.0.9:5500", "node-7.lan:80", "[fd00::1]:80")
     bad = ("", "10.0.0.9", "10.0.0.9:80/latest?x=", "user@10.0.0.9:80", "10.0.0.9:80#", "a b:80", "10.0.0.9:80\n")
     for address in (*good, *bad, good[0]):
         worker = WorkerReport(key, "video", "cloud0", "services-cloud0", 1, WorkerState.RUNNING, address=address)
         nodes.report("cloud0", NodeReport(workers=(worker,)), address="10.0.0.9", version="1", now=scene.now)
-        found = [host.node for host in scene.parts.video.resources.hosts("alice", "edge0", scene.now)]
+        found = [host.node for host in scene.container.video.resources.hosts("alice", "edge0", scene.now)]
         assert ("cloud0" in found) == (address in good), address
 
 
@@ -80,7 +80,7 @@ def test_nodes_with_videos_and_of_the_cloud_serve_the_catalogue(scene: Scene) ->
     assert served(scene, "edge1") is None
     assert edge is not None and cloud is not None
     assert set(edge.stages) == set(cloud.stages) == {"face_detection", "face_alignment"}
-    assert edge.processes == scene.parts.settings.video_processes
+    assert edge.processes == scene.container.settings.video_processes
     assert edge.secret and cloud.secret and edge.secret != cloud.secret
     assert edge.peers == ()
     scene.settle()
@@ -105,8 +105,8 @@ def test_without_stages_nothing_is_served_and_with_the_first_again(scene: Scene)
     assert scene.orders(SERVICES, "edge0") == []
 
 
-def test_a_jobs_own_stages_are_served_under_its_name_until_it_ends(scene: Scene, parts: Container) -> None:
-    parts.models.add_upload(USER, "mine", [vector_model()], now=scene.now)
+def test_a_jobs_own_stages_are_served_under_its_name_until_it_ends(scene: Scene, container: Container) -> None:
+    container.models.add_upload(USER, "mine", [vector_model()], now=scene.now)
     own: dict[str, Any] = {"face_detection": {"kind": "face_detection", "models": ["mine"]}}
     job = scene.submit(dag={**dag(), "stages": own})
     scene.settle()
@@ -266,7 +266,7 @@ def test_only_what_is_news_has_jobs_looked_at(scene: Scene) -> None:
     scene.kicked.clear()
     scene.away.add("cloud0")
     scene.later(31)
-    scene.parts.nodes.look_for_changes(scene.now)
+    scene.container.nodes.look_for_changes(scene.now)
     assert set(scene.kicked) == {"", job.uid}
 
 
@@ -313,8 +313,8 @@ def test_the_picture_has_what_nodes_report_and_the_way_to_them(scene: Scene) -> 
 def test_nodes_at_one_address_go_by_their_names_and_the_silent_are_told_to_be(scene: Scene) -> None:
     job = scene.running()
     scene.settle()
-    cloud = scene.parts.nodes.get("cloud0")
-    scene.parts.nodes.report("cloud0", cloud.report, address="192.168.56.102", version="1", now=scene.now)
+    cloud = scene.container.nodes.get("cloud0")
+    scene.container.nodes.report("cloud0", cloud.report, address="192.168.56.102", version="1", now=scene.now)
     info = scene.video.resources.info(job, scene.now)
     assert set(info) == {"edge0", "cloud0"}
     assert info["cloud0"]["ip"] == "192.168.56.102"
@@ -341,14 +341,16 @@ def test_videos_are_found_by_the_nodes_name_and_address(scene: Scene) -> None:
 def test_videos_come_in_the_order_of_their_numbers(scene: Scene) -> None:
     videos = {str(number): {"type": "hall", "name": f"{number}.mp4"} for number in (0, 1, 10, 11, 2, 3)}
     offers = {JOBS: {"address": "", "videos": videos}}
-    scene.parts.nodes.report("edge0", NodeReport(offers=offers), address="", version="1", now=scene.now)
+    scene.container.nodes.report("edge0", NodeReport(offers=offers), address="", version="1", now=scene.now)
     (found,) = scene.video.resources.videos("alice", scene.now)
     assert list(found.videos) == ["0", "1", "2", "3", "10", "11"]
 
 
 def test_what_a_node_offers_need_not_have_the_right_form(scene: Scene) -> None:
     for offered in (4, {"videos": 4}, {"videos": {"0": 4}}, {}, None):
-        scene.parts.nodes.report("edge1", NodeReport(offers={JOBS: offered}), address="", version="1", now=scene.now)
+        scene.container.nodes.report(
+            "edge1", NodeReport(offers={JOBS: offered}), address="", version="1", now=scene.now
+        )
         assert [one.node for one in scene.video.resources.videos("alice", scene.now)] == ["edge0"], offered
 
 
@@ -357,14 +359,14 @@ def test_a_scrape_counts_jobs_by_state(scene: Scene) -> None:
     scene.submit()
     scene.jobs.cancel(USER, job.uid, now=scene.now)
     scene.submit()
-    (family,) = VideoCollector(scene.parts.database).collect()
+    (family,) = VideoCollector(scene.container.database).collect()
     found = {sample.labels["state"]: sample.value for sample in family.samples}
     assert found == {"UNSCHED": 2, "EXEC": 0, "DONE": 1}
 
 
-def test_a_restarted_product_knows_its_jobs_and_their_numbers(scene: Scene, parts: Container) -> None:
+def test_a_restarted_product_knows_its_jobs_and_their_numbers(scene: Scene, container: Container) -> None:
     job = scene.running()
-    again = assemble(parts.settings)
+    again = assemble(container.settings)
     try:
         assert again.video.jobs.get(USER, job.uid) == scene.job(job.uid)
         with again.database.write() as conn:

@@ -247,8 +247,8 @@ def test_of_a_job_without_a_plan_there_is_none(scene: VideoWeb, client: httpx.Cl
 
 
 def test_anothers_job_is_as_one_that_does_not_exist(scene: VideoWeb, client: httpx.Client) -> None:
-    scene.parts.accounts.users.create("mallory", Role.USER, by="test")
-    spy = bearer(scene.parts.accounts.tokens.issue("mallory", by="test")[1])
+    scene.container.accounts.users.create("mallory", Role.USER, by="test")
+    spy = bearer(scene.container.accounts.tokens.issue("mallory", by="test")[1])
     job = scene.running()
     for method, path, sent in (
         ("GET", "/user/sync_job_result/{}", None),

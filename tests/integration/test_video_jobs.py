@@ -30,15 +30,15 @@ from tests.harness.video.records import dag, ended_video, running_video, waiting
 
 
 @pytest.fixture
-def scene(parts: Container) -> Scene:
-    return Scene(parts)
+def scene(container: Container) -> Scene:
+    return Scene(container)
 
 
 def types(scene: Scene, uid: str) -> list[str]:
     return [event.type for event in scene.jobs.events(USER, uid)]
 
 
-def test_a_job_gets_a_number_that_none_ever_had(scene: Scene, parts: Container) -> None:
+def test_a_job_gets_a_number_that_none_ever_had(scene: Scene, container: Container) -> None:
     first, second = scene.submit(), scene.submit(node="192.168.56.102:7000")
     assert (first.uid, second.uid) == ("GLOBAL_ID_1.SUB_ID_1", "GLOBAL_ID_2.SUB_ID_1")
     assert first.node == second.node == "edge0"
@@ -129,8 +129,8 @@ def test_no_more_than_so_many_of_a_user_run_at_once(scene: Scene) -> None:
     assert scene.jobs.count(USER) == 0
 
 
-def test_a_job_of_another_user_is_none(scene: Scene, parts: Container) -> None:
-    parts.accounts.users.create("mallory", Role.USER, by="test")
+def test_a_job_of_another_user_is_none(scene: Scene, container: Container) -> None:
+    container.accounts.users.create("mallory", Role.USER, by="test")
     job, jobs = scene.submit(), scene.jobs
     verbs: list[Callable[[], object]] = [
         lambda: jobs.get("mallory", job.uid),
@@ -218,7 +218,7 @@ def test_one_that_is_cancelled_ends_and_stays_as_it_is(scene: Scene) -> None:
     assert scene.orders(JOBS, job.uid) == []
 
 
-def test_whatever_is_kept_of_a_job_goes_with_it(scene: Scene, parts: Container) -> None:
+def test_whatever_is_kept_of_a_job_goes_with_it(scene: Scene, container: Container) -> None:
     job = running_video(scene.video)
     with pytest.raises(Conflict, match="has not ended"):
         scene.jobs.delete(USER, job.uid)
@@ -229,8 +229,8 @@ def test_whatever_is_kept_of_a_job_goes_with_it(scene: Scene, parts: Container) 
     with pytest.raises(VideoJobNotFound):
         scene.jobs.get(USER, job.uid)
     assert scene.reports.series(job.uid) == []
-    assert list(parts.objects.list("video/")) == []
-    with parts.database.read() as conn:
+    assert list(container.objects.list("video/")) == []
+    with container.database.read() as conn:
         assert store.events_of(conn, job.uid) == []
         assert store.decisions_of(conn, job.uid, 10) == []
 
@@ -260,19 +260,19 @@ def test_pictures_are_taken_of_the_node_that_runs_the_job_and_are_whole(scene: S
 
 
 def test_a_picture_that_comes_while_its_job_is_deleted_does_not_outlive_it(
-    scene: Scene, parts: Container, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job, put = scene.running(), parts.objects.put
+    job, put = scene.running(), container.objects.put
 
     def slow(*given: Any, **named: Any) -> Any:
         scene.jobs.cancel(USER, job.uid, now=scene.now)
         scene.jobs.delete(USER, job.uid)
         return put(*given, **named)
 
-    monkeypatch.setattr(parts.objects, "put", slow)
+    monkeypatch.setattr(container.objects, "put", slow)
     with pytest.raises(VideoJobNotFound):
         scene.video.pictures.put_snapshot("edge0", job.uid, b"\xff\xd8\xff \xff\xd9")
-    assert list(parts.objects.list("video/")) == []
+    assert list(container.objects.list("video/")) == []
     scene.report()
     assert scene.orders(JOBS, job.uid) == []
 
@@ -307,9 +307,9 @@ def test_videos_for_tests_are_as_the_services_leave_them(scene: Scene) -> None:
 def test_the_first_plan_is_for_the_rate_and_size_that_the_node_says_its_video_has(scene: Scene) -> None:
     facts = {"type": "hall", "name": "a.mp4", "size": "270x480", "fps": "12.5"}
     strange = {"type": "hall", "name": "b.mp4", "size": "x", "fps": "-1e9"}
-    node = scene.parts.nodes.get("edge0")
+    node = scene.container.nodes.get("edge0")
     offers = {JOBS: {"address": "", "videos": {"0": facts, "1": strange}}}
-    scene.parts.nodes.report(
+    scene.container.nodes.report(
         "edge0", replace(node.report, offers=offers), address=node.address, version="1", now=scene.now
     )
     for video_id, known in (("0", {"fps": 12.5, "width": 270.0, "height": 480.0}), ("1", {})):

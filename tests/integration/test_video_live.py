@@ -241,8 +241,8 @@ def test_who_may_look_no_longer_sees_no_more(
     scene: VideoWeb, runner: Runner, job: VideoJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "HOLDS_S", 0.05)
-    scene.parts.accounts.users.create("alice", Role.USER, by="test")
-    token, text = scene.parts.accounts.tokens.issue("alice", by="test")
+    scene.container.accounts.users.create("alice", Role.USER, by="test")
+    token, text = scene.container.accounts.tokens.issue("alice", by="test")
     hers = scene.running("alice")
     runner.show(10)
     with (
@@ -251,6 +251,6 @@ def test_who_may_look_no_longer_sees_no_more(
     ):
         one = Viewer(answer)
         assert level(one.next()) == 10
-        scene.parts.accounts.tokens.revoke("alice", token.token_id, by="test")
+        scene.container.accounts.tokens.revoke("alice", token.token_id, by="test")
         with pytest.raises(StopIteration):
             one.next()

@@ -52,8 +52,8 @@ HX_GET = re.compile(r'hx-get="([^"]+)"')
 class Browser:
     def __init__(self, web: Within) -> None:
         self.web = web
-        self.parts: Container = web.app.state.container
-        self.video = self.parts.video
+        self.container: Container = web.app.state.container
+        self.video = self.container.video
 
     def get(self, path: str, **options: Any) -> httpx.Response:
         return self.web.get(path, **options)
@@ -70,7 +70,7 @@ class Browser:
     def become(self, user: str, *, is_admin: bool = False) -> None:
         """Until the test is over."""
         caller = Caller(user, is_admin=is_admin)
-        vars(self.parts)["authenticator"] = SimpleNamespace(caller=lambda _: caller)
+        vars(self.container)["authenticator"] = SimpleNamespace(caller=lambda _: caller)
 
 
 @pytest.fixture(scope="module")
@@ -618,7 +618,7 @@ def test_the_sentence_of_each_policy_is_translated() -> None:
 
 
 def test_a_video_of_a_node_without_jobs_can_be_chosen(browser: Browser) -> None:
-    video_nodes(browser.parts.nodes, now=now())
+    video_nodes(browser.container.nodes, now=now())
     page = browser.get("/ui/video/new").text
     assert "edge0 · 1 · classroom-270p.mp4 (people indoor)" in text_of(page)
     assert browser.video.jobs.page(USER)[0] == []
@@ -676,7 +676,7 @@ def test_what_speaks_against_a_video_stands_on_every_page_that_names_it(browser:
     problem = "hall.mp4 is cut off: 57 of 120 frames are there"
     videos = {str(number): {"type": "hall", "name": f"{number}.mp4"} for number in (0, 1, 10, 2)}
     videos["1"]["problem"] = problem
-    nodes = browser.parts.nodes
+    nodes = browser.container.nodes
     offers = {JOBS: {"address": "", "videos": videos}}
     report = replace(nodes.get(EDGE).report, offers=offers)
     nodes.report(EDGE, report, address="192.168.56.102", version="1", now=now())

@@ -23,8 +23,8 @@ from tests.harness.video.records import dag, measured
 
 
 @pytest.fixture
-def scene(parts: Container) -> Scene:
-    return Scene(parts)
+def scene(container: Container) -> Scene:
+    return Scene(container)
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_plan_is_stored_numbered_and_in_the_order_of_the_node_at_once(scene: S
     scene.settle()
     assert scene.content(job.uid)["plan"] is None
     nudged: list[str] = []
-    scene.parts.nodes.nudge = nudged.append
+    scene.container.nodes.nudge = nudged.append
     desk = scene.desk(a_plan())
     assert schedule(scene, job.uid, "start") == 0
     after = scene.job(job.uid)
@@ -84,7 +84,7 @@ def test_the_policy_is_told_the_last_plan_its_memory_and_what_was_measured(scene
         Measurement("edge0", "face_detection", 0, "f" * 64, "480p", 0.1, 9000.0, 0.9, 10, "2026-11-22"),
         Measurement("edge0", "car_detection", 0, variants[1][0].sha256, "480p", 0.1, 9.0, 0.9, 10, "2026-11-22"),
     ]
-    with scene.parts.database.write() as conn:
+    with scene.container.database.write() as conn:
         store.put_measurements(conn, rows)
     result = {"delay": {"face_detection": 0.1}, "e2e_p95": 0.2}
     request: Any = {
@@ -254,7 +254,7 @@ def test_an_older_demand_is_ignored_and_a_new_runner_counts_anew(scene: Scene) -
         return len(scene.sent)
 
     assert [ask(5), ask(4), ask(5), ask(6)] == [1, 0, 1, 1]
-    with scene.parts.database.read() as conn:
+    with scene.container.database.read() as conn:
         kept = store.get(conn, job.uid)
     assert kept is not None
     assert (kept.asked, kept.generator_output) == (6, {"seq": 6})
@@ -321,7 +321,7 @@ def test_a_plan_by_hand_is_in_force_at_once(scene: Scene) -> None:
 
 def test_only_the_newest_decisions_and_events_are_kept(scene: Scene) -> None:
     job = scene.submit()
-    with scene.parts.database.write() as conn:
+    with scene.container.database.write() as conn:
         for number in range(510):
             decided = store.DecisionRecord("2026", number, "p", "period", "same", "", 1.0, "", None)
             store.add_decision(conn, job.uid, decided)
@@ -375,7 +375,7 @@ def test_what_would_be_is_answered_without_changing_anything(scene: Scene) -> No
         (stage.name, number): variant[0].sha256 for stage in stages for number, variant in enumerate(stage.variants)
     }
     rows = [replace(row, model=shas[row.stage, row.model_id]) for row in measured(scene.now)]
-    with scene.parts.database.write() as conn:
+    with scene.container.database.write() as conn:
         store.put_measurements(conn, rows)
     body: dict[str, Any] = {"job_uid": job.uid}
     found = scene.planning.what_if(USER, body, now=scene.now)

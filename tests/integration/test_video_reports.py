@@ -20,8 +20,8 @@ from tests.harness.video.records import measured, plan_result, result
 
 
 @pytest.fixture
-def scene(parts: Container) -> Scene:
-    return Scene(parts)
+def scene(container: Container) -> Scene:
+    return Scene(container)
 
 
 def take(scene: Scene, uid: str, seq: int, *, node: str = "edge0", user: str = "", **other: Any) -> None:

@@ -353,12 +353,12 @@ def test_a_converted_model_finds_on_edge_and_cloud_what_the_original_finds(
     cluster: VideoCluster, tmp_path_factory: pytest.TempPathFactory, shared_data: Path
 ) -> None:
     folder = converted_faces(tmp_path_factory, shared_data)
-    parts = assemble(cluster.deployment.settings())
+    container = assemble(cluster.deployment.settings())
     try:
         files = {name: (folder / name).read_bytes() for name in ("out.onnx", "out.bie", "out.nef")}
-        job = finished_job(parts, parts.settings.local_user, "faces", options=OPTIONS, files=files)
+        job = finished_job(container, container.settings.local_user, "faces", options=OPTIONS, files=files)
     finally:
-        parts.close()
+        container.close()
     body = {"name": "faces-nef", "job_id": job.job_id, "artifact": "nef", "decoder": "ultraface"}
     assert cluster.http.post("/api/v2/models", json=body).status_code == 201
     graph = dag(
@@ -419,12 +419,12 @@ def test_without_the_web_the_edge_goes_on_and_no_result_is_lost_or_doubled(clust
     with cluster.silent(OTHER):
         cluster.kill_web()
         away = time.monotonic()
-        parts = assemble(cluster.deployment.settings())
+        container = assemble(cluster.deployment.settings())
         try:
-            known = parts.video.jobs.get(parts.settings.local_user, uid).n_loop
-            of_quiet = parts.video.jobs.get(parts.settings.local_user, quiet).n_loop
+            known = container.video.jobs.get(container.settings.local_user, uid).n_loop
+            of_quiet = container.video.jobs.get(container.settings.local_user, quiet).n_loop
         finally:
-            parts.close()
+            container.close()
         calls, heard = len(cluster.calls(EDGE, uid)), cluster.frames_heard()
         until(lambda: time.monotonic() - away >= AWAY_S)
         assert len(cluster.calls(EDGE, uid)) > calls + 50

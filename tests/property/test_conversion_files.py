@@ -20,7 +20,7 @@ from PIL import Image
 from app.conversion.errors import DamagedImage
 from app.conversion.inspection import inspect_file
 from app.conversion.intake import archive as archives
-from app.conversion.intake.model import check_model
+from app.conversion.intake.model_checks import check_model
 from app.conversion.options import Chip, Options, Preprocess, ToolchainName
 from app.conversion.service.uploads import FileStart, Uploads
 from app.conversion.toolchains import graph

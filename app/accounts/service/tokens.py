@@ -94,8 +94,8 @@ class Tokens:
         at = to_text(now())
         with self.database.read() as conn:
             tokens = store.list_tokens(conn, name)
-            made = _valid_made(conn, name, [token.token_id for token in tokens], at, only_own=only_own)
-        return {token_id: len(tokens) for token_id, tokens in made.items()}
+            by_maker = _valid_made(conn, name, [token.token_id for token in tokens], at, only_own=only_own)
+        return {token_id: len(tokens) for token_id, tokens in by_maker.items()}
 
     def revoke(
         self, name: str, token_id: str, *, by: str, with_made: bool = False, only_own: bool = False
@@ -114,16 +114,16 @@ class Tokens:
         with self.database.write() as conn:
             if not store.revoke_token(conn, name, token_id, at):
                 raise TokenNotFound(f"{name} has no valid token {token_id}.", hint="The list of tokens has their ids.")
-            made = _valid_made(conn, name, [token_id], at, only_own=only_own).get(token_id, [])
-            while with_made and made:  # again, as one of them may have made another just before
-                for token in made:
+            valid = _valid_made(conn, name, [token_id], at, only_own=only_own).get(token_id, [])
+            while with_made and valid:  # again, as one of them may have made another just before
+                for token in valid:
                     store.revoke_token(conn, token.user_name, token.token_id, at)
                     detail = {"token_id": token.token_id, "made_by": token.made_by}
                     note(conn, by, "token.revoked", f"user:{token.user_name}", detail)
                     also_revoked.append(token.token_id)
-                made = _valid_made(conn, name, [token_id], at, only_own=only_own).get(token_id, [])
+                valid = _valid_made(conn, name, [token_id], at, only_own=only_own).get(token_id, [])
             note(conn, by, "token.revoked", f"user:{name}", {"token_id": token_id})
-        return Revocation(token_id, tuple(also_revoked), tuple(token.token_id for token in made))
+        return Revocation(token_id, tuple(also_revoked), tuple(token.token_id for token in valid))
 
     def check(self, text: str) -> tuple[User, Token]:
         """The user and the token of this text. Raises TokenRefused, whatever the cause."""
@@ -224,10 +224,10 @@ class KeyCheck:
 def _valid_made(
     conn: Connection, name: str, token_ids: Collection[str], at: str, *, only_own: bool
 ) -> dict[str, list[Token]]:
-    made = store.valid_made_by(conn, token_ids, at)
+    by_maker = store.valid_made_by(conn, token_ids, at)
     if not only_own:
-        return made
-    own = {maker: [token for token in tokens if token.user_name == name] for maker, tokens in made.items()}
+        return by_maker
+    own = {maker: [token for token in tokens if token.user_name == name] for maker, tokens in by_maker.items()}
     return {maker: tokens for maker, tokens in own.items() if tokens}
 
 

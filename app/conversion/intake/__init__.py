@@ -1,4 +1,4 @@
 """Checking a submission before it becomes a job. Runs in a sandbox child: the files may be hostile.
 
-This package owns what is refused at the door. It must not touch the store or Redis.
+This package owns what is refused on arrival. It must not touch the store or Redis.
 """

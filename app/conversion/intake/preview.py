@@ -17,7 +17,7 @@ from app.conversion.errors import DynamicShape
 from app.conversion.intake import sample_measurement
 from app.conversion.intake.archive import extract
 from app.conversion.intake.expected_range import expectation_of
-from app.conversion.intake.model import check_model
+from app.conversion.intake.model_checks import check_model
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.kneron.operators import probably_missing

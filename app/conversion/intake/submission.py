@@ -10,7 +10,7 @@ from app.conversion.errors import ImagesTooLarge
 from app.conversion.intake import calibration_checks
 from app.conversion.intake.archive import Unpacked, extract
 from app.conversion.intake.calibration_report import INFORMS, SampleStats
-from app.conversion.intake.model import CheckedModel, check_model
+from app.conversion.intake.model_checks import CheckedModel, check_model
 from app.conversion.intake.sample_measurement import measure_samples
 from app.conversion.options import Options
 from app.conversion.toolchains.base import FEW_SAMPLES, GOOD_SAMPLES

@@ -15,7 +15,7 @@ from app.conversion.model import JobRecord
 from app.conversion.service import Conversion
 from app.conversion.service.comparison import LayerPair, compare
 from app.conversion.service.quality.views import EXACT_DB
-from app.conversion.store import Filter
+from app.conversion.store import JobFilter
 from app.conversion.toolchains.base import SNR_DB_MIN
 from app.kit.web import charts
 from app.kit.web.auth import user_of
@@ -27,20 +27,22 @@ LAYERS_SHOWN = 14
 
 @dataclass(frozen=True)
 class ComparedJob:
-    """One of the two: what was asked for, and the job if there is one."""
+    """One of the two."""
 
-    asked: str
+    job_id: str
+    """As the address names it; empty when none is chosen."""
     job: JobRecord | None
+    """None when no such job is here."""
 
     @property
     def is_missing(self) -> bool:
-        return bool(self.asked) and self.job is None
+        return bool(self.job_id) and self.job is None
 
 
 def page(request: Request) -> Response:
     conversion, user = conversion_of(request), user_of(request)
     a, b = (_side(conversion, request.query_params.get(name, "").strip(), user) for name in ("a", "b"))
-    recent, _ = conversion.jobs.page(Filter(), user, limit=RECENT, cursor=None)
+    recent, _ = conversion.jobs.page(JobFilter(), user, limit=RECENT, cursor=None)
     comparison = compare(conversion, a.job, b.job) if a.job and b.job else None
     return render(
         request,

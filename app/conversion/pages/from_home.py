@@ -12,7 +12,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.conversion.access import conversion_of
-from app.conversion.service.home_inputs import PICTURE_TYPE, InputPath, is_archive, is_sample, small_picture, take
+from app.conversion.service.home_inputs import (
+    PICTURE_TYPE,
+    InputPath,
+    copy_inputs,
+    is_archive,
+    is_sample,
+    small_picture,
+)
 from app.homes.access import Home, home_of
 from app.homes.home_paths import HomePath
 from app.homes.model import DATASETS, Kind
@@ -47,12 +54,12 @@ def choose(request: Request) -> Response:
 
 def _page(request: Request, choice: FolderQuery, error: ModelmillError | None = None) -> Response:
     home = home_of(request)
-    model, spot = home.spot(choice.model, field="model"), home.spot(choice.folder, field="folder")
-    shelf = home.shelf(spot)
-    page = shelf.browse(spot.inner)
+    model, location = home.locate(choice.model, field="model"), home.locate(choice.folder, field="folder")
+    tree = home.tree(location)
+    page = tree.browse(location.inner)
     samples = sum(map(is_sample, page.entries))
-    names = spot.inner.split("/") if spot.inner else []
-    ways = [HomePath("/".join(names[: place + 1]), spot.is_common) for place in range(len(names))]
+    names = location.inner.split("/") if location.inner else []
+    ways = [HomePath("/".join(names[: place + 1]), location.is_common) for place in range(len(names))]
     return render(
         request,
         "conversion/from_data.html",
@@ -61,14 +68,14 @@ def _page(request: Request, choice: FolderQuery, error: ModelmillError | None = 
         error=error,
         model=home.path_of(model),
         model_name=model.inner.rpartition("/")[2],
-        folder=home.path_of(spot),
+        folder=home.path_of(location),
         folder_name=names[-1] if names else "",
         samples=samples,
         may_have_more=page.next_cursor is not None,
         ways=[(way.inner.rpartition("/")[2], _url(home, model, way)) for way in ways],
-        is_common=spot.is_common,
-        folders=[(e.name, _url(home, model, spot.below(e.name))) for e in page.entries if e.kind is Kind.FOLDER],
-        archives=[(e.name, home.path_of(spot.below(e.name)), e.size_bytes) for e in page.entries if is_archive(e)],
+        is_common=location.is_common,
+        folders=[(e.name, _url(home, model, location.below(e.name))) for e in page.entries if e.kind is Kind.FOLDER],
+        archives=[(e.name, home.path_of(location.below(e.name)), e.size_bytes) for e in page.entries if is_archive(e)],
         tops=((False, _url(home, model, HomePath(""))), (True, _url(home, model, HomePath("", is_common=True)))),
     )
 
@@ -85,14 +92,14 @@ async def convert(request: Request) -> Response:
 
 def _take(request: Request, choice: HomeSelection) -> Response:
     home = home_of(request)
-    model = home.spot(choice.model, field="model")
-    images = home.spot(choice.images, field="images") if choice.images else None
+    model = home.locate(choice.model, field="model")
+    images = home.locate(choice.images, field="images") if choice.images else None
     try:
-        taken = take(
+        taken = copy_inputs(
             conversion_of(request).uploads,
             home.user,
-            InputPath(home.shelf(model), model.inner),
-            InputPath(home.shelf(images), images.inner) if images else None,
+            InputPath(home.tree(model), model.inner),
+            InputPath(home.tree(images), images.inner) if images else None,
         )
     except ModelmillError as error:
         if error.status >= 500:
@@ -104,8 +111,8 @@ def _take(request: Request, choice: HomeSelection) -> Response:
 
 def picture(request: Request) -> Response:
     home = home_of(request)
-    spot = home.spot(query(request, PictureQuery).path)
-    data = small_picture(conversion_of(request).uploads.intake, home.shelf(spot), spot.inner)
+    location = home.locate(query(request, PictureQuery).path)
+    data = small_picture(conversion_of(request).uploads.intake, home.tree(location), location.inner)
     return Response(data, media_type=PICTURE_TYPE, headers={"Cache-Control": "private, max-age=60"})
 
 

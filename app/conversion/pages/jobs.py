@@ -20,7 +20,7 @@ from app.conversion.pages import view_models
 from app.conversion.pages.results import reset_view
 from app.conversion.schemas import CURSOR
 from app.conversion.service import Conversion
-from app.conversion.store import Filter
+from app.conversion.store import JobFilter
 from app.kit.errors import BadRequest
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
@@ -67,7 +67,7 @@ class Selection(BaseModel):
 
 def jobs(request: Request) -> Response:
     params = query(request, ListQuery)
-    job_filter = Filter(
+    job_filter = JobFilter(
         status=params.status, toolchain=params.toolchain, platform=params.platform, owner=params.owner, text=params.q
     )
     conversion = conversion_of(request)

@@ -41,7 +41,7 @@ Errors = dict[str, FormProblem]
 
 
 def previews_of(request: Request) -> Previews:
-    return conversion_of(request).looks
+    return conversion_of(request).previews
 
 
 async def new_job(request: Request) -> Response:

@@ -247,11 +247,11 @@ def _problems(error: ValidationError) -> dict[str, FormProblem]:
 class FormProblem:
     text: str
     """What is wrong and what to do, as keys with %(name)s for the entries of detail."""
-    said: str = ""
+    english: str = ""
     """The same in English only, with names and numbers; where there is more to say than a key can."""
     hint: str = ""
     """What is wrong and what to do, as keys with %(name)s for the entries of detail."""
-    said_hint: str = ""
+    english_hint: str = ""
     """The same in English only, with names and numbers; where there is more to say than a key can."""
     detail: dict[str, Any] = field(default_factory=dict)
 
@@ -321,7 +321,7 @@ def problem_of(error: ModelmillError) -> FormProblem:
         return FormProblem(error.message.replace("%", "%%"), hint=error.hint.replace("%", "%%"))
     if error.code == "MODEL_DYNAMIC_SHAPE" and "given" not in error.detail:
         return FormProblem(text, hint=hint)  # the form asks for every axis by itself
-    return FormProblem(text, said=error.message, hint=hint, said_hint=error.hint)
+    return FormProblem(text, english=error.message, hint=hint, english_hint=error.hint)
 
 
 def field_problem(kind: str, message: str, context: Mapping[str, Any]) -> FormProblem:

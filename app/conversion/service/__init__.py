@@ -39,7 +39,7 @@ class Conversion:
     dispatch: Dispatch
     estimates: Estimates
     expiry: Expiry
-    looks: Previews
+    previews: Previews
     results: Results
 
     def job_json(self, record: JobRecord) -> dict[str, Any]:

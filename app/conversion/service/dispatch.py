@@ -35,9 +35,9 @@ class Dispatch:
         self.store = store
         self.broker = broker
 
-    def letter(self, stage: Stage, job_id: str) -> OutgoingMessage:
+    def prepare(self, stage: Stage, job_id: str) -> OutgoingMessage:
         """What puts the job on the stage's queue, under its own id: there it can be found, counted and taken back."""
-        return self.broker.letter(stage.step, RUNS[stage], message_id=job_id, job_id=job_id)
+        return self.broker.prepare(stage.step, RUNS[stage], message_id=job_id, job_id=job_id)
 
     def enqueue(self, stage: Stage, job_id: str) -> None:
         """The same at once, for a job that should be on its queue and is not."""
@@ -54,8 +54,8 @@ class Dispatch:
         """Take in a done message: the job ends, or its next stage is noted and queued in one step."""
         stage = Stage(step.upper())
         change = self._change(job_id, stage, result, reason, facts or {})
-        letter = None if change.is_end or stage.next is None else self.letter(stage.next, job_id)
-        if not self.store.apply(job_id, change, letter):
+        message = None if change.is_end or stage.next is None else self.prepare(stage.next, job_id)
+        if not self.store.apply(job_id, change, message):
             logger.info("Done message %s/%s of job %s comes too late: nothing to do.", step, result, job_id)
         elif change.is_end:
             status = change.fields["status"]
@@ -73,13 +73,13 @@ class Dispatch:
         elif record.current.state is StageState.QUEUED and not self.broker.holds(record.stage.step, record.job_id):
             self.enqueue(record.stage, record.job_id)
 
-    def adopt(self, doing: InFlight, queues: Iterable[str]) -> None:
+    def requeue_from(self, doing: InFlight, queues: Iterable[str]) -> None:
         """What the worker had fetched and not begun goes back to its queue; what it had claimed is free again."""
         for queue in queues:
             if doing.claim and queue in QUEUES:
                 for job_id in self.broker.fetched(doing.broker_id, queue) - {doing.record_id}:
                     self.store.apply(job_id, model.given_back(Stage(queue.upper()), claim=doing.claim))
-            count = self.broker.adopt(doing.broker_id, queue)
+            count = self.broker.requeue_from(doing.broker_id, queue)
             if count:
                 logger.warning("Put back %d message(s) on queue %s that a dead worker had fetched.", count, queue)
 

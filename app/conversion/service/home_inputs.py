@@ -37,7 +37,7 @@ class TooManySamples(BadInput):
 
 @dataclass(frozen=True)
 class InputPath:
-    shelf: ReadOnlyTree
+    tree: ReadOnlyTree
     """The files of the home, or of the common folder."""
     inner: str
     """The path in there."""
@@ -48,7 +48,7 @@ class InputPath:
 
 
 @dataclass(frozen=True)
-class Taken:
+class HomeInputs:
     """Keys and names as the form of a new conversion holds them."""
 
     model_key: str
@@ -57,7 +57,7 @@ class Taken:
     quant_name: str
 
 
-def take(uploads: Uploads, owner: str, model: InputPath, images: InputPath | None) -> Taken:
+def copy_inputs(uploads: Uploads, owner: str, model: InputPath, images: InputPath | None) -> HomeInputs:
     """Copy the inputs of a conversion out of a data home; on an error nothing is kept.
 
     Args:
@@ -74,11 +74,11 @@ def take(uploads: Uploads, owner: str, model: InputPath, images: InputPath | Non
     except BaseException:
         uploads.discard(upload_id)
         raise
-    return Taken(model_key, model.name, stored.key if stored else "", images.name if images else "")
+    return HomeInputs(model_key, model.name, stored.key if stored else "", images.name if images else "")
 
 
 def _store_model(uploads: Uploads, upload_id: str, model: InputPath) -> str:
-    key = uploads.store_model(upload_id, model.shelf.read(model.inner)).key
+    key = uploads.store_model(upload_id, model.tree.read(model.inner)).key
     beside = list(_weights(uploads, upload_id, model)) if _has_neighbours(model) else []
     if beside:
         uploads.store_weights(upload_id, _read(beside))
@@ -88,7 +88,7 @@ def _store_model(uploads: Uploads, upload_id: str, model: InputPath) -> str:
 
 def _has_neighbours(model: InputPath) -> bool:
     """Is anything beside it that could hold its weights?"""
-    entries = model.shelf.browse(model.inner.rpartition("/")[0]).entries
+    entries = model.tree.browse(model.inner.rpartition("/")[0]).entries
     return any(not entry.name.lower().endswith(object_keys.MODEL_ENDING) for entry in entries)
 
 
@@ -98,14 +98,14 @@ def _weights(uploads: Uploads, upload_id: str, model: InputPath) -> Iterator[tup
     for place in uploads.places(upload_id):
         inner = f"{folder}/{place}".removeprefix("/")
         with suppress(FileMissing, PathRefused):
-            if model.shelf.info(inner).kind is Kind.FILE:
-                yield place, InputPath(model.shelf, inner)
+            if model.tree.info(inner).kind is Kind.FILE:
+                yield place, InputPath(model.tree, inner)
 
 
 def _read(files: Iterable[tuple[str, InputPath]]) -> FileParts:
     for place, file in files:
         yield FileStart(place)
-        yield from file.shelf.read(file.inner)
+        yield from file.tree.read(file.inner)
 
 
 def is_sample(entry: Entry) -> bool:
@@ -119,19 +119,19 @@ def is_archive(entry: Entry) -> bool:
 
 
 def _store_images(uploads: Uploads, upload_id: str, images: InputPath) -> Stored:
-    if images.shelf.info(images.inner).kind is not Kind.FOLDER:
+    if images.tree.info(images.inner).kind is not Kind.FOLDER:
         return uploads.store_images(upload_id, _single(images))
     return uploads.store_images(upload_id, _packed(images, uploads.settings.max_images))
 
 
 def _single(images: InputPath) -> FileParts:
     yield FileStart(images.name)
-    yield from images.shelf.read(images.inner)
+    yield from images.tree.read(images.inner)
 
 
 def _packed(folder: InputPath, max_samples: int) -> FileParts:
     count = 0
-    for entry in _samples(folder.shelf, folder.inner, MAX_LEVELS):
+    for entry in _samples(folder.tree, folder.inner, MAX_LEVELS):
         count += 1
         if count > max_samples:
             raise TooManySamples(
@@ -139,7 +139,7 @@ def _packed(folder: InputPath, max_samples: int) -> FileParts:
                 hint="A hundred typical images are enough to calibrate: put some of them into a folder of their own.",
             )
         yield FileStart(entry.name)
-        yield from folder.shelf.read(entry.path)
+        yield from folder.tree.read(entry.path)
     if not count:
         raise NoImages(
             f"There is no reference sample in the folder {folder.name}.",
@@ -147,14 +147,14 @@ def _packed(folder: InputPath, max_samples: int) -> FileParts:
         )
 
 
-def _samples(shelf: ReadOnlyTree, folder: str, levels: int) -> Iterator[Entry]:
+def _samples(tree: ReadOnlyTree, folder: str, levels: int) -> Iterator[Entry]:
     """Below the folder, in the order of the listing. Through no link, which would be another's or a circle."""
     cursor = None
     while True:
-        page = shelf.browse(folder, cursor=cursor)
+        page = tree.browse(folder, cursor=cursor)
         for entry in page.entries:
             if entry.kind is Kind.FOLDER and levels and not entry.name.startswith("."):
-                yield from _samples(shelf, entry.path, levels - 1)
+                yield from _samples(tree, entry.path, levels - 1)
             elif is_sample(entry):
                 yield entry
         cursor = page.next_cursor
@@ -162,13 +162,13 @@ def _samples(shelf: ReadOnlyTree, folder: str, levels: int) -> Iterator[Entry]:
             return
 
 
-def small_picture(intake: IntakeSandbox, shelf: ReadOnlyTree, inner: str) -> bytes:
+def small_picture(intake: IntakeSandbox, tree: ReadOnlyTree, inner: str) -> bytes:
     """A small JPEG of a picture in a data home; made anew each time, for browsers keep it.
 
     Raises:
         FileMissing, NotAFile, TooLarge, BadInput: There is no picture at this path that can be shown.
     """
-    info = shelf.info(inner)
+    info = tree.info(inner)
     if info.kind is not Kind.FILE:
         raise NotAFile(f"{inner} is no file.", hint="Name a picture.")
     if info.size_bytes > PICTURE_BYTES_MAX:
@@ -177,7 +177,7 @@ def small_picture(intake: IntakeSandbox, shelf: ReadOnlyTree, inner: str) -> byt
         )
     with intake.folder("picture-") as folder:
         with (folder / "picture").open("wb") as file:
-            file.writelines(shelf.read(inner))
+            file.writelines(tree.read(inner))
         request = {"picture": str(folder / "picture"), "into": str(folder / "small.jpg")}
         intake.run(MAKE_PICTURE, request, folder, memory_bytes=PICTURE_MEMORY_BYTES, time_s=PICTURE_TIME_S)
         return (folder / "small.jpg").read_bytes()

@@ -10,7 +10,7 @@ from app.conversion import model, object_keys
 from app.conversion.errors import ArtifactNotReady, JobActive, JobFinished, JobNotFound
 from app.conversion.metrics import count_end
 from app.conversion.model import Artifact, JobRecord, Stage, StageRecord, StageState, Status
-from app.conversion.store import Filter, JobStore, job_not_found
+from app.conversion.store import JobFilter, JobStore, job_not_found
 from app.kit.clock import from_text, now, to_text
 from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.queue.blocking_broker import BlockingBroker
@@ -44,7 +44,7 @@ class Jobs:
         return record
 
     def page(
-        self, job_filter: Filter, user: str, *, limit: int, cursor: str | None, max_read: int | None = None
+        self, job_filter: JobFilter, user: str, *, limit: int, cursor: str | None, max_read: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
         """The user's jobs that are wanted, newest first, and where to go on. Others' jobs are as if there were none."""
         if job_filter.owner not in (None, user):

@@ -95,8 +95,8 @@ class Submissions:
                 origin=submission.origin,
                 forecast_s=self.admission.estimates.forecast_s(submission.options.toolchain.value),
             )
-            letter = self.dispatch.letter(Stage.ONNX, job_id)
-            self.admission.admit(record, score=int(moment.timestamp() * 1_000_000), letter=letter)
+            message = self.dispatch.prepare(Stage.ONNX, job_id)
+            self.admission.admit(record, score=int(moment.timestamp() * 1_000_000), message=message)
         except BaseException:
             self._undo(job_id, submission.owner)
             raise
@@ -238,9 +238,9 @@ class Admission:
         if full is not None:
             raise self._refusal(full, toolchain)
 
-    def admit(self, record: JobRecord, *, score: float, letter: OutgoingMessage | None = None) -> None:
-        """Create the record and send its letter, or raise TooManyJobs with nothing created."""
-        answer = self.store.create(record, score=score, room=self._room(record.owner), letter=letter)
+    def admit(self, record: JobRecord, *, score: float, message: OutgoingMessage | None = None) -> None:
+        """Create the record and send its message, or raise TooManyJobs with nothing created."""
+        answer = self.store.create(record, score=score, room=self._room(record.owner), message=message)
         if answer in (CreateAnswer.FULL, CreateAnswer.FULL_FOR_GROUP):
             raise self._refusal(answer, record.options.toolchain)
 

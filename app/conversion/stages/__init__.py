@@ -5,6 +5,6 @@ It reports by a done message and never decides what comes next.
 
 from app.conversion.stages.heartbeat import Heartbeat
 from app.conversion.stages.job_claimer import JobClaimer
-from app.conversion.stages.runner import StageRunner, Worker
+from app.conversion.stages.runner import StageRunner, StageWorker
 
-__all__ = ["Heartbeat", "JobClaimer", "StageRunner", "Worker"]
+__all__ = ["Heartbeat", "JobClaimer", "StageRunner", "StageWorker"]

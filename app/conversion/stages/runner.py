@@ -38,10 +38,10 @@ SendDone = Callable[..., None]
 
 
 @dataclass(frozen=True)
-class Worker:
+class StageWorker:
     """Who runs stages here: its claims of jobs and its signs of life."""
 
-    claimant: JobClaimer
+    claimer: JobClaimer
     heartbeat: Heartbeat
 
 
@@ -64,13 +64,13 @@ class StageRunner:
         self.sandbox = sandbox
         self.send_done = send_done
 
-    def run(self, job_id: str, worker: Worker) -> None:
+    def run(self, job_id: str, worker: StageWorker) -> None:
         """Do the worker's stage unless another worker has claimed it. A doubled or late message has no effect."""
-        stage = worker.claimant.stage
-        record = worker.claimant.take(job_id, self.settings.work / job_id)
+        stage = worker.claimer.stage
+        record = worker.claimer.take(job_id, self.settings.work / job_id)
         if record is None:
             logger.info("Job %s is not waiting for %s: nothing to do.", job_id, stage)
-            worker.claimant.rest()
+            worker.claimer.rest()
             return
         started_at, begin = now(), time.monotonic()
         with worker.heartbeat.during(record, started_at=to_text(started_at)) as running:
@@ -82,7 +82,7 @@ class StageRunner:
             outcome.facts |= {"started_at": running.started_at, "finished_at": to_text(finished_at)}
             self.report(job_id, stage.step, outcome)
         STAGE_SECONDS.labels(stage.step, record.options.toolchain, outcome.result).observe(took_s)
-        worker.claimant.rest()
+        worker.claimer.rest()
         reason = f": {outcome.reason}" if outcome.reason else ""
         logger.info("Stage %s of job %s ended after %.3f s: %s%s.", stage.step, job_id, took_s, outcome.result, reason)
 

@@ -75,7 +75,7 @@ def common(request: Request) -> Response:
 
 def download_file(request: Request) -> Response:
     home = home_of(request)
-    return download(request, home, home.spot(query(request, FileQuery).path))
+    return download(request, home, home.locate(query(request, FileQuery).path))
 
 
 def _inner(request: Request) -> str:
@@ -84,7 +84,7 @@ def _inner(request: Request) -> str:
 
 def _show(request: Request, location: HomePath) -> Response:
     home = home_of(request)
-    entry = home.shelf(location).info(location.inner)
+    entry = home.tree(location).info(location.inner)
     if entry.kind is Kind.FOLDER:
         return folder_page(request, home, location)
     if entry.kind is not Kind.FILE:
@@ -106,7 +106,7 @@ def folder_page(
 ) -> Response:
     """error: why something that was to be done here was not; stored: what was uploaded all the same."""
     params = query(request, FolderView) if request.method == "GET" else FolderView()
-    page = home.shelf(location).browse(location.inner, sort=params.sort, cursor=params.cursor or None)
+    page = home.tree(location).browse(location.inner, sort=params.sort, cursor=params.cursor or None)
     rows = [row_of(home, location.below(entry.name), entry) for entry in page.entries]
     return render(
         request,
@@ -196,7 +196,7 @@ def _headings(location: HomePath, sort: Sort) -> dict[str, tuple[str, str]]:
 def _preview(home: Home, location: HomePath, entry: Entry) -> dict[str, Any]:
     if entry.name.lower().endswith(PICTURES):
         return {"picture_url": with_query(PICTURE, path=home.path_of(location)), "text": None, "is_cut": False}
-    data = b"".join(home.shelf(location).read(location.inner, end=PREVIEW_BYTES))
+    data = b"".join(home.tree(location).read(location.inner, end=PREVIEW_BYTES))
     is_cut = entry.size_bytes > len(data)
     return {"picture_url": "", "text": _as_text(data, is_cut=is_cut), "is_cut": is_cut}
 

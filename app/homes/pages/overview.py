@@ -103,7 +103,7 @@ def _retention(home: Home) -> dict[str, Any]:
     return {
         "trash_days": _days(retention.trash_after),
         "purge_days": _days(retention.purge_after),
-        "jobs": [(folder, url_of(home.spot(folder.path))) for folder in times[:JOBS_SHOWN]],
+        "jobs": [(folder, url_of(home.locate(folder.path))) for folder in times[:JOBS_SHOWN]],
         "more_jobs": _rest(times),
     }
 

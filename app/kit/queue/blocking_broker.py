@@ -132,7 +132,7 @@ class BlockingBroker(ConsumerBroker):
         """Enqueue work by name. message_id: unique within the queue; default random."""
         self.enqueue(_message(queue, actor, message_id, kwargs))
 
-    def letter(self, queue: str, actor: str, *, message_id: str | None = None, **kwargs: Any) -> OutgoingMessage:
+    def prepare(self, queue: str, actor: str, *, message_id: str | None = None, **kwargs: Any) -> OutgoingMessage:
         """The same as a value, for somebody else to put on its queue in one step with something of their own."""
         message = _message(queue, actor, message_id, kwargs)
         self.emit_before("enqueue", message, None)
@@ -173,7 +173,7 @@ class BlockingBroker(ConsumerBroker):
     def waiting(self, queue: str) -> int:
         return int(self.client.llen(self.list_key(queue)))
 
-    def adopt(self, dead_broker_id: str, queue: str) -> int:
+    def requeue_from(self, dead_broker_id: str, queue: str) -> int:
         """Put back what a dead process had fetched and not acknowledged, at the head, where it came from.
 
         Returns how many messages.

@@ -5,7 +5,7 @@ When the last fetch left nothing in the queue, `BLMOVE queue queue LEFT LEFT` st
 trip, and what is to be settled is said before it. Moving the head of a list to its own head changes nothing, but it
 blocks while the list is empty and wakes on any push, by whomever; the fetch then follows at once on the server's side.
 
-Where a message is about a record, the fetch can claim that for who gets the message, and brings it along (Claimant).
+Where a message is about a record, the fetch can claim that for who gets the message, and brings it along (Claimer).
 
 An answer that was not yet said is kept, also over a lost connection, until Redis has taken it; saying it twice does no
 harm. A fetch is never repeated by the client: a silent second try would hide that the first has taken messages whose
@@ -128,7 +128,7 @@ class ConsumerBroker(RedisBroker):
         super().__init__(client=client, **options)
         self.is_draining = False
         self.work_inline: Inline | None = None
-        self.claimants: dict[str, Claimer] = {}
+        self.claimers: dict[str, Claimer] = {}
         self.connections = ConnectionPool(client)
         self.exchange = Script(self.connections, EXCHANGE)
         self._hands: dict[str, Hand] = {}
@@ -238,14 +238,14 @@ class BlockingConsumer(_RedisConsumer):
         done = [answer.redis_id for answer in answers if answer.is_done]
         dead = [answer.redis_id for answer in answers if not answer.is_done]
         # Not for a message that has to wait for a worker's thread: the claim says that the work begins.
-        claimant = self._claimant if room > 0 and self.broker.work_inline else None
-        fetch = (min(room, MAX_FETCH), claimant.claim if claimant else "")
+        claimer = self._claimer if room > 0 and self.broker.work_inline else None
+        fetch = (min(room, MAX_FETCH), claimer.claim if claimer else "")
         args = (current_millis(), self.broker.broker_id, self.queue_name, *fetch, len(done), *done, *dead)
         return self.broker.exchange.command([self.broker.namespace], args)
 
     @property
-    def _claimant(self) -> Claimer | None:
-        return self.broker.claimants.get(self.queue_name)
+    def _claimer(self) -> Claimer | None:
+        return self.broker.claimers.get(self.queue_name)
 
     def _wait_for_room(self) -> None:
         self.hand.is_eased.wait(self.timeout / 1000)
@@ -260,9 +260,9 @@ class BlockingConsumer(_RedisConsumer):
 
     def _put_back(self, redis_ids: Collection[str]) -> None:
         """With their records as they were before."""
-        if self._claimant:
+        if self._claimer:
             for redis_id in redis_ids:
-                self._claimant.give_back(redis_id)
+                self._claimer.give_back(redis_id)
         if redis_ids:
             self.broker.do_requeue(self.queue_name, *redis_ids)
 

@@ -1,16 +1,16 @@
 """The scripts by which records change: each is one round trip and one step, all of it or nothing of it.
 
 A record may belong to a group (jobs: their owner), whose active ones are counted by a set of their own. A change may
-carry a letter: a message that is put on its queue, in the queues' own database, by the same step that makes it due.
+carry a message, which is put on its queue, in the queues' own database, by the same step that makes it due.
 Keys of a kind k: `k:<id>` the record, `ks` all ids by score, `ks:active` those not at their end, `ks:active:<group>`.
 """
 
 _LETTER = """
--- letter: {database, list, texts, id, text}; the last thing a script does, for it leaves the records' database
-local function post(letter)
-  redis.call('SELECT', letter[1])
-  redis.call('HSET', letter[3], letter[4], letter[5])
-  redis.call('RPUSH', letter[2], letter[4])
+-- message: {database, list, texts, id, text}; the last thing a script does, for it leaves the records' database
+local function post(message)
+  redis.call('SELECT', message[1])
+  redis.call('HSET', message[3], message[4], message[5])
+  redis.call('RPUSH', message[2], message[4])
 end
 """
 
@@ -37,7 +37,7 @@ end
 LOOK = _FULL + "return is_full(KEYS[1], KEYS[2], unpack(ARGV))"
 
 # KEYS: record, index of all, active index, group index. ARGV: score, id, prefix of a record's key, two limits ('' for
-# none), the five parts of a letter ('' for none), then field, value, ... Returns an Answer.
+# none), the five parts of a message ('' for none), then field, value, ... Returns an Answer.
 CREATE = (
     _FULL
     + _LETTER
@@ -69,8 +69,8 @@ end
 """
 
 # KEYS: record, active index, a text beside the record to drop. ARGV: ttl in seconds ('' while the record is active),
-# id, field of the group, five parts of a letter ('' for none), number of guards, (field, '|allowed|values|') per guard,
-# then field, value, ... Returns 1 if the record was changed.
+# id, field of the group, a message in five parts ('' for none), number of guards,
+# (field, '|allowed|values|') per guard, then field, value, ... Returns 1 if the record was changed.
 CHANGE = (
     _GROUP
     + _LETTER

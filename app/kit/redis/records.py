@@ -70,17 +70,17 @@ class Records:
         *,
         score: float,
         room: JobLimit | None = None,
-        letter: OutgoingMessage | None = None,
+        message: OutgoingMessage | None = None,
     ) -> CreateAnswer:
         """room: refuse when there is none. Asked and taken in one step, so that many at once cannot overfill it.
 
-        letter: sent in the same step, if the record is created.
+        message: sent in the same step, if the record is created.
         """
         keys = [self.key(record_id), self.all_index, self.active_index]
         if self.group_field:
             keys.append(self._group_index(fields[self.group_field]))
         limits = (room.most, room.most_in_group) if room else ("", "")
-        args: list[Any] = [score, record_id, self.key(""), *limits, *_parts(letter), *_flat(fields)]
+        args: list[Any] = [score, record_id, self.key(""), *limits, *_parts(message), *_flat(fields)]
         return CreateAnswer(self._create(keys=keys, args=args))
 
     def full(self, room: JobLimit) -> CreateAnswer | None:
@@ -106,19 +106,19 @@ class Records:
         *,
         ttl_s: int | None,
         drop_text: str = "",
-        letter: OutgoingMessage | None = None,
+        message: OutgoingMessage | None = None,
     ) -> bool:
         """Set fields if every guarded field has one of its allowed values now.
 
         False when a guard refused or there is no such record. ttl_s: given when the record has come to its end.
-        drop_text: name of a text beside the record that is no longer needed. letter: sent in the same step, if the
+        drop_text: name of a text beside the record that is no longer needed. message: sent in the same step, if the
         fields are set.
         """
         keys = [self.key(record_id), self.active_index]
         if drop_text:
             keys.append(f"{self.key(record_id)}:{drop_text}")
         ttl = "" if ttl_s is None else ttl_s
-        args: list[Any] = [ttl, record_id, self.group_field, *_parts(letter), *_conditions(guards), *_flat(fields)]
+        args: list[Any] = [ttl, record_id, self.group_field, *_parts(message), *_conditions(guards), *_flat(fields)]
         return bool(self._change(keys=keys, args=args))
 
     def change_and_read(
@@ -182,10 +182,10 @@ class Records:
         return f"{self.active_index}:{value}"
 
 
-def _parts(letter: OutgoingMessage | None) -> tuple[Any, ...]:
-    if letter is None:
+def _parts(message: OutgoingMessage | None) -> tuple[Any, ...]:
+    if message is None:
         return ("",) * 5
-    return letter.database, letter.list_key, letter.texts_key, letter.message_id, letter.text
+    return message.database, message.list_key, message.texts_key, message.message_id, message.text
 
 
 def _conditions(guards: Mapping[str, Iterable[str]]) -> list[Any]:

@@ -22,9 +22,9 @@ GIVEN_BY = {
 
 def confinement(sandbox: Sandbox) -> dict[str, bool]:
     """Part → is it held? Raises what Sandbox.run raises."""
-    with tempfile.TemporaryDirectory(prefix="modelmill-") as folder, socket.create_server(("127.0.0.1", 0)) as door:
+    with tempfile.TemporaryDirectory(prefix="modelmill-") as folder, socket.create_server(("127.0.0.1", 0)) as listener:
         file, work = Path(folder, "another"), Path(folder, "work")
         file.write_text("not for the child")
         work.mkdir()
-        request = {"file": str(file), "port": door.getsockname()[1], "pid": os.getpid()}
+        request = {"file": str(file), "port": listener.getsockname()[1], "pid": os.getpid()}
         return dict(sandbox.run(PROBE, request, work_dir=work, limits=LIMITS).result)

@@ -30,8 +30,8 @@ class ModelsPageQuery(FilterForm):
     note: Annotated[str, Field(max_length=20)] = ""
 
     def url(self, cursor: str | None = None) -> str:
-        kept = {"q": self.q, "cursor": cursor or ""}
-        return "/ui/models?" + urlencode({name: value for name, value in kept.items() if value})
+        parameters = {"q": self.q, "cursor": cursor or ""}
+        return "/ui/models?" + urlencode({name: value for name, value in parameters.items() if value})
 
 
 class NamedPageQuery(FilterForm):

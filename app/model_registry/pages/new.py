@@ -16,7 +16,7 @@ from starlette.routing import Route
 from app.conversion.access import conversion_of
 from app.conversion.model import JobRecord, Status
 from app.conversion.service.uploads import parts_of, split_model
-from app.conversion.store import Filter
+from app.conversion.store import JobFilter
 from app.inference.prediction import Decoder, Format
 from app.kit.clock import now
 from app.kit.errors import BadInput, ModelmillError
@@ -135,7 +135,7 @@ def _ways(draft: ModelDraft) -> list[str]:
 def _jobs(request: Request, chosen: str) -> list[JobRecord]:
     """The newest that have completed, and the chosen one."""
     jobs, user = conversion_of(request).jobs, user_of(request)
-    completed = Filter(status=Status.COMPLETED.value)
+    completed = JobFilter(status=Status.COMPLETED.value)
     records, _ = jobs.page(completed, user, limit=OFFERED_JOBS, cursor=None, max_read=MAX_JOBS_READ)
     if chosen and chosen not in {record.job_id for record in records}:
         records += [record for record in jobs.several([chosen], user) if record.status is Status.COMPLETED]

@@ -188,15 +188,15 @@ def _suggestions(home: Home) -> dict[str, list[str]]:
         "models": (HomePath("models"), HomePath("models", is_common=True)),
         "code": (HomePath("code", is_common=True),),
     }.items():
-        suggestions[kind] = [path for spot in places for path in _paths_in(home, spot)]
+        suggestions[kind] = [path for location in places for path in _paths_in(home, location)]
     return suggestions
 
 
-def _paths_in(home: Home, spot: HomePath) -> Iterator[str]:
+def _paths_in(home: Home, location: HomePath) -> Iterator[str]:
     with suppress(ModelmillError):  # a suggestion less
-        for entry in home.shelf(spot).browse(spot.inner, limit=SUGGESTED).entries:
+        for entry in home.tree(location).browse(location.inner, limit=SUGGESTED).entries:
             if entry.kind in (Kind.FILE, Kind.FOLDER):
-                yield home.path_of(spot.below(entry.name))
+                yield home.path_of(location.below(entry.name))
 
 
 ROUTES = [

@@ -163,8 +163,8 @@ def _samples(request: Request, view: TaskView) -> str:
     home = home_of(request)
     for name in SAMPLES:
         try:
-            spot = home.spot(f"{folder.path}/{name}")
-            home.shelf(spot).info(spot.inner)
+            location = home.locate(f"{folder.path}/{name}")
+            home.tree(location).info(location.inner)
         except (FileMissing, HomeDenied):
             continue
         return f"{folder.path}/{name}"

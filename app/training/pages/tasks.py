@@ -23,7 +23,7 @@ from app.training.model import TERMINAL, State, Workload
 from app.training.pages import view_models
 from app.training.pages.queue_health import QueueHealth, condition_of
 from app.training.service import TaskView
-from app.training.store import Filter
+from app.training.store import TaskFilter
 from app.training.store.changes import ALL_TASKS
 
 PAGE_TASKS = 50
@@ -41,12 +41,12 @@ class TaskListQuery(ListQuery):
     """The last day, in UTC."""
     cursor: Annotated[str, Field(pattern=CURSOR)] | None = None
 
-    def filter(self) -> Filter:
+    def filter(self) -> TaskFilter:
         if self.state is None:
             states = None
         else:
             states = frozenset(State) - TERMINAL if self.state == UNENDED else frozenset({State(self.state)})
-        return Filter(
+        return TaskFilter(
             states=states,
             workload=self.workload,
             since=_midnight(self.since, 0),

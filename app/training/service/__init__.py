@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from app.training.service.cluster import ClusterPicture, ClusterView, Holder
 from app.training.service.options import TrainingOptions
-from app.training.service.results import Converter, Results, Wanted
+from app.training.service.results import ConversionRequest, Converter, Results
 from app.training.service.tasks import AttemptFolder, LogView, Tasks, TaskView
 
 
@@ -24,6 +24,7 @@ __all__ = [
     "AttemptFolder",
     "ClusterPicture",
     "ClusterView",
+    "ConversionRequest",
     "Converter",
     "Holder",
     "LogView",
@@ -32,5 +33,4 @@ __all__ = [
     "Tasks",
     "Training",
     "TrainingOptions",
-    "Wanted",
 ]

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 
 from app.homes.errors import FileMissing, HomeMissing, LeadsOut, NotAFile, PathRefused, disk_errors
-from app.homes.home_paths import spot_of
+from app.homes.home_paths import home_path_of
 from app.homes.retention import FolderTimes
 from app.homes.service import Homes
 from app.homes.tree_walk import FOLDER
@@ -121,7 +121,7 @@ def _below(top_fd: int, place: str) -> Iterator[int]:
 @contextmanager
 def _parent(homes: Homes, user: str, path: str) -> Iterator[tuple[int, str]]:
     """(descriptor of the folder that it lies in, its name), reached over no link."""
-    with homes.files.opened(user) as home, home.parent(spot_of(homes.options, user, path).inner) as parent:
+    with homes.files.opened(user) as home, home.parent(home_path_of(homes.options, user, path).inner) as parent:
         yield parent
 
 

@@ -19,17 +19,17 @@ LEASE, LEASE_S = "training:leader", 10.0
 RENEW_S = leader.RENEW_S
 
 
-class Ticking(Protocol):
+class TickingScheduler(Protocol):
     def tick(self, now: datetime, watch: Watch) -> bool: ...
 
 
-class Leader(leader.Leader):
+class TrainingLeader(leader.Leader):
     """is_ending: is this process told to end? now: for tests."""
 
     def __init__(
         self,
         client: redis.Redis,
-        scheduler: Ticking,
+        scheduler: TickingScheduler,
         *,
         tick_s: float,
         is_ending: Callable[[], bool],

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ConversionRequest:
     """A conversion job that is to be made."""
 
     user: str
@@ -53,7 +53,7 @@ class Wanted:
 
 
 class Converter(Protocol):
-    def convert(self, wanted: Wanted) -> str:
+    def convert(self, request: ConversionRequest) -> str:
         """Submit a conversion job that knows the task it comes from. Returns its id. Raises ModelmillError."""
 
 
@@ -154,14 +154,14 @@ def _conversion_spec(task: Task) -> ConvertSpec | None:
     return spec.convert
 
 
-def _request(view: TaskView, artifact: str, images: str, name: str, options: Mapping[str, Any]) -> Wanted:
+def _request(view: TaskView, artifact: str, images: str, name: str, options: Mapping[str, Any]) -> ConversionRequest:
     task, folder = view.task, _folder(view)
     if artifact.startswith("/"):
         raise BadInput(
             f"artifact: {artifact} is no path in the folder of the task",
             hint="Name it as the task does: model.onnx, or export/model.onnx.",
         )
-    return Wanted(
+    return ConversionRequest(
         user=task.user,
         task_id=task.task_id,
         name=name or task.name or artifact.rpartition("/")[2].rpartition(".")[0],

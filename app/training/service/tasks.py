@@ -21,7 +21,7 @@ from app.training.service.folders import checkpoints_of, folders_of, log_of, mod
 from app.training.service.options import TrainingOptions
 from app.training.service.submission import CheckConversion, TaskSubmission
 from app.training.service.views import AttemptFolder, LogView, TaskView
-from app.training.store import Filter
+from app.training.store import TaskFilter
 
 Kick = Callable[[], None]
 """Wakes the scheduler. Must not fail when Redis does not answer: it looks by itself every few seconds."""
@@ -80,7 +80,7 @@ class Tasks:
         )
 
     def page(
-        self, user: str, filters: Filter, *, cursor: str | None = None, limit: int = 50
+        self, user: str, filters: TaskFilter, *, cursor: str | None = None, limit: int = 50
     ) -> tuple[list[TaskView], str | None]:
         """Newest first, each with its place in the queue and its last attempt; and the cursor of the next page."""
         before = _place(cursor) if cursor is not None else None

@@ -13,9 +13,9 @@ from app.training.store.conversions import (
     unconverted,
 )
 from app.training.store.queue import (
-    Filter,
     QueueEntry,
     StateCount,
+    TaskFilter,
     active,
     count_by_state,
     count_unended,
@@ -44,10 +44,10 @@ from app.training.store.tasks import (
 )
 
 __all__ = [
-    "Filter",
     "NewTask",
     "QueueEntry",
     "StateCount",
+    "TaskFilter",
     "TaskIdTaken",
     "active",
     "add_attempt",

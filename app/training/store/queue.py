@@ -48,7 +48,7 @@ class StateCount:
 
 
 @dataclass(frozen=True)
-class Filter:
+class TaskFilter:
     """Which tasks are looked for. None filters nothing."""
 
     states: Collection[State] | None = None
@@ -132,7 +132,7 @@ def unended_of(conn: Connection, user: str) -> list[Task]:
     return read_tasks(conn, sa.select(tasks).where(*conditions).order_by(tasks.c.seq))
 
 
-def page(conn: Connection, user: str, filters: Filter, *, before: int | None = None, limit: int) -> list[Task]:
+def page(conn: Connection, user: str, filters: TaskFilter, *, before: int | None = None, limit: int) -> list[Task]:
     """The user's, newest first. before: the seq of the last one of the page before."""
     conditions: list[sa.ColumnElement[bool]] = [tasks.c.user_name == user]
     if filters.states is not None:

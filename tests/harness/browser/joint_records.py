@@ -35,16 +35,16 @@ TALLY = Tally(
 )
 
 
-def set_scene(parts: Container) -> None:
+def set_scene(container: Container) -> None:
     at = now()
-    service = parts.joint.services.create(
+    service = container.joint.services.create(
         USER, resource(NAME, edge="edge0", cloud="cloud0", small="small", big="big", algorithm="IBT"), now=at
     )
     for name, side, role in (("edge0", Side.EDGE, Role.EDGE), ("cloud0", Side.CLOUD, Role.CLOUD)):
-        parts.nodes.register(name, side, now=at)
+        container.nodes.register(name, side, now=at)
         key = WorkKey(PLURAL, service.uid, role.value)
-        with parts.database.write() as conn:
-            parts.nodes.order(conn, name, key, namespace="default", name=NAME, generation=1, content={})
+        with container.database.write() as conn:
+            container.nodes.order(conn, name, key, namespace="default", name=NAME, generation=1, content={})
         worker = WorkerReport(
             key,
             "default",
@@ -61,15 +61,15 @@ def set_scene(parts: Container) -> None:
             detail={"runtime": "onnxruntime 1.31 · ONNX twin", "why": "no Kneron runtime (kp) on this node"},
         )
         figures = NodeReport(0.42, 0.7, 1.2, 8 << 30, 4, 20 << 30, ("Kneron KL720",), workers=(worker,))
-        parts.nodes.report(name, figures, address="127.0.0.1", version="0.1.0", now=at)
+        container.nodes.report(name, figures, address="127.0.0.1", version="0.1.0", now=at)
     for point in range(12):
         tally = replace(TALLY, inferences=80 * point + 80, update_time=to_text(at + timedelta(seconds=6 * point)))
         status = UpstreamStatus(status="running", uid=service.uid, task_info=tally.to_task_info())
-        parts.joint.reports.note(service.uid, status, now=at + timedelta(seconds=6 * point))
+        container.joint.reports.note(service.uid, status, now=at + timedelta(seconds=6 * point))
     picture, kind = encode(np.random.default_rng(1).integers(0, 256, (240, 320, 3), np.uint8))
     small, big = Box(40, 40, 120, 160, 0.62, 0), Box(42, 38, 118, 162, 0.97, 0)
     for number in range(4):
-        parts.joint.reports.add_sample(
+        container.joint.reports.add_sample(
             "edge0",
             service.uid,
             Sample(

@@ -23,8 +23,8 @@ class VideoScene(NamedTuple):
     ended: str
 
 
-def set_video_scene(parts: Container) -> VideoScene:
-    video, at = parts.video, now()
+def set_video_scene(container: Container) -> VideoScene:
+    video, at = container.video, now()
     ended = ended_video(video, USER, now=at, ending=Ending.ERROR, reason="The source cannot be read: clip.mp4.")
     running = running_video(video, USER, now=at)
     shade = np.linspace(0, 255, 480 * 270 * 3).reshape(270, 480, 3).astype(np.uint8)

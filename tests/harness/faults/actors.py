@@ -64,10 +64,10 @@ def _named(take: Callable[..., Any]) -> Callable[..., Any]:
     before = held("before-take", lambda **_: None)
     after = held("after-take", lambda **_: None)
 
-    def wrapper(claimant: JobClaimer, job_id: str, work_dir: Path) -> Any:
-        before(step=claimant.stage.step)
-        found = take(claimant, job_id, work_dir)
-        after(step=claimant.stage.step)
+    def wrapper(claimer: JobClaimer, job_id: str, work_dir: Path) -> Any:
+        before(step=claimer.stage.step)
+        found = take(claimer, job_id, work_dir)
+        after(step=claimer.stage.step)
         return found
 
     return wrapper
@@ -103,11 +103,11 @@ if "CHAOS_LIGHT" in os.environ:
     sandbox.subprocess = SimpleNamespace(Popen=_light)  # type: ignore[assignment]
 if not IS_PATIENT:
     dispatch.SUSPECT_S = int(os.environ.get("CHAOS_SUSPECT_S", "1"))
-parts: Any = actors.container
+container: Any = actors.container
 runner.CHILD = "tests.harness.faults.stages:run_stage"
 NOTED = SandboxPaths(writes=(str(actors.container.settings.data_dir.parent / NOTES),))
 runner.StageRunner._places = lambda *_: NOTED  # type: ignore[method-assign]
 JobClaimer.take = _named(JobClaimer.take)  # type: ignore[method-assign]
-parts.stages.send_done = held("before-report", held("after-report", parts.stages.send_done, after=True))
-advance = held("after-advance", parts.conversion.dispatch.advance, after=True)
-parts.conversion.dispatch.advance = held("before-advance", advance)
+container.stages.send_done = held("before-report", held("after-report", container.stages.send_done, after=True))
+advance = held("after-advance", container.conversion.dispatch.advance, after=True)
+container.conversion.dispatch.advance = held("before-advance", advance)

@@ -101,7 +101,7 @@ class FaultDeployment(Deployment):
         self.env["TMPDIR"] = str(self.temporary)
         self.env[MARK] = self.mark = f"of {self.folder}"
         (self.folder / NOTES).mkdir()
-        self.parts = assemble(self.settings())
+        self.container = assemble(self.settings())
         self.web_app = create_app(self.settings())
         self.clocks = self.folder / "data" / "clocks"
         self.clocks.mkdir(parents=True)
@@ -112,7 +112,7 @@ class FaultDeployment(Deployment):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.parts.close()
+        self.container.close()
         self.web_app.state.container.close()
         super().__exit__(kind, error, trace)
 
@@ -142,14 +142,14 @@ class FaultDeployment(Deployment):
     def at_work(self, job: Job) -> WorkerProcess:
         """The worker that has the job in hand."""
         name = self.record(job).current.worker or ""
-        pid = self.parts.store.workers()[name]["pid"]
+        pid = self.container.store.workers()[name]["pid"]
         return next(worker for worker in self.running if worker.child == pid)
 
     def command(self, queue: str) -> list[str]:
         return [DRAMATIQ, self.actors, "--queues", queue, "--processes", "1", "--threads", "1"]
 
     def _child_of(self, master: subprocess.Popen[bytes]) -> int | None:
-        living = [worker["pid"] for worker in self.parts.store.workers().values()]
+        living = [worker["pid"] for worker in self.container.store.workers().values()]
         return next((int(str(pid)) for pid in living if parent(int(str(pid))) == master.pid), None)
 
     def line(self) -> None:
@@ -173,8 +173,8 @@ class FaultDeployment(Deployment):
             if worker.queue == "bie" or not worker.is_alive():
                 worker.kill()
         self.running = [worker for worker in self.running if worker.is_alive()]
-        for record in self.parts.store.active():
-            self.parts.store.delete(record.job_id)
+        for record in self.container.store.active():
+            self.container.store.delete(record.job_id)
 
     def hold(self, name: str) -> None:
         (self.holds / name).touch()
@@ -188,29 +188,29 @@ class FaultDeployment(Deployment):
     def submit(self, **plan: str) -> Job:
         """What a submission does once its inputs are checked, with a plan instead of a model."""
         job = self._create(**plan)
-        self.parts.conversion.dispatch.enqueue(Stage.ONNX, job.job_id)
+        self.container.conversion.dispatch.enqueue(Stage.ONNX, job.job_id)
         return job
 
     def taken_by_a_host_that_never_comes_back(self) -> Job:
         job = self._create()
-        assert self.parts.store.apply(job.job_id, model.claimed(Stage.ONNX, worker="nowhere/onnx/0"))
+        assert self.container.store.apply(job.job_id, model.claimed(Stage.ONNX, worker="nowhere/onnx/0"))
         return job
 
     def _create(self, **plan: str) -> Job:
         job = Job(str(uuid4()), self.folder / NOTES / str(uuid4()))
         job.notes.mkdir()
         text = json.dumps({"notes": str(job.notes), **plan}).encode()
-        self.parts.objects.put(object_keys.input_(job.job_id, object_keys.MODEL), [text])
-        self.parts.objects.put(object_keys.input_(job.job_id, object_keys.IMAGES), [_EMPTY_ZIP])
+        self.container.objects.put(object_keys.input_(job.job_id, object_keys.MODEL), [text])
+        self.container.objects.put(object_keys.input_(job.job_id, object_keys.IMAGES), [_EMPTY_ZIP])
         inputs = {object_keys.MODEL: Artifact(object_keys.input_(job.job_id, object_keys.MODEL), len(text), "")}
         record = model.submitted(
             job.job_id, now=to_text(now()), owner=OWNER, name="", tags=(), options=Options(), inputs=inputs, intake={}
         )
-        self.parts.store.create(record, score=time.time() * 1e6)
+        self.container.store.create(record, score=time.time() * 1e6)
         return job
 
     def record(self, job: Job) -> JobRecord:
-        return self.parts.store.require(job.job_id)
+        return self.container.store.require(job.job_id)
 
     def ended(self, job: Job) -> JobRecord:
         until(lambda: self.record(job).is_terminal, "the job ended")

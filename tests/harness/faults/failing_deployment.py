@@ -39,7 +39,7 @@ class FailingDeployment(FaultDeployment):
 
     def results(self, job: Job) -> set[str]:
         """The objects that a stage that failed in BIE has left, but for its log."""
-        found = {info.key for info in self.parts.objects.list(object_keys.job(job.job_id))}
+        found = {info.key for info in self.container.objects.list(object_keys.job(job.job_id))}
         return {key for key in found if "bie" in key} - {object_keys.log(job.job_id, Stage.BIE)}
 
 

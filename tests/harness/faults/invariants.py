@@ -86,14 +86,14 @@ def _folders(deployment: FaultDeployment) -> Iterator[str]:
 
 
 def _messages(deployment: FaultDeployment) -> Iterator[str]:
-    client: redis.Redis = deployment.parts.broker.client
+    client: redis.Redis = deployment.container.broker.client
     for queue in QUEUES:
         key = f"queue:{queue}"
         count = client.llen(key), client.hlen(f"{key}.msgs"), client.hlen(f"{key}.XQ.msgs")
         if any(count):
             yield f"messages on {queue} (waiting, kept, dead): {count}"
     yield from (f"unacknowledged: {key.decode()}" for key in client.scan_iter("queue:__acks__.*"))
-    yield from (f"active: {job_id}" for job_id in deployment.parts.store.records.active_ids())
+    yield from (f"active: {job_id}" for job_id in deployment.container.store.records.active_ids())
 
 
 @cache

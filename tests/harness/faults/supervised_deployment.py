@@ -92,7 +92,7 @@ class SupervisedDeployment(FaultDeployment):
 
     def man(self) -> None:
         """Nobody does anything: the workers must come back by themselves."""
-        until(self._is_manned, lambda: f"all workers are there again: {self.parts.store.workers()}")
+        until(self._is_manned, lambda: f"all workers are there again: {self.container.store.workers()}")
         until(self._web_answers, "the web answers")
 
     @contextlib.contextmanager
@@ -109,8 +109,8 @@ class SupervisedDeployment(FaultDeployment):
     def clear(self) -> None:
         for path in self.holds.iterdir():
             path.unlink()
-        for record in self.parts.store.active():
-            self.parts.store.delete(record.job_id)
+        for record in self.container.store.active():
+            self.container.store.delete(record.job_id)
 
     def shown(self, job: Job) -> tuple[int, dict[str, Any]]:
         answer = httpx.get(f"{self.url}/jobs/{job.job_id}", timeout=30)
@@ -119,7 +119,7 @@ class SupervisedDeployment(FaultDeployment):
     def below(self, part: str) -> list[int]:
         """The command of a part and, of a worker, the process that works. Empty while it starts."""
         leash = self.supervisor.pids().get(part, 0)
-        working = [int(str(worker["pid"])) for worker in self.parts.store.workers().values()]
+        working = [int(str(worker["pid"])) for worker in self.container.store.workers().values()]
         found = [pid for pid in working if is_alive(pid) and parent(parent(pid)) == leash]
         return [parent(found[0]), found[0]] if found else []
 
@@ -159,7 +159,7 @@ class SupervisedDeployment(FaultDeployment):
 
     def _is_manned(self) -> bool:
         try:
-            workers = self.parts.store.workers().values()
+            workers = self.container.store.workers().values()
         except redis.RedisError:
             return False
         return Counter(str(worker["queue"]) for worker in workers if is_alive(int(str(worker["pid"])))) == self.expected
@@ -167,9 +167,9 @@ class SupervisedDeployment(FaultDeployment):
     def _sweep_on_and_on(self) -> None:
         while not self._ended.wait(PULSE_S):
             with contextlib.suppress(redis.RedisError):
-                if not self._is_calm.is_set() and not self.parts.broker.waiting(Queue.PERIODIC):
+                if not self._is_calm.is_set() and not self.container.broker.waiting(Queue.PERIODIC):
                     self.sweeps += 1
-                    self.parts.broker.enqueue(_pulse())
+                    self.container.broker.enqueue(_pulse())
 
 
 def _pulse() -> Message[None]:

@@ -125,9 +125,9 @@ class JointDeployment:
 
     def watch_nodes(self) -> None:
         """Now, and not in the next minute."""
-        parts = assemble(self.deployment.settings())
-        parts.broker.send("nodes", "watch_nodes")
-        parts.close()
+        container = assemble(self.deployment.settings())
+        container.broker.send("nodes", "watch_nodes")
+        container.close()
 
     def kill_web(self) -> None:
         assert self.web_process is not None

@@ -37,19 +37,19 @@ def helmet(name: str = "helmet", *, namespace: str = "default", algorithm: str =
 class Scene:
     """One user with the two models, and the two nodes of the sample. now: moves on at each look."""
 
-    def __init__(self, parts: Container, user: str = USER) -> None:
-        self.parts, self.user = parts, user
+    def __init__(self, container: Container, user: str = USER) -> None:
+        self.container, self.user = container, user
         self.now = clock()
         self.failing: dict[str, WorkerReport] = {}
         self._known: dict[str, dict[WorkKey, Order]] = {name: {} for name in NODES}
         self._away = set[str]()
-        parts.prepare()
-        if user != parts.settings.local_user:
-            parts.accounts.users.create(user, Role.USER, by="test")
+        container.prepare()
+        if user != container.settings.local_user:
+            container.accounts.users.create(user, Role.USER, by="test")
         for model in MODELS:
-            parts.models.add_upload(user, model, [small_model()], now=self.now)
+            container.models.add_upload(user, model, [small_model()], now=self.now)
         for name, side in NODES.items():
-            parts.nodes.register(name, side, now=self.now)
+            container.nodes.register(name, side, now=self.now)
 
     def go_away(self, node: str) -> None:
         self._away.add(node)
@@ -88,11 +88,11 @@ class Scene:
         for node in NODES:
             if node not in self._away:
                 self._act(node, self.now)
-        for service in self.parts.joint.services.all(self.user)[0]:
-            self.parts.joint.controller.reconcile(service.uid, now=self.now)
+        for service in self.container.joint.services.all(self.user)[0]:
+            self.container.joint.controller.reconcile(service.uid, now=self.now)
 
     def _act(self, node: str, now: datetime) -> None:
-        nodes, known = self.parts.nodes, self._known[node]
+        nodes, known = self.container.nodes, self._known[node]
         for order in nodes.pending(node):
             if order.operation is Operation.DELETE:
                 known.pop(order.key, None)

@@ -52,11 +52,11 @@ class Scene:
     """The catalogue with the requirement's stages, edge0 with two videos, edge1 with none, and the cloud. now: moves on
     when a test says so. sent: what is asked of the scheduler; kicked: of the controller."""
 
-    def __init__(self, parts: Container) -> None:
-        self.parts = parts
+    def __init__(self, container: Container) -> None:
+        self.container = container
         self.now = clock().replace(microsecond=0)
-        _begin(parts, self.now)
-        self.video: Video = parts.video
+        _begin(container, self.now)
+        self.video: Video = container.video
         self.kicked: list[str] = []
         self.sent: list[tuple[str, str]] = []
         self.video.jobs.kick = self.kicked.append
@@ -67,7 +67,7 @@ class Scene:
         self.detail: dict[str, dict[str, Any]] = {name: {} for name in NODES}
         self.states: dict[WorkKey, WorkerState] = {}
         for name, side in NODES.items():
-            parts.nodes.register(name, side, now=self.now)
+            container.nodes.register(name, side, now=self.now)
         for name, models in MODELS.items():
             self.video.catalogue.put(USER, StageSpec(name, name, models), now=self.now)
         self.report()
@@ -129,8 +129,8 @@ class Scene:
                 self._act(name)
 
     def orders(self, kind: str, uid: str) -> list[Order]:
-        with self.parts.database.read() as conn:
-            return self.parts.nodes.orders_of(conn, kind, uid)
+        with self.container.database.read() as conn:
+            return self.container.nodes.orders_of(conn, kind, uid)
 
     def content(self, uid: str) -> Mapping[str, Any]:
         """Of the order that edge0 has of this job."""
@@ -139,7 +139,7 @@ class Scene:
         return order.content
 
     def _act(self, name: str) -> None:
-        nodes, known = self.parts.nodes, self.known[name]
+        nodes, known = self.container.nodes, self.known[name]
         for order in nodes.pending(name):
             if order.operation is Operation.DELETE:
                 known.pop(order.key, None)
@@ -179,18 +179,18 @@ class Scene:
         )
 
 
-def _begin(parts: Container, now: datetime) -> None:
+def _begin(container: Container, now: datetime) -> None:
     """The database of this version with the user and the models of the stages: what a sandbox and migrations would make
     anew for each test is made once and copied."""
     if _begun:
-        shutil.copytree(_begun[0], parts.settings.data_dir, dirs_exist_ok=True)
+        shutil.copytree(_begun[0], container.settings.data_dir, dirs_exist_ok=True)
         return
-    parts.prepare()
+    container.prepare()
     for model in {model for variants in MODELS.values() for models in variants for model in models}:
-        parts.models.add_upload(USER, model, [small_model()], now=now)
+        container.models.add_upload(USER, model, [small_model()], now=now)
     folder = Path(tempfile.mkdtemp(prefix="modelmill-video-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    shutil.copytree(parts.settings.data_dir, folder, dirs_exist_ok=True)
+    shutil.copytree(container.settings.data_dir, folder, dirs_exist_ok=True)
     _begun.append(folder)
 
 

@@ -57,12 +57,12 @@ class VideoWeb:
         self.url = url
         self.client = client
         self.user = settings.local_user
-        self.parts: Container = app.state.container
-        self.video: Video = self.parts.video
+        self.container: Container = app.state.container
+        self.video: Video = self.container.video
 
     def empty(self) -> None:
         """As it was when it had been started."""
-        emptied(self.parts)
+        emptied(self.container)
         self.client.cookies.clear()
 
     def running(self, owner: str = "") -> VideoJob:
@@ -76,9 +76,9 @@ class VideoWeb:
 
     def token(self, node: str) -> str:
         """A new one."""
-        found = self.parts.nodes.find(node)
+        found = self.container.nodes.find(node)
         side = found.side if found else Side.EDGE
-        return str(self.parts.nodes.register(node, side, now=now(), replace=True)[1])
+        return str(self.container.nodes.register(node, side, now=now(), replace=True)[1])
 
 
 @contextmanager
@@ -97,15 +97,15 @@ def settings_in(folder: Path, valkey: Valkey) -> Settings:
     )
 
 
-def emptied(parts: Container) -> None:
+def emptied(container: Container) -> None:
     """No row but the local user, no object and nothing in its Valkey."""
-    with parts.database.write() as conn:
+    with container.database.write() as conn:
         for table in reversed(metadata.sorted_tables):
             conn.execute(table.delete())
-    for kept in list(parts.objects.list("")):
-        parts.objects.delete(kept.key)
-    parts.redis.flushall()
-    parts.prepare()
+    for kept in list(container.objects.list("")):
+        container.objects.delete(kept.key)
+    container.redis.flushall()
+    container.prepare()
 
 
 def bearer(token: str) -> dict[str, str]:

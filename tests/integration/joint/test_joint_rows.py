@@ -408,13 +408,13 @@ def kneron_job(deployment: JointDeployment, name: str, onnx: bytes) -> None:
     with zipfile.ZipFile(nef, "w") as archive:
         archive.writestr("model.onnx", onnx)
         archive.writestr("node.json", json.dumps(facts))
-    parts = assemble(deployment.deployment.settings())
+    container = assemble(deployment.deployment.settings())
     try:
         options = Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720)
         files = {"out.onnx": onnx, "out.nef": nef.getvalue()}
-        finished_job(parts, parts.settings.local_user, name, options=options, files=files)
+        finished_job(container, container.settings.local_user, name, options=options, files=files)
     finally:
-        parts.close()
+        container.close()
 
 
 def test_what_this_product_converted_runs_at_the_edge_and_the_page_says_on_what(

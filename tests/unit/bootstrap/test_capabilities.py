@@ -50,6 +50,6 @@ def test_the_commands_are_those_of_the_capabilities() -> None:
     assert [group.name for group in root.registered_groups] == ["jobs", "train", "joint", "video", "models", "nodes"]
 
 
-def test_each_collector_is_made_of_the_container(parts: Container) -> None:
-    made = [type(collector).__name__ for collector in collectors(parts, viewers=lambda: 0)]
+def test_each_collector_is_made_of_the_container(container: Container) -> None:
+    made = [type(collector).__name__ for collector in collectors(container, viewers=lambda: 0)]
     assert made == ["ConversionCollector", "JointCollector", "VideoCollector"]  # there is no cluster to train on

@@ -13,9 +13,9 @@ from app.nodes.model import Side, WorkKey
 
 
 @pytest.fixture
-def container(parts: Container) -> Container:
-    parts.prepare()
-    return parts
+def container(container: Container) -> Container:
+    container.prepare()
+    return container
 
 
 def test_reading_the_container_joins_nothing(container: Container) -> None:

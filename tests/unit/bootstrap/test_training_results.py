@@ -20,7 +20,7 @@ from app.kit.errors import BadInput
 from app.kit.sql import Database
 from app.settings import Settings
 from app.training import store
-from app.training.service import Results, Tasks, TrainingOptions, Wanted
+from app.training.service import ConversionRequest, Results, Tasks, TrainingOptions
 from app.training.service.results import job_id_of
 from tests.harness.paths import REPOSITORY
 from tests.harness.training.finished_tasks import BEGAN, TASK, finished_task, folder_of
@@ -50,11 +50,11 @@ def homes(database: Database, tmp_path: Path) -> Homes:
 
 
 @pytest.fixture
-def jobs(parts: Container, homes: Homes) -> ResultConversions:
-    return ResultConversions(parts.conversion, homes)
+def jobs(container: Container, homes: Homes) -> ResultConversions:
+    return ResultConversions(container.conversion, homes)
 
 
-def wanted(**other: object) -> Wanted:
+def wanted(**other: object) -> ConversionRequest:
     usual: dict[str, object] = {
         "user": "alice",
         "task_id": TASK,
@@ -63,22 +63,22 @@ def wanted(**other: object) -> Wanted:
         "images": f"{COMMON}/datasets/digits.zip",
         "options": {},
     }
-    return Wanted(**{**usual, **other})  # type: ignore[arg-type]
+    return ConversionRequest(**{**usual, **other})  # type: ignore[arg-type]
 
 
-def test_the_job_is_the_users_own_and_knows_the_task(parts: Container, jobs: ResultConversions) -> None:
+def test_the_job_is_the_users_own_and_knows_the_task(container: Container, jobs: ResultConversions) -> None:
     job_id = jobs.convert(wanted(options={"quantization": {"method": "entropy"}}))
-    record = parts.conversion.jobs.get(job_id, "alice")
+    record = container.conversion.jobs.get(job_id, "alice")
     assert (record.origin, record.owner, record.name) == (f"task:{TASK}", "alice", "digits")
     assert record.options.quantization.method == "entropy"
     assert record.intake["samples"]["samples"] == 100
-    assert parts.broker.position("onnx", job_id) == 0
-    assert parts.conversion.submissions.remembered(job_id, "alice").origin == f"task:{TASK}"
+    assert container.broker.position("onnx", job_id) == 0
+    assert container.conversion.submissions.remembered(job_id, "alice").origin == f"task:{TASK}"
 
 
-def test_nothing_but_the_job_stays_in_the_store(parts: Container, jobs: ResultConversions) -> None:
+def test_nothing_but_the_job_stays_in_the_store(container: Container, jobs: ResultConversions) -> None:
     job_id = jobs.convert(wanted())
-    assert {info.key for info in parts.objects.list("")} == {
+    assert {info.key for info in container.objects.list("")} == {
         object_keys.input_(job_id, object_keys.MODEL),
         object_keys.input_(job_id, object_keys.IMAGES),
         object_keys.request(job_id),
@@ -86,12 +86,14 @@ def test_nothing_but_the_job_stays_in_the_store(parts: Container, jobs: ResultCo
     }
 
 
-def test_a_job_of_that_id_is_the_one_that_is_wanted(parts: Container, jobs: ResultConversions, homes: Homes) -> None:
+def test_a_job_of_that_id_is_the_one_that_is_wanted(
+    container: Container, jobs: ResultConversions, homes: Homes
+) -> None:
     job_id = "0e1f5a3c-6c1e-4f7e-9d55-3f4e6a7b8c9d"
     assert jobs.convert(wanted(job_id=job_id)) == job_id
     (homes.options.root / "users/alice/models/net.onnx").unlink()
     assert jobs.convert(wanted(job_id=job_id)) == job_id
-    assert [record.job_id for record in parts.store.newest(10)] == [job_id]
+    assert [record.job_id for record in container.store.newest(10)] == [job_id]
 
 
 @pytest.mark.parametrize(
@@ -110,15 +112,15 @@ def test_a_job_of_that_id_is_the_one_that_is_wanted(parts: Container, jobs: Resu
     ],
 )
 def test_what_conversion_refuses_is_said_and_leaves_nothing(
-    parts: Container, jobs: ResultConversions, other: dict[str, object], error: type[Exception], words: str
+    container: Container, jobs: ResultConversions, other: dict[str, object], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
         jobs.convert(wanted(**other))
-    assert list(parts.objects.list("")) == []
-    assert parts.store.newest(10) == []
+    assert list(container.objects.list("")) == []
+    assert container.store.newest(10) == []
 
 
-def test_a_link_out_of_the_home_is_not_followed(parts: Container, jobs: ResultConversions, homes: Homes) -> None:
+def test_a_link_out_of_the_home_is_not_followed(container: Container, jobs: ResultConversions, homes: Homes) -> None:
     (homes.options.root / "users/alice/models/out.onnx").symlink_to(SAMPLE / "digits.onnx")
     with pytest.raises(PathRefused, match="leads out"):
         jobs.convert(wanted(model=f"{HOME}/models/out.onnx"))

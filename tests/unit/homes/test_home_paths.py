@@ -8,7 +8,7 @@ import pytest
 
 from app.homes.errors import PathRefused
 from app.homes.files import HomeFiles
-from app.homes.home_paths import HomePath, own_spot, spot_of
+from app.homes.home_paths import HomePath, home_path_of, own_path_of
 from app.homes.model import HomesOptions
 from app.homes.read_only_tree import ReadOnlyTree, Sort
 
@@ -28,7 +28,7 @@ OPTIONS = HomesOptions(Path("/srv"), logical_root="/private")
     ],
 )
 def test_a_whole_path_and_its_short_form_mean_the_same(text: str, location: HomePath) -> None:
-    assert spot_of(OPTIONS, "alice", text) == location
+    assert home_path_of(OPTIONS, "alice", text) == location
     if text.startswith("/"):
         assert location.logical(OPTIONS, "alice") == text.rstrip("/")
 
@@ -50,14 +50,14 @@ def test_a_whole_path_and_its_short_form_mean_the_same(text: str, location: Home
 )
 def test_a_whole_path_anywhere_else_is_refused_and_names_its_field(text: str) -> None:
     with pytest.raises(PathRefused) as refused:
-        spot_of(OPTIONS, "alice", text, field="source")
+        home_path_of(OPTIONS, "alice", text, field="source")
     assert refused.value.detail["problems"][0]["at"] == "source"
 
 
 def test_the_common_folder_is_no_place_to_change_anything() -> None:
     with pytest.raises(PathRefused, match="can only be read"):
-        own_spot(OPTIONS, "alice", "/private/common/datasets/x")
-    assert own_spot(OPTIONS, "alice", "models/x") == HomePath("models/x")
+        own_path_of(OPTIONS, "alice", "/private/common/datasets/x")
+    assert own_path_of(OPTIONS, "alice", "models/x") == HomePath("models/x")
 
 
 @pytest.fixture

@@ -38,8 +38,8 @@ def narrow(settings: Settings) -> Iterator[Container]:
 
 
 @pytest.fixture
-def models(parts: Container) -> Models:
-    return parts.models
+def models(container: Container) -> Models:
+    return container.models
 
 
 def add(models: Models, record: JobRecord, name: str = "m", made: Format = Format.NEF, **other: object) -> Model:
@@ -57,8 +57,8 @@ def uploads(models: Models) -> list[str]:
 class Away(TimedStore):
     """A store that no longer answers what is named."""
 
-    def __init__(self, parts: Container, *verbs: str) -> None:
-        super().__init__(parts.objects)
+    def __init__(self, container: Container, *verbs: str) -> None:
+        super().__init__(container.objects)
         for verb in verbs:
             setattr(self, verb, self._away)
 
@@ -66,13 +66,13 @@ class Away(TimedStore):
         raise StoreUnavailable("The store does not answer.")
 
 
-def without_store(parts: Container, *verbs: str) -> Models:
-    return Models(parts.database, Away(parts, *verbs), parts.conversion)
+def without_store(container: Container, *verbs: str) -> Models:
+    return Models(container.database, Away(container, *verbs), container.conversion)
 
 
 # --- of a job ---------------------------------------------------------------------------------------------
-def test_a_nef_brings_its_onnx_along_and_says_how_it_was_made(parts: Container, models: Models) -> None:
-    record = finished_job(parts, "alice", options=KNERON)
+def test_a_nef_brings_its_onnx_along_and_says_how_it_was_made(container: Container, models: Models) -> None:
+    record = finished_job(container, "alice", options=KNERON)
     model = add(models, record, decoder=Decoder.YUNET, labels=[" face ", "mask"])
     card, own, twin = model.card, record.artifacts["out.nef"], record.artifacts["out.onnx"]
     assert (card.format, card.toolchain, card.sha256, card.size_bytes) == ("nef", "kneron", own.sha256, own.size_bytes)
@@ -86,63 +86,63 @@ def test_a_nef_brings_its_onnx_along_and_says_how_it_was_made(parts: Container, 
     assert b"".join(models.objects.read(blob_key(own.sha256))) == f"nef {record.job_id}".encode()
 
 
-def test_an_onnx_of_a_job_is_its_own_twin(parts: Container, models: Models) -> None:
-    card = add(models, finished_job(parts, "alice"), made=Format.ONNX).card
+def test_an_onnx_of_a_job_is_its_own_twin(container: Container, models: Models) -> None:
+    card = add(models, finished_job(container, "alice"), made=Format.ONNX).card
     assert (card.twin_sha256, card.twin_size_bytes, card.toolchain) == ("", 0, "host")
     assert blobs(models) == {card.sha256}
 
 
-def test_the_model_outlives_its_job(parts: Container, models: Models) -> None:
-    record = finished_job(parts, "alice")
+def test_the_model_outlives_its_job(container: Container, models: Models) -> None:
+    record = finished_job(container, "alice")
     model = add(models, record)
-    parts.conversion.jobs.delete(record.job_id, "alice")
+    container.conversion.jobs.delete(record.job_id, "alice")
     assert models.get("alice", "m").card == model.card
     assert b"".join(models.objects.read(blob_key(model.card.sha256))).startswith(b"nef")
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a/b", "a\nb", "a\0", "x" * 201, "\ud800"])
-def test_such_a_name_cannot_be_chosen(parts: Container, models: Models, name: str) -> None:
+def test_such_a_name_cannot_be_chosen(container: Container, models: Models, name: str) -> None:
     with pytest.raises(BadModelName):
-        add(models, finished_job(parts, "alice"), name)
+        add(models, finished_job(container, "alice"), name)
     assert not blobs(models)
 
 
 @pytest.mark.parametrize("labels", [["a"] * (MAX_LABELS + 1), ["a", ""], ["x" * 101], ["a\nb"]])
-def test_such_labels_are_refused(parts: Container, models: Models, labels: list[str]) -> None:
+def test_such_labels_are_refused(container: Container, models: Models, labels: list[str]) -> None:
     with pytest.raises(BadLabels):
-        add(models, finished_job(parts, "alice"), labels=labels)
+        add(models, finished_job(container, "alice"), labels=labels)
     with pytest.raises(BadLabels):
         models.add_upload("alice", "m", [b"nothing is read of it"], now=NOW, labels=labels)
 
 
-def test_a_thousand_labels_are_kept_in_order(parts: Container, models: Models) -> None:
-    add(models, finished_job(parts, "alice"), labels=[f"class {n}" for n in range(MAX_LABELS)])
+def test_a_thousand_labels_are_kept_in_order(container: Container, models: Models) -> None:
+    add(models, finished_job(container, "alice"), labels=[f"class {n}" for n in range(MAX_LABELS)])
     assert models.get("alice", "m").card.labels[-1] == f"class {MAX_LABELS - 1}"
 
 
-def test_a_job_that_is_unknown_or_anothers_is_no_job(parts: Container, models: Models) -> None:
-    hers = finished_job(parts, "alice")
+def test_a_job_that_is_unknown_or_anothers_is_no_job(container: Container, models: Models) -> None:
+    hers = finished_job(container, "alice")
     for job_id in ("no-id", "00000000-0000-4000-8000-000000000000", hers.job_id):
         with pytest.raises(JobNotFound):
             models.add_from_job("mallory", "m", job_id, Format.NEF, now=NOW)
 
 
 @pytest.mark.parametrize("status", [Status.FAILED, Status.NEF])
-def test_a_job_that_has_not_completed_gives_no_model(parts: Container, models: Models, status: Status) -> None:
+def test_a_job_that_has_not_completed_gives_no_model(container: Container, models: Models, status: Status) -> None:
     with pytest.raises(ArtifactNotReady, match=f"is {status}"):
-        add(models, finished_job(parts, "alice", status=status))
+        add(models, finished_job(container, "alice", status=status))
     assert not blobs(models)
 
 
-def test_what_a_job_did_not_make_is_no_model(parts: Container, models: Models) -> None:
+def test_what_a_job_did_not_make_is_no_model(container: Container, models: Models) -> None:
     with pytest.raises(ArtifactNotReady, match=r"out\.bie"):
-        add(models, finished_job(parts, "alice", without="out.bie"), made=Format.BIE)
+        add(models, finished_job(container, "alice", without="out.bie"), made=Format.BIE)
 
 
-def test_files_that_are_gone_or_cut_off_are_said(parts: Container, models: Models) -> None:
-    gone, cut = finished_job(parts, "alice"), finished_job(parts, "alice")
-    parts.objects.delete(gone.artifacts["out.onnx"].key)
-    parts.objects.put(cut.artifacts["out.nef"].key, [b"half"])
+def test_files_that_are_gone_or_cut_off_are_said(container: Container, models: Models) -> None:
+    gone, cut = finished_job(container, "alice"), finished_job(container, "alice")
+    container.objects.delete(gone.artifacts["out.onnx"].key)
+    container.objects.put(cut.artifacts["out.nef"].key, [b"half"])
     for record in (gone, cut):
         with pytest.raises(ArtifactNotReady, match="no longer there"):
             add(models, record)
@@ -151,13 +151,13 @@ def test_files_that_are_gone_or_cut_off_are_said(parts: Container, models: Model
         models.get("alice", "m")
 
 
-def test_a_name_is_taken_once_by_each_user(parts: Container, models: Models) -> None:
-    first = add(models, finished_job(parts, "alice"))
-    other = finished_job(parts, "alice")
+def test_a_name_is_taken_once_by_each_user(container: Container, models: Models) -> None:
+    first = add(models, finished_job(container, "alice"))
+    other = finished_job(container, "alice")
     with pytest.raises(ModelExists):
         add(models, other)
     assert blobs(models) == {first.card.sha256, first.card.twin_sha256}
-    assert add(models, finished_job(parts, "bob")).owner == "bob"
+    assert add(models, finished_job(container, "bob")).owner == "bob"
 
 
 # --- brought ----------------------------------------------------------------------------------------------
@@ -224,8 +224,8 @@ def test_what_was_received_is_gone_when_its_name_is_refused(models: Models) -> N
 
 
 # --- the end of one ---------------------------------------------------------------------------------------
-def test_files_stay_as_long_as_somebodys_model_names_them(parts: Container, models: Models) -> None:
-    hers, his = finished_job(parts, "alice", mark="same"), finished_job(parts, "bob", mark="same")
+def test_files_stay_as_long_as_somebodys_model_names_them(container: Container, models: Models) -> None:
+    hers, his = finished_job(container, "alice", mark="same"), finished_job(container, "bob", mark="same")
     nef = add(models, hers).card
     add(models, his, made=Format.ONNX)
     models.remove("alice", "m")
@@ -234,10 +234,12 @@ def test_files_stay_as_long_as_somebodys_model_names_them(parts: Container, mode
     assert not blobs(models)
 
 
-def test_one_that_is_used_stays_and_says_by_what(parts: Container) -> None:
+def test_one_that_is_used_stays_and_says_by_what(container: Container) -> None:
     users = [f"service default/s{number}" for number in range(7)]
-    models = Models(parts.database, parts.objects, parts.conversion, lambda model: users if model.name == "m" else ())
-    add(models, finished_job(parts, "alice"))
+    models = Models(
+        container.database, container.objects, container.conversion, lambda model: users if model.name == "m" else ()
+    )
+    add(models, finished_job(container, "alice"))
     with pytest.raises(ModelInUse, match=r"'m' is used by service default/s0, .*s4 and 2 more") as caught:
         models.remove("alice", "m")
     assert caught.value.detail["used_by"] == users
@@ -246,8 +248,8 @@ def test_one_that_is_used_stays_and_says_by_what(parts: Container) -> None:
     models.remove("alice", "m")
 
 
-def test_what_is_not_there_or_anothers_cannot_be_removed(parts: Container, models: Models) -> None:
-    add(models, finished_job(parts, "alice"))
+def test_what_is_not_there_or_anothers_cannot_be_removed(container: Container, models: Models) -> None:
+    add(models, finished_job(container, "alice"))
     for user, name in (("alice", "other"), ("mallory", "m"), ("alice", "a\0b"), ("alice", "")):
         for verb in (models.remove, models.get):
             with pytest.raises(ModelNotFound):
@@ -255,15 +257,15 @@ def test_what_is_not_there_or_anothers_cannot_be_removed(parts: Container, model
     assert models.get("alice", "m")
 
 
-def test_while_the_store_is_away_nothing_is_half_done(parts: Container, models: Models) -> None:
-    record = finished_job(parts, "alice")
+def test_while_the_store_is_away_nothing_is_half_done(container: Container, models: Models) -> None:
+    record = finished_job(container, "alice")
     for verbs in (("copy",), ("info",)):
         with pytest.raises(StoreUnavailable):
-            add(without_store(parts, *verbs), record)
+            add(without_store(container, *verbs), record)
         assert models.page("alice") == ([], None) and not blobs(models)
     add(models, record)
     with pytest.raises(StoreUnavailable):
-        without_store(parts, "delete").remove("alice", "m")
+        without_store(container, "delete").remove("alice", "m")
     assert models.get("alice", "m")
     models.remove("alice", "m")
     assert not blobs(models)
@@ -274,50 +276,50 @@ def test_while_the_store_is_away_nothing_is_half_done(parts: Container, models: 
     ("suffix", "made"), [("", "nef"), ("/out.nef", "nef"), ("/out.bie", "bie"), ("/out.onnx", "onnx")]
 )
 def test_a_completed_job_is_found_by_name_and_by_id_and_stays(
-    parts: Container, models: Models, suffix: str, made: str
+    container: Container, models: Models, suffix: str, made: str
 ) -> None:
-    record = finished_job(parts, "alice", "my faces / v2")
+    record = finished_job(container, "alice", "my faces / v2")
     for job in (record.name, record.job_id):
         found = models.find("alice", job + suffix, now=NOW)
         assert found is not None
         assert (found.name, found.card.format, found.job_id) == (job + suffix, made, record.job_id)
         assert found.card.sha256 == record.artifacts[f"out.{made}"].sha256
-    parts.conversion.jobs.delete(record.job_id, "alice")
+    container.conversion.jobs.delete(record.job_id, "alice")
     assert models.find("alice", record.name + suffix, now=NOW + timedelta(days=9)) is not None
     assert len(models.page("alice")[0]) == 2
 
 
-def test_the_newest_completed_job_of_exactly_that_name_wins(parts: Container, models: Models) -> None:
-    finished_job(parts, "alice", "faces", minute=1)
-    newest = finished_job(parts, "alice", "faces", minute=2)
-    finished_job(parts, "alice", "Faces", minute=3)
-    finished_job(parts, "alice", "faces and more", minute=4)
-    finished_job(parts, "alice", "faces", minute=5, status=Status.FAILED)
-    finished_job(parts, "bob", "faces", minute=6)
+def test_the_newest_completed_job_of_exactly_that_name_wins(container: Container, models: Models) -> None:
+    finished_job(container, "alice", "faces", minute=1)
+    newest = finished_job(container, "alice", "faces", minute=2)
+    finished_job(container, "alice", "Faces", minute=3)
+    finished_job(container, "alice", "faces and more", minute=4)
+    finished_job(container, "alice", "faces", minute=5, status=Status.FAILED)
+    finished_job(container, "bob", "faces", minute=6)
     for number in range(60):
-        finished_job(parts, "alice", f"other faces {number}", minute=10 + number)
+        finished_job(container, "alice", f"other faces {number}", minute=10 + number)
     found = models.find("alice", "faces", now=NOW)
     assert found is not None and found.job_id == newest.job_id
 
 
-def test_a_job_whose_name_ends_like_a_file_is_found_too(parts: Container, models: Models) -> None:
-    record = finished_job(parts, "alice", "odd/out.onnx")
+def test_a_job_whose_name_ends_like_a_file_is_found_too(container: Container, models: Models) -> None:
+    record = finished_job(container, "alice", "odd/out.onnx")
     found = models.find("alice", "odd/out.onnx", now=NOW)
     assert found is not None and (found.job_id, found.card.format) == (record.job_id, "nef")
 
 
-def test_a_registered_name_comes_before_a_job_of_that_name(parts: Container, models: Models) -> None:
-    chosen = add(models, finished_job(parts, "alice", "other"), "faces", Format.ONNX)
-    finished_job(parts, "alice", "faces", minute=9)
+def test_a_registered_name_comes_before_a_job_of_that_name(container: Container, models: Models) -> None:
+    chosen = add(models, finished_job(container, "alice", "other"), "faces", Format.ONNX)
+    finished_job(container, "alice", "faces", minute=9)
     assert models.find("alice", "faces", now=NOW) == chosen
 
 
-def test_what_no_completed_job_made_is_not_found(parts: Container, models: Models) -> None:
-    hers = finished_job(parts, "bob")
-    failed = finished_job(parts, "alice", "failed", status=Status.FAILED)
-    finished_job(parts, "alice", "half", without="out.bie")
-    gone = finished_job(parts, "alice", "gone")
-    parts.objects.delete(gone.artifacts["out.nef"].key)
+def test_what_no_completed_job_made_is_not_found(container: Container, models: Models) -> None:
+    hers = finished_job(container, "bob")
+    failed = finished_job(container, "alice", "failed", status=Status.FAILED)
+    finished_job(container, "alice", "half", without="out.bie")
+    gone = finished_job(container, "alice", "gone")
+    container.objects.delete(gone.artifacts["out.nef"].key)
     names = [
         "faces",
         hers.job_id,

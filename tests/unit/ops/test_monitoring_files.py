@@ -23,7 +23,7 @@ from app.training.metrics import counters as training
 from app.training.model import Node
 from app.training.service import ClusterView
 from app.video.service import counters as video
-from tests.harness.exposition import Figures, of_parts
+from tests.harness.exposition import Figures, of_container
 from tests.harness.paths import REPOSITORY
 from tests.harness.valkey import Valkey
 
@@ -45,13 +45,13 @@ def figures(shared_valkey: Valkey, tmp_path_factory: pytest.TempPathFactory) -> 
         secret_key=SecretStr("a secret"),
         ray_address="http://127.0.0.1:1",
     )
-    parts = assemble(settings)
-    upgrade(parts.database, MIGRATIONS)
-    parts.training.picture.put(ClusterView("2026-11-21T10:00:00.000Z", (Node("n", "10.0.0.1", 8, 8, 8, 8),)))
+    container = assemble(settings)
+    upgrade(container.database, MIGRATIONS)
+    container.training.picture.put(ClusterView("2026-11-21T10:00:00.000Z", (Node("n", "10.0.0.1", 8, 8, 8, 8),)))
     try:
-        return of_parts(parts)
+        return of_container(container)
     finally:
-        parts.close()
+        container.close()
 
 
 def queries() -> list[str]:

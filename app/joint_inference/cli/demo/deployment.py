@@ -18,7 +18,7 @@ from app.joint_inference.client import JointClient
 from app.joint_inference.model.status import current_of
 from app.kit.cli.command import CannotStart
 from app.kit.errors import ModelmillError
-from app.model_registry.client import Client as ModelsClient
+from app.model_registry.client import ModelsClient
 from app.standalone.data_folder import DataFolder
 from app.standalone.process import Part
 from app.standalone.stack import Plan, running

@@ -9,7 +9,7 @@ from typing import Any
 
 from app.kit.cli.api_client import ApiError
 from app.kit.errors import BadInput
-from app.model_registry.client import Client as Models
+from app.model_registry.client import ModelsClient
 from app.video.client import VideoClient
 
 Say = Callable[[str], None]
@@ -119,7 +119,7 @@ def add_stages(url: str, folder: Path, say: Say, kit: ModelKit = USUAL) -> list[
 
 def _imported(url: str, files: Mapping[str, Path], decoders: Mapping[str, str], say: Say) -> Iterator[str]:
     """Names of the models that are registered then; one that was registered before stays as it is."""
-    with Models(url) as models:
+    with ModelsClient(url) as models:
         present = {str(model["name"]) for model in models.models(limit=1000)}
         for name, file in files.items():
             try:

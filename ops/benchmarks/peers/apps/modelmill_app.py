@@ -9,12 +9,12 @@ from app.settings import load_settings
 from ops.benchmarks import load
 
 WAIT_S = 60
-parts = assemble(load_settings())
-watcher = load.Watcher(parts)
+container = assemble(load_settings())
+watcher = load.Watcher(container)
 
 
 def submit(job_id: str) -> None:
-    load.submit(parts, job_id=job_id)
+    load.submit(container, job_id=job_id)
 
 
 def wait(job_ids: list[str]) -> None:
@@ -22,7 +22,7 @@ def wait(job_ids: list[str]) -> None:
         watcher.wait(job_ids[0])
         return
     deadline = time.monotonic() + WAIT_S
-    while parts.redis.zcard(parts.store.records.active_index):
+    while container.redis.zcard(container.store.records.active_index):
         time.sleep(0.005)
         if time.monotonic() > deadline:
             raise SystemExit(f"the jobs did not come to their end within {WAIT_S} s")

@@ -163,6 +163,13 @@ def test_a_division_at_the_input_tells_that_raw_pixels_are_expected() -> None:
     assert "WRONG_SCALE" in found(several(100), UNIT, CalibrationTarget(3, None, told))
 
 
+def test_a_weight_of_a_type_that_onnx_does_not_know_tells_nothing() -> None:
+    weight = numpy_helper.from_array(np.float32(255), "d")
+    weight.data_type = 99
+    model = with_first(helper.make_node("Div", ["x", "d"], ["first"]), weight)
+    assert expectation_of(model) == ExpectedRange()
+
+
 def test_means_at_the_input_tell_the_channel_order() -> None:
     means = np.array([103.939, 116.779, 123.68], np.float32).reshape(1, 3, 1, 1)
     model = with_first(helper.make_node("Sub", ["x", "m"], ["first"]), numpy_helper.from_array(means, "m"))

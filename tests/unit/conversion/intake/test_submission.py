@@ -32,7 +32,7 @@ from app.conversion.errors import (
     WrongSampleShape,
     WrongSampleType,
 )
-from app.conversion.intake.model import READS, CheckedModel, check_model
+from app.conversion.intake.model_checks import READS, CheckedModel, check_model
 from app.conversion.intake.submission import check_submission
 from app.conversion.options import Chip, Options, ToolchainName
 from tests.harness.models import small

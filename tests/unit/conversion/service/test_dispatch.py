@@ -19,190 +19,192 @@ from app.kit.queue.broker import make_broker
 LONG_AGO = to_text(datetime(2020, 1, 1, tzinfo=UTC))
 
 
-def submit(parts: Container) -> JobRecord:
+def submit(container: Container) -> JobRecord:
     record = model.submitted(
         str(uuid4()), now=LONG_AGO, owner="local", name="", tags=(), options=Options(), inputs={}, intake={}
     )
-    parts.store.create(record, score=1.0)
-    parts.conversion.dispatch.enqueue(Stage.ONNX, record.job_id)
+    container.store.create(record, score=1.0)
+    container.conversion.dispatch.enqueue(Stage.ONNX, record.job_id)
     return record
 
 
-def claim(parts: Container, job_id: str, step: str = "onnx") -> JobRecord:
-    parts.broker.do_fetch(step, 1)
-    record = parts.store.claim(job_id, model.claimed(Stage.ONNX, worker=f"here/{step}/0"))
+def claim(container: Container, job_id: str, step: str = "onnx") -> JobRecord:
+    container.broker.do_fetch(step, 1)
+    record = container.store.claim(job_id, model.claimed(Stage.ONNX, worker=f"here/{step}/0"))
     assert record is not None
     return record
 
 
-def done(parts: Container, job_id: str, step: str = "onnx", result: str = "ok", reason: str | None = None) -> None:
-    parts.conversion.dispatch.advance(job_id=job_id, step=step, result=result, reason=reason, facts=None)
+def done(container: Container, job_id: str, step: str = "onnx", result: str = "ok", reason: str | None = None) -> None:
+    container.conversion.dispatch.advance(job_id=job_id, step=step, result=result, reason=reason, facts=None)
 
 
-def sent_done(parts: Container) -> list[dict[str, object]]:
-    raw = parts.broker.client.hvals("queue:done.msgs")
+def sent_done(container: Container) -> list[dict[str, object]]:
+    raw = container.broker.client.hvals("queue:done.msgs")
     return [json.loads(message)["kwargs"] for message in raw]
 
 
-def test_the_done_message_has_the_requirements_fields(parts: Container) -> None:
-    parts.conversion.dispatch.send_done(job_id="x", step="bie", result="fail", reason="why")
-    assert {"job_id": "x", "step": "bie", "result": "fail", "reason": "why"}.items() <= sent_done(parts)[0].items()
+def test_the_done_message_has_the_requirements_fields(container: Container) -> None:
+    container.conversion.dispatch.send_done(job_id="x", step="bie", result="fail", reason="why")
+    assert {"job_id": "x", "step": "bie", "result": "fail", "reason": "why"}.items() <= sent_done(container)[0].items()
 
 
-def test_the_queues_hold_job_ids_under_the_requirements_names(parts: Container) -> None:
-    record = submit(parts)
-    assert parts.broker.client.lrange("queue:onnx", 0, -1) == [record.job_id.encode()]
+def test_the_queues_hold_job_ids_under_the_requirements_names(container: Container) -> None:
+    record = submit(container)
+    assert container.broker.client.lrange("queue:onnx", 0, -1) == [record.job_id.encode()]
 
 
-def test_a_bare_done_message_queues_the_next_stage(parts: Container) -> None:
-    record = submit(parts)
-    claim(parts, record.job_id)
-    done(parts, record.job_id)
-    after = parts.store.require(record.job_id)
+def test_a_bare_done_message_queues_the_next_stage(container: Container) -> None:
+    record = submit(container)
+    claim(container, record.job_id)
+    done(container, record.job_id)
+    after = container.store.require(record.job_id)
     assert (after.status, after.current.state) == (Status.BIE, StageState.QUEUED)
     assert after.output["onnx_key"] == f"jobs/{record.job_id}/output/result.onnx"
-    assert parts.broker.waiting("bie") == 1
+    assert container.broker.waiting("bie") == 1
 
 
-def test_a_doubled_done_message_queues_the_next_stage_once(parts: Container) -> None:
-    record = submit(parts)
-    claim(parts, record.job_id)
-    done(parts, record.job_id)
-    done(parts, record.job_id)
-    assert parts.broker.waiting("bie") == 1
+def test_a_doubled_done_message_queues_the_next_stage_once(container: Container) -> None:
+    record = submit(container)
+    claim(container, record.job_id)
+    done(container, record.job_id)
+    done(container, record.job_id)
+    assert container.broker.waiting("bie") == 1
 
 
-def test_a_failed_step_fails_the_job_with_its_reason(parts: Container) -> None:
-    record = submit(parts)
-    claim(parts, record.job_id)
-    done(parts, record.job_id, result="fail", reason="it broke")
-    after = parts.store.require(record.job_id)
+def test_a_failed_step_fails_the_job_with_its_reason(container: Container) -> None:
+    record = submit(container)
+    claim(container, record.job_id)
+    done(container, record.job_id, result="fail", reason="it broke")
+    after = container.store.require(record.job_id)
     assert after.status is Status.FAILED
     assert after.error
     assert (after.error.step, after.error.reason) == ("onnx", "it broke")
 
 
 @pytest.mark.parametrize("result", ["ok", "fail"])
-def test_a_stage_began_and_ended_when_its_worker_says_so(parts: Container, result: str) -> None:
+def test_a_stage_began_and_ended_when_its_worker_says_so(container: Container, result: str) -> None:
     """Also if it ended before its first sign of life."""
-    record = submit(parts)
-    claim(parts, record.job_id)
+    record = submit(container)
+    claim(container, record.job_id)
     facts = {"started_at": LONG_AGO, "finished_at": "2020-01-01T00:00:05.000Z"}
-    parts.conversion.dispatch.advance(job_id=record.job_id, step="onnx", result=result, reason=None, facts=facts)
-    stage = parts.store.require(record.job_id).stages["onnx"]
+    container.conversion.dispatch.advance(job_id=record.job_id, step="onnx", result=result, reason=None, facts=facts)
+    stage = container.store.require(record.job_id).stages["onnx"]
     assert (stage.started_at, stage.finished_at) == (LONG_AGO, "2020-01-01T00:00:05.000Z")
 
 
-def test_a_done_message_for_a_forgotten_job_does_nothing(parts: Container) -> None:
-    done(parts, str(uuid4()))
-    assert parts.broker.waiting("bie") == 0
+def test_a_done_message_for_a_forgotten_job_does_nothing(container: Container) -> None:
+    done(container, str(uuid4()))
+    assert container.broker.waiting("bie") == 0
 
 
-def test_a_done_message_that_comes_after_a_cancel_does_nothing(parts: Container) -> None:
-    record = submit(parts)
-    claim(parts, record.job_id)
-    parts.conversion.jobs.cancel(record.job_id, "local")
-    done(parts, record.job_id)
-    assert parts.store.require(record.job_id).status is Status.FAILED
-    assert parts.broker.waiting("bie") == 0
+def test_a_done_message_that_comes_after_a_cancel_does_nothing(container: Container) -> None:
+    record = submit(container)
+    claim(container, record.job_id)
+    container.conversion.jobs.cancel(record.job_id, "local")
+    done(container, record.job_id)
+    assert container.store.require(record.job_id).status is Status.FAILED
+    assert container.broker.waiting("bie") == 0
 
 
-def test_the_next_stage_is_noted_and_queued_in_one_step(parts: Container) -> None:
+def test_the_next_stage_is_noted_and_queued_in_one_step(container: Container) -> None:
     """So that no scheduler can die between the two."""
-    record = submit(parts)
-    claim(parts, record.job_id)
-    done(parts, str(uuid4()))  # the script is known to the server now
-    parts.redis.config_resetstat()
-    done(parts, record.job_id)
-    assert parts.redis.info("commandstats")["cmdstat_evalsha"]["calls"] == 1
-    assert parts.broker.waiting("bie") == 1
+    record = submit(container)
+    claim(container, record.job_id)
+    done(container, str(uuid4()))  # the script is known to the server now
+    container.redis.config_resetstat()
+    done(container, record.job_id)
+    assert container.redis.info("commandstats")["cmdstat_evalsha"]["calls"] == 1
+    assert container.broker.waiting("bie") == 1
 
 
-def test_the_job_of_a_dead_worker_is_reported_lost(parts: Container) -> None:
-    record = claim(parts, submit(parts).job_id)
-    parts.conversion.dispatch.lost(InFlight("broker", record.job_id, record.claim))
-    message = sent_done(parts)[0]
+def test_the_job_of_a_dead_worker_is_reported_lost(container: Container) -> None:
+    record = claim(container, submit(container).job_id)
+    container.conversion.dispatch.lost(InFlight("broker", record.job_id, record.claim))
+    message = sent_done(container)[0]
     assert (message["result"], message["reason"]) == ("fail", "worker lost")
 
 
 @pytest.mark.parametrize("claim_text", ["", "another claim"])
-def test_a_job_that_went_on_after_its_worker_died_is_left_alone(parts: Container, claim_text: str) -> None:
-    record = claim(parts, submit(parts).job_id)
-    parts.conversion.dispatch.lost(InFlight("broker", record.job_id, claim_text))
-    assert sent_done(parts) == []
+def test_a_job_that_went_on_after_its_worker_died_is_left_alone(container: Container, claim_text: str) -> None:
+    record = claim(container, submit(container).job_id)
+    container.conversion.dispatch.lost(InFlight("broker", record.job_id, claim_text))
+    assert sent_done(container) == []
 
 
-def test_the_sweep_fails_a_job_whose_host_never_came_back(parts: Container, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sweep_fails_a_job_whose_host_never_came_back(
+    container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("app.conversion.service.dispatch.SUSPECT_S", 0)
-    claim(parts, submit(parts).job_id)
-    parts.conversion.dispatch.sweep()
-    assert sent_done(parts) == []  # a first look is no proof
-    parts.conversion.dispatch.sweep()
-    assert [m["reason"] for m in sent_done(parts)] == ["worker lost"]
+    claim(container, submit(container).job_id)
+    container.conversion.dispatch.sweep()
+    assert sent_done(container) == []  # a first look is no proof
+    container.conversion.dispatch.sweep()
+    assert [m["reason"] for m in sent_done(container)] == ["worker lost"]
 
 
-def test_the_sweep_leaves_a_job_whose_worker_lives(parts: Container, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sweep_leaves_a_job_whose_worker_lives(container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.conversion.service.dispatch.SUSPECT_S", 0)
-    record = claim(parts, submit(parts).job_id)
-    parts.store.announce("here/onnx/0", json.dumps({"job_id": record.job_id}), 20)
+    record = claim(container, submit(container).job_id)
+    container.store.announce("here/onnx/0", json.dumps({"job_id": record.job_id}), 20)
     for _ in range(3):
-        parts.conversion.dispatch.sweep()
-    assert sent_done(parts) == []
+        container.conversion.dispatch.sweep()
+    assert sent_done(container) == []
 
 
 def test_the_sweep_queues_what_it_finds_on_no_queue_twice_within_a_while(
-    parts: Container, monkeypatch: pytest.MonkeyPatch
+    container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record = submit(parts)
-    parts.broker.take_back("onnx", record.job_id)
+    record = submit(container)
+    container.broker.take_back("onnx", record.job_id)
     for _ in range(2):
-        parts.conversion.dispatch.sweep()
-        assert parts.broker.waiting("onnx") == 0
+        container.conversion.dispatch.sweep()
+        assert container.broker.waiting("onnx") == 0
     monkeypatch.setattr(dispatch, "UNDELIVERED_S", 0)
-    parts.conversion.dispatch.sweep()
-    assert parts.broker.waiting("onnx") == 1
-    parts.conversion.dispatch.sweep()
-    assert parts.broker.waiting("onnx") == 1
+    container.conversion.dispatch.sweep()
+    assert container.broker.waiting("onnx") == 1
+    container.conversion.dispatch.sweep()
+    assert container.broker.waiting("onnx") == 1
 
 
-def test_what_a_dead_worker_had_fetched_and_not_begun_is_queued_again(parts: Container) -> None:
-    record = submit(parts)
-    dead = make_broker(parts.settings.queues)
+def test_what_a_dead_worker_had_fetched_and_not_begun_is_queued_again(container: Container) -> None:
+    record = submit(container)
+    dead = make_broker(container.settings.queues)
     dead.do_fetch("onnx", 1)
     dead.close()
-    parts.conversion.dispatch.adopt(InFlight(dead.broker_id), ["onnx"])
-    assert parts.broker.position("onnx", record.job_id) == 0
+    container.conversion.dispatch.requeue_from(InFlight(dead.broker_id), ["onnx"])
+    assert container.broker.position("onnx", record.job_id) == 0
 
 
-def test_a_job_that_a_dead_worker_had_claimed_and_not_begun_is_anybodys_again(parts: Container) -> None:
-    dead = make_broker(parts.settings.queues)
-    record = fetched_by(dead, parts)
+def test_a_job_that_a_dead_worker_had_claimed_and_not_begun_is_anybodys_again(container: Container) -> None:
+    dead = make_broker(container.settings.queues)
+    record = fetched_by(dead, container)
     dead.close()
-    parts.conversion.dispatch.adopt(InFlight(dead.broker_id, claim=record.claim), ["onnx"])
-    assert parts.broker.position("onnx", record.job_id) == 0
-    again = parts.store.require(record.job_id)
+    container.conversion.dispatch.requeue_from(InFlight(dead.broker_id, claim=record.claim), ["onnx"])
+    assert container.broker.position("onnx", record.job_id) == 0
+    again = container.store.require(record.job_id)
     assert (again.current.state, again.claim) == (StageState.QUEUED, "")
 
 
-def test_a_job_that_a_dead_worker_had_begun_is_not_given_back(parts: Container) -> None:
-    dead = make_broker(parts.settings.queues)
-    record = fetched_by(dead, parts)
+def test_a_job_that_a_dead_worker_had_begun_is_not_given_back(container: Container) -> None:
+    dead = make_broker(container.settings.queues)
+    record = fetched_by(dead, container)
     dead.close()
-    parts.conversion.dispatch.adopt(InFlight(dead.broker_id, record.job_id, record.claim), ["onnx"])
-    assert parts.store.require(record.job_id).current.state is StageState.RUNNING
+    container.conversion.dispatch.requeue_from(InFlight(dead.broker_id, record.job_id, record.claim), ["onnx"])
+    assert container.store.require(record.job_id).current.state is StageState.RUNNING
 
 
-def test_a_job_that_somebody_else_has_claimed_meanwhile_is_not_given_back(parts: Container) -> None:
-    dead = make_broker(parts.settings.queues)
-    record = fetched_by(dead, parts)
+def test_a_job_that_somebody_else_has_claimed_meanwhile_is_not_given_back(container: Container) -> None:
+    dead = make_broker(container.settings.queues)
+    record = fetched_by(dead, container)
     dead.close()
-    parts.conversion.dispatch.adopt(InFlight(dead.broker_id, claim="an older claim"), ["onnx"])
-    assert parts.store.require(record.job_id).claim == record.claim
+    container.conversion.dispatch.requeue_from(InFlight(dead.broker_id, claim="an older claim"), ["onnx"])
+    assert container.store.require(record.job_id).claim == record.claim
 
 
-def fetched_by(worker: BlockingBroker, parts: Container) -> JobRecord:
-    record = submit(parts)
+def fetched_by(worker: BlockingBroker, container: Container) -> JobRecord:
+    record = submit(container)
     worker.do_fetch("onnx", 1)
-    claimed = parts.store.claim(record.job_id, model.claimed(Stage.ONNX, worker="here/onnx/0", token="t"))
+    claimed = container.store.claim(record.job_id, model.claimed(Stage.ONNX, worker="here/onnx/0", token="t"))
     assert claimed
     return claimed

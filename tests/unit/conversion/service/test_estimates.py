@@ -91,7 +91,7 @@ def test_too_few_forecasts_say_nothing_of_how_right_they_are() -> None:
     assert accuracy([forecast(1, 1)] * 2 + [forecast(None, 1)] * 9) is None
 
 
-def finished(parts: Container, forecast_s: float | None = None) -> None:
+def finished(container: Container, forecast_s: float | None = None) -> None:
     """A job that was submitted 120 s before its end and ran 10, 20 and 30 s of that."""
     at = now()
     job = submitted(
@@ -113,34 +113,34 @@ def finished(parts: Container, forecast_s: float | None = None) -> None:
     }
     end = to_text(at + timedelta(seconds=120))
     ended = replace(job, status=Status.COMPLETED, stage=Stage.NEF, stages=stages, finished_at=end)
-    parts.store.create(ended, score=at.timestamp())
+    container.store.create(ended, score=at.timestamp())
 
 
-def serve(parts: Container) -> None:
+def serve(container: Container) -> None:
     for stage in Stage:
         said = {"queue": stage.step, "toolchains": ["host"], "job_id": None}
-        parts.store.announce(f"h/{stage.step}/0", json.dumps(said), 20)
+        container.store.announce(f"h/{stage.step}/0", json.dumps(said), 20)
 
 
-def test_what_is_expected_at_submission_goes_by_the_jobs_before_and_those_ahead(parts: Container) -> None:
+def test_what_is_expected_at_submission_goes_by_the_jobs_before_and_those_ahead(container: Container) -> None:
     for _ in range(3):
-        finished(parts)
-    assert parts.conversion.estimates.forecast_s("host") is None, "nobody works"
-    estimates = Estimates(parts.store, parts.broker)
-    serve(parts)
-    parts.broker.send("onnx", "run_onnx", message_id="ahead", job_id="ahead")
+        finished(container)
+    assert container.conversion.estimates.forecast_s("host") is None, "nobody works"
+    estimates = Estimates(container.store, container.broker)
+    serve(container)
+    container.broker.send("onnx", "run_onnx", message_id="ahead", job_id="ahead")
     assert estimates.forecast_s("host") == pytest.approx(10 + 60)
     assert estimates.forecast_s("kneron") is None
 
 
-def test_the_page_of_a_job_says_how_right_forecasts_were(parts: Container, settings: Settings) -> None:
+def test_the_page_of_a_job_says_how_right_forecasts_were(container: Container, settings: Settings) -> None:
     for _ in range(4):
-        finished(parts, forecast_s=90)
-    serve(parts)
+        finished(container, forecast_s=90)
+    serve(container)
     job = submitted(
         str(uuid4()), now=to_text(now()), owner="local", name="", tags=(), options=Options(), inputs={}, intake={}
     )
-    parts.store.create(job, score=now().timestamp())
+    container.store.create(job, score=now().timestamp())
     with within(settings) as web:
         page = web.get(f"/ui/jobs/{job.job_id}", headers={"Accept": "text/html"}).text
         assert "of the last 4 forecasts three of four were right within 25 %" in page
@@ -148,14 +148,14 @@ def test_the_page_of_a_job_says_how_right_forecasts_were(parts: Container, setti
 
 
 def test_the_system_page_says_how_right_the_forecasts_of_each_toolchain_were(
-    parts: Container, settings: Settings
+    container: Container, settings: Settings
 ) -> None:
     with within(settings) as web:
         assert web.get("/system").json()["forecasts"] == {}
         assert "Forecasts" not in web.get("/ui/system", headers={"Accept": "text/html"}).text
     for _ in range(4):
-        finished(parts, forecast_s=90)
-    finished(parts)
+        finished(container, forecast_s=90)
+    finished(container)
     with within(settings) as web:
         page = web.get("/ui/system", headers={"Accept": "text/html"}).text
         assert "Forecasts" in page

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from app.conversion import object_keys
 from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NoImages
-from app.conversion.service.home_inputs import InputPath, TooManySamples, take
+from app.conversion.service.home_inputs import InputPath, TooManySamples, copy_inputs
 from app.conversion.service.uploads import Uploads
 from app.homes.errors import FileMissing, PathRefused
 from app.homes.files import HomeFiles
@@ -50,7 +50,7 @@ def at(tmp_path: Path, home: Path) -> InputPath:
 
 
 def model(at: InputPath) -> InputPath:
-    return InputPath(at.shelf, "models/net.onnx")
+    return InputPath(at.tree, "models/net.onnx")
 
 
 def packed(uploads: Uploads, key: str) -> dict[str, bytes]:
@@ -70,7 +70,7 @@ def test_a_folder_gives_its_samples_wherever_they_lie_and_nothing_else(
         (folder / name).write_bytes(name.encode())
     (folder / "link.png").symlink_to(folder / "a.png")
     (folder / "circle").symlink_to(folder)
-    taken = take(uploads, "alice", model(at), at)
+    taken = copy_inputs(uploads, "alice", model(at), at)
     assert b"".join(uploads.objects.read(taken.model_key)) == MODEL
     assert sorted(packed(uploads, taken.quant_key).values()) == [b"B.JPG", b"a.png", b"inner/a.png"]
     assert uploads.owner(object_keys.source_of(taken.model_key)[1]) == "alice"  # type: ignore[index]
@@ -83,17 +83,17 @@ def test_more_samples_than_a_job_may_have_are_refused_and_nothing_is_kept(
     for number in range(5):
         (home / f"datasets/set/{number}.png").write_bytes(PICTURE)
     with pytest.raises(TooManySamples, match="more than the 4"):
-        take(uploads, "alice", model(at), at)
+        copy_inputs(uploads, "alice", model(at), at)
     assert nothing_is_kept(uploads)
 
 
 def test_samples_and_models_have_the_limits_of_every_upload(uploads: Uploads, home: Path, at: InputPath) -> None:
     (home / "datasets/set/a.png").write_bytes(b"x" * 3000)
     with pytest.raises(ImagesTooLarge):
-        take(uploads, "alice", model(at), at)
+        copy_inputs(uploads, "alice", model(at), at)
     (home / "models/net.onnx").write_bytes(b"x" * 1001)
     with pytest.raises(ModelTooLarge):
-        take(uploads, "alice", model(at), None)
+        copy_inputs(uploads, "alice", model(at), None)
     assert nothing_is_kept(uploads)
 
 
@@ -101,9 +101,9 @@ def test_what_is_not_there_or_leads_out_is_not_taken(uploads: Uploads, home: Pat
     (home / "models/out.onnx").symlink_to("/etc/passwd")
     for name, error in (("none.onnx", FileMissing), ("out.onnx", PathRefused)):
         with pytest.raises(error):
-            take(uploads, "alice", InputPath(at.shelf, f"models/{name}"), at)
+            copy_inputs(uploads, "alice", InputPath(at.tree, f"models/{name}"), at)
     with pytest.raises(NoImages):
-        take(uploads, "alice", model(at), at)
+        copy_inputs(uploads, "alice", model(at), at)
     assert nothing_is_kept(uploads)
 
 
@@ -115,9 +115,9 @@ def test_weights_that_lie_beside_a_model_go_with_it(
     graph, weights = small.split(tmp_path)
     (home / "models/net.onnx").write_bytes(graph)
     (home / "models/notes.txt").write_text("of mine")
-    without = take(uploads, "alice", model(at), None)
+    without = copy_inputs(uploads, "alice", model(at), None)
     assert b"".join(objects.read(without.model_key)) == graph
     (home / "models/model.onnx.data").write_bytes(weights)
-    taken = take(uploads, "alice", model(at), None)
+    taken = copy_inputs(uploads, "alice", model(at), None)
     merged = onnx.load_from_string(b"".join(objects.read(taken.model_key)))
     assert merged.graph.initializer[0].raw_data == small.conv().graph.initializer[0].raw_data

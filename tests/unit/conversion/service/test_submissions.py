@@ -17,38 +17,38 @@ from tests.harness.users import within
 KNERON, HOST = ToolchainName.KNERON, ToolchainName.HOST
 
 
-def announce(parts: Container, queue: str, *toolchains: str) -> None:
+def announce(container: Container, queue: str, *toolchains: str) -> None:
     said = {"queue": queue, "host": "h", "pid": 1, "started_at": 1e9, "job_id": None, "toolchains": toolchains}
-    parts.store.announce(f"h/{queue}/{'-'.join(toolchains)}", json.dumps(said), 20)
+    container.store.announce(f"h/{queue}/{'-'.join(toolchains)}", json.dumps(said), 20)
 
 
-def test_a_toolchain_that_no_worker_of_a_stage_has_is_refused_with_what_to_do(parts: Container) -> None:
-    announce(parts, "onnx", "host", "kneron")
-    announce(parts, "bie", "host")
+def test_a_toolchain_that_no_worker_of_a_stage_has_is_refused_with_what_to_do(container: Container) -> None:
+    announce(container, "onnx", "host", "kneron")
+    announce(container, "bie", "host")
     with pytest.raises(ToolchainUnserved) as refused:
-        parts.conversion.submissions.admission.check("alice", KNERON)
+        container.conversion.submissions.admission.check("alice", KNERON)
     assert refused.value.message == "No worker of stage BIE has the toolchain kneron now."
     assert "start a worker" in refused.value.hint
     assert (refused.value.status, refused.value.can_retry) == (409, True)
-    parts.conversion.submissions.admission.check("alice", HOST)
+    container.conversion.submissions.admission.check("alice", HOST)
 
 
-def test_one_worker_that_has_it_is_enough(parts: Container) -> None:
+def test_one_worker_that_has_it_is_enough(container: Container) -> None:
     for stage in ("onnx", "bie", "nef"):
-        announce(parts, stage, "host")
-        announce(parts, stage, "host", "kneron")
-    parts.conversion.submissions.admission.check("alice", KNERON)
+        announce(container, stage, "host")
+        announce(container, stage, "host", "kneron")
+    container.conversion.submissions.admission.check("alice", KNERON)
 
 
-def test_while_no_worker_of_a_stage_lives_nothing_is_known_of_it_and_jobs_wait(parts: Container) -> None:
+def test_while_no_worker_of_a_stage_lives_nothing_is_known_of_it_and_jobs_wait(container: Container) -> None:
     """A system that is just starting takes jobs in."""
-    parts.conversion.submissions.admission.check("alice", KNERON)
-    announce(parts, "onnx", "kneron")
-    parts.conversion.submissions.admission.check("alice", KNERON)
+    container.conversion.submissions.admission.check("alice", KNERON)
+    announce(container, "onnx", "kneron")
+    container.conversion.submissions.admission.check("alice", KNERON)
 
 
-def test_page_and_api_say_it_before_anything_is_uploaded_in_vain(settings: Settings, parts: Container) -> None:
-    announce(parts, "onnx", "host")
+def test_page_and_api_say_it_before_anything_is_uploaded_in_vain(settings: Settings, container: Container) -> None:
+    announce(container, "onnx", "host")
     with within(settings.model_copy(update={"toolchains": (HOST, KNERON)})) as web:
         body = {"model_key": "m", "quant_key": "q", "options": {"toolchain": "kneron", "platform": "720"}}
         answer = web.post("/jobs", json=body)
@@ -57,7 +57,7 @@ def test_page_and_api_say_it_before_anything_is_uploaded_in_vain(settings: Setti
         page = web.get("/ui/jobs/new", headers={"Accept": "text/html"}).text
         assert 'value="kneron" disabled' in page and "No worker has it now." in page
         assert 'value="host" checked' in page
-        announce(parts, "onnx", "kneron")
+        announce(container, "onnx", "kneron")
     with within(settings.model_copy(update={"toolchains": (HOST, KNERON)})) as web:
         assert "No worker has it now." not in web.get("/ui/jobs/new", headers={"Accept": "text/html"}).text
 

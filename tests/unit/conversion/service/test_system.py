@@ -10,8 +10,10 @@ from app.settings import Settings
 from tests.harness.valkey import Valkey
 
 
-def test_without_workers_nothing_is_ready_and_each_queue_says_what_to_run(parts: Container, settings: Settings) -> None:
-    system = read_system(parts.conversion, settings, "local", now())
+def test_without_workers_nothing_is_ready_and_each_queue_says_what_to_run(
+    container: Container, settings: Settings
+) -> None:
+    system = read_system(container.conversion, settings, "local", now())
     assert not system.is_ready
     assert [queue.command for queue in system.stages] == [
         f"dramatiq actors --queues {queue} --processes 1 --threads 1" for queue in ("onnx", "bie", "nef")
@@ -20,29 +22,29 @@ def test_without_workers_nothing_is_ready_and_each_queue_says_what_to_run(parts:
     assert not system.scheduler.workers
 
 
-def test_a_job_of_another_user_is_counted_but_not_named(parts: Container, settings: Settings) -> None:
+def test_a_job_of_another_user_is_counted_but_not_named(container: Container, settings: Settings) -> None:
     said = {"queue": "bie", "host": "h", "pid": 1, "started_at": 1e9, "job_id": "someone's", "toolchains": ["host"]}
-    parts.store.announce("h/bie/0", json.dumps(said), 20)
-    (worker,) = read_system(parts.conversion, settings, "local", now()).stages[1].workers
+    container.store.announce("h/bie/0", json.dumps(said), 20)
+    (worker,) = read_system(container.conversion, settings, "local", now()).stages[1].workers
     assert (worker.is_busy, worker.job_id, worker.progress) == (True, "", None)
 
 
-def test_bie_capacity_is_the_number_of_living_bie_workers(parts: Container, settings: Settings) -> None:
+def test_bie_capacity_is_the_number_of_living_bie_workers(container: Container, settings: Settings) -> None:
     for number in range(3):
         said = {"queue": "bie", "host": "h", "pid": number, "started_at": 1e9, "job_id": None, "toolchains": []}
-        parts.store.announce(f"h/bie/{number}", json.dumps(said), 20)
-    bie = read_system(parts.conversion, settings, "local", now()).bie
+        container.store.announce(f"h/bie/{number}", json.dumps(said), 20)
+    bie = read_system(container.conversion, settings, "local", now()).bie
     assert bie is not None
     assert (len(bie.workers), bie.busy) == (3, 0)
 
 
 def test_a_redis_that_is_away_is_told_and_not_raised(own_valkey: Valkey, settings: Settings) -> None:
-    parts = assemble(settings.model_copy(update={"redis_url": own_valkey.url(0)}))
+    container = assemble(settings.model_copy(update={"redis_url": own_valkey.url(0)}))
     own_valkey.kill()
-    system = read_system(parts.conversion, settings, "local", now())
+    system = read_system(container.conversion, settings, "local", now())
     assert not system.redis.is_up
     assert system.redis.problem
     assert system.queues == ()
     assert system.store.is_up
     assert not SystemAnswer.model_validate(system).is_ready
-    parts.close()
+    container.close()

@@ -31,134 +31,140 @@ def slot(tmp_path: Path) -> Iterator[Slot]:
 
 
 @pytest.fixture
-def claimant(parts: Container, slot: Slot) -> JobClaimer:
+def claimer(container: Container, slot: Slot) -> JobClaimer:
     """Of a worker that processes what it fetches in the thread that fetched it."""
-    InlineWork().before_worker_boot(parts.broker, Worker(parts.broker, queues={"onnx"}, worker_threads=1))
-    made = JobClaimer(Stage.ONNX, slot, parts.store, parts.broker)
-    parts.broker.claimants["onnx"] = made
+    InlineWork().before_worker_boot(container.broker, Worker(container.broker, queues={"onnx"}, worker_threads=1))
+    made = JobClaimer(Stage.ONNX, slot, container.store, container.broker)
+    container.broker.claimers["onnx"] = made
     return made
 
 
-def submit(parts: Container) -> str:
+def submit(container: Container) -> str:
     record = model.submitted(
         str(uuid4()), now=NOW, owner="local", name="Gesicht 臉", tags=(), options=Options(), inputs={}, intake={}
     )
-    parts.store.create(record, score=1.0, letter=parts.conversion.dispatch.letter(Stage.ONNX, record.job_id))
+    container.store.create(record, score=1.0, message=container.conversion.dispatch.prepare(Stage.ONNX, record.job_id))
     return record.job_id
 
 
-def fetch(parts: Container) -> None:
+def fetch(container: Container) -> None:
     """No actor is known here, so nothing is done with the message."""
-    consumer = parts.broker.consume("onnx", timeout=10)
+    consumer = container.broker.consume("onnx", timeout=10)
     message = next(consumer)
     assert message is not None
     consumer.ack(message)
     consumer.close()
 
 
-def test_the_fetch_of_a_message_claims_its_job_and_brings_the_record(parts: Container, claimant: JobClaimer) -> None:
-    job_id = submit(parts)
-    fetch(parts)
-    claimed = parts.store.require(job_id)
+def test_the_fetch_of_a_message_claims_its_job_and_brings_the_record(container: Container, claimer: JobClaimer) -> None:
+    job_id = submit(container)
+    fetch(container)
+    claimed = container.store.require(job_id)
     assert (claimed.current.state, claimed.current.worker) == (StageState.RUNNING, "here/onnx/0")
-    parts.redis.config_resetstat()
-    assert claimant.take(job_id, FOLDER) == claimed
-    assert "cmdstat_evalsha" not in parts.redis.info("commandstats"), "nothing more had to be asked"
+    container.redis.config_resetstat()
+    assert claimer.take(job_id, FOLDER) == claimed
+    assert "cmdstat_evalsha" not in container.redis.info("commandstats"), "nothing more had to be asked"
 
 
-def test_no_job_is_claimed_whose_message_has_no_text_any_more(parts: Container, claimant: JobClaimer) -> None:
-    job_id = submit(parts)
-    parts.broker.client.hdel("queue:onnx.msgs", job_id)
-    assert next(parts.broker.consume("onnx", timeout=10)) is None
-    assert parts.store.require(job_id).current.state is StageState.QUEUED
+def test_no_job_is_claimed_whose_message_has_no_text_any_more(container: Container, claimer: JobClaimer) -> None:
+    job_id = submit(container)
+    container.broker.client.hdel("queue:onnx.msgs", job_id)
+    assert next(container.broker.consume("onnx", timeout=10)) is None
+    assert container.store.require(job_id).current.state is StageState.QUEUED
 
 
-def test_a_job_that_is_not_waiting_is_neither_changed_nor_taken(parts: Container, claimant: JobClaimer) -> None:
-    job_id = submit(parts)
-    assert parts.store.apply(job_id, model.cancelled(Stage.ONNX, now=NOW))
-    fetch(parts)
-    assert claimant.take(job_id, FOLDER) is None
+def test_a_job_that_is_not_waiting_is_neither_changed_nor_taken(container: Container, claimer: JobClaimer) -> None:
+    job_id = submit(container)
+    assert container.store.apply(job_id, model.cancelled(Stage.ONNX, now=NOW))
+    fetch(container)
+    assert claimer.take(job_id, FOLDER) is None
 
 
-def test_a_message_that_comes_twice_is_taken_once(parts: Container, claimant: JobClaimer) -> None:
-    job_id = submit(parts)
-    fetch(parts)
-    assert claimant.take(job_id, FOLDER)
-    claimant.rest()
-    parts.conversion.dispatch.enqueue(Stage.ONNX, job_id)
-    fetch(parts)
-    assert claimant.take(job_id, FOLDER) is None
+def test_a_message_that_comes_twice_is_taken_once(container: Container, claimer: JobClaimer) -> None:
+    job_id = submit(container)
+    fetch(container)
+    assert claimer.take(job_id, FOLDER)
+    claimer.rest()
+    container.conversion.dispatch.enqueue(Stage.ONNX, job_id)
+    fetch(container)
+    assert claimer.take(job_id, FOLDER) is None
 
 
-def test_a_message_without_the_jobs_id_is_claimed_when_its_work_begins(parts: Container, claimant: JobClaimer) -> None:
+def test_a_message_without_the_jobs_id_is_claimed_when_its_work_begins(
+    container: Container, claimer: JobClaimer
+) -> None:
     """As a stock Dramatiq process sends it."""
-    job_id = submit(parts)
-    parts.broker.take_back("onnx", job_id)
-    parts.broker.send("onnx", "run_onnx", job_id=job_id)
-    fetch(parts)
-    assert parts.store.require(job_id).current.state is StageState.QUEUED
-    taken = claimant.take(job_id, FOLDER)
+    job_id = submit(container)
+    container.broker.take_back("onnx", job_id)
+    container.broker.send("onnx", "run_onnx", job_id=job_id)
+    fetch(container)
+    assert container.store.require(job_id).current.state is StageState.QUEUED
+    taken = claimer.take(job_id, FOLDER)
     assert taken
     assert taken.current.worker == "here/onnx/0"
 
 
-def test_no_fetch_claims_for_a_worker_whose_threads_may_be_busy(parts: Container, claimant: JobClaimer) -> None:
-    parts.broker.work_inline = None
-    job_id = submit(parts)
-    assert next(parts.broker.consume("onnx", timeout=10))
-    assert parts.store.require(job_id).current.state is StageState.QUEUED
+def test_no_fetch_claims_for_a_worker_whose_threads_may_be_busy(container: Container, claimer: JobClaimer) -> None:
+    container.broker.work_inline = None
+    job_id = submit(container)
+    assert next(container.broker.consume("onnx", timeout=10))
+    assert container.store.require(job_id).current.state is StageState.QUEUED
 
 
 def test_the_slot_tells_what_is_being_done_and_the_claim_that_is_ready(
-    parts: Container, claimant: JobClaimer, slot: Slot
+    container: Container, claimer: JobClaimer, slot: Slot
 ) -> None:
     ready = slot.read()
     assert ready
     assert ready.record_id == ""
-    job_id = submit(parts)
-    fetch(parts)
-    claimant.take(job_id, FOLDER)
+    job_id = submit(container)
+    fetch(container)
+    claimer.take(job_id, FOLDER)
     begun = slot.read()
     assert begun
     assert (begun.record_id, begun.claim, begun.work_dir) == (job_id, ready.claim, str(FOLDER))
-    claimant.rest()
+    claimer.rest()
     rested = slot.read()
     assert rested
     assert rested.record_id == ""
     assert rested.claim not in ("", ready.claim)
 
 
-def test_a_job_whose_fetch_was_cut_off_is_given_back_and_claimed_anew(parts: Container, claimant: JobClaimer) -> None:
+def test_a_job_whose_fetch_was_cut_off_is_given_back_and_claimed_anew(
+    container: Container, claimer: JobClaimer
+) -> None:
     """The answer was lost with the connection: the server knows of the claim, the worker does not."""
-    job_id = submit(parts)
-    parts.broker.do_fetch("onnx", 1)
-    assert parts.store.claim(job_id, model.claimed(Stage.ONNX, worker="here/onnx/0", token=_token(claimant)))
-    fetch(parts)
-    taken = claimant.take(job_id, FOLDER)
+    job_id = submit(container)
+    container.broker.do_fetch("onnx", 1)
+    assert container.store.claim(job_id, model.claimed(Stage.ONNX, worker="here/onnx/0", token=_token(claimer)))
+    fetch(container)
+    taken = claimer.take(job_id, FOLDER)
     assert taken
-    assert taken.claim == parts.store.require(job_id).claim
+    assert taken.claim == container.store.require(job_id).claim
 
 
-def test_what_a_fetch_still_brings_while_the_process_ends_is_given_back(parts: Container, claimant: JobClaimer) -> None:
-    broker = parts.broker
+def test_what_a_fetch_still_brings_while_the_process_ends_is_given_back(
+    container: Container, claimer: JobClaimer
+) -> None:
+    broker = container.broker
     consumer = broker.consume("onnx", timeout=2000)
     assert next(consumer) is None
-    message = brought_while_ending(broker, consumer, lambda: submit(parts))
+    message = brought_while_ending(broker, consumer, lambda: submit(container))
     job_id = message.options[MESSAGE_ID]
-    assert parts.store.require(job_id).current.state is StageState.RUNNING
+    assert container.store.require(job_id).current.state is StageState.RUNNING
     consumer.requeue([message])
-    record = parts.store.require(job_id)
+    record = container.store.require(job_id)
     assert (record.current.state, record.claim) == (StageState.QUEUED, "")
     assert broker.position("onnx", job_id) == 0
 
 
-def test_what_was_cut_off_between_its_fetch_and_its_work_is_known(parts: Container, claimant: JobClaimer) -> None:
-    job_id = submit(parts)
-    fetch(parts)
-    assert claimant.unbegun() == [job_id]
-    claimant.take(job_id, FOLDER)
-    assert claimant.unbegun() == []
+def test_what_was_cut_off_between_its_fetch_and_its_work_is_known(container: Container, claimer: JobClaimer) -> None:
+    job_id = submit(container)
+    fetch(container)
+    assert claimer.unbegun() == [job_id]
+    claimer.take(job_id, FOLDER)
+    assert claimer.unbegun() == []
 
 
-def _token(claimant: JobClaimer) -> str:
-    return claimant._claim.fields["claim"].rpartition("#")[2]
+def _token(claimer: JobClaimer) -> str:
+    return claimer._claim.fields["claim"].rpartition("#")[2]

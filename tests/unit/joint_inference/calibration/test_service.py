@@ -316,14 +316,14 @@ RESOURCE = {
 
 
 @pytest.fixture
-def desk(parts: Container, shared_data: Path) -> Calibrations:
+def desk(container: Container, shared_data: Path) -> Calibrations:
     """Of a service for digits, whose models are there; nothing takes from its queue."""
-    parts.prepare()
+    container.prepare()
     for name, file in (("small", "digits_small"), ("big", "digits_big")):
         chunks = [(shared_data / f"models/{file}.onnx").read_bytes()]
-        parts.models.add_upload(USER, name, chunks, now=now())
-    parts.joint.services.create(USER, RESOURCE, now=now())
-    return parts.calibrations
+        container.models.add_upload(USER, name, chunks, now=now())
+    container.joint.services.create(USER, RESOURCE, now=now())
+    return container.calibrations
 
 
 def asked(desk: Calibrations, path: Path) -> Calibration:
@@ -337,10 +337,10 @@ def digits_set(shared_data: Path) -> Path:
 
 @pytest.mark.slow
 def test_both_models_answer_and_the_best_setting_goes_into_the_service(
-    desk: Calibrations, digits_set: Path, parts: Container
+    desk: Calibrations, digits_set: Path, container: Container
 ) -> None:
     made = asked(desk, digits_set)
-    assert made.state is State.WAITING and parts.broker.holds  # it lies in the queue until an actor comes
+    assert made.state is State.WAITING and container.broker.holds  # it lies in the queue until an actor comes
     desk.run(made.calibration_id, now=now())
     ended = desk.get(USER, made.calibration_id)
     assert (ended.state, ended.progress) == (State.READY, 100), ended.error
@@ -349,7 +349,7 @@ def test_both_models_answer_and_the_best_setting_goes_into_the_service(
     best = best_within(found.settings, 0.5)
     assert best is not None and best.quality > 0.96
     desk.apply(USER, made.calibration_id, best, now=now())
-    wanted = parts.joint.services.get(USER, "default", "digits").specification
+    wanted = container.joint.services.get(USER, "default", "digits").specification
     assert wanted.hard_example == best.algorithm and best.parameters.items() <= wanted.hard_example_parameters.items()
     assert wanted.edge.parameters == {"source": "clip.mp4"}  # all else stays
     kept = json.loads(b"".join(desk.objects.read(f"calibrations/{made.calibration_id}/answers.json")))
@@ -379,15 +379,17 @@ def test_a_set_in_which_nothing_can_be_read_fails_with_its_reason(desk: Calibrat
     assert error["code"] == "BAD_SAMPLES" and "None of the 2 samples" in error["message"]
 
 
-def test_a_model_that_is_gone_fails_with_its_name(desk: Calibrations, digits_set: Path, parts: Container) -> None:
-    parts.models.storage.remove(USER, "big")  # as by a version that let those go that are used
+def test_a_model_that_is_gone_fails_with_its_name(desk: Calibrations, digits_set: Path, container: Container) -> None:
+    container.models.storage.remove(USER, "big")  # as by a version that let those go that are used
     assert "no model 'big'" in failed(desk, digits_set)["message"]
 
 
-def test_a_service_that_is_gone_fails_the_calibration(desk: Calibrations, digits_set: Path, parts: Container) -> None:
+def test_a_service_that_is_gone_fails_the_calibration(
+    desk: Calibrations, digits_set: Path, container: Container
+) -> None:
     made = asked(desk, digits_set)
-    uid = parts.joint.services.delete(USER, "default", "digits", now=now()).uid
-    parts.joint.controller.reconcile(uid, now=now())
+    uid = container.joint.services.delete(USER, "default", "digits", now=now()).uid
+    container.joint.controller.reconcile(uid, now=now())
     desk.run(made.calibration_id, now=now())
     assert desk.get(USER, made.calibration_id).error["code"] == "SERVICE_NOT_FOUND"
 
@@ -432,25 +434,25 @@ def test_anothers_calibration_does_not_exist(desk: Calibrations, digits_set: Pat
 
 
 def test_a_model_of_a_calibration_under_way_cannot_be_removed(
-    desk: Calibrations, tmp_path: Path, parts: Container
+    desk: Calibrations, tmp_path: Path, container: Container
 ) -> None:
     made = asked(desk, packed(tmp_path, a_png=b"damaged"))
-    chunks = [b"".join(parts.objects.read(blob_key(parts.models.get(USER, "small").card.sha256)))]
-    parts.models.add_upload(USER, "other", chunks, now=now())
+    chunks = [b"".join(container.objects.read(blob_key(container.models.get(USER, "small").card.sha256)))]
+    container.models.add_upload(USER, "other", chunks, now=now())
     spec = copy.deepcopy(RESOURCE["spec"])
     for worker in spec.values():
         worker["model"]["name"] = "other"
-    parts.joint.services.merge(USER, "default", "digits", {"spec": spec}, now=now())
+    container.joint.services.merge(USER, "default", "digits", {"spec": spec}, now=now())
     for name in ("small", "big"):
         with pytest.raises(ModelInUse, match="calibration of default/digits"):
-            parts.models.remove(USER, name)
+            container.models.remove(USER, name)
     desk.run(made.calibration_id, now=now())
-    parts.models.remove(USER, "small")
+    container.models.remove(USER, "small")
 
 
-def test_a_calibration_that_was_lost_holds_no_model(desk: Calibrations, tmp_path: Path, parts: Container) -> None:
+def test_a_calibration_that_was_lost_holds_no_model(desk: Calibrations, tmp_path: Path, container: Container) -> None:
     asked(desk, packed(tmp_path, a_png=b"damaged"))
-    with parts.database.read() as conn:
+    with container.database.read() as conn:
         uses = calibrations_using(conn, USER, "small", now=now())
         assert uses == ["default/digits"]
         assert calibrations_using(conn, "bob", "small", now=now()) == []

@@ -22,9 +22,9 @@ ME = "local"
 
 
 @pytest.fixture
-def services(parts: Container) -> Services:
-    parts.prepare()
-    return parts.joint.services
+def services(container: Container) -> Services:
+    container.prepare()
+    return container.joint.services
 
 
 def make(services: Services, name: str, namespace: str = "default", user: str = ME, **labels: str) -> Service:

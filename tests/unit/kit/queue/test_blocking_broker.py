@@ -255,7 +255,7 @@ def test_what_a_dead_process_had_fetched_is_adopted(broker: BlockingBroker, valk
     broker.send("heavy", "anything", message_id="a")
     dead.do_fetch("heavy", 1)
     dead.close()
-    assert broker.adopt(dead.broker_id, "heavy") == 1
+    assert broker.requeue_from(dead.broker_id, "heavy") == 1
     assert next(broker.consume("heavy", timeout=10)).options["redis_message_id"] == "a"
 
 

@@ -13,7 +13,7 @@ import redis
 from app.kit.queue.broker import connect, make_broker
 from app.kit.queue.waker import Waker
 from app.kit.sql.errors import DatabaseUnavailable
-from app.training.service.leader import LEASE, Leader
+from app.training.service.leader import LEASE, TrainingLeader
 from app.training.service.scheduling import Watch
 from app.training.service.wake_up import KEY
 from tests.harness.valkey import Valkey
@@ -45,7 +45,9 @@ class Turn:
         self.ticks = ticks
         self.is_ending = False
         self.now = EARLY
-        self.leader = Leader(self.client, ticks, tick_s=tick_s, is_ending=lambda: self.is_ending, now=lambda: self.now)
+        self.leader = TrainingLeader(
+            self.client, ticks, tick_s=tick_s, is_ending=lambda: self.is_ending, now=lambda: self.now
+        )
         self.thread = threading.Thread(target=self.leader.lead)
 
     def start(self) -> Turn:

@@ -19,7 +19,7 @@ from app.kit.sql import Database
 from app.training import store
 from app.training.errors import TaskNotFinished, TaskNotFound
 from app.training.model import Conversion, Event, State, Task
-from app.training.service import Results, Tasks, TrainingOptions, Wanted
+from app.training.service import ConversionRequest, Results, Tasks, TrainingOptions
 from app.training.service.results import AGAIN_S, CLAIM, TRIED_FOR, job_id_of
 from tests.harness.training.finished_tasks import BEGAN, TASK, finished_task
 
@@ -44,14 +44,14 @@ class Conversions:
 
     trouble: BaseException | None = None
     dies_after: bool = False
-    asked: list[Wanted] = field(default_factory=list)
+    asked: list[ConversionRequest] = field(default_factory=list)
     jobs: list[str] = field(default_factory=list)
 
-    def convert(self, wanted: Wanted) -> str:
-        self.asked.append(wanted)
+    def convert(self, request: ConversionRequest) -> str:
+        self.asked.append(request)
         if self.trouble is not None:
             raise self.trouble
-        job_id = wanted.job_id or f"job-{len(self.jobs)}"
+        job_id = request.job_id or f"job-{len(self.jobs)}"
         if job_id not in self.jobs:
             self.jobs.append(job_id)
         if self.dies_after:
@@ -105,7 +105,7 @@ def test_what_the_spec_asks_for_is_submitted_with_paths_of_the_jobs_folder(
     task = add(results, SPEC + "  model: export/net.onnx\n  options: {allow_damaged_images: true}\n")
     results.convert_results(TASK, now=LATER)
     assert conversions.asked == [
-        Wanted(
+        ConversionRequest(
             user="alice",
             task_id=TASK,
             name="net",
@@ -136,9 +136,9 @@ def test_told_again_it_makes_no_second_job(results: Results, conversions: Conver
 
 def test_two_who_are_told_at_once_make_one_job(results: Results, conversions: Conversions) -> None:
     class Nested(Conversions):
-        def convert(self, wanted: Wanted) -> str:
+        def convert(self, request: ConversionRequest) -> str:
             results.convert_results(TASK, now=LATER)  # the other one, while this one is at it
-            return super().convert(wanted)
+            return super().convert(request)
 
     add(results)
     nested = Nested()

@@ -395,7 +395,7 @@ def test_how_many_come_first_is_counted_when_it_is_asked_for(tasks: Tasks, task:
         store.apply(conn, second, Event.WAIT, AT, waiting=Waiting(WaitingCode.BEHIND))
     assert tasks.get("alice", second.task_id).waiting_reason == "waiting: 1 task comes first"
     tasks.cancel("alice", task.task_id, now=NOW)
-    listed, _ = tasks.page("alice", store.Filter())
+    listed, _ = tasks.page("alice", store.TaskFilter())
     assert [view.waiting_reason for view in listed] == ["waiting: 0 tasks come first", ""]
 
 

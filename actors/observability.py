@@ -11,26 +11,26 @@ from typing import Any
 import dramatiq
 
 from app.kit.observability import logs, tracing
-from app.kit.observability.message_tracing import carrier_of
 from app.kit.observability.metrics import MetricsExporter
+from app.kit.observability.trace_propagation import carrier_of
 
 
-class Observing(dramatiq.Middleware):
+class ObservabilityMiddleware(dramatiq.Middleware):
     """Must stand first in the broker's list, so that what the others say of a message is said in its context.
 
     worker: name of this process for a queue; None when it has none there.
     """
 
-    def __init__(self, pump: MetricsExporter, worker: Callable[[str], str | None]) -> None:
-        self.pump = pump
+    def __init__(self, exporter: MetricsExporter, worker: Callable[[str], str | None]) -> None:
+        self.exporter = exporter
         self.worker = worker
         self._message = threading.local()
 
     def before_worker_boot(self, broker: Any, worker: Any) -> None:
-        self.pump.start()
+        self.exporter.start()
 
     def after_worker_shutdown(self, broker: Any, worker: Any) -> None:
-        self.pump.stop()
+        self.exporter.stop()
         tracing.flush()
 
     def before_process_message(self, broker: Any, message: Any) -> None:
