@@ -8,6 +8,7 @@ import threading
 from app.edge.joint.joint import COMPLETED, FAILED, RUNNING, JointInference
 from app.inference.errors import DecoderMissing, InferenceFailed
 from app.inference.sources import Frame, open_source
+from app.inference.sources.allow_list import named
 from app.joint_inference.model.status import Reason
 from app.joint_inference.model.stream import STREAM, StreamEnd
 from app.kit.errors import ModelmillError
@@ -88,6 +89,6 @@ class SourceStream:
         self.joint.detail[STREAM] = StreamEnd(reason, message).to_json()
 
     def _mark_failed(self, message: str) -> None:
-        logger.warning("The stream of %s: %s", self.joint.options.source, message)
+        logger.warning("The stream of %s: %s", named(self.joint.options.source), message)
         self.joint.status = FAILED
         self.joint.note(message)

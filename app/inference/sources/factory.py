@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.inference.errors import SourceUnusable
+from app.inference.sources.allow_list import named
 from app.inference.sources.frames import Source, VideoSource
 from app.inference.sources.pace import Pace
 from app.inference.sources.pictures import SUFFIXES, Arrays, Pictures
@@ -88,4 +89,4 @@ def shown(url: str) -> str:
         raise SourceUnusable("the source is no URL that can be read", hint="Check its host and port.") from error
     if parts.scheme.lower() not in STREAMS:
         raise SourceUnusable(f"sources of {parts.scheme}:// are not read", hint=f"Known are {', '.join(STREAMS)}.")
-    return f"{parts.scheme}://{host}{port}{parts.path}"
+    return named(f"{parts.scheme}://{host}{port}{parts.path}")

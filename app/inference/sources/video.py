@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,19 +20,26 @@ from app.inference.sources.orientation import upright
 from app.kit.text.error_text import reason_of
 
 TIMEOUT_S = 10.0
-"""For opening a stream, and for each piece of it."""
+"""For opening a stream, and for each picture of it."""
 CONTAINERS = "mov,mp4,matroska,webm,avi,gif,apng,mpegts,mpeg,mpegvideo,mjpeg,h264,hevc,av1,ivf,flv,ogg,asf,wav"
 """Files that hold their pictures. Playlists are none: what they name is somebody else's."""
 OF_FILE = {"protocol_whitelist": "file", "format_whitelist": CONTAINERS}
 OF_STREAM = {
     "protocol_whitelist": "rtsp,rtsps,rtp,srtp,udp,tcp,tls,http,https,httpproxy,crypto",
-    "rtsp_transport": "tcp",
+    "rtsp_flags": "prefer_tcp",
 }
-"""FFmpeg follows what a stream names, but never to a file."""
+"""FFmpeg follows what a stream names, but never to a file. UDP only from a camera that refuses TCP."""
 UNTIMED = 0x80
 """FFmpeg's flag of forms that carry no times, as a camera's MJPEG: it makes them up from a usual rate."""
 LOST = frozenset({errno.EIO, errno.ECONNRESET, errno.EPIPE})
-"""What FFmpeg says of a stream that breaks off."""
+"""What FFmpeg says of a stream that breaks off, and of a host that has no address."""
+REFUSALS = {
+    "HTTPUnauthorizedError": "its URL has no user and password, or wrong ones (401)",
+    "HTTPForbiddenError": "its user may not see it (403)",
+    "HTTPNotFoundError": "its host has no such stream (404)",
+    "ConnectionRefusedError": "nothing listens at its host and port",
+}
+"""PyAV's exceptions in a reader's words."""
 MICROSECONDS = 1_000_000
 """In which FFmpeg counts how long something is."""
 END_S = 2.0
@@ -77,13 +85,14 @@ class Video:
             return f"{count} of {length_of(container, stream)} are there" if 0 < count < len(index) else ""
 
     def _opened(self) -> Any:
+        began = time.monotonic()
         try:
             container = self._av.open(
                 self._place, options=OF_STREAM if self._live else OF_FILE, timeout=TIMEOUT_S if self._live else None
             )
         except self._av.FFmpegError as error:
             raise SourceUnusable(
-                f"{self._name} cannot be opened as a video: {self._reason(error)}",
+                f"{self._name} cannot be opened as a video: {self._why_closed(error, time.monotonic() - began)}",
                 hint="Check that it is there, and that it is a video.",
             ) from error
         problem = _problem(container)
@@ -93,11 +102,29 @@ class Video:
         return container
 
     def _packets(self, container: Any, stream: Any) -> Iterator[Any]:
-        """Ends where the file is cut off: what follows cannot be found. The cut counts as one damaged frame."""
-        try:
-            yield from container.demux(stream)
-        except self._av.FFmpegError as error:
-            yield LazyFrame(f"{self._name} (its end)", None, reason=self._reason(error), is_cut=True)
+        """Ends where the file is cut off: what follows cannot be found. The cut counts as one damaged frame.
+
+        Of a stream all packets are read, so that one that gives only sound is seen to give no pictures. When it gives
+        nothing, FFmpeg's first answer is the rest of what it had, and only the next, as long after, that there is none.
+        """
+        packets = container.demux() if self._live else container.demux(stream)
+        silent_s, reason = 0.0, ""
+        while not reason:
+            began = time.monotonic()
+            try:
+                packet = next(packets, None)
+            except self._av.FFmpegError as error:
+                reason = self._reason(error)
+                break
+            silent_s += time.monotonic() - began
+            if self._live and silent_s >= TIMEOUT_S:
+                reason = _silence()
+            elif packet is None:
+                return
+            elif packet.stream.index == stream.index:
+                silent_s = 0.0
+                yield packet
+        yield LazyFrame(f"{self._name} (its end)", None, reason=reason, is_cut=True)
 
     def _cut(self, container: Any, stream: Any, count: int, at: float) -> str:
         """Why that was not the end; empty: it was. count, at: of its whole frames, and time of the last of them."""
@@ -106,12 +133,20 @@ class Video:
         lasts_s = container.duration / MICROSECONDS if container.duration else float("inf")
         return "the other side has ended the stream" if at < lasts_s - END_S else ""
 
+    def _why_closed(self, error: BaseException, after_s: float) -> str:
+        """Why it could not be opened. FFmpeg calls a host that says nothing `Invalid data` in some places."""
+        if self._live and after_s >= TIMEOUT_S:
+            return _silence()
+        if self._live and getattr(error, "errno", 0) == errno.EIO:
+            return "its host is not known, or has ended the connection"
+        return REFUSALS.get(type(error).__name__) or self._reason(error)
+
     def _reason(self, error: BaseException) -> str:
         """FFmpeg's word for our own patience is `Immediate exit requested`."""
         if not self._live and is_empty(Path(self._place)):
             return "it is empty"
         if isinstance(error, self._av.error.ExitError):
-            return f"it gave no picture for {TIMEOUT_S:g} s"
+            return _silence()
         if self._live and getattr(error, "errno", 0) in LOST:
             return "the connection was lost"
         return _why(error) + self._end()
@@ -133,6 +168,10 @@ class Video:
             else:
                 at = _time(frame, stream) if is_timed else None
                 yield LazyFrame(origin, lambda frame=frame: _pixels(frame), at=at)  # type: ignore[misc]
+
+
+def _silence() -> str:
+    return f"it gave no picture for {TIMEOUT_S:g} s"
 
 
 def _why(error: BaseException) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.inference.sources.allow_list import SourceNotOffered, named, resolved
+from app.inference.sources.factory import shown
 
 
 @pytest.fixture
@@ -109,4 +110,21 @@ def test_no_spelling_opens_a_withheld_camera_through_a_pattern(url: str) -> None
 
 def test_a_pattern_is_named_without_its_password() -> None:
     assert named("rtsp://user:pass@10.0.0.*/cam*") == "rtsp://10.0.0.*/cam*"
+    assert named("rtsp://user:p@ss@10.0.0.*/cam*") == "rtsp://10.0.0.*/cam*"
     assert named("/data/a@b") == "/data/a@b"
+    assert named("/data/user=ann") == "/data/user=ann"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "rtsp://annie:p@hunter2/x@camera/1",
+        "rtsp://annie:12/hunter2@camera/1",
+        "rtsp://camera:554/user=annie&password=hunter2&channel=1",
+        "rtsp://camera:554/user=annie_password=hunter2_channel=1_stream=0.sdp",
+        "http://camera/video?Username=annie&pwd=hunter2",
+    ],
+)
+def test_a_password_is_not_told_wherever_it_stands(url: str) -> None:
+    assert "hunter2" not in named(url) and "annie" not in named(url) and "camera" in named(url)
+    assert "hunter2" not in shown(url) and "annie" not in shown(url)
