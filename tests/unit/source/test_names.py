@@ -1,0 +1,80 @@
+"""The rules of names that a test can hold: modules are nouns, public classes have one meaning, locals have names."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections import defaultdict
+from pathlib import Path
+
+from tests.harness.paths import REPOSITORY
+
+NOUNS_OF_THE_FIELD = {
+    "dag_drawing",
+    "dag_wiring",
+    "formatting",
+    "message_tracing",
+    "preprocessing",
+    "profiling",
+    "routing",
+    "scheduling",
+    "streaming",
+    "token_hashing",
+    "tracing",
+    "training",
+}
+NAMELESS = {"asked", "found", "said", "wanted"}
+"""Participles that tell nothing of what a value is."""
+PROGRAMS = {"edge/agent", "edge/joint", "edge/video/runner", "edge/video/stage_host"}
+"""Parts of the edge that are programs of their own: each has a vocabulary."""
+
+
+@functools.cache
+def trees() -> dict[Path, ast.Module]:
+    folders = [REPOSITORY / "app", REPOSITORY / "actors"]
+    return {
+        path.relative_to(REPOSITORY): ast.parse(path.read_text()) for folder in folders for path in folder.rglob("*.py")
+    }
+
+
+def capability(path: Path) -> str:
+    """The folder below app that a module belongs to."""
+    within = path.relative_to("app").parent.as_posix() if path.parts[0] == "app" else "actors"
+    return next((program for program in PROGRAMS if within.startswith(program)), within.split("/")[0])
+
+
+def test_modules_are_nouns() -> None:
+    gerunds = [
+        path
+        for path in trees()
+        if path.stem.endswith("ing") and path.stem.lstrip("0123456789_") not in NOUNS_OF_THE_FIELD
+    ]
+    assert gerunds == []
+
+
+def test_no_two_public_classes_of_a_capability_share_a_name() -> None:
+    places: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for path, tree in trees().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[capability(path), node.name].append(str(path))
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
+def test_locals_say_what_they_are() -> None:
+    nameless = {
+        f"{path}:{node.lineno}"
+        for path, tree in trees().items()
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in NAMELESS)
+        or (isinstance(node, ast.arg) and node.arg in NAMELESS)
+    }
+    assert nameless == set()
+
+
+def test_the_formatter_decides_everywhere() -> None:
+    sources = [path for folder in ("app", "actors", "ops", "tests") for path in (REPOSITORY / folder).rglob("*.py")]
+    marks = [str(path) for path in sources if path != Path(__file__) and "# fmt: " in path.read_text()]
+    assert len(sources) > 1000 and marks == []
