@@ -99,6 +99,7 @@ async def _change(container: Container, job_id: str, number: int, viewers: list[
         ttl_s=60,
         progress=number,
         message=f"change {number}",
+        started_at=to_text(now()),
         now=to_text(now()),
         is_news=True,
     )
