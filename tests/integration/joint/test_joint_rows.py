@@ -247,7 +247,7 @@ def test_the_page_tells_what_the_worker_itself_counted_with_both_answers_side_by
         f"Uploaded {len(hard) / 12:.1%}".replace("%", " %"),
     ):
         assert what in said
-    assert re.search(r'hx-trigger="[^"]*every 2s"', live.text)
+    assert re.search(r'hx-trigger="[^"]*every 5s"', live.text)
     cards = re.findall(r'<li class="sample" id="sample-([^"]+)">(.*?)</figure>\s*</div>', live.text, re.DOTALL)
     assert [name for name, _ in cards] == [sample["id"] for sample in listed]
     for name, card in cards:

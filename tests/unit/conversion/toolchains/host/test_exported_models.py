@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from app.conversion.intake.model import check_model
+from app.conversion.intake.model_checks import check_model
 from onnx import helper, numpy_helper
 
 from app.conversion.model import Stage
