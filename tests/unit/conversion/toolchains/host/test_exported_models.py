@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from app.conversion.intake.model_checks import check_model
 from onnx import helper, numpy_helper
 
+from app.conversion.intake.model_checks import check_model
 from app.conversion.model import Stage
 from app.conversion.options import HostQuantization, Options
 from app.conversion.toolchains.graph.walk import SORTED
