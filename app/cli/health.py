@@ -117,11 +117,11 @@ def sandbox() -> None:
 
 
 def _own_url() -> str:
+    from app.kit.network.addresses import reachable_url
     from app.settings import load_settings
-    from app.standalone.ports import reachable_host
 
     settings = load_settings()
-    return f"http://{reachable_host(settings.host)}:{settings.port}"
+    return reachable_url(settings.host, settings.port)
 
 
 def _ill(problem: str) -> CommandFailed:

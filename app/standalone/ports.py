@@ -34,12 +34,6 @@ def require_free(host: str, port: int) -> None:
         raise _in_the_way(error, host, port) from error
 
 
-def reachable_host(host: str) -> str:
-    """The address under which a server that listens on `host` is reached from this machine, as it stands in a URL."""
-    name = {"0.0.0.0": LOOPBACK, "::": "::1", "": LOOPBACK}.get(host, host)  # noqa: S104  # compared, not bound
-    return f"[{name}]" if ":" in name else name
-
-
 def _bound(host: str, port: int) -> socket.socket:
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     probe = socket.socket(family, kind, protocol)

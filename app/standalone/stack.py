@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.kit.cli.command import CannotStart
+from app.kit.network.addresses import reachable_host, reachable_url
 from app.settings import load_settings, secret_files
 from app.standalone.data_folder import DataFolder, Lock
-from app.standalone.ports import free_port, next_free_port, reachable_host, require_free
+from app.standalone.ports import free_port, next_free_port, require_free
 from app.standalone.process import Part, tail
 from app.standalone.process_secrets import environment_of
 from app.standalone.processes import CONTROLLER, PULSE, SCHEDULER, SFTP, TRAINING, WEB, WORKERS, ProcessSpec
@@ -70,7 +71,7 @@ def running(plan: Plan, notice: Notice, on_supervisor: OnSupervisor = lambda _: 
         )
         on_supervisor(supervisor)
         try:
-            url = f"http://{reachable_host(plan.host)}:{port}"
+            url = reachable_url(plan.host, port)
             lock.write({"pid": os.getpid(), "url": url})
             supervisor.start([valkey.part(plan.data.run)])
             _require_valkey(valkey, supervisor)
@@ -181,7 +182,7 @@ def _wait_for_web(host: str, port: int, supervisor: Supervisor) -> None:
 
 
 def _is_healthy(host: str, port: int) -> bool:
-    connection = http.client.HTTPConnection(reachable_host(host).strip("[]"), port, timeout=5)
+    connection = http.client.HTTPConnection(reachable_host(host), port, timeout=5)
     try:
         connection.request("GET", "/healthz")
         return connection.getresponse().status == http.client.OK

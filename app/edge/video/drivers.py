@@ -13,6 +13,7 @@ from app.edge.video import driver_routes
 from app.edge.video.videos import Videos
 from app.edge.video.work import VARIABLE, RunnerWork, ServicesWork
 from app.kit.errors import ModelmillError
+from app.kit.network.addresses import reachable_url
 from app.nodes.model import Order
 from app.video.model.job import JOBS, SERVICES, JobContent, ServicesContent
 
@@ -21,7 +22,6 @@ WORK = "work.json"
 Content = TypeVar("Content")
 OF_JOBS_CHANGING = ("plan", "constraint", "hosts")
 OF_SERVICES_CHANGING = ("stages", "peers")
-ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # only compared with
 
 
 class JobDriver:
@@ -56,7 +56,7 @@ class JobDriver:
         return ProcessSpec(
             [sys.executable, "-m", RUNNER],
             {VARIABLE: str(place.folder / WORK)},
-            health_url=f"{_url(place)}/healthz",
+            health_url=f"{reachable_url(place.host, place.port)}/healthz",
             depends_on=lasting,
         )
 
@@ -72,7 +72,7 @@ class JobDriver:
             node=place.node,
         )
         work.write(place.folder / WORK)
-        self._runners[content.uid] = driver_routes.RunnerAddress(_url(place), content.secret)
+        self._runners[content.uid] = driver_routes.RunnerAddress(reachable_url(place.host, place.port), content.secret)
 
     def routes(self, agent: Agent) -> list[BaseRoute]:
         return driver_routes.of_jobs(agent, self._runners.get)
@@ -101,7 +101,7 @@ class StageHostDriver:
         return ProcessSpec(
             [sys.executable, "-m", HOST],
             {VARIABLE: str(place.folder / WORK)},
-            health_url=f"{_url(place)}/healthz",
+            health_url=f"{reachable_url(place.host, place.port)}/healthz",
             depends_on={"agent_url": place.agent_url, **_without(order.content, OF_SERVICES_CHANGING)},
         )
 
@@ -135,8 +135,3 @@ def _read(read: Callable[[Mapping[str, Any]], Content], order: Order) -> Content
 
 def _without(content: Mapping[str, Any], changing: tuple[str, ...]) -> dict[str, Any]:
     return {name: value for name, value in content.items() if name not in changing}
-
-
-def _url(place: Allocation) -> str:
-    host = ANY.get(place.host, place.host)
-    return f"http://[{host}]:{place.port}" if ":" in host else f"http://{host}:{place.port}"

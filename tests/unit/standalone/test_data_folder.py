@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from app.kit.cli.command import CannotStart
+from app.kit.network.addresses import reachable_url
 from app.settings import load_settings
 from app.standalone import data_folder as folders
 from app.standalone.cli import parse_workers
 from app.standalone.data_folder import DataFolder, Lock
-from app.standalone.ports import free_port, reachable_host, require_free
+from app.standalone.ports import free_port, require_free
 from app.standalone.stack import Plan, parts
 from app.standalone.valkey import Valkey
 
@@ -86,7 +87,7 @@ def test_an_address_that_is_not_ours_is_said_so():
 
 @pytest.mark.parametrize(("host", "reached"), [("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("box.local", "box.local")])
 def test_a_server_on_all_addresses_is_reached_by_the_loopback(host, reached):
-    assert reachable_host(host) == reached
+    assert reachable_url(host, 8080) == f"http://{reached}:8080"
 
 
 def test_workers_are_counted_per_stage_and_default_to_one():
