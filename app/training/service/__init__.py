@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.training.service.cluster import ClusterPicture, ClusterView, Holder
+from app.training.service.curves import CurveReader, TaskCurves
 from app.training.service.options import TrainingOptions
 from app.training.service.results import ConversionRequest, Converter, Results
 from app.training.service.tasks import AttemptFolder, LogView, Tasks, TaskView
@@ -18,6 +19,7 @@ class Training:
     tasks: Tasks
     results: Results
     picture: ClusterPicture
+    curves: CurveReader
 
 
 __all__ = [
@@ -26,9 +28,11 @@ __all__ = [
     "ClusterView",
     "ConversionRequest",
     "Converter",
+    "CurveReader",
     "Holder",
     "LogView",
     "Results",
+    "TaskCurves",
     "TaskView",
     "Tasks",
     "Training",

@@ -18,6 +18,7 @@ from app.homes.errors import refused
 from app.homes.model import COMMON, JOBS, home_of
 from app.training.gateway import Submission
 from app.training.model import Rollout, Workload
+from app.training.model.learning_curve import METRICS_FILE
 from app.training.spec import TaskSpec
 from app.training.spec.overrides import INTERPOLATION
 from app.training.workloads.programs import PROGRAMS, Program, demand_of
@@ -53,6 +54,7 @@ def _quoted(text: str) -> str:
 
 
 CHECKPOINTS = "checkpoints"
+METRICS = "MODELMILL_METRICS_FILE"
 
 
 class ClusterOptions(Protocol):
@@ -137,7 +139,7 @@ def _verl(
     defaults = {**program.defaults, **_rollout_defaults(spec)}
     settings = {**defaults, **spec.overrides, **program.settings, **_settings(spec, program, paths, task_id)}
     arguments = [argument(key, value) for key, value in settings.items()]
-    return folder, [*(entry or ["-m", program.module]), *arguments, "trainer.logger=[console]"]
+    return folder, [*(entry or ["-m", program.module]), *arguments, "trainer.logger=[console,file]"]
 
 
 def _rollout_defaults(spec: TaskSpec) -> dict[str, JsonValue]:
@@ -174,10 +176,12 @@ def _env(spec: TaskSpec, paths: _Paths, task_id: str) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "MODELMILL_JOB_FOLDER": paths.job,
         "MODELMILL_TASK_ID": task_id,
+        METRICS: f"{paths.job}/{METRICS_FILE}",
         "HF_HOME": f"{paths.real}/{COMMON}/hf",
     }
     if spec.workload is not Workload.SCRIPT:
-        return {**env, "HYDRA_FULL_ERROR": "1"}  # else Hydra hides where a program failed
+        # without the first Hydra hides where a program failed; the second is where verl's logger `file` writes
+        return {**env, "HYDRA_FULL_ERROR": "1", "VERL_FILE_LOGGER_PATH": env[METRICS]}
     for field in ("train_file", "val_file", "model_path"):
         path = getattr(spec, field)
         if path is not None:
