@@ -11,7 +11,7 @@ import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 METRICS_FILE = "metrics.jsonl"
 """In the folder of an attempt: what its program tells while it trains, a line a step."""
@@ -178,7 +178,7 @@ def thinned_places(values: Sequence[float], most: int) -> list[int]:
     return kept if kept[-1] == len(values) - 1 else [*kept, len(values) - 1]
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
 
 
