@@ -52,6 +52,7 @@ def whole(view: TaskView) -> schemas.TaskAnswer:
         position=None if view.ahead is None else view.ahead + 1,
         backfill=task.backfill,
         max_wait_s=task.max_wait_s,
+        max_run_s=task.max_run_s,
         attempts=[_attempt(view, attempt) for attempt in view.attempts],
         artifacts=[
             schemas.ArtifactAnswer(path=path, file=f"{folder.path}/{path}" if folder else path)

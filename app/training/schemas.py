@@ -174,6 +174,7 @@ class TaskAnswer(TaskSummary):
     """Its place in line, 1 for the head; null when it does not wait."""
     backfill: bool
     max_wait_s: int | None
+    max_run_s: int | None
     attempts: list[AttemptAnswer]
     artifacts: list[ArtifactAnswer]
     """ONNX models that a task which succeeded left."""

@@ -45,6 +45,7 @@ NUMBERS = (
     "save_freq",
     "test_freq",
     "max_wait_s",
+    "max_run_s",
     "restart_on_infra",
 )
 LINES = ("args", "overrides")

@@ -114,6 +114,7 @@ class TaskSubmission:
                 backfill=spec.backfill,
                 infra_retries=spec.restart_on_infra,
                 max_wait_s=spec.max_wait_s,
+                max_run_s=spec.max_run_s,
                 idempotency_key=key,
             )
             try:

@@ -76,6 +76,7 @@ def _problem_with_models(workload: Workload, model_id: str | None, model_path: s
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Cpus = Annotated[float, Field(gt=0, le=1024, allow_inf_nan=False)]
 MAX_WAIT_S = 30 * 86400
+MAX_RUN_S = 365 * 86400
 
 
 class Frozen(BaseModel):
@@ -140,6 +141,8 @@ class TaskSpec(Frozen):
     """While this task waits at the head of the line, later ones may go ahead."""
     max_wait_s: Annotated[int, Field(ge=1, le=MAX_WAIT_S)] | None = None
     """So many seconds its program may wait for its placement group; then it is stopped, and tried again later."""
+    max_run_s: Annotated[int, Field(ge=60, le=MAX_RUN_S)] | None = None
+    """So many seconds an attempt may run; then it is stopped, and the task has failed. Its checkpoints are kept."""
     restart_on_infra: Annotated[int, Field(ge=0, le=5)] = 1
     """How often it begins anew when its machine, or Ray, was lost."""
     convert: ConvertSpec | None = None
