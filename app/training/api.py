@@ -81,6 +81,10 @@ def task_logs(request: Request) -> Response:
     return Response(log.data, media_type="text/plain; charset=utf-8", headers=headers)
 
 
+def task_checkpoints(request: Request) -> Response:
+    return _json(responses.checkpoints(training_of(request).tasks.checkpoints(user_of(request), _task_id(request))))
+
+
 def task_metrics(request: Request) -> Response:
     parameters, training = query(request, schemas.MetricsQuery), training_of(request)
     curves = training.curves.read(training.tasks.get(user_of(request), _task_id(request)))
@@ -207,6 +211,14 @@ OPERATIONS = [
         errors=(403, 404, 422, 503),
         query=schemas.LogQuery,
         headers=_LOG_HEADERS,
+    ),
+    Operation(
+        "GET",
+        f"{TASKS}/{{task_id}}/checkpoints",
+        task_checkpoints,
+        "The checkpoints that a task has left so far",
+        {200: schemas.CheckpointsAnswer},
+        errors=(404, 503),
     ),
     Operation(
         "GET",

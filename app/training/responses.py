@@ -12,7 +12,7 @@ from app.kit.clock import to_text
 from app.training import schemas
 from app.training.model import Attempt, Conversion, TaskEvent, Waiting
 from app.training.model.learning_curve import Curve, best_of, thinned_places
-from app.training.service import AttemptFolder, ClusterView, Holder, TaskCurves, TaskView
+from app.training.service import AttemptFolder, Checkpoint, ClusterView, Holder, TaskCurves, TaskView
 
 TASKS = "/api/v2/tasks"
 
@@ -80,6 +80,17 @@ def conversion(conversion: Conversion) -> schemas.ConversionAnswer:
 
 def event(event: TaskEvent) -> schemas.EventAnswer:
     return schemas.EventAnswer(event_id=event.event_id, ts=event.at, event_type=event.kind, payload=event.detail)
+
+
+def checkpoints(checkpoints: Sequence[Checkpoint]) -> schemas.CheckpointsAnswer:
+    return schemas.CheckpointsAnswer(
+        checkpoints=[
+            schemas.CheckpointAnswer(
+                step=one.step, path=one.path, size_bytes=one.size_bytes, written_at=to_text(one.written_at)
+            )
+            for one in checkpoints
+        ]
+    )
 
 
 def metrics(curves: TaskCurves, names: Sequence[str], most_points: int) -> schemas.MetricsAnswer:
@@ -187,6 +198,7 @@ def _links(task_id: str) -> schemas.LinksAnswer:
         log_page=f"{page}/logs",
         logs=f"{place}/logs",
         metrics=f"{place}/metrics",
+        checkpoints=f"{place}/checkpoints",
         events=f"{place}/events",
         spec=f"{place}/spec",
         cancel=f"{place}/cancel",

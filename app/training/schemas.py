@@ -160,6 +160,7 @@ class LinksAnswer(BaseModel):
     log_page: str
     logs: str
     metrics: str
+    checkpoints: str
     events: str
     spec: str
     cancel: str
@@ -199,6 +200,19 @@ class EventAnswer(BaseModel):
 class EventsAnswer(BaseModel):
     events: list[EventAnswer]
     """Oldest first, at most 1000: ask again with after."""
+
+
+class CheckpointAnswer(BaseModel):
+    step: int
+    path: str
+    """As tasks name it; a new task begins with it by resume_from."""
+    size_bytes: int
+    written_at: str
+
+
+class CheckpointsAnswer(BaseModel):
+    checkpoints: list[CheckpointAnswer]
+    """By step."""
 
 
 class PointAnswer(BaseModel):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.training.service.checkpoints import Checkpoint
 from app.training.service.cluster import ClusterPicture, ClusterView, Holder
 from app.training.service.curves import CurveReader, TaskCurves
 from app.training.service.options import TrainingOptions
@@ -24,6 +25,7 @@ class Training:
 
 __all__ = [
     "AttemptFolder",
+    "Checkpoint",
     "ClusterPicture",
     "ClusterView",
     "ConversionRequest",
