@@ -9,6 +9,8 @@ from typing import NoReturn
 
 from dramatiq.worker import Worker
 
+from app.kit.process import memory
+
 KILLED = 3
 """Dramatiq's exit code for a worker that was told to end a second time."""
 
@@ -42,6 +44,7 @@ def work(queues: list[str], is_clock: bool = False) -> None:
     try:
         signal.signal(signal.SIGTERM, tell)
         worker.start()
+        memory.give_back()
         if is_clock:
             _send_what_is_due()
         while True:

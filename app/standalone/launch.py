@@ -5,8 +5,8 @@ without them. This module and what it imports use the standard library alone, so
 from __future__ import annotations
 
 import dataclasses
-import http.client
 import json
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +26,7 @@ READY_S = 60.0
 POLL_S = 0.02
 TOO_OFTEN = 3
 """So many ends in a row before the web ever answered mean that it never will."""
+REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 OnSupervisor = Callable[[Supervisor], None]
 
 
@@ -132,14 +133,14 @@ def _wait_for_web(launch: Launch, supervisor: Supervisor) -> None:
 
 
 def _is_healthy(host: str, port: int) -> bool:
-    connection = http.client.HTTPConnection(reachable_host(host), port, timeout=5)
+    """By a plain socket: an HTTP client would bring OpenSSL and more memory than all the rest of this process."""
     try:
-        connection.request("GET", "/healthz")
-        return connection.getresponse().status == http.client.OK
-    except (OSError, http.client.HTTPException):
+        with socket.create_connection((reachable_host(host), port), timeout=5) as connection:
+            connection.sendall(REQUEST)
+            with connection.makefile("rb") as answer:
+                return answer.readline().split()[1:2] == [b"200"]
+    except OSError:
         return False
-    finally:
-        connection.close()
 
 
 def _last_words(supervisor: Supervisor, name: str) -> str:

