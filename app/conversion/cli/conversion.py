@@ -137,7 +137,11 @@ def fetch(
 
 
 def show_warnings(console: Console, record: Record) -> None:
-    """What was found in the inputs when they were submitted."""
+    """What was found in the inputs when they were submitted, and decided by it."""
+    recognition = (record.get("intake") or {}).get("recognition") or {}
+    if recognition.get("is_taken"):
+        text = f"preprocessing: {recognition['summary']}. {recognition['reason']} --preprocess overrules it."
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
     for warning in (record.get("intake") or {}).get("warnings") or []:
         console.print(f"warning: {warning['message']}", markup=False, highlight=False, soft_wrap=True)
 
