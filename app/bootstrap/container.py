@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from app.kit.sql import Database
     from app.model_registry.service import Models
     from app.nodes.service import Nodes
+    from app.notifications.service import Notifications
     from app.training.service import Training
     from app.video.service import Video
 
@@ -79,7 +80,7 @@ class Container:
     @cached_property
     def accounts(self) -> Accounts:
         from app.bootstrap.accounts import open_accounts
-        from app.bootstrap.events import account_listeners, active_work
+        from app.bootstrap.events import account_listeners, active_work, changes_committed
 
         def kick(entry_id: int) -> None:
             self.waker.send(Message.APPLY_DOOR, entry_id=entry_id)
@@ -88,7 +89,7 @@ class Container:
             self.settings,
             on_change=account_listeners(self.settings, kick),
             works=active_work(self),
-            announce=lambda keys: self.waker.notify(*sorted(keys)),
+            announce=lambda keys: changes_committed(self.waker, keys),
         )
 
     @property
@@ -166,6 +167,12 @@ class Container:
 
         return open_video(self.settings, self.database, self.nodes, self.models, self.objects, self.redis, self.waker)
 
+    @cached_property
+    def notifications(self) -> Notifications:
+        from app.bootstrap.notifications import open_notifications
+
+        return open_notifications(self.settings, self.database)
+
     def prepare(self) -> None:
         """What must be so before the web serves: see prepare_accounts."""
         from app.bootstrap.accounts import prepare_accounts
@@ -195,7 +202,12 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
     broker = make_broker(settings.queues, prefetch=PREFETCH, middleware=[*traces, *(middleware or [])])
     objects = TimedStore(_store(settings))
     ours = (settings.data_dir, settings.work, settings.run, settings.objects, settings.homes)
-    sandbox = Sandbox(at_once=settings.checks_at_once, keep_out=ours, libraries=libraries.CHECKS)
+    sandbox = Sandbox(
+        at_once=settings.checks_at_once,
+        keep_out=ours,
+        libraries=libraries.CHECKS,
+        idle_s=settings.sandbox_idle_s,
+    )
     store = JobStore(client, record_ttl_s=settings.record_ttl_s, live_log_bytes=settings.live_log_bytes)
     dispatch = Dispatch(store, broker)
     uploads = Uploads(settings, objects, sandbox)

@@ -74,6 +74,7 @@ PAGES = {
     "node": "/ui/nodes/edge0",
     "new node": "/ui/nodes/new",
     "end of a node": "/ui/nodes/edge0/remove",
+    "notifications": "/ui/account/notifications?subject=job:{finished}",
     "unknown job": "/ui/jobs/00000000-0000-4000-8000-000000000000",
     "unknown page": "/ui/nothing",
 }

@@ -29,6 +29,8 @@ from tests.harness.video.records import running_video
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 UNKNOWN_VIDEO = "GLOBAL_ID_999.SUB_ID_1"
 UNKNOWN_TOKEN = "f" * 12
+UNKNOWN_TARGET = "f" * 32
+UNKNOWN_DELIVERY = f"msg_{'f' * 32}"
 UNKNOWN_CALIBRATION = "12345678-1234-4234-8234-123456789abc"
 UNKNOWN_TASK = "mvp2-alice-script-20260101-000000-0000"
 HOME = "/private/users"
@@ -118,6 +120,9 @@ LISTS = {
     "/api/v2/me",
     "/api/v2/me/tokens",
     "/ui/account",
+    "/ui/account/notifications",
+    "/notifications/targets",
+    "/notifications/deliveries",
     "/ui/jobs/new",
     "/api/v2/tasks",
     "/api/v2/cluster",
@@ -158,6 +163,8 @@ OWN = {
     "GET /ui/data/files",
     "GET /ui/data/files/{path:path}",
     "POST /ui/data/upload/{path:path}",
+    "POST /notifications/targets",
+    "POST /ui/account/notifications",
 }
 """Name nobody: they are about whoever asks, and paths are within their own home."""
 THINGS = {
@@ -185,6 +192,16 @@ THINGS = {
     "POST /ui/jobs/{job_id}/resubmit",
     "GET /ui/inputs/{kind}/{source_id}/thumbs/{file}",
     "DELETE /api/v2/me/tokens/{token_id}",
+    "GET /notifications/targets/{target_id}",
+    "PATCH /notifications/targets/{target_id}",
+    "DELETE /notifications/targets/{target_id}",
+    "POST /notifications/targets/{target_id}/test",
+    "GET /notifications/deliveries/{delivery_id}",
+    "POST /notifications/deliveries/{delivery_id}/redeliver",
+    "POST /ui/account/notifications/{target_id}/test",
+    "POST /ui/account/notifications/{target_id}/switch",
+    "POST /ui/account/notifications/{target_id}/remove",
+    "POST /ui/account/notifications/messages/{delivery_id}/redeliver",
     "POST /ui/account/tokens/{token_id}/revoke",
     "GET /api/v2/tasks/{task_id}",
     "POST /api/v2/tasks/{task_id}/cancel",
@@ -290,12 +307,14 @@ THINGS = {
 }
 """Name a thing in their path. {service}: the route calls it {name}."""
 BODIES: dict[str, Any] = {
+    "PATCH /notifications/targets/{target_id}": {"is_enabled": False},
     "POST /api/v2/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"},
     f"PUT {VIDEO}/jobs/{{job_uid}}/constraint": {"delay": 9.0},
     f"PUT {VIDEO}/jobs/{{job_uid}}/policy": {"policy": "fixed"},
     f"PUT {VIDEO}/jobs/{{job_uid}}/plan": {"video_conf": {}, "flow_mapping": {}},
 }
 FORMS = {
+    "POST /ui/account/notifications/{target_id}/switch": {"is_enabled": "false"},
     "POST /ui/calibrations/{calibration_id}/apply": {"setting": "0"},
     "POST /ui/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"},
 }
@@ -380,6 +399,9 @@ def hers(shared: Deployment, alice: Person) -> dict[str, str]:
         samples = {"samples": ("set.npz", npz(x=np.zeros((3, 3, 16, 16), np.float32)))}
         calibration = api.http.post(f"/ui/services/default/{gate}/calibrate", files=samples, headers=OURS)
         assert calibration.status_code == 303, calibration.text
+        target = {"kind": "webhook", "address": f"https://example.org/{MARK}"}
+        target_id = api.http.post("/notifications/targets", json=target).json()["target_id"]
+        delivery_id = api.http.post(f"/notifications/targets/{target_id}/test").json()["delivery_id"]
     token_id = alice.token.split("_")[1]
     return {
         "job_id": job["job_id"],
@@ -391,6 +413,8 @@ def hers(shared: Deployment, alice: Person) -> dict[str, str]:
         "model": f"{MARK}-model",
         "calibration_id": calibration.headers["location"].rpartition("/")[2],
         "job_uid": video,
+        "target_id": target_id,
+        "delivery_id": delivery_id,
     }
 
 
@@ -410,6 +434,8 @@ def nobodys() -> dict[str, str]:
         "model": "unheard-of-model",
         "calibration_id": UNKNOWN_CALIBRATION,
         "job_uid": UNKNOWN_VIDEO,
+        "target_id": UNKNOWN_TARGET,
+        "delivery_id": UNKNOWN_DELIVERY,
     }
 
 

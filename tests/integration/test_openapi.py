@@ -22,6 +22,7 @@ from app.kit.web.openapi import Operation
 from app.main import create_app
 from app.model_registry.api import OPERATIONS as MODELS_OPERATIONS
 from app.nodes.api import OPERATIONS as NODES_OPERATIONS
+from app.notifications.api import OPERATIONS as NOTIFICATIONS_OPERATIONS
 from app.settings import Settings
 from app.video.api import OPERATIONS as VIDEO_OPERATIONS
 from app.video.compat.api import OPERATIONS as REQUIREMENT_OPERATIONS
@@ -91,6 +92,7 @@ ALL_OPERATIONS = [
     *OBJECTS_OPERATIONS,
     *RESULTS_OPERATIONS,
     *REQUIREMENT_OPERATIONS,
+    *NOTIFICATIONS_OPERATIONS,
 ]
 TRIED = [
     pytest.param(operation, mode, id=f"{operation.method} {operation.path} {mode.value}")

@@ -268,6 +268,6 @@ def _members(images: Sequence[Path]) -> Iterator[tuple[str, Path]]:
 
 
 def _is_sample(path: Path) -> bool:
-    from app.conversion.toolchains.samples import KINDS
+    from app.conversion.sample_kinds import KINDS
 
     return path.suffix.lower() in KINDS and not any(part.startswith(".") for part in path.parts)

@@ -1,0 +1,1 @@
+"""Stores targets and deliveries in SQL. Knows no rules."""
