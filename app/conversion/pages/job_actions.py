@@ -12,7 +12,6 @@ from app.conversion.access import conversion_of
 from app.conversion.errors import ResultNotFound
 from app.conversion.model import JobRecord, Status
 from app.conversion.options import ToolchainName
-from app.conversion.service import Conversion
 from app.conversion.service.quality import Quality, reports_of
 from app.conversion.service.quality.actions import Action, Evidence, next_actions
 from app.conversion.service.reconversion import convert_again, patched
@@ -35,9 +34,7 @@ def action_name(action: Action) -> str:
     return f"{action.code}:{action.params.get('id', '')}"
 
 
-def action_context(
-    conversion: Conversion, record: JobRecord, quality: Quality, bie: dict[str, Any] | None
-) -> dict[str, Any]:
+def action_context(record: JobRecord, quality: Quality, bie: dict[str, Any] | None) -> dict[str, Any]:
     """The first action, those after it, and what else can be done with a good result."""
     shown = [ShownAction(one, _can_apply(record, one)) for one in _actions(record, bie)]
     is_done = record.status is Status.COMPLETED and "out.nef" in record.artifacts
@@ -66,7 +63,9 @@ def applied(request: Request, name: str) -> JobRecord:
 def _actions(record: JobRecord, bie: dict[str, Any] | None) -> Sequence[Action]:
     if bie is None:
         return ()
-    return next_actions(Evidence(record.options, bie, record.intake.get("warnings", ()), record.intake.get("recognition") or {}))
+    return next_actions(
+        Evidence(record.options, bie, record.intake.get("warnings", ()), record.intake.get("recognition") or {})
+    )
 
 
 def _can_apply(record: JobRecord, action: Action) -> bool:
