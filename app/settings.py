@@ -204,6 +204,10 @@ class Settings(BaseSettings):
     """Size of a file that a stage makes; a larger one fails the stage."""
     intake_memory_bytes: int = Field(default=4 * GIB, gt=0)
     """Memory that the check of a submission may use, on the web's host."""
+    sandbox_idle_s: float = Field(default=0, ge=0)
+    """After so long without work the processes that keep the toolchains' libraries loaded end and give their memory
+    back; the next work then waits a second or two for them. 0: they are loaded at the start and stay. `modelmill up`
+    sets 60."""
     checks_at_once: int = Field(default=4, gt=0)
     """How many files may be checked at once on the web's host; further ones wait."""
     intake_time_s: float = Field(default=300, gt=0)

@@ -217,7 +217,12 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
     broker = make_broker(settings.queues, prefetch=PREFETCH, middleware=[*traces, *(middleware or [])])
     objects = TimedStore(_store(settings))
     ours = (settings.data_dir, settings.work, settings.run, settings.objects, settings.homes)
-    sandbox = Sandbox(at_once=settings.checks_at_once, keep_out=ours, libraries=libraries.CHECKS)
+    sandbox = Sandbox(
+        at_once=settings.checks_at_once,
+        keep_out=ours,
+        libraries=libraries.CHECKS,
+        idle_s=settings.sandbox_idle_s,
+    )
     store = JobStore(client, record_ttl_s=settings.record_ttl_s, live_log_bytes=settings.live_log_bytes)
     dispatch = Dispatch(store, broker)
     uploads = Uploads(settings, objects, sandbox)

@@ -13,7 +13,7 @@ from app.kit.queue.waker import Waker
 from app.kit.sql import Database
 from app.settings import Settings
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
-from app.training.service import ClusterPicture, Results, Tasks, Training, TrainingOptions
+from app.training.service import ClusterPicture, CurveReader, Results, Tasks, Training, TrainingOptions
 from app.training.service.scheduling import EnabledOf, LogCopies, OnSuccess, Scheduler, SchedulerContext
 from app.training.service.wake_up import KEY
 
@@ -27,7 +27,7 @@ def open_training(
     options = training_options(settings)
     jobs = ResultConversions(conversion, homes)
     tasks = Tasks(options, database, homes, lambda: waker.ring(KEY), jobs.check)
-    return Training(options, tasks, Results(tasks, jobs), ClusterPicture(redis))
+    return Training(options, tasks, Results(tasks, jobs), ClusterPicture(redis), CurveReader(homes))
 
 
 def open_scheduler(

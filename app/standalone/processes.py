@@ -22,6 +22,9 @@ class ProcessSpec:
     queues: tuple[Queue, ...] = ()
     """Whose messages it runs."""
 
+    threads: int = 0
+    """In how many of its threads it runs them."""
+
     @property
     def command(self) -> list[str]:
         """As an operator types it."""
@@ -30,7 +33,7 @@ class ProcessSpec:
 
 def _actors(*queues: Queue, threads: int) -> ProcessSpec:
     arguments = ("actors", "--queues", *(queue.value for queue in queues))
-    return ProcessSpec("dramatiq", (*arguments, "--processes", "1", "--threads", str(threads)), queues)
+    return ProcessSpec("dramatiq", (*arguments, "--processes", "1", "--threads", str(threads)), queues, threads)
 
 
 WEB = ProcessSpec("uvicorn", ("app.main:create_app", "--factory"))

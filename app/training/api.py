@@ -22,6 +22,7 @@ from app.training.spec import MAX_SPEC_BYTES
 from app.training.store import TaskFilter
 
 YAML = "application/yaml"
+CSV = "text/csv; charset=utf-8"
 NO_STORE = {"Cache-Control": "no-store"}
 
 
@@ -78,6 +79,25 @@ def task_logs(request: Request) -> Response:
         **NO_STORE,
     }
     return Response(log.data, media_type="text/plain; charset=utf-8", headers=headers)
+
+
+def task_checkpoints(request: Request) -> Response:
+    return _json(responses.checkpoints(training_of(request).tasks.checkpoints(user_of(request), _task_id(request))))
+
+
+def task_metrics(request: Request) -> Response:
+    parameters, training = query(request, schemas.MetricsQuery), training_of(request)
+    curves = training.curves.read(training.tasks.get(user_of(request), _task_id(request)))
+    names = [name for name in parameters.name.split(",") if name]
+    return _json(responses.metrics(curves, names, parameters.points), headers=NO_STORE)
+
+
+def task_metrics_csv(request: Request) -> Response:
+    training = training_of(request)
+    view = training.tasks.get(user_of(request), _task_id(request))
+    disposition = f'attachment; filename="{view.task.task_id}-metrics.csv"'
+    text = responses.metrics_csv(training.curves.read(view))
+    return Response(text, media_type=CSV, headers={"Content-Disposition": disposition, **NO_STORE})
 
 
 def task_events(request: Request) -> Response:
@@ -191,6 +211,31 @@ OPERATIONS = [
         errors=(403, 404, 422, 503),
         query=schemas.LogQuery,
         headers=_LOG_HEADERS,
+    ),
+    Operation(
+        "GET",
+        f"{TASKS}/{{task_id}}/checkpoints",
+        task_checkpoints,
+        "The checkpoints that a task has left so far",
+        {200: schemas.CheckpointsAnswer},
+        errors=(404, 503),
+    ),
+    Operation(
+        "GET",
+        f"{TASKS}/{{task_id}}/metrics",
+        task_metrics,
+        "What a task told while it trained: its learning curves",
+        {200: schemas.MetricsAnswer},
+        errors=(404, 422, 503),
+        query=schemas.MetricsQuery,
+    ),
+    Operation(
+        "GET",
+        f"{TASKS}/{{task_id}}/metrics.csv",
+        task_metrics_csv,
+        "The same as a table: every point of every series",
+        {200: ("text/csv",)},
+        errors=(404, 503),
     ),
     Operation(
         "GET",

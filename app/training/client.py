@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,10 @@ class TrainingClient(ApiClient):
         params = {"tail": tail, **({"attempt": attempt_no} if attempt_no is not None else {})}
         with self._answer("GET", f"{TASKS}/{task_id}/logs", params=params) as answer:
             return answer.read()
+
+    def metrics(self, task_id: str, *, names: Sequence[str] = (), points: int = 500) -> Record:
+        """The learning curves. names: of those that are wanted; none: all."""
+        return self._json("GET", f"{TASKS}/{task_id}/metrics", params={"name": ",".join(names), "points": points})
 
     def cluster(self) -> Record:
         return self._json("GET", "/api/v2/cluster")

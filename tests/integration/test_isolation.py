@@ -29,8 +29,10 @@ from tests.harness.video.records import running_video
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 UNKNOWN_VIDEO = "GLOBAL_ID_999.SUB_ID_1"
 UNKNOWN_TOKEN = "f" * 12
-UNKNOWN_TARGET = "f" * 32
-UNKNOWN_DELIVERY = f"msg_{'f' * 32}"
+UNKNOWN_TARGET = "e" * 32
+UNKNOWN_SHARE = "d" * 32
+UNKNOWN_SWEEP = "c" * 32
+UNKNOWN_DELIVERY = f"msg_{'b' * 32}"
 UNKNOWN_CALIBRATION = "12345678-1234-4234-8234-123456789abc"
 UNKNOWN_TASK = "mvp2-alice-script-20260101-000000-0000"
 HOME = "/private/users"
@@ -470,8 +472,8 @@ def nobodys() -> dict[str, str]:
         "calibration_id": UNKNOWN_CALIBRATION,
         "job_uid": UNKNOWN_VIDEO,
         "target_id": UNKNOWN_TARGET,
-        "share_id": UNKNOWN_TARGET,
-        "sweep_id": UNKNOWN_TARGET,
+        "share_id": UNKNOWN_SHARE,
+        "sweep_id": UNKNOWN_SWEEP,
         "delivery_id": UNKNOWN_DELIVERY,
     }
 
@@ -578,6 +580,11 @@ def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
     model_of, wanted = {"params": {"name": whose["model"]}}, {"name": "mine", "job_id": whose["job_id"]}
     video: dict[str, Any] = {"job_uid": whose["job_uid"]}
     return {
+        "POST /jobs/bulk": [
+            {"json": {"verb": verb, "job_ids": [whose["job_id"]]}} for verb in ("cancel", "delete", "tag")
+        ],
+        "POST /sweeps": nothing,
+        "POST /ui/sweeps/new": [{"data": {"job": whose["job_id"], "method": "minmax", "scale": "channel"}}],
         f"POST {VIDEO}/jobs": nothing,
         f"POST {VIDEO}/profile": nothing,
         "POST /user/submit_job": nothing,
@@ -798,6 +805,10 @@ def filled(path: str, whose: Mapping[str, str]) -> str:
         "job_uid": whose["job_uid"],
         "stage": "face_detection",
         "node": "edge0",
+        "target_id": whose["target_id"],
+        "delivery_id": whose["delivery_id"],
+        "share_id": whose["share_id"],
+        "sweep_id": whose["sweep_id"],
         "uid": UNKNOWN,
         "sha256": "0" * 64,
     }

@@ -137,7 +137,11 @@ def fetch(
 
 
 def show_warnings(console: Console, record: Record) -> None:
-    """What was found in the inputs when they were submitted."""
+    """What was found in the inputs when they were submitted, and decided by it."""
+    recognition = (record.get("intake") or {}).get("recognition") or {}
+    if recognition.get("is_taken"):
+        text = f"preprocessing: {recognition['summary']}. {recognition['reason']} --preprocess overrules it."
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
     for warning in (record.get("intake") or {}).get("warnings") or []:
         console.print(f"warning: {warning['message']}", markup=False, highlight=False, soft_wrap=True)
 
@@ -264,6 +268,6 @@ def _members(images: Sequence[Path]) -> Iterator[tuple[str, Path]]:
 
 
 def _is_sample(path: Path) -> bool:
-    from app.conversion.toolchains.samples import KINDS
+    from app.conversion.sample_kinds import KINDS
 
     return path.suffix.lower() in KINDS and not any(part.startswith(".") for part in path.parts)

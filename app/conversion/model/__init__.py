@@ -12,6 +12,7 @@ from app.conversion.model.changes import (
 )
 from app.conversion.model.fields import edit_fields, from_fields, to_fields
 from app.conversion.model.record import (
+    SNR_DB_MIN,
     TERMINAL,
     TRANSITIONS,
     Artifact,
@@ -29,6 +30,7 @@ from app.conversion.model.record import (
 
 __all__ = [
     "CANCELLED",
+    "SNR_DB_MIN",
     "TERMINAL",
     "TRANSITIONS",
     "Artifact",

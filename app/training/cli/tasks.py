@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 import uuid
 from datetime import UTC, datetime
@@ -121,6 +122,40 @@ def logs(
             return
         sys.stdout.buffer.write(client.log(task_id, tail=tail, attempt_no=attempt))
         sys.stdout.flush()
+
+
+@commands.command()
+def plot(
+    context: typer.Context,
+    task: TaskId,
+    metric: Annotated[
+        list[str] | None, typer.Option("--metric", "-m", metavar="NAME", help="Which curve; again for more.")
+    ] = None,
+    time: Annotated[bool, typer.Option("--time", help="Over seconds in place of steps.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """The learning curves of a task; without --metric the names there are, and the first curves."""
+    with client_of(context, url) as client:
+        answer = client.metrics(task_of(client, task)["task_id"], names=metric or ())
+    if as_json:
+        typer.echo(json.dumps(answer, indent=2))
+        return
+    missing = sorted(set(metric or ()) - set(answer["names"]))
+    if missing:
+        known = ", ".join(answer["names"]) or "none yet"
+        raise NotFound(f"the task tells nothing of {', '.join(missing)}", hint=f"What it tells: {known}.")
+    if not answer["series"]:
+        typer.echo("It has told no figures yet.")
+        return
+    from app.training.cli.curves import MOST_DRAWN, curve_text, summary_line
+
+    columns = min(shutil.get_terminal_size().columns, 100)
+    for series in answer["series"][: None if metric else MOST_DRAWN]:
+        typer.echo(curve_text(series, columns=columns, by_time=time, has_color=sys.stdout.isatty()))
+        typer.echo(summary_line(series))
+    if not metric and len(answer["names"]) > MOST_DRAWN:
+        typer.echo(f"There are more (-m NAME): {', '.join(answer['names'])}")
 
 
 @commands.command()

@@ -103,6 +103,8 @@ class FailureKind(StrEnum):
     """The machine or Ray's own processes died."""
     LOST = "LOST"
     """Ray does not know the job any more: its head lost its memory."""
+    TIME_LIMIT = "TIME_LIMIT"
+    """It ran for as long as it may."""
     CANCELED = "CANCELED"
     UNKNOWN = "UNKNOWN"
 
@@ -166,6 +168,8 @@ class Task:
     """How often it may still begin anew after its machine, or Ray, was lost."""
     max_wait_s: int | None = None
     """How many seconds its program may wait for its placement group; None: the usual time."""
+    max_run_s: int | None = None
+    """How many seconds an attempt may run before it is stopped; None: without end."""
     next_run_at: str | None = None
     """Not to be started before."""
     cancel_requested_at: str | None = None

@@ -32,6 +32,7 @@ from app.training.model import Demand, Workload
 from app.training.pages import new_form
 from app.training.pages.examples import example
 from app.training.pages.new_form import Values
+from app.training.service.checkpoints import RESUME
 from app.training.spec import MAX_SPEC_BYTES, TaskSpec, read_spec
 from app.training.workloads import demand_of
 
@@ -54,7 +55,8 @@ class TaskDraft(Draft[Values]):
 
 
 def new(request: Request) -> Response:
-    """?mode: form (the first), yaml. ?workload. ?from={task}: with the text of that one."""
+    """?mode: form (the first), yaml. ?workload. ?from={task}: with the text of that one; &resume={step}: to go on from
+    its checkpoint of that step."""
     params = request.query_params
     workload = new_form.workload_of(params.get("workload", ""))
     mode = YAML if params.get("mode") == YAML else FORM
@@ -62,6 +64,7 @@ def new(request: Request) -> Response:
     values = new_form.empty_values(workload)
     if params.get("from"):
         text = training_of(request).tasks.get(user_of(request), params["from"]).task.spec_text
+        text = _resumed(request, text, params["from"], params.get("resume", ""))
     with suppress(ModelmillError):  # of an older version of this product: the text is shown all the same
         spec, _ = read_spec(text.encode())
     if params.get("from"):
@@ -70,6 +73,16 @@ def new(request: Request) -> Response:
     if mode == FORM:
         spec, text, _ = new_form.spec_of(values)
     return _page(request, TaskDraft(mode, values, text, spec=spec, key=str(uuid4())))
+
+
+def _resumed(request: Request, text: str, task_id: str, step: str) -> str:
+    """The text of a task with the checkpoint that it is to go on from, in place of what it says of that."""
+    checkpoints = training_of(request).tasks.checkpoints(user_of(request), task_id) if step else []
+    path = next((one.path for one in checkpoints if str(one.step) == step), None)
+    if path is None:
+        return text
+    kept = [line for line in text.splitlines() if not line.startswith(f"{RESUME}:")]
+    return "\n".join([*kept, f"{RESUME}: {path}", ""])
 
 
 async def create(request: Request) -> Response:

@@ -19,6 +19,7 @@ from app.kit.web.idempotency import KeyReused, checked_key
 from app.training import store
 from app.training.errors import BadSpec, TooManyTasks, TrainingOff
 from app.training.model import Task, Workload
+from app.training.service.checkpoints import resume_path
 from app.training.service.options import TrainingOptions
 from app.training.spec import ConvertSpec, TaskSpec, read_spec
 from app.training.store import NewTask, TaskIdTaken
@@ -81,6 +82,7 @@ class TaskSubmission:
         if key is not None and (existing := self._existing(user, key, text)):
             return existing, False  # even if it could not be submitted any more
         check_paths(self.homes.rules, user, spec)
+        resume_path(self.database, self.homes, user, spec)
         if spec.convert is not None:
             self._check_conversion(spec.convert)
         return self._add(user, spec, text, key, now)
@@ -114,6 +116,7 @@ class TaskSubmission:
                 backfill=spec.backfill,
                 infra_retries=spec.restart_on_infra,
                 max_wait_s=spec.max_wait_s,
+                max_run_s=spec.max_run_s,
                 idempotency_key=key,
             )
             try:

@@ -17,6 +17,7 @@ from app.kit.sql import Database
 from app.training import store
 from app.training.errors import TaskFinished, TaskNotFound, TaskNotReleasable
 from app.training.model import Attempt, Event, State, Task, TaskEvent
+from app.training.service.checkpoints import Checkpoint, checkpoints_of_task
 from app.training.service.folders import checkpoints_of, folders_of, log_of, models_in
 from app.training.service.options import TrainingOptions
 from app.training.service.submission import CheckConversion, TaskSubmission
@@ -148,6 +149,12 @@ class Tasks:
             task = _own(conn, user, task_id)
             attempts = store.attempts_of(conn, task_id)
         return log_of(self.homes, task, attempts, attempt_no=attempt_no, tail=tail)
+
+    def checkpoints(self, user: str, task_id: str) -> list[Checkpoint]:
+        """What verl has left so far, by step; of a script none."""
+        with self.database.read() as conn:
+            task = _own(conn, user, task_id)
+        return checkpoints_of_task(self.homes, task)
 
     def count_unended(self, user: str) -> int:
         with self.database.read() as conn:

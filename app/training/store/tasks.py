@@ -59,6 +59,7 @@ class NewTask:
     backfill: bool = False
     infra_retries: int = 1
     max_wait_s: int | None = None
+    max_run_s: int | None = None
     idempotency_key: str | None = None
 
 
@@ -82,6 +83,7 @@ def add_task(conn: Connection, task: NewTask, at: str) -> Task:
                 backfill=task.backfill,
                 infra_retries=task.infra_retries,
                 max_wait_s=task.max_wait_s,
+                max_run_s=task.max_run_s,
                 waited_since=at,
                 latest_attempt_no=0,
                 error_summary="",
@@ -110,6 +112,7 @@ def add_task(conn: Connection, task: NewTask, at: str) -> Task:
         task.backfill,
         task.infra_retries,
         task.max_wait_s,
+        task.max_run_s,
     )
 
 

@@ -16,7 +16,7 @@ from app.standalone.cli import parse_workers
 from app.standalone.data_folder import DataFolder, Lock
 from app.standalone.ports import free_port, require_free
 from app.standalone.stack import Plan, parts
-from app.standalone.valkey import Valkey
+from app.standalone.valkey_server import Valkey
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from app.conversion.model import JobRecord, Stage
@@ -12,21 +13,50 @@ from app.conversion.service.quality.table import QualityRow, rows, to_csv, to_js
 from app.conversion.service.quality.views import EXACT_DB, LayerQuality, Quality
 from app.conversion.toolchains.base import SNR_DB_MIN
 
-__all__ = ["Quality", "QualityRow", "quality_context", "quality_of", "rows", "to_csv", "to_json"]
+__all__ = [
+    "Quality",
+    "QualityRow",
+    "Reports",
+    "quality_context",
+    "quality_of",
+    "reports_of",
+    "rows",
+    "to_csv",
+    "to_json",
+]
 
 REPORT_BYTES_MAX = 64 << 20
 Order = Literal["worst", "graph"]
 Precision = Literal["all", "int8", "float"]
 
 
-def quality_of(conversion: Conversion, record: JobRecord) -> Quality:
-    """Read a job's quality from the reports that it has so far.
+@dataclass(frozen=True)
+class Reports:
+    """Of the stages, as they wrote them; None for a stage that has none (yet)."""
+
+    onnx: dict[str, Any] | None = None
+    bie: dict[str, Any] | None = None
+    nef: dict[str, Any] | None = None
+
+    def quality(self, toolchain: str) -> Quality:
+        return report_reader.quality(self.onnx, self.bie, self.nef, toolchain=toolchain)
+
+
+def reports_of(conversion: Conversion, record: JobRecord) -> Reports:
+    """Read the reports that a job has so far.
 
     Args:
         record: Already checked to be the user's.
+
+    Raises:
+        ObjectMissing, StoreUnavailable: The record names a report that cannot be read now.
     """
-    onnx, bie, nef = (_report(conversion, record, stage) for stage in Stage)
-    return report_reader.quality(onnx, bie, nef, toolchain=record.options.toolchain.value)
+    return Reports(*(_report(conversion, record, stage) for stage in Stage))
+
+
+def quality_of(conversion: Conversion, record: JobRecord) -> Quality:
+    """What the reports of a job say. See reports_of."""
+    return reports_of(conversion, record).quality(record.options.toolchain.value)
 
 
 def quality_context(

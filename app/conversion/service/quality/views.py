@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
+from app.conversion.service.quality.candidates import Search
+from app.conversion.service.quality.goal import Goal, Judgement
 from app.conversion.toolchains.base import SNR_DB_MIN
 
 EXACT_DB = 120.0
@@ -184,6 +187,11 @@ class Quality:
     float_tail: str = ""
     warnings: tuple[str, ...] = ()
     chip: ChipReport | None = None
+    goal: Goal | None = None
+    judgement: Judgement | None = None
+    search: Search | None = None
+    sensitivity: Mapping[str, float] = field(default_factory=dict)
+    """SNR in dB with this layer alone quantized, by the layer's name; empty where no search measured it."""
 
     @property
     def is_empty(self) -> bool:

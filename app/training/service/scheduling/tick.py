@@ -26,7 +26,7 @@ from app.training.model.gang import decide
 from app.training.service.cluster import ClusterPicture, ClusterView, Holder
 from app.training.service.scheduling.admission import as_queued, begin, read_queue, write_reason_for_all, write_reasons
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
-from app.training.service.scheduling.ray_sync import copy_log, follow, judge_wait, with_claim
+from app.training.service.scheduling.ray_sync import copy_log, follow, judge_run, judge_wait, with_claim
 
 EVER = datetime(1970, 1, 1, tzinfo=UTC)
 logger = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class Scheduler:
         for allocation in allocations:
             claiming = with_claim(allocation, groups)
             with _isolated(allocation.task.task_id):
-                claiming = judge_wait(self.context, claiming, groups, tick)
+                claiming = judge_run(self.context, judge_wait(self.context, claiming, groups, tick), tick)
             judged.append(claiming)
         return judged
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from app.kit.clock import to_text
+from app.kit.clock import from_text, to_text
 from app.kit.sql import Database
 from app.training import store
 from app.training.gateway import PlacementGroup, RayStatus, Submission
@@ -835,6 +835,30 @@ def test_one_that_succeeds_while_it_is_being_stopped_has_succeeded(bench: Bench,
     bench.tick()
     (attempt,) = bench.attempts("one")
     assert (bench.state("one"), attempt.failure_kind, attempt.message) == (State.SUCCEEDED, None, "")
+
+
+# --- the time that a task may run ---------------------------------------------------------------------
+def test_one_that_ran_for_as_long_as_it_may_is_stopped_and_not_tried_again(bench: Bench, ray: ScriptedRay) -> None:
+    submission_id = bench.running("one", max_run_s=600)
+    began = from_text(bench.attempts("one")[0].created_at)  # this cluster's clock says 1970
+    bench.tick(599 - (bench.now - began).total_seconds())
+    assert ray.jobs[submission_id].job.status is RayStatus.RUNNING
+    bench.tick(1)
+    assert ray.jobs[submission_id].job.status is RayStatus.STOPPED
+    bench.tick()
+    task, (attempt,) = bench.task("one"), bench.attempts("one")
+    assert (task.state, task.failure_kind) == (State.FAILED, FailureKind.TIME_LIMIT)
+    assert "600 seconds" in attempt.message
+
+
+def test_a_stop_at_the_time_limit_is_repeated_until_ray_has_heard_it(bench: Bench, ray: ScriptedRay) -> None:
+    submission_id = bench.running("one", max_run_s=60)
+    ray.away = {"stop"}
+    bench.tick(100)
+    ray.away = set()
+    bench.restart()
+    bench.tick(1)
+    assert ray.jobs[submission_id].job.status is RayStatus.STOPPED
 
 
 # --- Ray is away ------------------------------------------------------------------------------------
