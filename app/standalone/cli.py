@@ -51,7 +51,7 @@ def up(
     lock = locked(plan)
     try:
         launch = launch_of(plan)
-        launch = replace(launch, after=tuple(_how_to_sign_in(settings)))
+        launch = replace(launch, after=tuple(_how_to_sign_in(settings)), token=os.environ.get(TOKEN, "").strip())
     except BaseException:
         lock.release()
         raise
@@ -59,14 +59,16 @@ def up(
 
 
 def _become(launch: Launch, lock: Lock, options: list[str]) -> NoReturn:
-    """Run the launch in this process, but without what was needed to work it out: that is most of its memory."""
+    """Run the launch in this process, but without what was needed to work it out, and without any secret in its
+    environment, which all parts would inherit."""
     text = os.memfd_create("launch", 0)
     with os.fdopen(os.dup(text), "w", encoding="utf-8") as file:
         file.write(launch.to_json())
     os.lseek(text, 0, os.SEEK_SET)
     sys.stdout.flush()
     descriptors = (str(text), str(lock.hand_over()))
-    os.execv(sys.executable, [sys.executable, "-P", "-m", "app.standalone.run", *descriptors, *options])  # noqa: S606
+    command = [sys.executable, "-P", "-m", "app.standalone.run", *descriptors, *options]
+    os.execve(sys.executable, command, dict(launch.parent))  # noqa: S606  # no shell
 
 
 def _require_token(settings: Settings, *, is_needed: bool) -> None:

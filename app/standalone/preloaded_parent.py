@@ -21,6 +21,7 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from app.kit.process import memory
@@ -31,14 +32,23 @@ PR_SET_NAME = 15
 
 
 def main() -> NoReturn:
-    control = socket.socket(fileno=int(sys.argv[1]))
-    for number in (signal.SIGINT, signal.SIGTERM):  # the end of the supervisor is the only sign to end
-        signal.signal(number, signal.SIG_IGN)
-    for module in sys.argv[2:]:
+    preload(sys.argv[2:])
+    serve(socket.socket(fileno=int(sys.argv[1])))
+
+
+def preload(modules: Sequence[str]) -> None:
+    """Import them, and let those prepare themselves that know how to."""
+    for module in modules:
         preloaded = importlib.import_module(module)
         getattr(preloaded, "rehearse", lambda: None)()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # leashes are reaped by the kernel
     memory.freeze_for_fork()
+
+
+def serve(control: socket.socket) -> NoReturn:
+    """Fork what is asked for, until the other end of the socket is closed."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # the end of the supervisor is the only sign to end
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # leashes are reaped by the kernel
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 4)
         if not message:
