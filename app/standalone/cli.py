@@ -46,11 +46,12 @@ def up(
     from app.standalone.stack import launch_of, locked
 
     plan = _plan(host, port, data_dir, workers if bie_workers is None else f"{workers},bie={bie_workers}", grace)
-    settings = settings_in(plan.data.root, plan.host)
-    _require_token(settings, is_needed=sample or once)
+    if sample or once:
+        _require_token(settings_in(plan.data.root, plan.host))
     lock = locked(plan)
     try:
         launch = launch_of(plan)
+        settings = settings_in(plan.data.root, plan.host)
         launch = replace(launch, after=tuple(_how_to_sign_in(settings)), token=os.environ.get(TOKEN, "").strip())
     except BaseException:
         lock.release()
@@ -71,9 +72,9 @@ def _become(launch: Launch, lock: Lock, options: list[str]) -> NoReturn:
     os.execve(sys.executable, command, dict(launch.parent))  # noqa: S606  # no shell
 
 
-def _require_token(settings: Settings, *, is_needed: bool) -> None:
+def _require_token(settings: Settings) -> None:
     """The sample is converted as any user would: where accounts are demanded, with a token. Raises CannotStart."""
-    if is_needed and settings.demands_accounts and not os.environ.get(TOKEN):
+    if settings.demands_accounts and not os.environ.get(TOKEN):
         raise CannotStart(
             "the sample needs a token here, because the web listens beyond this machine",
             hint=f"Set {TOKEN}, or start without --sample and --once.",

@@ -66,6 +66,8 @@ class Launch:
                 "valkey": Valkey(**data["valkey"]),
                 "parts": tuple(_part(part) for part in data["parts"]),
                 "modules": tuple(data["modules"]),
+                "before": tuple(data["before"]),
+                "after": tuple(data["after"]),
                 "folder": Path(data["folder"]),
             }
         )

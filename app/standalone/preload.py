@@ -36,7 +36,6 @@ PRELOADED = (
 def rehearse() -> None:
     """Put an installation together, use its database and let both go. Libraries prepare themselves when they are first
     used, and each part would keep a copy of that. The settings are none that a part has."""
-    from app.bootstrap.accounts import Role
     from app.bootstrap.capabilities import CAPABILITIES
     from app.bootstrap.container import assemble
     from app.bootstrap.encryption import encrypt_secrets
@@ -50,6 +49,6 @@ def rehearse() -> None:
         with container.database.write() as connection:
             metadata.create_all(connection)
         encrypt_secrets(container.accounts)
-        container.accounts.users.ensure("local", Role.ADMIN)
+        container.accounts.users.has_admin()
         assert container.joint is not None and container.video is not None and container.training is not None
         container.close()

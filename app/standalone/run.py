@@ -1,5 +1,8 @@
-"""What `modelmill up` becomes once everything is worked out: `python -m app.standalone.run LAUNCH_FD LOCK_FD [--sample]
-[--once]`. Runs the stack until Ctrl-C. On the standard library alone, so that it costs next to nothing while it waits."""
+"""What `modelmill up` becomes once everything is worked out, and runs until Ctrl-C:
+`python -m app.standalone.run LAUNCH_FD LOCK_FD [--sample] [--once]`.
+
+It imports what the parts need and nothing that only the working out needed. What it has imported it shares with them.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from typing import Any
 
 from app.kit.cli.command import Exit, complain, exit_code
 from app.kit.errors import ModelmillError
+from app.kit.process.title import set_title
 from app.standalone import preloaded_parent
 from app.standalone.data_folder import Lock
 from app.standalone.launch import Launch, Stack, run
@@ -32,7 +36,9 @@ def main() -> int:
         launch = Launch.from_json(file.read())
     lock = Lock.adopted(launch.data, int(lock_fd))
     try:
-        return _run(launch, lock, is_sample="--sample" in options, is_once="--once" in options, parent=(parent, control))
+        return _run(
+            launch, lock, is_sample="--sample" in options, is_once="--once" in options, parent=(parent, control)
+        )
     except ModelmillError as error:
         complain(error)
         return exit_code(error)
@@ -52,12 +58,11 @@ def _fork_parent(launch_fd: int, lock_fd: int) -> tuple[int, socket.socket]:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         preloaded_parent.serve(theirs)
     theirs.close()
+    set_title("modelmill up")
     return pid, ours
 
 
-def _run(
-    launch: Launch, lock: Lock, *, is_sample: bool, is_once: bool, parent: tuple[int, socket.socket]
-) -> int:
+def _run(launch: Launch, lock: Lock, *, is_sample: bool, is_once: bool, parent: tuple[int, socket.socket]) -> int:
     with _stop_signals() as stopper:
         try:
             with run(launch, lock, notice, on_supervisor=stopper.hurries, parent=parent) as stack:
