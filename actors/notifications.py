@@ -23,7 +23,8 @@ logger = logging.getLogger(__name__)
 
 @actor(Message.JOB_ENDED)
 def job_ended(job_id: str) -> None:
-    """Write down who is to be told. While the database stalls the message goes back, and is not lost."""
+    """Write down who is to be told, and the result where the job is of a sweep. While the database stalls the message
+    goes back, and is not lost."""
     from app.bootstrap.events import job_event
 
     record = until_answered(partial(container.store.get, job_id), f"read job {job_id}")
@@ -31,6 +32,7 @@ def job_ended(job_id: str) -> None:
         return
     try:
         container.notifications.outbox.note(job_event(record))
+        container.sweeps.note_end(record)
     except ModelmillError as error:
         logger.warning("Who is to be told of job %s is not written down yet: %s", job_id, error.message)
         again = partial(job_ended.send_with_options, kwargs={"job_id": job_id}, delay=AGAIN_MS)

@@ -13,6 +13,7 @@ from app.conversion.service import (
     Admission,
     Conversion,
     Dispatch,
+    Edits,
     Estimates,
     Expiry,
     Jobs,
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from app.model_registry.service import Models
     from app.nodes.service import Nodes
     from app.notifications.service import Notifications
+    from app.shares.service import Shares
+    from app.sweeps.service import Sweeps
     from app.training.service import Training
     from app.video.service import Video
 
@@ -173,6 +176,18 @@ class Container:
 
         return open_notifications(self.settings, self.database)
 
+    @cached_property
+    def shares(self) -> Shares:
+        from app.shares.service import Shares
+
+        return Shares(self.database, self.conversion)
+
+    @cached_property
+    def sweeps(self) -> Sweeps:
+        from app.sweeps.service import Sweeps
+
+        return Sweeps(self.database, self.conversion, kick=lambda: self.waker.send(Message.SUBMIT_SWEEPS))
+
     def prepare(self) -> None:
         """What must be so before the web serves: see prepare_accounts."""
         from app.bootstrap.accounts import prepare_accounts
@@ -214,11 +229,13 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
     estimates = Estimates(store, broker)
     admission = Admission(settings, store, estimates)
     submissions = Submissions(settings, store, objects, sandbox, uploads, dispatch, admission)
+    jobs = Jobs(store, broker, objects)
     conversion = Conversion(
         uploads=uploads,
         submissions=submissions,
         previews=Previews(settings, objects, sandbox, uploads, submissions.remembered),
-        jobs=Jobs(store, broker, objects),
+        jobs=jobs,
+        edits=Edits(jobs),
         dispatch=dispatch,
         estimates=estimates,
         results=Results(store, objects, submissions, job_ttl_s=settings.record_ttl_s),

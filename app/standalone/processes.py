@@ -46,7 +46,8 @@ CONTROLLER = _actors(
     Queue.VIDEO,
     Queue.VIDEO_PLANS,
     Queue.NOTIFICATIONS,
-    threads=6,
+    Queue.SWEEPS,
+    threads=7,
 )
 TRAINING = _actors(Queue.TRAINING, Queue.TRAINING_RESULTS, threads=2)
 """Where there is a Ray cluster."""

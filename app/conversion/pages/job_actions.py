@@ -11,7 +11,6 @@ from app.conversion.access import conversion_of
 from app.conversion.errors import ResultNotFound
 from app.conversion.model import JobRecord, Status
 from app.conversion.options import ToolchainName
-from app.conversion.service import Conversion
 from app.conversion.service.predictions import prediction_of
 from app.conversion.service.quality import Quality, reports_of
 from app.conversion.service.quality.actions import Action, actions_of
@@ -35,9 +34,7 @@ def action_name(action: Action) -> str:
     return f"{action.code}:{action.params.get('id', '')}"
 
 
-def action_context(
-    conversion: Conversion, record: JobRecord, quality: Quality, bie: dict[str, Any] | None
-) -> dict[str, Any]:
+def action_context(record: JobRecord, quality: Quality, bie: dict[str, Any] | None) -> dict[str, Any]:
     """The first action, those after it, and what else can be done with a good result."""
     shown = [ShownAction(one, _can_apply(record, one)) for one in actions_of(record, bie)]
     is_done = record.status is Status.COMPLETED and "out.nef" in record.artifacts

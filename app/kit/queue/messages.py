@@ -24,6 +24,7 @@ class Queue(StrEnum):
     VIDEO = "video"
     VIDEO_PLANS = "video_plans"
     NOTIFICATIONS = "notifications"
+    SWEEPS = "sweeps"
 
 
 class Message(StrEnum):
@@ -66,6 +67,8 @@ class Message(StrEnum):
     JOB_ENDED = "job_ended", Queue.NOTIFICATIONS
     DELIVER = "deliver", Queue.NOTIFICATIONS
     FORGET_DELIVERIES = "forget_deliveries", Queue.NOTIFICATIONS
+
+    SUBMIT_SWEEPS = "submit_sweeps", Queue.SWEEPS
 
 
 class Sender(Protocol):
