@@ -23,6 +23,7 @@ class Queue(StrEnum):
     JOINT_CALIBRATION = "joint_calibration"
     VIDEO = "video"
     VIDEO_PLANS = "video_plans"
+    EXCHANGE = "exchange"
 
 
 class Message(StrEnum):
@@ -61,6 +62,8 @@ class Message(StrEnum):
     RECONCILE_VIDEO = "reconcile_video", Queue.VIDEO
     FORGET_OLD_VIDEO = "forget_old_video", Queue.VIDEO
     PLAN_VIDEO = "plan_video", Queue.VIDEO_PLANS
+
+    TRANSFER = "transfer", Queue.EXCHANGE
 
 
 class Sender(Protocol):
