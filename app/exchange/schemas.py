@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from app.exchange.model import Direction, TransferState
 
@@ -30,6 +30,27 @@ class NewExport(Strict):
     """hf://org/model or mlflow://experiment/NAME."""
     registered_model: ModelName = ""
     """In MLflow's registry, of which this becomes a version; empty: none."""
+
+
+class NewDeviceResult(Strict):
+    """Body of POST /device-results/{job_id}, as smoke.py of a pack sends it."""
+
+    is_pass: bool
+    latency_ms: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    host: Annotated[str, StringConstraints(max_length=200)] = ""
+    message: Annotated[str, StringConstraints(max_length=2000)] = ""
+
+
+class DeviceResultAnswer(BaseModel):
+    is_pass: bool
+    latency_ms: float
+    host: str
+    message: str
+    at: str
+
+
+class DeviceResultsAnswer(BaseModel):
+    results: list[DeviceResultAnswer]
 
 
 class TransferFailure(BaseModel):

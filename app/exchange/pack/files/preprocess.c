@@ -1,4 +1,4 @@
-/* A picture as the model's input, by preprocess.h: Pillow's bilinear filter, to the bit.
+/* A picture as the model's input, by preprocess.h: Pillow's bilinear filter, to one level of 255.
    gcc -O2 -ffp-contract=off -c preprocess.c; link with -lm. */
 #include <math.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-"""A picture as the model's input, by preprocess.json: Pillow's bilinear filter, to the bit, in NumPy."""
+"""A picture as the model's input, by preprocess.json: Pillow's bilinear filter in NumPy, to one level of 255."""
 
 from __future__ import annotations
 
