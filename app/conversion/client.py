@@ -79,6 +79,10 @@ class ConversionClient(ApiClient):
     def cancel(self, job_id: str) -> Record:
         return self._json("POST", f"/jobs/{job_id}/cancel")
 
+    def actions(self, job_id: str) -> dict[str, Any]:
+        """What could be done next about a job. Raises ApiError 404 where the service offers none."""
+        return self._json("GET", f"/jobs/{job_id}/actions")
+
     def log(self, job_id: str, step: str, offset: int = 0) -> LogPart:
         with self._answer("GET", f"/jobs/{job_id}/logs/{step}", params={"offset": offset}) as answer:
             text = answer.read()
