@@ -43,6 +43,18 @@ class ConversionClient(ApiClient):
             ]
             return self._json("POST", "/uploads", files=files)
 
+    def upload_images(self, images: Path) -> dict[str, Any]:
+        """As upload, for a model that is there already."""
+        with images.open("rb") as file:
+            return self._json("POST", "/uploads", files=[("images", (images.name, file))])
+
+    def fetch_model(self, source: str) -> Record:
+        """Have the service fetch a model. Returns the transfer, which `transfer` follows."""
+        return self._json("POST", "/transfers", json={"source": source})
+
+    def transfer(self, transfer_id: str) -> Record:
+        return self._json("GET", f"/transfers/{transfer_id}")
+
     def submit(
         self, model_key: str, quant_key: str, *, options: dict[str, Any], name: str = "", tags: tuple[str, ...] = ()
     ) -> Record:
@@ -66,6 +78,10 @@ class ConversionClient(ApiClient):
 
     def cancel(self, job_id: str) -> Record:
         return self._json("POST", f"/jobs/{job_id}/cancel")
+
+    def actions(self, job_id: str) -> dict[str, Any]:
+        """What could be done next about a job. Raises ApiError 404 where the service offers none."""
+        return self._json("GET", f"/jobs/{job_id}/actions")
 
     def log(self, job_id: str, step: str, offset: int = 0) -> LogPart:
         with self._answer("GET", f"/jobs/{job_id}/logs/{step}", params={"offset": offset}) as answer:
