@@ -78,6 +78,10 @@ class ConversionClient(ApiClient):
         artifacts: list[dict[str, Any]] = self._json("GET", f"/jobs/{job_id}/artifacts")["artifacts"]
         return artifacts
 
+    def actions(self, job_id: str) -> dict[str, Any]:
+        """{"actions", "candidates"}: what to do next, and what a search tried."""
+        return self._json("GET", f"/jobs/{job_id}/actions")
+
     def artifact_json(self, job_id: str, name: str) -> dict[str, Any]:
         """A stage's report: onnx.json, bie.json, nef.json."""
         return self._json("GET", f"/jobs/{job_id}/artifacts/{name}")

@@ -7,7 +7,7 @@ refused change returns None, which is how a doubled, late or forged message ends
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,6 +132,15 @@ class JobStore:
             drop_text=f"log:{change.stage.step}",
             message=message,
         )
+
+    def edit(self, job_id: str, owner: str, values: Mapping[str, Any], *, at: str) -> bool:
+        """Change what its user may change at any time. False when they have no such job.
+
+        Args:
+            values: name, tags, notes, keep.
+        """
+        fields = {**model.edit_fields(values), "updated_at": at}
+        return self.records.change(job_id, {"owner": [owner]}, fields, ttl_s=None)
 
     def claim(self, job_id: str, claim: Change) -> JobRecord | None:
         """As apply, and get the job as it is now claimed.

@@ -18,6 +18,7 @@ NAMES = (
     "homes",
     "training",
     "slow_clients",
+    "rest",
 )
 WITH_OPTIONS = ("peers", "capacity", "joint", "video")
 

@@ -137,7 +137,11 @@ def fetch(
 
 
 def show_warnings(console: Console, record: Record) -> None:
-    """What was found in the inputs when they were submitted."""
+    """What was found in the inputs when they were submitted, and decided by it."""
+    recognition = (record.get("intake") or {}).get("recognition") or {}
+    if recognition.get("is_taken"):
+        text = f"preprocessing: {recognition['summary']}. {recognition['reason']} --preprocess overrules it."
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
     for warning in (record.get("intake") or {}).get("warnings") or []:
         console.print(f"warning: {warning['message']}", markup=False, highlight=False, soft_wrap=True)
 
@@ -147,6 +151,30 @@ def show_quality(console: Console, report: Record) -> None:
         console.print(quality_table(report))
     for line in facts_of_quality(report):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def show_next(console: Console, actions: Sequence[Record], *, at_most: int = 1) -> None:
+    """What to do next, each with its price."""
+    for action in actions[:at_most]:
+        console.print(f"next: {action_line(action)}", markup=False, highlight=False, soft_wrap=True)
+
+
+def action_line(action: Record) -> str:
+    """ "Take int8 + 4 tensors in 16 bit: 21.8 dB. +4.6 dB, +6.1 kB, +0.30 ms"."""
+    price = [
+        f"{value:+{form}} {unit}"
+        for value, form, unit in (
+            (action["gain_db"], ".1f", "dB"),
+            (_thousands(action["size_delta_bytes"]), ",.1f", "kB"),
+            (action["latency_delta_ms"], ".2f", "ms"),
+        )
+        if value is not None
+    ]
+    return f"{action['text']} {', '.join(price)}".strip()
+
+
+def _thousands(value: int | None) -> float | None:
+    return None if value is None else value / 1000
 
 
 def lack_of_quality(record: Record, report: Record, min_snr_db: float) -> str:
@@ -264,6 +292,6 @@ def _members(images: Sequence[Path]) -> Iterator[tuple[str, Path]]:
 
 
 def _is_sample(path: Path) -> bool:
-    from app.conversion.toolchains.samples import KINDS
+    from app.conversion.sample_kinds import KINDS
 
     return path.suffix.lower() in KINDS and not any(part.startswith(".") for part in path.parts)

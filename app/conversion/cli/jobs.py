@@ -92,6 +92,22 @@ def logs(
 
 
 @commands.command()
+def actions(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url = None) -> None:
+    """What to do next about a conversion, the most worthwhile first, each with its price."""
+    from app.conversion.cli.conversion import action_line
+
+    with client_of(context, url) as client:
+        answer = client.actions(job_of(client, job)["job_id"])
+    if as_json:
+        typer.echo(json.dumps(answer, indent=2))
+        return
+    for action in answer["actions"]:
+        typer.echo(action_line(action))
+    if not answer["actions"]:
+        typer.echo("There is nothing to advise.")
+
+
+@commands.command()
 def cancel(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url = None) -> None:
     """End a queued or running job."""
     with client_of(context, url) as client:

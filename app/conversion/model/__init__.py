@@ -10,7 +10,7 @@ from app.conversion.model.changes import (
     live_fields,
     succeeded,
 )
-from app.conversion.model.fields import from_fields, to_fields
+from app.conversion.model.fields import edit_fields, from_fields, to_fields
 from app.conversion.model.record import (
     SNR_DB_MIN,
     TERMINAL,
@@ -45,6 +45,7 @@ __all__ = [
     "Verdict",
     "cancelled",
     "claimed",
+    "edit_fields",
     "failed",
     "from_fields",
     "given_back",

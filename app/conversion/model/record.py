@@ -164,6 +164,10 @@ class JobRecord:
     """What the model was made by, task:<id> of a training task; empty when its user brought it."""
     forecast_s: float | None = None
     """Seconds to its end, as expected when it was submitted; None where too few jobs had finished to tell."""
+    notes: str = ""
+    """What its user wrote about it."""
+    keep: bool = False
+    """Its files stay, however old they grow."""
 
     @property
     def is_terminal(self) -> bool:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from app.conversion.metrics import STAGE_SECONDS
-from app.conversion.model import Artifact, JobError, JobRecord
+from app.conversion.model import Artifact, JobError, JobRecord, Stage
 from app.conversion.options import ToolchainName
 from app.conversion.stages.heartbeat import Heartbeat, RunningStage, StageLog
 from app.conversion.stages.job_claimer import JobClaimer
@@ -135,6 +135,7 @@ class StageRunner:
             "work_dir": str(space.folder),
             "images": str(space.images) if space.images else None,
             "options": space.record.options.model_dump(mode="json"),
+            "notes": notes_of(space.record),
             "threads": self.settings.threads,
             "limits": limits,
             "kneron_python": str(self.settings.kneron_python),
@@ -143,6 +144,14 @@ class StageRunner:
     def _places(self, record: JobRecord) -> SandboxPaths:
         is_vendors = record.options.toolchain is ToolchainName.KNERON
         return installation.places(self.settings.kneron_python) if is_vendors else NOWHERE
+
+
+def notes_of(record: JobRecord) -> list[str]:
+    """What the log of the first stage begins with: what was decided for the user when the job was submitted."""
+    recognition = record.intake.get("recognition")
+    if record.stage is not Stage.ONNX or not recognition or not recognition["is_taken"]:
+        return []
+    return [f"preprocessing, as recognized: {recognition['summary']}. {recognition['reason']}"]
 
 
 def limits_of(settings: Settings, space: Workspace) -> Limits:

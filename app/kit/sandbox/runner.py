@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,9 +91,21 @@ class Sandbox:
     at_once: so many runs may be under way; further ones wait, but not long, for they hold a thread each.
     libraries: modules that the fork server loads once, so that no run waits for them; `start` may name others.
     keep_out: folders that no run reads, but for its own; matters where they lie beside programs.
+    idle_s: after so long without a run the fork server ends and gives back its memory, and it is started when a run
+    needs it; 0: it is started by `start` and stays.
     """
 
-    def __init__(self, *, at_once: int = 1, keep_out: Sequence[Path] = (), libraries: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        at_once: int = 1,
+        keep_out: Sequence[Path] = (),
+        libraries: Sequence[str] = (),
+        idle_s: float = 0.0,
+    ) -> None:
+        self._idle_s = idle_s
+        self._runs = 0
+        self._rest: threading.Timer | None = None
         self._keep_out = tuple(map(str, keep_out))
         self._libraries = libraries
         self._room = threading.BoundedSemaphore(at_once)
@@ -101,25 +113,59 @@ class Sandbox:
         self._server: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
-    def start(self, libraries: Sequence[str] | None = None) -> None:
+    def start(self, libraries: Sequence[str] | None = None, *, at_once: int | None = None) -> None:
         """Start the fork server now, so that the first run does not wait for its imports.
 
         libraries: modules that it loads once, in place of those named before; a run loads others itself.
+        at_once: in place of the number named before.
         """
+        if at_once is not None:
+            self._room = threading.BoundedSemaphore(at_once)
         if libraries is not None:
             self._libraries = libraries
         if os.geteuid() == 0:
             logger.warning(AS_ROOT)
-        with self._lock:
-            self._ensure_server()
+        if not self._idle_s:
+            with self._lock:
+                self._ensure_server()
 
     def close(self) -> None:
         """End the fork server. Runs under way end with it, since their sockets close."""
         with self._lock:
-            server = self._server
-            self._forget_server()
-            if server is not None:
-                server.wait()
+            self._stop_rest()
+            self._end_server()
+
+    def _end_server(self) -> None:
+        server = self._server
+        self._forget_server()
+        if server is not None:
+            server.wait()
+
+    def _stop_rest(self) -> None:
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
+
+    @contextlib.contextmanager
+    def _busy(self) -> Iterator[None]:
+        """The fork server may rest when no run is under way, and not before it has been idle for a while."""
+        with self._lock:
+            self._runs += 1
+            self._stop_rest()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._runs -= 1
+                if self._idle_s and not self._runs:
+                    self._rest = threading.Timer(self._idle_s, self._rest_now)
+                    self._rest.daemon = True
+                    self._rest.start()
+
+    def _rest_now(self) -> None:
+        with self._lock:
+            if not self._runs:
+                self._end_server()
 
     def run(
         self,
@@ -142,7 +188,8 @@ class Sandbox:
         try:
             message = {"target": target, "request": request, "work_dir": str(work_dir), "limits": asdict(limits)}
             also = places.beside(self._keep_out)
-            return self._run({**message, "reads": also.reads, "writes": also.writes}, limits, hooks or Hooks())
+            with self._busy():
+                return self._run({**message, "reads": also.reads, "writes": also.writes}, limits, hooks or Hooks())
         finally:
             self._room.release()
 

@@ -126,12 +126,12 @@ class Reports:
             columns |= {"results": [*job.results, *added][-RESULTS_KEPT:], "n_loop": added[-1]["n_loop"]}
         if report.plan_result is not None:
             columns["plan_result"] = report.plan_result
-        if report.flags is not None:
-            columns["flags"] = sorted({*report.flags, *({OFFLINE} & set(job.flags))})
         columns["no_signal_since"] = _silent_since(job, report, now)
         if report.progress is not None:
             columns["progress"] = report.progress
         store.change(conn, job.uid, **columns)
+        if report.flags is not None:
+            store.change_flags(conn, job, {*report.flags, *({OFFLINE} & set(job.flags))}, at=at)
         store.put_measurements(conn, report.profile)
         if report.note:
             store.add_event(conn, job.uid, at, type="Note", message=report.note)
