@@ -145,6 +145,15 @@ class Settings(BaseSettings):
     """A task that failed so for this long, counted from the first such attempt in a row, stays failed."""
     training_max_running_tasks: int = Field(default=0, ge=0)
     """How many tasks Ray may have at once; 0: as many as there is room for."""
+    training_queue: Literal["fifo", "priority", "fair"] = "fifo"
+    """In which order tasks are considered: first come, first served; by priority; or by fair shares of the GPUs."""
+    training_backfill: bool = False
+    """Later tasks go ahead of the first that must wait, as far as time limits (max_run_s) show that they do not delay
+    it."""
+    training_max_gpus_per_user: int = Field(default=0, ge=0)
+    """How many GPUs the running tasks of a user may hold; 0: any number."""
+    training_shares: str = ""
+    """Weights of users for fair shares, as alice=2 bob=0.5; 1 of who is not named."""
     max_unended_tasks_per_user: int = Field(default=200, gt=0)
     """How many training tasks of a user may be waiting or running; more are refused until one has ended."""
 

@@ -64,6 +64,11 @@ class ConversionClient(ApiClient):
         with told():
             return self._job(job_id).artifacts()
 
+    def actions(self, job_id: str) -> Record:
+        """{"actions", "candidates"}: what to do next, and what a search tried."""
+        with told():
+            return self._job(job_id).actions()
+
     def artifact_json(self, job_id: str, name: str) -> Record:
         """A stage's report: onnx.json, bie.json, nef.json."""
         with told():

@@ -13,8 +13,8 @@ import onnx
 from app.conversion.errors import InvalidModel, NotOnnx
 from app.conversion.intake.preprocess_recognition import recognize
 from app.conversion.options import Chip
-from app.conversion.toolchains import graph
 from app.conversion.sample_kinds import KINDS
+from app.conversion.toolchains import graph
 from app.kit.errors import NotFound
 
 ZIP_ERRORS = (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, RuntimeError, LookupError)

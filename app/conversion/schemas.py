@@ -276,6 +276,13 @@ class ForecastsAnswer(OfView):
     """Three of four of their forecasts were wrong by this share of the time that the job took, or less."""
 
 
+class PredictionsAnswer(OfView):
+    jobs: int
+    """How many finished jobs applied an action that promised something."""
+    off_by_db: float
+    """Three of four of the promises were wrong by so many dB of SNR, or less."""
+
+
 class SystemAnswer(OfView):
     is_ready: bool
     """Can a conversion submitted now come to its end?"""
@@ -287,6 +294,8 @@ class SystemAnswer(OfView):
     versions: dict[str, str]
     forecasts: dict[str, ForecastsAnswer]
     """How right the expected end of jobs was, by toolchain; without toolchains that have too few jobs."""
+    predictions: dict[str, PredictionsAnswer]
+    """How right the promises of applied actions were, likewise."""
 
     @field_validator("versions", mode="before")
     @classmethod

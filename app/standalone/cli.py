@@ -46,12 +46,13 @@ def up(
     from app.standalone.stack import launch_of, locked
 
     plan = _plan(host, port, data_dir, workers if bie_workers is None else f"{workers},bie={bie_workers}", grace)
-    settings = settings_in(plan.data.root, plan.host)
-    _require_token(settings, is_needed=sample or once)
+    if sample or once:
+        _require_token(settings_in(plan.data.root, plan.host))
     lock = locked(plan)
     try:
         launch = launch_of(plan)
-        launch = replace(launch, after=tuple(_how_to_sign_in(settings)))
+        settings = settings_in(plan.data.root, plan.host)
+        launch = replace(launch, after=tuple(_how_to_sign_in(settings)), token=os.environ.get(TOKEN, "").strip())
     except BaseException:
         lock.release()
         raise
@@ -59,19 +60,21 @@ def up(
 
 
 def _become(launch: Launch, lock: Lock, options: list[str]) -> NoReturn:
-    """Run the launch in this process, but without what was needed to work it out: that is most of its memory."""
+    """Run the launch in this process, but without what was needed to work it out, and without any secret in its
+    environment, which all parts would inherit."""
     text = os.memfd_create("launch", 0)
     with os.fdopen(os.dup(text), "w", encoding="utf-8") as file:
         file.write(launch.to_json())
     os.lseek(text, 0, os.SEEK_SET)
     sys.stdout.flush()
     descriptors = (str(text), str(lock.hand_over()))
-    os.execv(sys.executable, [sys.executable, "-P", "-m", "app.standalone.run", *descriptors, *options])  # noqa: S606
+    command = [sys.executable, "-P", "-m", "app.standalone.run", *descriptors, *options]
+    os.execve(sys.executable, command, dict(launch.parent))  # noqa: S606  # no shell
 
 
-def _require_token(settings: Settings, *, is_needed: bool) -> None:
+def _require_token(settings: Settings) -> None:
     """The sample is converted as any user would: where accounts are demanded, with a token. Raises CannotStart."""
-    if is_needed and settings.demands_accounts and not os.environ.get(TOKEN):
+    if settings.demands_accounts and not os.environ.get(TOKEN):
         raise CannotStart(
             "the sample needs a token here, because the web listens beyond this machine",
             hint=f"Set {TOKEN}, or start without --sample and --once.",

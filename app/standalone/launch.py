@@ -36,7 +36,7 @@ class Launch:
 
     valkey: the server that is up before the parts are. environments: by the name of a part. modules: what the process
     imports that parts are forked from; parent: its environment. folder: where the parts run. notes: sentences for whom
-    typed the command, `before` and `after` the web answers.
+    typed the command, `before` and `after` the web answers. token: of that user, for the sample.
     """
 
     data: DataFolder
@@ -51,6 +51,7 @@ class Launch:
     folder: Path
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    token: str = ""
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), default=str)
@@ -65,6 +66,8 @@ class Launch:
                 "valkey": Valkey(**data["valkey"]),
                 "parts": tuple(_part(part) for part in data["parts"]),
                 "modules": tuple(data["modules"]),
+                "before": tuple(data["before"]),
+                "after": tuple(data["after"]),
                 "folder": Path(data["folder"]),
             }
         )
@@ -80,20 +83,29 @@ class Stack:
 
 
 @contextmanager
-def run(launch: Launch, lock: Lock, notice: Notice, on_supervisor: OnSupervisor = lambda _: None) -> Iterator[Stack]:
+def run(
+    launch: Launch,
+    lock: Lock,
+    notice: Notice,
+    on_supervisor: OnSupervisor = lambda _: None,
+    parent: tuple[int, socket.socket] | None = None,
+) -> Iterator[Stack]:
     """Start everything, hand over when the web answers, stop everything. Raises CannotStart.
 
-    on_supervisor gets the supervisor before the first process starts.
+    on_supervisor gets the supervisor before the first process starts. parent: pid and socket of the process that parts
+    are forked from, where there is one already.
     """
-    parent = Parent(launch.modules, launch.parent, launch.folder, launch.data.new_log("parent"))
+    forked_from = Parent(launch.modules, launch.parent, launch.folder, launch.data.new_log("parent"))
     supervisor = Supervisor(
-        launch.data, lambda part: launch.environments[part.name], cwd=launch.folder, notice=notice, parent=parent
+        launch.data, lambda part: launch.environments[part.name], cwd=launch.folder, notice=notice, parent=forked_from
     )
     on_supervisor(supervisor)
     try:
         url = reachable_url(launch.host, launch.port)
         lock.write({"pid": lock.pid, "url": url})
-        parent.start()
+        if parent is not None:
+            forked_from.adopt(*parent)
+        forked_from.start()
         last = [part for part in launch.parts if part.is_last]
         supervisor.start(last)
         _require_valkey(launch.valkey, supervisor)

@@ -62,8 +62,12 @@ def hold(lifeline: int, run: Callable[[], NoReturn], *, childs: Sequence[int] = 
 def _start(run: Callable[[], NoReturn], pipe: tuple[int, int]) -> int:
     leash = os.getpid()
     child = os.fork()
-    if child:
-        return child
+    if not child:
+        _begin(run, pipe, leash)
+    return child
+
+
+def _begin(run: Callable[[], NoReturn], pipe: tuple[int, int], leash: int) -> NoReturn:
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != leash:  # the leash died before the line above
         os._exit(1)

@@ -2,9 +2,10 @@
 
     supervisor ── control socket (FD) ──▶ preloaded parent ── fork ──▶ leash ── fork ──▶ part
 
-It imports these modules once, calls `rehearse` of those that have one, and freezes what is there, so each part shares their memory until it writes to it, and starts in
-milliseconds. It has no secrets: what a part is told comes by a pipe of its own and is read in the part alone. It runs
-no part's code, has one thread, and ends when the supervisor has closed its end of the socket.
+It imports these modules once, calls `rehearse` of those that have one, and freezes what is there, so each part shares
+their memory until it writes to it, and starts in milliseconds. It has no secrets: what a part is told comes in a file
+of its own and is read in the part alone. It runs no part's code, has one thread, and ends when the supervisor has
+closed its end of the socket.
 
 A request is {target: "module:function", arguments: {…}, name: str} with the lifeline, the log, the part's environment
 (JSON) and the pipe in which its leash tells the exit code. The answer is {pid} with a pidfd of the leash.
@@ -12,7 +13,6 @@ A request is {target: "module:function", arguments: {…}, name: str} with the l
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import json
 import os
@@ -21,24 +21,35 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from app.kit.process import memory
+from app.kit.process.title import set_title
 from app.standalone import leash
 
 MAX_REQUEST_BYTES = 1 << 16
-PR_SET_NAME = 15
 
 
 def main() -> NoReturn:
-    control = socket.socket(fileno=int(sys.argv[1]))
-    for number in (signal.SIGINT, signal.SIGTERM):  # the end of the supervisor is the only sign to end
-        signal.signal(number, signal.SIG_IGN)
-    for module in sys.argv[2:]:
+    preload(sys.argv[2:])
+    serve(socket.socket(fileno=int(sys.argv[1])))
+
+
+def preload(modules: Sequence[str]) -> None:
+    """Import them, and let those prepare themselves that know how to."""
+    for module in modules:
         preloaded = importlib.import_module(module)
         getattr(preloaded, "rehearse", lambda: None)()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # leashes are reaped by the kernel
     memory.freeze_for_fork()
+
+
+def serve(control: socket.socket) -> NoReturn:
+    """Fork what is asked for, until the other end of the socket is closed."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # the end of the supervisor is the only sign to end
+        signal.signal(number, signal.SIG_IGN)
+    set_title("modelmill preloaded")
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # leashes are reaped by the kernel
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 4)
         if not message:
@@ -57,7 +68,7 @@ def _hold(request: dict[str, Any], lifeline: int, log: int, environment: int, st
     """In the leash."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
-    _name(f"{request['name']} leash")
+    set_title(f"modelmill {request['name']} leash")
     for number in (1, 2):
         os.dup2(log, number)
     os.close(log)
@@ -70,7 +81,7 @@ def _run(request: dict[str, Any], environment: int, of_leash: tuple[int, ...]) -
     """In the part."""
     for descriptor in of_leash:
         os.close(descriptor)
-    _name(request["name"])
+    set_title(f"modelmill {request['name']}")
     code = 1
     try:
         with os.fdopen(environment, encoding="utf-8") as pipe:
@@ -104,11 +115,6 @@ def _exit_code(end: SystemExit) -> int:
         return end.code or 0
     print(end.code, file=sys.stderr)
     return 1
-
-
-def _name(text: str) -> None:
-    """As `ps -o comm` and `top` show it; 15 bytes of it."""
-    ctypes.CDLL(None).prctl(PR_SET_NAME, text.encode(), 0, 0, 0)
 
 
 if __name__ == "__main__":

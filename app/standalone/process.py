@@ -130,7 +130,7 @@ class Parent:
 
     def __init__(self, modules: tuple[str, ...], environment: Mapping[str, str], folder: Path, log: Path) -> None:
         self._modules, self._environment, self._folder, self._log = modules, dict(environment), folder, log
-        self._popen: subprocess.Popen[bytes] | None = None
+        self._popen: subprocess.Popen[bytes] | _Child | None = None
         self._control: socket.socket | None = None
 
     @property
@@ -140,6 +140,10 @@ class Parent:
     def start(self) -> None:
         """So that its imports are under way before the first part is wanted."""
         self._ready()
+
+    def adopt(self, pid: int, control: socket.socket) -> None:
+        """Take over one that this process has forked already, before it knew any secret."""
+        self._popen, self._control = _Child(pid), control
 
     def fork(self, part: Part, call: Call, *, log: Path, environment: Mapping[str, str], lifeline: int) -> Forked:
         """Raises OSError when no process is to be had."""
@@ -191,6 +195,25 @@ class Parent:
         theirs.close()
         self._control = ours
         return ours
+
+
+class _Child:
+    """A child that was forked, with as much of Popen as is needed here."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._has_ended = False
+
+    def poll(self) -> int | None:
+        return self._wait(os.WNOHANG)
+
+    def wait(self) -> int:
+        return self._wait(0) or 0
+
+    def _wait(self, options: int) -> int | None:
+        if not self._has_ended:
+            self._has_ended = os.waitpid(self.pid, options)[0] == self.pid
+        return 0 if self._has_ended else None
 
 
 @contextlib.contextmanager

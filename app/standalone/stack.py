@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,9 +14,9 @@ from app.standalone.data_folder import DataFolder, Lock
 from app.standalone.launch import Launch, OnSupervisor, Stack, run
 from app.standalone.ports import free_port, next_free_port, require_free
 from app.standalone.preload import PRELOADED
-from app.standalone.process import Call, Part
+from app.standalone.process import Call, Part, Role
 from app.standalone.process_secrets import environment_of, without_secrets
-from app.standalone.processes import CONTROLLER, SCHEDULER, SFTP, TRAINING, WEB, WORKERS, ProcessSpec
+from app.standalone.processes import CONTROLLER, SCHEDULER, SFTP, STAGES, TRAINING, WEB, WORKERS, ProcessSpec
 from app.standalone.supervisor import Notice
 from app.standalone.valkey import valkey_part
 from app.standalone.valkey_server import Valkey
@@ -85,20 +84,21 @@ def launch_of(plan: Plan) -> Launch:
 
 def parts(plan: Plan, port: int) -> list[Part]:
     """All parts but Valkey. Each does what these commands of an operator do, in a process that is forked for it."""
-    web = Part("web", tuple(WEB.command), call=Call("app.standalone.web_server:serve", {"host": plan.host, "port": port}))
+    serve = Call("app.standalone.web_server:serve", {"host": plan.host, "port": port})
     control = [SCHEDULER, CONTROLLER, *([TRAINING] if load_settings().ray_address else [])]
     workers = [
-        _actors(f"worker-{number}", [WORKERS[stage] for stage in WORKERS if number < plan.workers[stage]], role="worker")
+        _actors(f"worker-{number}", [WORKERS[stage] for stage in STAGES if number < plan.workers[stage]], role="worker")
         for number in range(max(plan.workers.values()))
     ]
+    web = Part("web", tuple(WEB.command), call=serve)
     return [web, _actors("control", control, is_clock=True), *workers, *_sftp()]
 
 
-def _actors(name: str, processes: list[ProcessSpec], *, is_clock: bool = False, role: str = "server") -> Part:
+def _actors(name: str, processes: list[ProcessSpec], *, is_clock: bool = False, role: Role = "server") -> Part:
     """One process in place of several. Every queue has a thread to itself, so none waits for another."""
     queues = [queue.value for process in processes for queue in process.queues]
     call = Call("actors.forked:work", {"queues": queues, "is_clock": is_clock})
-    return Part(name, tuple(processes[0].command), role="worker" if role == "worker" else "server", call=call)
+    return Part(name, tuple(processes[0].command), role=role, call=call)
 
 
 def _sftp() -> list[Part]:

@@ -16,7 +16,7 @@ DATE_EVERY_S = 1.0
 
 
 class Server(uvicorn.Server):
-    """Looks once a second and at once when it is to end, instead of ten times a second: nobody may be there for days."""
+    """Looks once a second, and at once when it is to end, instead of ten times a second: nobody may be there."""
 
     _ending: asyncio.Event | None = None
     _loop: asyncio.AbstractEventLoop | None = None

@@ -28,10 +28,10 @@ NO_STORE = {"Cache-Control": "no-store"}
 
 async def create_task(request: Request) -> Response:
     hint = "Put data into files and name their paths."
-    body, user = await whole_body(request, MAX_SPEC_BYTES, "A task", hint=hint), user_of(request)
-    tasks = training_of(request).tasks
+    body, caller = await whole_body(request, MAX_SPEC_BYTES, "A task", hint=hint), caller_of(request)
+    tasks, user, key = training_of(request).tasks, caller.user, request.headers.get(HEADER)
     task, is_new = await run_in_threadpool(
-        tasks.submit, user, body, idempotency_key=request.headers.get(HEADER), now=now()
+        tasks.submit, user, body, idempotency_key=key, now=now(), is_admin=caller.is_admin
     )
     view = await run_in_threadpool(tasks.get, user, task.task_id)
     return _json(responses.whole(view), 201 if is_new else 200, {"Location": f"{TASKS}/{task.task_id}"})
@@ -59,6 +59,15 @@ def cancel_task(request: Request) -> Response:
     tasks, user, task_id = training_of(request).tasks, user_of(request), _task_id(request)
     tasks.cancel(user, task_id, now=now())
     return _json(responses.whole(tasks.get(user, task_id)), 202)
+
+
+async def change_task(request: Request) -> Response:
+    body, caller, task_id = await json_body(request, schemas.TaskChange), caller_of(request), _task_id(request)
+    tasks = training_of(request).tasks
+    task = await run_in_threadpool(
+        tasks.set_priority, caller.user, task_id, body.priority, now=now(), is_admin=caller.is_admin
+    )
+    return _json(responses.whole(await run_in_threadpool(tasks.get, task.user, task_id)))
 
 
 def release_task(request: Request) -> Response:
@@ -185,6 +194,15 @@ OPERATIONS = [
         "A task: its state, why it waits, its attempts and what it left",
         {200: schemas.TaskAnswer},
         errors=(404, 503),
+    ),
+    Operation(
+        "PATCH",
+        f"{TASKS}/{{task_id}}",
+        change_task,
+        "Change how urgent a task is that waits; administrators anybody's",
+        {200: schemas.TaskAnswer},
+        errors=(400, 404, 409, 413, 422, 503),
+        body=schemas.TaskChange,
     ),
     Operation(
         "POST",

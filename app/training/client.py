@@ -38,6 +38,9 @@ class TrainingClient(ApiClient):
     def cancel(self, task_id: str) -> Record:
         return self._json("POST", f"{TASKS}/{task_id}/cancel")
 
+    def set_priority(self, task_id: str, priority: str) -> Record:
+        return self._json("PATCH", f"{TASKS}/{task_id}", json={"priority": priority})
+
     def release(self, task_id: str) -> Record:
         return self._json("POST", f"{TASKS}/{task_id}/release")
 

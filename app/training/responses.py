@@ -24,6 +24,7 @@ def summary(view: TaskView) -> schemas.TaskSummary:
         task_id=task.task_id,
         name=task.name,
         workload=task.workload,
+        priority=task.priority,
         state=task.state,
         created_at=task.created_at,
         updated_at=task.updated_at,

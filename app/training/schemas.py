@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
 
 from app.accounts.schemas import Strict
-from app.training.model import FailureKind, State, Workload
+from app.training.model import FailureKind, Priority, State, Workload
 
 MAX_TAIL = 5000
 TEXT = r"^[^\x00-\x1f\x7f]*$"
@@ -58,6 +58,11 @@ class MetricsQuery(Strict):
 class EventQuery(Strict):
     after: Annotated[int, Field(ge=0, le=(1 << 31) - 1)] = 0
     """The last event_id that is known."""
+
+
+class TaskChange(Strict):
+    priority: Priority
+    """high is for administrators alone."""
 
 
 class NewConversion(Strict):
@@ -115,6 +120,7 @@ class TaskSummary(BaseModel):
     task_id: str
     name: str
     workload: Workload
+    priority: Priority
     state: State
     created_at: str
     updated_at: str

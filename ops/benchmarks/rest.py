@@ -61,8 +61,10 @@ def _report(root: int) -> None:
         total = [sum(pair) for pair in zip(total, row, strict=True)]
         print(f"{_name(pid):28} {pid:8} {row[0]:7.1f} {row[1]:8.1f} {row[2]:7.3f}")
     print(f"{'all':28} {len(pids):8} {total[0]:7.1f} {total[1]:8.1f} {total[2]:7.3f}")
-    print(f"limits: {PSS_MAX} MiB PSS ({'kept' if total[0] < PSS_MAX else 'BROKEN'}), "
-          f"{CPU_MAX} % of a core ({'kept' if total[2] < CPU_MAX else 'BROKEN'})")
+    print(
+        f"limits: {PSS_MAX} MiB PSS ({'kept' if total[0] < PSS_MAX else 'BROKEN'}), "
+        f"{CPU_MAX} % of a core ({'kept' if total[2] < CPU_MAX else 'BROKEN'})"
+    )
 
 
 def _name(pid: int) -> str:

@@ -139,6 +139,7 @@ def _convert(client: Any, order: Any, folder: Path, min_snr: float | None, as_js
         typer.echo(json.dumps(outcome, indent=2))
     else:
         conversion.show_quality(console, report)
+        conversion.show_next(console, client.actions(record["job_id"])["actions"])
         console.print(f"{conversion.RESULT} lies in {files[conversion.RESULT]}", markup=False, soft_wrap=True)
     lack = "" if min_snr is None else conversion.lack_of_quality(record, report, min_snr)
     if lack:

@@ -57,9 +57,7 @@ def _outline(path: Path) -> dict[str, Any]:
     return {"nodes": [_node(node, aliases, bits, makers) for node in kept], "total": len(kept)}
 
 
-def _node(
-    node: Any, aliases: Mapping[str, str], bits: Mapping[str, str], makers: Mapping[str, int]
-) -> dict[str, Any]:
+def _node(node: Any, aliases: Mapping[str, str], bits: Mapping[str, str], makers: Mapping[str, int]) -> dict[str, Any]:
     sources = {makers[root] for name in node.input if (root := aliases.get(name, name)) in makers}
     widths = [bits[name] for name in node.input if name in bits]
     return {

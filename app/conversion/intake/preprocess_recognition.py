@@ -18,10 +18,11 @@ from app.conversion.intake.first_layer import FirstLayer, first_layer_of
 from app.conversion.intake.graph_view import Array
 from app.conversion.intake.preprocess_evidence import FAR, NEAR, distance, log_likelihood
 from app.conversion.toolchains import graph
+from app.conversion.toolchains.graph.signature import signature_of
 from app.conversion.toolchains.graph.specs import TensorSpec
 from app.inference.model_families import FamilyRule, FamilyTable, GraphSignature, family_table
 from app.inference.preprocess_options import Preprocess
-from app.inference.preprocessing import AxisOrder, Shape, axis_order
+from app.inference.preprocessing import AxisOrder
 
 SURE = 0.9
 """Probability from which a preprocessing is taken without asking."""
@@ -124,42 +125,17 @@ def _listed(values: tuple[float, ...]) -> str:
 
 def recognize(model: onnx.ModelProto) -> Recognition | None:
     """None for a model that takes no pictures: more than one input, or one of another rank."""
-    inputs = graph.graph_inputs(model)
-    if len(inputs) != 1:
+    signature = signature_of(model)
+    if signature is None:
         return None
-    spec = inputs[0]
-    shape = _open_shape(spec)
-    order = axis_order(shape)
-    if order is None:
-        return None
-    channels = shape[order.index("C")] or 3
-    signature = signature_of(model, spec, shape, order)
+    (spec,) = graph.graph_inputs(model)
+    channels, order = signature.channels or 3, signature.order
     family = family_table().family_of(signature)
     told = _of_metadata(signature, family) or _of_type(spec, family, channels)
-    if told is not None:
-        return _with_family(told, family, order)
-    layer = first_layer_of(model, spec.name, channels, order)
-    return _with_family(_weighed(family_table(), family, layer, channels), family, order)
-
-
-def signature_of(model: onnx.ModelProto, spec: TensorSpec, shape: Shape, order: AxisOrder) -> GraphSignature:
-    """What shows of the graph. spec, shape, order: of its input."""
-    outputs = graph.graph_outputs(model)
-    first = next((node.op_type for node in model.graph.node if spec.name in node.input), "")
-    return GraphSignature(
-        input=shape,
-        order=order,
-        outputs=tuple(_open_shape(output) for output in outputs),
-        operators=frozenset(node.op_type for node in graph.nodes(model)),
-        first=first,
-        names=(spec.name, *(output.name for output in outputs)),
-        producer=f"{model.producer_name} {model.producer_version}",
-        metadata={entry.key: entry.value for entry in model.metadata_props},
-    )
-
-
-def _open_shape(spec: TensorSpec) -> Shape:
-    return tuple(side if isinstance(side, int) else None for side in spec.shape)
+    if told is None:
+        layer = first_layer_of(model, spec.name, channels, order)
+        told = _weighed(family_table(), family, layer, channels)
+    return _with_family(told, family, order)
 
 
 def _with_family(found: Recognition, family: FamilyRule | None, order: AxisOrder) -> Recognition:

@@ -123,9 +123,7 @@ class _Painter:
     after: GraphDifference | None
     """That leads on to the next one."""
 
-    def node(
-        self, index: int, op: str, key: str, outputs: tuple[str, ...], bits: str, x: float, y: float
-    ) -> DrawnNode:
+    def node(self, index: int, op: str, key: str, outputs: tuple[str, ...], bits: str, x: float, y: float) -> DrawnNode:
         layer = next((self.layers[name] for name in (key, *outputs) if name in self.layers), None)
         value, kind = self._value(layer, key, bits)
         mark, remark = self._mark(index)
@@ -141,7 +139,9 @@ class _Painter:
         if self.colour == "time":
             spent = self.times.get(key)
             slowest = max(self.times.values(), default=0.0)
-            return ("", "unknown") if spent is None else (f"{spent:.3g} ms", f"heat-{_step(spent / slowest, STEPS_TIME)}")
+            return (
+                ("", "unknown") if spent is None else (f"{spent:.3g} ms", f"heat-{_step(spent / slowest, STEPS_TIME)}")
+            )
         name = layer.name if layer else key
         snr_db = self.quality.sensitivity.get(name) if self.colour == "alone" else (layer and layer.snr_db.shown)
         if snr_db is None:

@@ -19,8 +19,9 @@ from app.conversion.errors import JobFinished
 from app.conversion.model import CANCELLED, JobRecord, Stage, StageState
 from app.conversion.pages import view_models
 from app.conversion.pages.job_actions import action_context, applied
-from app.conversion.pages.job_tabs import JobQuery, log_text, measured_context, panel, tab_links
+from app.conversion.pages.job_tabs import JobQuery, log_text, panel, tab_links
 from app.conversion.pages.job_view import new_lines, stage_spans, state_icon, told_once, waited_s
+from app.conversion.pages.quality import measured_context
 from app.conversion.pages.results import gone_page
 from app.conversion.service.estimates import Outlook
 from app.conversion.service.failures import blame_of, earlier_failures
@@ -81,7 +82,7 @@ def _context(request: Request, record: JobRecord, asked: JobQuery) -> dict[str, 
         "area": "jobs",
         **_live_context(request, record),
         **measured,
-        **action_context(conversion_of(request), record, quality, reports.bie),
+        **action_context(record, quality, reports.bie),
         "is_unread": is_unread,
         "parameters": parameters,
         "changed": changed,

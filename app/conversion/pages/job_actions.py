@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +11,9 @@ from app.conversion.access import conversion_of
 from app.conversion.errors import ResultNotFound
 from app.conversion.model import JobRecord, Status
 from app.conversion.options import ToolchainName
-from app.conversion.service import Conversion
+from app.conversion.service.predictions import prediction_of
 from app.conversion.service.quality import Quality, reports_of
-from app.conversion.service.quality.actions import Action, Evidence, next_actions
+from app.conversion.service.quality.actions import Action, actions_of
 from app.conversion.service.reconversion import convert_again, patched
 from app.kit.web.auth import user_of
 
@@ -35,11 +34,9 @@ def action_name(action: Action) -> str:
     return f"{action.code}:{action.params.get('id', '')}"
 
 
-def action_context(
-    conversion: Conversion, record: JobRecord, quality: Quality, bie: dict[str, Any] | None
-) -> dict[str, Any]:
+def action_context(record: JobRecord, quality: Quality, bie: dict[str, Any] | None) -> dict[str, Any]:
     """The first action, those after it, and what else can be done with a good result."""
-    shown = [ShownAction(one, _can_apply(record, one)) for one in _actions(record, bie)]
+    shown = [ShownAction(one, _can_apply(record, one)) for one in actions_of(record, bie)]
     is_done = record.status is Status.COMPLETED and "out.nef" in record.artifacts
     is_good = is_done and (quality.verdict is None or quality.verdict.passed)
     is_host = record.options.toolchain is ToolchainName.HOST
@@ -57,16 +54,11 @@ def applied(request: Request, name: str) -> JobRecord:
     """The new job. Raises ResultNotFound where the job has no such action (any more), and what submitting raises."""
     conversion = conversion_of(request)
     record = conversion.jobs.get(request.path_params["job_id"], user_of(request))
-    for action in _actions(record, reports_of(conversion, record).bie):
+    for action in actions_of(record, reports_of(conversion, record).bie):
         if action_name(action) == name and action.options_patch:
-            return convert_again(conversion, record, action.options_patch)
+            promised = prediction_of(action.code, record.job_id, action.snr_db)
+            return convert_again(conversion, record, action.options_patch, promised)
     raise ResultNotFound("This job has no such action.", hint="Open its page again.")
-
-
-def _actions(record: JobRecord, bie: dict[str, Any] | None) -> Sequence[Action]:
-    if bie is None:
-        return ()
-    return next_actions(Evidence(record.options, bie, record.intake.get("warnings", ()), record.intake.get("recognition") or {}))
 
 
 def _can_apply(record: JobRecord, action: Action) -> bool:

@@ -15,14 +15,11 @@ from app.conversion.model import JobRecord, Stage
 from app.conversion.pages import pareto, view_models
 from app.conversion.pages.answers import answers_context
 from app.conversion.pages.graph_view import GraphColour, GraphFileName, graph_context
-from app.conversion.pages.job_view import headline, notable_outputs, rule_of, saturating_groups
-from app.conversion.pages.quality import IMAGES_SHOWN, ROWS_SHOWN, layer_columns
+from app.conversion.pages.job_view import rule_of
+from app.conversion.pages.quality import layers_context
 from app.conversion.service.graphs import graph_files
-from app.conversion.service.quality import Quality, chosen_layers
-from app.conversion.service.quality.views import EXACT_DB
-from app.kit.web import charts
-from app.kit.web.public_address import reached_link
-from app.settings import settings_of
+from app.conversion.service.quality import Quality
+from app.kit.web.public_address import reached_url
 
 TAIL_BYTES = 32 << 10
 
@@ -80,27 +77,6 @@ def panel(request: Request, record: JobRecord, quality: Quality, asked: JobQuery
     return PANELS.get(asked.tab, _nothing)(request, record, quality, asked)
 
 
-def measured_context(quality: Quality) -> dict[str, Any]:
-    """What every template that shows measurements needs."""
-    return {
-        "quality": quality,
-        "charts": charts,
-        "layer_columns": layer_columns,
-        "images_shown": IMAGES_SHOWN,
-        "rule_db": rule_of(quality),
-        "exact_db": EXACT_DB,
-        "saturating": saturating_groups(quality.saturating),
-        "head": headline(quality),
-        "notable": notable_outputs(quality.boundaries[1].outputs, rule_of(quality)),
-    }
-
-
-def layers_context(quality: Quality, order: Any, precision: Any, rows: str) -> dict[str, Any]:
-    layers = chosen_layers(quality, order, precision)
-    shown = layers if rows == "all" else layers[:ROWS_SHOWN]
-    return {"layers": layers, "rows": shown, "order": order, "precision": precision}
-
-
 def log_text(request: Request, record: JobRecord, stage: Stage) -> str:
     return conversion_of(request).jobs.log_tail(record, stage, TAIL_BYTES).decode("utf-8", "replace")
 
@@ -136,8 +112,7 @@ def _log(request: Request, record: JobRecord, _quality: Quality, _asked: JobQuer
 
 
 def _api(request: Request, record: JobRecord, _quality: Quality, _asked: JobQuery) -> dict[str, Any]:
-    base = reached_link(request, settings_of(request).public_url or str(request.base_url)).rstrip("/")
-    return {"base_url": base, "options_json": record.options.model_dump_json(exclude_defaults=True)}
+    return {"base_url": reached_url(request), "options_json": record.options.model_dump_json(exclude_defaults=True)}
 
 
 PANELS: Mapping[Tab, Callable[[Request, JobRecord, Quality, JobQuery], dict[str, Any]]] = {

@@ -19,6 +19,8 @@ LEAST_PARTS = 4
 NEAR_DB = 5.0
 """An output this much above its rule is still worth a line."""
 OUTPUTS_SHOWN = 4
+VERDICT_AGAIN = "the worst output has an SNR of"
+"""How the host toolchain begins the warning that repeats its verdict."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,11 @@ def saturating_groups(outputs: Sequence[OutputQuality]) -> list[tuple[str, list[
         if output.saturates:
             groups.setdefault(output.saturates, []).append(output)
     return list(groups.items())
+
+
+def remarks(quality: Quality) -> list[str]:
+    """The warnings of the reports, each once, but for the one that the verdict says already."""
+    return [text for text in dict.fromkeys(quality.warnings) if not text.startswith(VERDICT_AGAIN)]
 
 
 def told_once(reason: str, facts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

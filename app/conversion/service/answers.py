@@ -61,6 +61,11 @@ class AnsweredPicture:
     int8: Answer
 
     @property
+    def class_pairs(self) -> list[tuple[tuple[str, float], tuple[str, float]]]:
+        """The likeliest classes of both, place by place."""
+        return list(zip(self.float_.classes, self.int8.classes, strict=False))
+
+    @property
     def is_alike(self) -> bool:
         """Do both say the same, as far as one looks: the likeliest class, or as many boxes of each name?"""
         first, second = self.float_, self.int8

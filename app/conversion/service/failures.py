@@ -112,7 +112,7 @@ def _signature(error: JobError | None) -> tuple[Any, ...]:
 def _is_kin(one: JobRecord, other: JobRecord) -> bool:
     """Of the same model, or of one that its user calls the same."""
     same = [job.artifacts[object_keys.MODEL].sha256 for job in (one, other) if object_keys.MODEL in job.artifacts]
-    return (len(same) == 2 and same[0] == same[1]) or (one.name != "" and one.name == other.name)  # noqa: PLR2004
+    return (len(same) == 2 and same[0] == same[1]) or (one.name != "" and one.name == other.name)
 
 
 def _remedy(family: Sequence[JobRecord], passed: Sequence[JobRecord]) -> Remedy | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import fmean
 
 NODE_WIDTH, NODE_HEIGHT = 148, 30
@@ -89,7 +90,7 @@ class _Drawing:
         self.above += ([] for _ in way)
         self.below += ([] for _ in way)
         chain = [source, *way, target]
-        for upper, lower in zip(chain, chain[1:], strict=False):
+        for upper, lower in pairwise(chain):
             self.below[upper].append(lower)
             self.above[lower].append(upper)
         return way
@@ -157,7 +158,7 @@ class _Drawing:
         """Straight down through the ranks it passes, curved between two ranks."""
         step = NODE_HEIGHT + GAP_Y
         parts = []
-        for upper, lower in zip(chain, chain[1:], strict=False):
+        for upper, lower in pairwise(chain):
             x1, x2 = round(self.centre[upper], 1), round(self.centre[lower], 1)
             y1 = MARGIN + self.rank[upper] * step + NODE_HEIGHT
             y2 = y1 + GAP_Y

@@ -22,11 +22,14 @@ def patched(options: Options, patch: Mapping[str, Any]) -> Options | None:
         return None
 
 
-def convert_again(conversion: Conversion, record: JobRecord, patch: Mapping[str, Any]) -> JobRecord:
+def convert_again(
+    conversion: Conversion, record: JobRecord, patch: Mapping[str, Any], prediction: Mapping[str, Any] | None = None
+) -> JobRecord:
     """Submit the inputs of a job anew with changed options; a new job of the same name results.
 
     Args:
         record: Already checked to be the user's.
+        prediction: What the change promises, see prediction_of.
 
     Raises:
         BadInput: The patch does not fit the job's options.
@@ -39,7 +42,8 @@ def convert_again(conversion: Conversion, record: JobRecord, patch: Mapping[str,
             "This change does not fit the options of the job.", hint="Convert it again with changes of your own."
         )
     submission = conversion.submissions.remembered(record.job_id, record.owner)
-    return conversion.submissions.submit(replace(submission, options=options, name=record.name, tags=record.tags))
+    changed = replace(submission, options=options, name=record.name, tags=record.tags, prediction=prediction or {})
+    return conversion.submissions.submit(changed)
 
 
 def _merged(target: Any, patch: Any) -> Any:

@@ -49,6 +49,8 @@ class Submission:
     """See JobRecord."""
     job_id: str = ""
     """Set by a caller that may submit again after a crash and must not make a second job; else empty."""
+    prediction: Mapping[str, Any] = field(default_factory=dict)
+    """What the options promise, where they are an applied action; see prediction_of."""
 
 
 class Submissions:
@@ -80,6 +82,8 @@ class Submissions:
         self._merge_model(submission.model_key)
         intake = self._check_inputs(submission)
         submission = _with_recognized(submission, intake.get("recognition"))
+        if submission.prediction:
+            intake["prediction"] = dict(submission.prediction)
         job_id = submission.job_id or str(uuid4())
         try:
             inputs = self._keep_inputs(job_id, submission, intake.pop("sha256"))

@@ -172,6 +172,23 @@ def cancel(context: typer.Context, task: TaskId, as_json: AsJson = False, url: U
 
 
 @commands.command()
+def priority(
+    context: typer.Context,
+    task: TaskId,
+    level: Annotated[str, typer.Argument(metavar="high|normal|low", help="high is for administrators alone.")],
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Change how urgent a task is that waits. An administrator changes anybody's, by its whole id."""
+    with client_of(context, url) as client:
+        task_id = task if FULL_ID.fullmatch(task) else task_of(client, task)["task_id"]
+        record = client.set_priority(task_id, level)
+    typer.echo(
+        json.dumps(record, indent=2) if as_json else f"Task {record['task_id']} has priority {record['priority']}."
+    )
+
+
+@commands.command()
 def release(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
     """Let go of a task that is being cancelled for ten minutes without Ray having said that it ended.
 

@@ -30,6 +30,19 @@ class Rollout(StrEnum):
     TRTLLM = "trtllm"
 
 
+class Priority(StrEnum):
+    """How urgent a task is, where the queue heeds it: see queue_order."""
+
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+
+    @property
+    def rank(self) -> int:
+        """The lower, the sooner."""
+        return list(Priority).index(self)
+
+
 class State(StrEnum):
     QUEUED = "QUEUED"
     """Nobody has looked yet whether there is room."""
@@ -113,7 +126,7 @@ class WaitingCode(StrEnum):
     """Why a task waits. Each with its facts: see Waiting."""
 
     GPUS = "GPUS"
-    """free, needed"""
+    """free, needed; of these three, starts_by: when it starts at the latest, if that is known"""
     WHOLE_NODES = "WHOLE_NODES"
     """free, needed, nodes, per_node: enough in all, but not together. never: true if no nodes of this cluster can"""
     CPUS = "CPUS"
@@ -126,6 +139,8 @@ class WaitingCode(StrEnum):
     """at: when it is tried again; kind: of the failure, if that is known"""
     MOST_RUNNING = "MOST_RUNNING"
     """most: how many tasks may run at once"""
+    USER_LIMIT = "USER_LIMIT"
+    """held, most: GPUs of its user; others go ahead"""
     DISABLED = "DISABLED"
     """Its user is disabled: it keeps its place, and others go ahead"""
     RAY = "RAY"
@@ -170,6 +185,7 @@ class Task:
     """How many seconds its program may wait for its placement group; None: the usual time."""
     max_run_s: int | None = None
     """How many seconds an attempt may run before it is stopped; None: without end."""
+    priority: Priority = Priority.NORMAL
     next_run_at: str | None = None
     """Not to be started before."""
     cancel_requested_at: str | None = None

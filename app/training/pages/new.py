@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -21,7 +22,7 @@ from app.homes.home_paths import HomePath
 from app.homes.model import COMMON, Kind
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
-from app.kit.web.auth import user_of
+from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.editor import FORM, Draft, Problems, action_of, as_form, as_text, problems_of_text, refused, with_retry
 from app.kit.web.forms import sent_fields
@@ -115,11 +116,12 @@ def _create(request: Request, sent: Mapping[str, str]) -> Response:
 
 def _submit(request: Request, draft: TaskDraft) -> str:
     """Once, however often the button was pressed; a changed text under a key that was used is another task."""
-    tasks, user, body = training_of(request).tasks, user_of(request), draft.text.encode()
+    tasks, caller, body = training_of(request).tasks, caller_of(request), draft.text.encode()
+    submit = partial(tasks.submit, caller.user, body, now=now(), is_admin=caller.is_admin)
     try:
-        task, _ = tasks.submit(user, body, idempotency_key=draft.key or None, now=now())
+        task, _ = submit(idempotency_key=draft.key or None)
     except KeyReused:
-        task, _ = tasks.submit(user, body, now=now())
+        task, _ = submit()
     return task.task_id
 
 

@@ -33,6 +33,7 @@ TEXTS = (
     "val_file",
     "rollout",
     "resume_from",
+    "priority",
     "convert.images",
     "convert.model",
 )

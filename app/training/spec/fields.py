@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, field_validator
 
-from app.training.model import Rollout, Workload
+from app.training.model import Priority, Rollout, Workload
 from app.training.spec.overrides import INTERPOLATION, Overrides, is_allowed
 from app.training.spec.texts import (
     Line,
@@ -152,6 +152,8 @@ class TaskSpec(Frozen):
     overrides: Overrides = Field(default_factory=dict)
     """verl: further settings by their Hydra keys, like actor_rollout_ref.actor.optim.lr; + before a key adds it. A
     value is a text, a number, true, false, null, or a list or map of these."""
+    priority: Annotated[Priority, Field(strict=False)] = Priority.NORMAL
+    """high (administrators alone), normal or low: heeded where the queue is ordered by priority or fair shares."""
     backfill: bool = False
     """While this task waits at the head of the line, later ones may go ahead."""
     max_wait_s: Annotated[int, Field(ge=1, le=MAX_WAIT_S)] | None = None

@@ -20,6 +20,7 @@ from app.training.model import (
     Attempt,
     Demand,
     Event,
+    Priority,
     State,
     Task,
     TaskEvent,
@@ -60,6 +61,7 @@ class NewTask:
     infra_retries: int = 1
     max_wait_s: int | None = None
     max_run_s: int | None = None
+    priority: Priority = Priority.NORMAL
     idempotency_key: str | None = None
 
 
@@ -84,6 +86,7 @@ def add_task(conn: Connection, task: NewTask, at: str) -> Task:
                 infra_retries=task.infra_retries,
                 max_wait_s=task.max_wait_s,
                 max_run_s=task.max_run_s,
+                priority=task.priority.value,
                 waited_since=at,
                 latest_attempt_no=0,
                 error_summary="",
@@ -113,6 +116,7 @@ def add_task(conn: Connection, task: NewTask, at: str) -> Task:
         task.infra_retries,
         task.max_wait_s,
         task.max_run_s,
+        task.priority,
     )
 
 

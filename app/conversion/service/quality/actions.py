@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.conversion.model import JobRecord
 from app.conversion.options import Options, ToolchainName
 from app.conversion.service.quality import candidates
 from app.conversion.service.quality.candidates import Search
@@ -65,6 +66,11 @@ class Action:
         """The message in English, with its numbers."""
         return self.message % self.params
 
+    @property
+    def snr_db(self) -> float | None:
+        """What it promises; None where it promises nothing."""
+        return self.params.get("snr_db")
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -77,6 +83,18 @@ class Evidence:
     """Of the intake: {code, message, detail}."""
     recognition: Report = field(default_factory=dict)
     """The preprocessing that the model's family is trained with, as Recognition.to_json gives it; may be empty."""
+
+
+def actions_of(record: JobRecord, bie: Report | None) -> tuple[Action, ...]:
+    """Of a job.
+
+    Args:
+        bie: Its bie.json; None while there is none, and then there is nothing to advise.
+    """
+    if bie is None:
+        return ()
+    intake = record.intake
+    return next_actions(Evidence(record.options, bie, intake.get("warnings", ()), intake.get("recognition") or {}))
 
 
 def next_actions(evidence: Evidence) -> tuple[Action, ...]:
@@ -105,7 +123,9 @@ def _preprocess(evidence: Evidence) -> Iterator[Action]:
     own = evidence.options.preprocess.model_dump(mode="json")
     if known.get("is_sure") and {**own, **known["preprocess"]} != own:
         patch = {"preprocess": known["preprocess"]}
-        yield Action("preprocess", {"family": known["family"], "values": known["summary"]}, options_patch=patch)
+        yield Action(
+            "preprocess", {"family": known["title"] or known["family"], "values": known["summary"]}, options_patch=patch
+        )
     elif warning is not None:
         yield Action("preprocess_check", {"reason": warning["message"]})
 

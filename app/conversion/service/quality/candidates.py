@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 from app.conversion.options import ToolchainName
 
 Report = Mapping[str, Any]
+KNOBS = ("method", "percentile", "per_channel")
+"""Of the quantization: what a goal decides by itself."""
 Number = TypeVar("Number", int, float)
 
 
@@ -91,7 +93,7 @@ def difference(value: Number | None, base: Number | None) -> Number | None:
 
 def goal_patch(goal: str) -> dict[str, Any]:
     """Options that make a conversion aim at this goal."""
-    return {"goal": goal}
+    return {"quantization": {"goal": goal, **dict.fromkeys(KNOBS)}}
 
 
 def patch_for(toolchain: ToolchainName, candidate: Candidate) -> dict[str, Any]:

@@ -75,7 +75,9 @@ def read_judgement(bie: Report) -> Judgement | None:
     found = bie.get("judgement")
     if not found:
         return None
-    numbers = {name: found.get(name) for name in ("mean_db", "p5_db", "min_db", "low_db", "high_db", "floor_db", "is_met")}
+    numbers = {
+        name: found.get(name) for name in ("mean_db", "p5_db", "min_db", "low_db", "high_db", "floor_db", "is_met")
+    }
     counts = {name: found.get(name, 0) for name in ("calibrate", "choose", "report", "n")}
     return Judgement(**counts, **numbers, is_own_set=bool(found.get("is_own_set")), task=_task(found.get("task")))
 

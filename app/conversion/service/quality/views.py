@@ -46,6 +46,11 @@ class OutputQuality:
     silent_samples: int = 0
     other_shape_samples: int = 0
 
+    @property
+    def rank(self) -> float:
+        """By which the worst comes first, and one without a number last."""
+        return EXACT_DB + 1 if self.snr_db.shown is None else self.snr_db.shown
+
 
 @dataclass(frozen=True)
 class Boundary:

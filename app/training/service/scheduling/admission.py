@@ -48,7 +48,15 @@ def read_queue(context: SchedulerContext) -> list[QueueEntry]:
 
 
 def as_queued(entry: QueueEntry) -> Queued:
-    return Queued(entry.task_id, entry.demand, entry.backfill, entry.next_run_at)
+    return Queued(
+        entry.task_id,
+        entry.demand,
+        entry.backfill,
+        entry.next_run_at,
+        entry.user,
+        entry.max_run_s,
+        entry.priority,
+    )
 
 
 def write_reasons(

@@ -124,7 +124,7 @@ class AsyncModelmill:
 
     async def jobs(self, *, limit: int = 50, **filters: str | None) -> AsyncIterator[AsyncJob]:
         """Newest first, page by page, at most `limit`. filters: status, toolchain, platform, q."""
-        async for record in self.pages("/jobs", "jobs", limit=limit, **filters):
+        async for record in self.pages("/jobs", "jobs", limit=limit, filters=filters):
             yield AsyncJob(self.transport, record)
 
     async def change_jobs(
@@ -169,7 +169,7 @@ class AsyncModelmill:
         return await self.transport.json("GET", "/system")
 
     async def pages(
-        self, path: str, field: str, *, limit: int, page_size: int = PAGE, **filters: str | None
+        self, path: str, field: str, *, limit: int, page_size: int = PAGE, filters: Mapping[str, str | None] = {}
     ) -> AsyncIterator[Record]:
         """The entries of a list that comes in pages, at most `limit`.
 

@@ -164,6 +164,10 @@ class AsyncJob:
         """Its files: name, size_bytes, sha256."""
         return list((await self._transport.json("GET", f"/jobs/{self.id}/artifacts"))["artifacts"])
 
+    async def actions(self) -> Record:
+        """What to do next about it, and what a search for its settings tried: actions, candidates."""
+        return await self._transport.json("GET", f"/jobs/{self.id}/actions")
+
     async def report(self, stage: str) -> Record:
         """What a stage (onnx, bie or nef) found out."""
         return await self._transport.json("GET", f"/jobs/{self.id}/artifacts/{stage}.json")

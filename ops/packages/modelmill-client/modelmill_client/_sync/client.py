@@ -125,7 +125,7 @@ class Modelmill:
 
     def jobs(self, *, limit: int = 50, **filters: str | None) -> Iterator[Job]:
         """Newest first, page by page, at most `limit`. filters: status, toolchain, platform, q."""
-        for record in self.pages("/jobs", "jobs", limit=limit, **filters):
+        for record in self.pages("/jobs", "jobs", limit=limit, filters=filters):
             yield Job(self.transport, record)
 
     def change_jobs(
@@ -170,7 +170,7 @@ class Modelmill:
         return self.transport.json("GET", "/system")
 
     def pages(
-        self, path: str, field: str, *, limit: int, page_size: int = PAGE, **filters: str | None
+        self, path: str, field: str, *, limit: int, page_size: int = PAGE, filters: Mapping[str, str | None] = {}
     ) -> Iterator[Record]:
         """The entries of a list that comes in pages, at most `limit`.
 

@@ -164,6 +164,10 @@ class Job:
         """Its files: name, size_bytes, sha256."""
         return list((self._transport.json("GET", f"/jobs/{self.id}/artifacts"))["artifacts"])
 
+    def actions(self) -> Record:
+        """What to do next about it, and what a search for its settings tried: actions, candidates."""
+        return self._transport.json("GET", f"/jobs/{self.id}/actions")
+
     def report(self, stage: str) -> Record:
         """What a stage (onnx, bie or nef) found out."""
         return self._transport.json("GET", f"/jobs/{self.id}/artifacts/{stage}.json")
