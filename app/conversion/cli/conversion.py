@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-import tempfile
 import time
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from modelmill_client import errors, inputs
 from rich.console import Console
 
 from app.conversion.cli.progress import ProgressDisplay, make_display
@@ -278,7 +277,7 @@ def bundled(model: Path) -> Iterator[Path]:
     if not beside:
         yield model
         return
-    with _zip([(model.name, model), *beside]) as archive:
+    with inputs.zipped([(model.name, model), *beside]) as archive:
         yield archive
 
 
@@ -294,46 +293,13 @@ def _places(model: Path) -> list[str]:
 @contextlib.contextmanager
 def packed(images: Sequence[Path]) -> Iterator[Path]:
     """One file with all of them: a lone file as it is; folders and several files in a temporary zip."""
+    from app.conversion.sample_kinds import KINDS
+
     for path in images:
         if not path.exists():
             raise NotFound(f"there is no {path}", hint="Images are a folder, a zip, pictures, .npy or .npz files.")
-    if len(images) == 1 and images[0].is_file():
-        yield images[0]
-        return
-    members = list(_members(images))
-    if not members:
-        raise NoImages(
-            f"there are no pictures and no arrays in {', '.join(map(str, images))}",
-            hint="Pictures are .jpg .png .bmp .webp .heic and the like; arrays are .npy or .npz.",
-        )
-    with _zip(members) as archive:
-        yield archive
-
-
-@contextlib.contextmanager
-def _zip(members: Sequence[tuple[str, Path]]) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="modelmill-") as folder:
-        archive = Path(folder) / "packed.zip"
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED, strict_timestamps=False) as target:
-            for name, path in members:
-                target.write(path, name)
-        yield archive
-
-
-def _members(images: Sequence[Path]) -> Iterator[tuple[str, Path]]:
-    """Names in the zip, unique whatever the folders are called."""
-    for number, path in enumerate(images):
-        prefix = "" if len(images) == 1 else f"{number:05d}_"
-        if path.is_file():
-            yield f"{prefix}{path.name}", path
-            continue
-        for file in sorted(path.rglob("*")):
-            inside = file.relative_to(path)
-            if file.is_file() and _is_sample(inside):
-                yield f"{prefix}{inside.as_posix()}", file
-
-
-def _is_sample(path: Path) -> bool:
-    from app.conversion.sample_kinds import KINDS
-
-    return path.suffix.lower() in KINDS and not any(part.startswith(".") for part in path.parts)
+    try:
+        with inputs.packed(images, tuple(KINDS)) as archive:
+            yield archive
+    except errors.NoImages as error:
+        raise NoImages(error.message, hint=error.hint) from error
