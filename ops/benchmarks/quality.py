@@ -97,7 +97,8 @@ def measure_model(
             rows.append({"model": name, "tool": contender.name, "failure": str(error)})
             continue
         print(_line(contender.name, conversion, judged), flush=True)
-        rows.append({"model": name, "tool": contender.name, **vars(judged), "took_s": conversion.took_s})
+        figures: dict[str, Any] = {"model": name, "tool": contender.name, "took_s": conversion.took_s}
+        rows.append({**figures, **vars(judged), "peak_bytes": conversion.peak_bytes})
     return rows
 
 
