@@ -178,6 +178,7 @@ def _summary(report: dict[str, Any]) -> dict[str, Any]:
         "passed": None if verdict["nothing_quantized"] else verdict["passed"],
         "samples": report["quality"]["samples"],
         "size_bytes": report["size"]["int8_bytes"],
+        "latency_ms": report["latency_ms"]["int8"],
     }
 
 
