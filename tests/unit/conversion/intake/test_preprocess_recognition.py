@@ -108,6 +108,14 @@ def test_a_family_and_a_layer_that_agree_are_sure(is_folded: bool) -> None:
         assert answer.reason_code == "family_and_layer"
 
 
+def test_constants_before_the_first_layer_do_not_hide_it() -> None:
+    model = trained(Preprocess(color="RGB"), 1, is_folded=False, outputs=YOLOV8)
+    for number in range(100):
+        node = helper.make_node("Constant", [], [f"k{number}"], value_float=1.0)
+        model.graph.node.insert(0, node)
+    assert found(model).reason_code == "family_and_layer"
+
+
 def test_a_layer_that_contradicts_its_family_takes_the_certainty_away() -> None:
     bytes_inside = Preprocess(color="RGB", scale=1.0)
     answer = found(trained(bytes_inside, 1, is_folded=False, outputs=YOLOV8))
