@@ -1,4 +1,4 @@
-"""`modelmill push`, `modelmill pack` and `modelmill mcp`."""
+"""`modelmill push`, `modelmill pack`, `modelmill mcp` and `modelmill ci-table`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from app.kit.cli.command import EPILOG, CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url, token, url_of
+from app.kit.errors import BadRequest
 
 if TYPE_CHECKING:
     from app.exchange.client import ExchangeClient
@@ -21,6 +22,7 @@ def register(root: typer.Typer) -> None:
     root.command("push", epilog=EPILOG)(push)
     root.command("pack", epilog=EPILOG)(pack)
     root.command("mcp", epilog=EPILOG)(mcp)
+    root.command("ci-table", epilog=EPILOG)(table)
 
 
 def push(
@@ -64,6 +66,20 @@ def mcp(context: typer.Context, url: Url = None) -> None:
     from app.exchange.mcp_server import serve
 
     serve(url_of(context, url), token())
+
+
+def table(
+    outcome: Annotated[Path, typer.Argument(metavar="FILE", help="What `convert --json` printed.")],
+    goal: Annotated[str, typer.Option(help="The least SNR in dB that was asked for; empty: none.")] = "",
+) -> None:
+    """Print the outcome of a conversion as a table in Markdown, for a comment on a change."""
+    from app.exchange.ci_table import ci_table
+
+    try:
+        typer.echo(ci_table(json.loads(outcome.read_text(encoding="utf-8")), float(goal) if goal else None))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        hint = "It is what `modelmill convert … --json` prints."
+        raise BadRequest(f"{outcome} has no outcome of a conversion", hint=hint) from error
 
 
 def exchange_client(context: typer.Context, url: str | None) -> ExchangeClient:

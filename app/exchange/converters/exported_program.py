@@ -28,7 +28,9 @@ def convert(request: dict[str, Any], _progress: Any) -> dict[str, Any]:
     except Exception as error:
         raise BadSource(f"This is no exported program that can be read: {_first_line(error)}", hint=hint) from error
     try:
-        torch.onnx.export(program, dynamo=True, external_data=False).save(request["into"])
+        converted = torch.onnx.export(program, dynamo=True)
+        assert converted is not None
+        converted.save(request["into"], external_data=False)
     except Exception as error:
         raise BadSource(
             f"torch.onnx cannot convert this program: {_first_line(error)}",

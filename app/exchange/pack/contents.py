@@ -165,8 +165,8 @@ def _test(
 ) -> dict[str, Any]:
     own = folder / "tests" / str(number)
     own.mkdir(parents=True)
-    np.savez(own / "input.npz", **arrays)
-    np.savez(own / "expected.npz", **outputs)
+    np.savez(own / "input.npz", **dict[str, Any](arrays))
+    np.savez(own / "expected.npz", **dict[str, Any](outputs))
     if picture is not None:
         np.save(own / "picture.npy", picture)
     return {

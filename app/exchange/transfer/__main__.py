@@ -22,8 +22,9 @@ def main() -> int:
 
 
 def _access(request: dict[str, Any]) -> Access:
-    given = request["access"]
-    return Access(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+    given: dict[str, Any] = request["access"]
+    lists: dict[str, Any] = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+    return Access(**given | lists)
 
 
 def _fetch(request: dict[str, Any]) -> dict[str, Any]:

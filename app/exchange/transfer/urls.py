@@ -47,7 +47,7 @@ def _get(url: str, target: Path, access: Access, progress: Progress) -> str | No
             http.stream("GET", address, headers=headers, extensions=extensions) as answer,
         ):
             if answer.is_redirect:
-                return urljoin(url, answer.headers.get("location", ""))
+                return urljoin(url, str(answer.headers.get("location", "")))
             if answer.status_code != httpx.codes.OK:
                 raise TransferFailed(f"{url} answered with {answer.status_code}.", hint="Is the address right?")
             length = answer.headers.get("content-length", "")

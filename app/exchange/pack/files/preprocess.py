@@ -18,8 +18,8 @@ def prepare(rgb: Any, options: dict[str, Any] = OPTIONS) -> Any:
         pixels = (pixels @ np.array([19595, 38470, 7471]) + 0x8000 >> 16)[..., None]
     elif options["color"] == "BGR":
         pixels = pixels[..., ::-1]
-    height, width, wide, high = *pixels.shape[:2], options["width"], options["height"]
-    inner = (wide, high)
+    height, width = pixels.shape[:2]
+    wide, high = inner = options["width"], options["height"]
     if options["resize"] == "letterbox":
         ratio = min(wide / width, high / height)
         inner = max(1, round(width * ratio)), max(1, round(height * ratio))
