@@ -87,7 +87,7 @@ def measure_model(
     print(f"\n{name}, {found.summary}\n{HEAD}", flush=True)
     reference = judge(float_path, float_path, samples)
     print(_line("float", None, reference), flush=True)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for contender in chosen:
         try:
             conversion = convert(contender, inputs, preprocess, folder)
