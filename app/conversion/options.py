@@ -56,7 +56,7 @@ class KneronOptions(Frozen):
     """Arguments of the vendor's ktc calls, by the vendor's names (toolchain v0.33.1)."""
 
     goal: str = Field(default="", max_length=40)
-    """ "snr>=20": climb the vendor's ladder from int8 to int16 until the SNR of its report holds that; "fastest" and
+    """ "snr>=20": go up the vendor's ladder from int8 to int16 until the SNR of its report holds that; "fastest" and
     "smallest" stay on its first rung. Empty: one run with the arguments below. Each rung is a whole run."""
     budget_s: float = Field(default=DEFAULT_BUDGET_S, gt=0, le=BUDGET_S_MAX)
     """Seconds after which no further rung is begun."""

@@ -14,8 +14,8 @@ from app.conversion.model import Stage
 from app.conversion.options import Chip, KneronOptions, bitwidth_problem
 from app.conversion.toolchains.base import StageResult
 from app.conversion.toolchains.kneron import arguments
-from app.conversion.toolchains.kneron.climb import climb
 from app.conversion.toolchains.kneron.ladder import Tried, chosen, goal_report, rungs
+from app.conversion.toolchains.kneron.ladder_search import search_ladder
 from app.kit.sandbox.errors import StageFailed
 from tests.standins import kneron
 
@@ -121,7 +121,7 @@ def test_an_empty_ladder_of_failures_has_nothing_to_take() -> None:
         raise StageFailed("no")
 
     with pytest.raises(StageFailed, match="no"):
-        climb([rung], GOAL, 60, fail, lambda fraction, text: None)
+        search_ladder([rung], GOAL, 60, fail, lambda fraction, text: None)
 
 
 def test_the_report_is_json(tmp_path: Path) -> None:
