@@ -239,6 +239,8 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "kneron.model_in_bitwidth_mode": ("Bit width of inputs", ""),
     "kneron.model_out_bitwidth_mode": ("Bit width of outputs", ""),
     "kneron.cpu_node_bitwidth_mode": ("Bit width of CPU nodes", ""),
+    "kneron.const_in_bitwidth_mode": ("Bit width of constant inputs", "default: the vendor's own."),
+    "kneron.int16_nodes": ("Nodes in 16 bits", "KL730 only; one node name per line, as in out.onnx."),
     "kneron.flops_ratio": ("Share of 16-bit work", "For mixbw: how much of the arithmetic may be in 16 bits."),
     "kneron.datapath_range_method": ("Range method", "mmse suits outputs without a sigmoid or softmax."),
     "kneron.percentage": ("Percentage", "Share of the values that an 8-bit range keeps, 0.999 to 1."),
@@ -270,6 +272,7 @@ _APPLIES: Mapping[str, _Applies] = {
     "kneron.percentage_16b": lambda v: v.get("kneron.datapath_range_method") == "percentage",
     "kneron.percentile": lambda v: v.get("kneron.datapath_range_method") == "mmse",
     "kneron.outlier_factor": lambda v: v.get("kneron.datapath_range_method") == "mmse",
+    "kneron.int16_nodes": lambda v: v.get("platform") in ("", Chip.KL730.value),
     "kneron.input_fmt": lambda v: v.get("platform") in ("", Chip.KL730.value),
 }
 
