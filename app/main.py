@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount
@@ -103,7 +104,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
         *(page for part in parts for page in part.pages),
         *(route for part in parts for route in part.routes),
         *(operation.route() for operation in operations),
-        Mount("/static", HashedFiles()),
+        Mount("/static", GZipMiddleware(HashedFiles(), minimum_size=1024)),
     ]
     app = Starlette(
         routes=routes,

@@ -40,8 +40,9 @@
   const hint = document.querySelector("[data-palette-key]");
   hint.hidden = false;
   if (!/Mac|iPhone|iPad/.test(navigator.platform)) hint.textContent = "Ctrl K";
-  results.addEventListener("htmx:after:swap", () => choose(options()[0]));
-  document.addEventListener("htmx:after:swap", () => { if (palette.open && !results.querySelector('[aria-selected="true"]')) choose(options()[0]); });
+  document.addEventListener("htmx:after:swap", () => {
+    if (palette.open && !results.querySelector('[aria-selected="true"]')) choose(options()[0]);
+  });
   text.addEventListener("keydown", (event) => {
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
@@ -73,7 +74,11 @@
     j: () => go(1),
     k: () => go(-1),
     x: () => row(links()[here()])?.querySelector("input[type=checkbox]")?.click(),
-    "/": () => document.querySelector("[data-filter]")?.focus(),
+    "/": () => {
+      const filter = document.querySelector("[data-filter]");
+      filter?.focus();
+      filter?.setSelectionRange(filter.value.length, filter.value.length);
+    },
     "?": () => help.showModal(),
   };
   document.addEventListener("keydown", (event) => {

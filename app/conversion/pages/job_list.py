@@ -37,6 +37,8 @@ class ListQuery(FilterForm):
     sort: Sort = Sort.CREATED
     order: Literal["asc", "desc"] | None = None
     page: Annotated[int, Field(ge=1, le=100_000)] = 1
+    seen: Annotated[str, Field(max_length=40)] = ""
+    """When the newest job of the first page was created: later pages go on from it, whatever came meanwhile."""
     note: Literal["cancelled", "deleted", "restarted", "tagged", "saved"] | None = None
     count: Annotated[int, Field(ge=0)] = 1
 
@@ -57,8 +59,12 @@ class ListQuery(FilterForm):
         """Which tab is open; '' when the filter is another one."""
         return next((name for name, text in TABS if text == self.text), "")
 
-    def url(self, *, page: int = 1) -> str:
-        return self._url(self.sort, self.order, page)
+    @property
+    def is_newest_first(self) -> bool:
+        return self.sort is Sort.CREATED and self.is_descending
+
+    def url(self, *, page: int = 1, seen: str = "") -> str:
+        return self._url(self.sort, self.order, page, seen)
 
     def sorted_by(self, sort: Sort) -> str:
         """Where the click on a column leads: sorts by it, or the other way round."""
@@ -66,12 +72,13 @@ class ListQuery(FilterForm):
             return self._url(sort, None, 1)
         return self._url(sort, "asc" if self.is_descending else "desc", 1)
 
-    def _url(self, sort: Sort, order: str | None, page: int) -> str:
+    def _url(self, sort: Sort, order: str | None, page: int, seen: str = "") -> str:
         fields = {
             "q": self.text,
             "sort": "" if sort is Sort.CREATED and not order else sort.value,
             "order": order or "",
             "page": "" if page == 1 else str(page),
+            "seen": "" if page == 1 else seen,
         }
         return list_url(**fields)
 

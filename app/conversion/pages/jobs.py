@@ -94,16 +94,17 @@ def _found(conversion: Conversion, user: str, params: ListQuery) -> tuple[Found,
         wanted = parse(params.text, now=now())
     except BadFilter as error:
         return Found(0, []), error
+    meanwhile = _count_newer(conversion, user, params.text, params.seen) if params.is_newest_first else 0
+    offset = params.offset + meanwhile
     found = conversion.index.search(
-        wanted, user, sort=params.sort, is_descending=params.is_descending, offset=params.offset, limit=PAGE_JOBS
+        wanted, user, sort=params.sort, is_descending=params.is_descending, offset=offset, limit=PAGE_JOBS
     )
     return found, None
 
 
 def _newest(params: ListQuery, records: Sequence[JobRecord]) -> str:
     """When the first job of the first page was created, where the newest are shown; '' elsewhere."""
-    is_start = params.sort is Sort.CREATED and params.is_descending and params.page == 1
-    return records[0].created_at if is_start and records else ""
+    return records[0].created_at if params.is_newest_first and params.page == 1 and records else ""
 
 
 def live(request: Request) -> Response:
