@@ -18,7 +18,7 @@ from app.conversion.job_index import Found, Sort
 from app.conversion.model import JobRecord
 from app.conversion.model.digest import STATES, VERDICTS, digest
 from app.conversion.model.job_filter import KEYS, BadFilter, JobQuery, parse
-from app.conversion.pages import view_models
+from app.conversion.pages import samples, view_models
 from app.conversion.pages.job_list import (
     COOKIE,
     NAME_MAX,
@@ -80,6 +80,7 @@ def jobs(request: Request) -> Response:
         tabs=[(name, list_url(q=text), counts.get(text)) for name, text in TABS],
         all_jobs=conversion.index.search(JobQuery(), user, limit=1).total,
         views=saved_views(request),
+        samples=[sample.name for sample in samples.installed()],
         sorts=Sort,
         newest=_newest(params, records),
         **_rows(conversion, records),
