@@ -22,6 +22,9 @@ from tests.harness.deployment import Deployment
 PAGES = {
     "list": "/ui/jobs",
     "list without a match": "/ui/jobs?q=no-such-name",
+    "list that is filtered": "/ui/jobs?q=status:ended+snr:>0&sort=snr",
+    "search": "/ui/search?q=finished",
+    "API description": "/ui/api",
     "list after a reset": "/ui/jobs?note=restarted",
     "stored results": "/ui/results",
     "new": "/ui/jobs/new",

@@ -5,7 +5,7 @@ Order matters: fixed paths (/ui/jobs/new, /ui/jobs/compare) come before /ui/jobs
 
 from __future__ import annotations
 
-from app.conversion.pages import answers, compare, from_home, graph, job, jobs, new, quality, results, system
+from app.conversion.pages import answers, compare, from_home, graph, job, jobs, new, quality, results, search, system
 
 ROUTES = [
     *jobs.ROUTES,
@@ -18,6 +18,7 @@ ROUTES = [
     *graph.ROUTES,
     *system.ROUTES,
     *results.ROUTES,
+    *search.ROUTES,
 ]
 
 __all__ = ["ROUTES"]
