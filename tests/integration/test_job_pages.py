@@ -169,12 +169,13 @@ def test_several_jobs_are_cancelled_and_deleted_after_a_question(web: httpx.Clie
     assert web.get(f"/jobs/{ids[0]}", headers={"Accept": "application/json"}).status_code == 404
 
 
-def test_two_jobs_are_compared_and_not_three(web: httpx.Client) -> None:
-    ids = [str(uuid.uuid4()) for _ in range(3)]
-    two = web.post("/ui/jobs/selected", data={"id": ids[:2], "action": "compare"}, headers=OURS)
-    assert two.headers["location"] == f"/ui/jobs/compare?a={ids[0]}&b={ids[1]}"
-    three = web.post("/ui/jobs/selected", data={"id": ids, "action": "compare"}, headers=OURS)
-    assert three.status_code == 400 and "exactly two" in three.text
+def test_two_to_eight_jobs_are_compared_and_not_one_nor_nine(web: httpx.Client) -> None:
+    ids = [str(uuid.uuid4()) for _ in range(9)]
+    three = web.post("/ui/jobs/selected", data={"id": ids[:3], "action": "compare"}, headers=OURS)
+    assert three.headers["location"] == f"/ui/jobs/compare?a={ids[0]}&b={ids[1]}&c={ids[2]}"
+    for wrong in (ids[:1], ids):
+        refused = web.post("/ui/jobs/selected", data={"id": wrong, "action": "compare"}, headers=OURS)
+        assert refused.status_code == 400 and "two to eight" in refused.text
 
 
 def test_the_page_of_a_finished_job_offers_everything_and_asks_for_nothing(

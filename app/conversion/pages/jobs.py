@@ -17,6 +17,7 @@ from app.conversion.errors import JobFinished, JobNotFound
 from app.conversion.model import JobRecord, Status
 from app.conversion.options import Chip, ToolchainName
 from app.conversion.pages import view_models
+from app.conversion.pages.compare import LETTERS, compare_url
 from app.conversion.pages.results import reset_view
 from app.conversion.schemas import CURSOR
 from app.conversion.service import Conversion
@@ -134,9 +135,9 @@ async def selected(request: Request) -> Response:
 
 
 def _compare(ids: Sequence[str]) -> Response:
-    if len(ids) != 2:
-        raise BadRequest("Two jobs can be compared.", hint="Go back and tick exactly two jobs.")
-    return see_other("/ui/jobs/compare?" + urlencode({"a": ids[0], "b": ids[1]}))
+    if not 2 <= len(ids) <= len(LETTERS):
+        raise BadRequest("Two to eight jobs can be compared.", hint="Go back and tick two to eight jobs.")
+    return see_other(compare_url(ids))
 
 
 def _each(conversion: Conversion, user: str, action: str, records: Sequence[JobRecord]) -> int:
