@@ -47,7 +47,7 @@ def test_the_sample_is_converted_by_drag_and_drop_to_a_downloaded_nef(page: Page
     drop_sample(page)
     page.get_by_label("Name").fill("digits")
     job_id = convert(page)
-    badge(page, "Completed")
+    badge(page, "Converted")
     with page.expect_download() as begun:
         page.get_by_role("link", name="out.nef", exact=True).first.click()
     assert begun.value.suggested_filename == "out.nef"

@@ -66,15 +66,15 @@ def test_the_list_shows_jobs_and_escapes_their_names(web: httpx.Client, finished
     page = web.get("/ui/jobs").text
     assert f'href="/ui/jobs/{finished["job_id"]}"' in page
     assert "first &lt;b&gt;light&lt;/b&gt;" in page and "<b>light" not in page
-    assert "Completed" in page and '<span class="tag">alpha</span>' in page
+    assert "Converted" in page and '<span class="tag">alpha</span>' in page
 
 
 @pytest.mark.parametrize(
     ("passed", "snr_db", "verdict", "badge", "title"),
     [
-        (False, 12.71, "BELOW_RULE", 'warn">Completed, below the rule', "⚠ 12.7 dB, below the rule"),
-        (True, 45.0, "PASSED", 'ok">Completed', "✓ 45.0 dB"),
-        (None, None, None, 'ok">Completed', "✓"),
+        (False, 12.71, "BELOW_RULE", 'bad verdict-badge">Converted · below 20 dB', "⚠ 12.7 dB, below the rule"),
+        (True, 45.0, "PASSED", 'ok verdict-badge">Converted', "✓ 45.0 dB"),
+        (None, None, None, 'wait verdict-badge">Converted · not measured', "✓"),
     ],
 )
 def test_a_completed_job_is_green_only_where_its_quality_keeps_the_rule(
@@ -92,7 +92,7 @@ def test_a_completed_job_is_green_only_where_its_quality_keeps_the_rule(
     rows = web.get("/ui/jobs", params={"q": name}).text
     page, fragment = web.get(f"/ui/jobs/{job_id}").text, web.get(f"/ui/jobs/{job_id}/live?seen=x", headers=HTMX).text
     for text in (rows, page, fragment):
-        assert re.findall(r'<span class="badge ((?:ok|warn)">Completed.*?)</span>', text) == [badge]
+        assert re.findall(r'<span class="badge ([a-z]+ verdict-badge">Converted.*?)</span>', text) == [badge]
     assert ('class="below"' in rows) is is_below
     for text in (page, fragment):
         assert f"<title>{title} · {name} · Modelmill</title>" in text
@@ -205,7 +205,7 @@ def test_the_page_of_an_active_job_listens_polls_and_without_script_reloads(
     assert web.get(poll[1], headers=HTMX).status_code == 204
     store.apply(record.job_id, model.cancelled(Stage.ONNX, now=to_text(now())))
     ended = web.get(poll[1], headers=HTMX)
-    assert ended.status_code == 200 and "every 4s" not in ended.text and "hx-get" not in ended.text
+    assert ended.status_code == 200 and "every 4s" not in ended.text and "/live?" not in ended.text
     assert f'id="job-live-{record.job_id}"' in ended.text and 'hx-swap-oob="outerMorph"' in ended.text
     assert "Cancelled in stage ONNX" in ended.text
 
