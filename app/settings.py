@@ -161,6 +161,10 @@ class Settings(BaseSettings):
     """How many video jobs of a user may run; more are refused until one has ended."""
     video_processes: int = Field(default=1, ge=1, le=64)
     """How many processes compute the stages of video jobs on a node: each does one frame at a time."""
+    video_results_days: int = Field(default=30, ge=1)
+    """How long the rows are kept that video jobs answer, frame by frame."""
+    video_results_per_job: int = Field(default=1_000_000, ge=1000)
+    """How many of these a job that runs has; the oldest go."""
     video_keep_days: int = Field(default=10, ge=1)
     """Video jobs are forgotten so long after their end."""
 
@@ -213,6 +217,31 @@ class Settings(BaseSettings):
     """Size of a file that a stage makes; a larger one fails the stage."""
     intake_memory_bytes: int = Field(default=4 * GIB, gt=0)
     """Memory that the check of a submission may use, on the web's host."""
+    source_urls: str = ""
+    """https:// addresses that models may be fetched from, with blanks between them; * stands for anything:
+    https://models.example.org/*. None: models are not fetched from URLs."""
+    source_networks: str = ""
+    """Private networks that these may lie in, as 10.1.0.0/16; else no private address is reached, by no redirect."""
+    source_hf_repositories: str = "*"
+    """Repositories of the hub that models may be fetched from, with blanks between them, as my-org/*; empty: none."""
+    hf_endpoint: str = "https://huggingface.co"
+    """The hub, or a server that answers as it does."""
+    hf_token: SecretStr = SecretStr("")
+    """As whom the hub is asked, by everybody: whoever may submit jobs can fetch and push what this token can."""
+    mlflow_tracking_uri: str = ""
+    """Of the MLflow server that models are fetched from and results are pushed to; empty: none."""
+    mlflow_token: SecretStr = SecretStr("")
+    """As whom it is asked, by everybody."""
+    source_s3_endpoint: str = "s3.amazonaws.com"
+    """Of s3:// sources; with http:// before it without TLS."""
+    source_s3_access_key: str = ""
+    """Of s3:// sources; empty: they are read without signing in."""
+    source_s3_secret_key: SecretStr = SecretStr("")
+    """Belongs to the access key."""
+    source_s3_buckets: str = ""
+    """Buckets that models may be fetched from, with blanks between them; * stands for anything; empty: none."""
+    transfer_time_s: float = Field(default=3600, gt=0)
+    """Time limit for fetching a model or pushing results."""
     sandbox_idle_s: float = Field(default=0, ge=0)
     """After so long without work the processes that keep the toolchains' libraries loaded end and give their memory
     back; the next work then waits a second or two for them. 0: they are loaded at the start and stay. `modelmill up`

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.accounts.capability import ACCOUNTS
 from app.conversion.capability import CONVERSION
+from app.exchange.capability import EXCHANGE
 from app.homes.capability import HOMES
 from app.joint_inference.capability import JOINT_INFERENCE
 from app.model_registry.capability import MODEL_REGISTRY
@@ -22,6 +23,7 @@ CAPABILITIES = (
     JOINT_INFERENCE,
     VIDEO,
     MODEL_REGISTRY,
+    EXCHANGE,
     NODES,
     NOTIFICATIONS,
     SWEEPS,

@@ -42,6 +42,8 @@ from app.settings import Settings
 if TYPE_CHECKING:
     from app.accounts.authenticator import AccountAuthenticator
     from app.accounts.service import Accounts
+    from app.exchange.pack.service import Packs
+    from app.exchange.service import Exchange
     from app.homes.service import Homes
     from app.joint_inference.calibration.service import Calibrations
     from app.joint_inference.service import Joint
@@ -134,6 +136,18 @@ class Container:
         from app.model_registry.service import Models
 
         return Models(self.database, self.objects, self.conversion, partial(users_of_model, self))
+
+    @cached_property
+    def exchange(self) -> Exchange:
+        from app.bootstrap.exchange import open_exchange
+
+        return open_exchange(self.settings, self.conversion, self.redis, self.broker)
+
+    @cached_property
+    def packs(self) -> Packs:
+        from app.exchange.pack.service import Packs
+
+        return Packs(self.settings, self.conversion, self.redis)
 
     @cached_property
     def joint(self) -> Joint:

@@ -16,6 +16,7 @@ import redis
 from app.conversion import model
 from app.conversion.errors import JobNotFound
 from app.conversion.model import Change, JobRecord
+from app.conversion.model.digest import DIGEST_FIELDS
 from app.kit.clock import now, to_text
 from app.kit.queue.message import OutgoingMessage
 from app.kit.redis.records import CreateAnswer, JobLimit, Records
@@ -73,7 +74,7 @@ class JobStore:
 
     def __init__(self, client: redis.Redis, *, record_ttl_s: int, live_log_bytes: int) -> None:
         self.client: Any = client
-        self.records = Records(client, "job", group_field="owner")
+        self.records = Records(client, "job", group_field="owner", indexed=DIGEST_FIELDS)
         self.record_ttl_s = record_ttl_s
         self.live_log_bytes = live_log_bytes
 

@@ -169,10 +169,13 @@ class Parent:
 
     def _ask(self, request: bytes, descriptors: list[int]) -> tuple[int, int]:
         control = self._ready()
-        socket.send_fds(control, [request], descriptors)
-        answer, received, _, _ = socket.recv_fds(control, MAX_ANSWER_BYTES, 1)
+        try:
+            socket.send_fds(control, [request], descriptors)
+            answer, received, _, _ = socket.recv_fds(control, MAX_ANSWER_BYTES, 1)
+        except ConnectionError:  # it ended with the request unread
+            answer = b""
         if not answer:
-            raise ChildProcessError(f"{self._modules[0]}… could not be preloaded, see {self._log}")
+            raise ChildProcessError(f"the process that parts are forked from has ended, see {self._log}")
         return int(json.loads(answer)["pid"]), received[0]
 
     def _ready(self) -> socket.socket:

@@ -47,7 +47,8 @@ CONTROLLER = _actors(
     Queue.VIDEO_PLANS,
     Queue.NOTIFICATIONS,
     Queue.SWEEPS,
-    threads=7,
+    Queue.EXCHANGE,
+    threads=8,
 )
 TRAINING = _actors(Queue.TRAINING, Queue.TRAINING_RESULTS, threads=2)
 """Where there is a Ray cluster."""

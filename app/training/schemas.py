@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
 
 from app.accounts.schemas import Strict
+from app.kit.clock import within_our_calendar
 from app.training.model import FailureKind, Priority, State, Workload
 
 MAX_TAIL = 5000
@@ -15,14 +15,7 @@ TEXT = r"^[^\x00-\x1f\x7f]*$"
 EVENTS_AT_ONCE = 1000
 
 
-def _in_our_times(moment: datetime) -> datetime:
-    """The first and the last hours of the calendar have no equal in UTC."""
-    if not 1970 <= moment.year <= 9000:
-        raise ValueError("must lie between the years 1970 and 9000")
-    return moment
-
-
-Moment = Annotated[AwareDatetime, AfterValidator(_in_our_times)]
+Moment = Annotated[AwareDatetime, AfterValidator(within_our_calendar)]
 
 
 class TaskQuery(Strict):

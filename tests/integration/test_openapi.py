@@ -13,6 +13,7 @@ import schemathesis
 from pydantic import SecretStr
 from starlette.routing import Route
 
+from app.conversion.actions_api import OPERATIONS as ACTIONS_OPERATIONS
 from app.conversion.api import OPERATIONS
 from app.conversion.edits_api import OPERATIONS as EDITS_OPERATIONS
 from app.conversion.results_api import OPERATIONS as RESULTS_OPERATIONS
@@ -94,6 +95,7 @@ ALL_OPERATIONS = [
     *VIDEO_OPERATIONS,
     *OBJECTS_OPERATIONS,
     *RESULTS_OPERATIONS,
+    *ACTIONS_OPERATIONS,
     *REQUIREMENT_OPERATIONS,
     *NOTIFICATIONS_OPERATIONS,
     *EDITS_OPERATIONS,

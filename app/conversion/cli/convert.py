@@ -23,7 +23,10 @@ Optional = str | None
 
 def convert(
     context: typer.Context,
-    model: Annotated[Path, typer.Argument(help="The ONNX file.")],
+    model: Annotated[
+        str,
+        typer.Argument(help="The ONNX file; or hf://, mlflow://, models:/, s3://, https:// for the service."),
+    ],
     images: Annotated[
         list[Path], typer.Argument(help="Reference images: a folder, a zip, pictures, .npy or .npz files.")
     ],
@@ -105,7 +108,7 @@ def convert(
     order = ConversionOrder(model, images, chosen, name=name, tags=tuple(tag or ()), timeout_s=timeout)
     with client_of(context, url) as client:
         if wait:
-            _convert(client, order, out or Path(f"{model.stem}-converted"), min_snr, as_json)
+            _convert(client, order, out or Path(f"{order.stem}-converted"), min_snr, as_json)
         else:
             _submit(client, order, as_json)
 

@@ -29,7 +29,7 @@ def convert_sample(url: str, folder: Path, console: Console, *, token: str = "")
         "Converting the bundled sample: a classifier of handwritten digits, 100 reference images.", soft_wrap=True
     )
     with ConversionClient(url, token=token) as client:
-        record = convert(client, ConversionOrder(MODEL, [IMAGES], name="digits", tags=("sample",)), console)
+        record = convert(client, ConversionOrder(str(MODEL), [IMAGES], name="digits", tags=("sample",)), console)
         if record["status"] != "COMPLETED":
             show_failure(client, record, console)
             return False

@@ -25,6 +25,7 @@ class Queue(StrEnum):
     VIDEO_PLANS = "video_plans"
     NOTIFICATIONS = "notifications"
     SWEEPS = "sweeps"
+    EXCHANGE = "exchange"
 
 
 class Message(StrEnum):
@@ -69,6 +70,8 @@ class Message(StrEnum):
     FORGET_DELIVERIES = "forget_deliveries", Queue.NOTIFICATIONS
 
     SUBMIT_SWEEPS = "submit_sweeps", Queue.SWEEPS
+
+    TRANSFER = "transfer", Queue.EXCHANGE
 
 
 class Sender(Protocol):

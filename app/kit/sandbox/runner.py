@@ -10,79 +10,35 @@ import contextlib
 import json
 import logging
 import os
-import selectors
-import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from app.kit.errors import ModelmillError, Unavailable
+from app.kit.errors import Unavailable
 from app.kit.sandbox.environment import child_environment
-from app.kit.sandbox.errors import StageCancelled, StageCrashed, StageFailed, StageOutOfMemory, StageTimedOut
+from app.kit.sandbox.errors import StageCrashed
 from app.kit.sandbox.paths import SandboxPaths
+from app.kit.sandbox.run import Finished, Hooks, Limits, Run, end, follow, judge
 
-POLL_S = 0.25
-READ_BYTES = 1 << 16
+__all__ = ["AS_ROOT", "NOWHERE", "Finished", "Hooks", "Limits", "Sandbox", "SandboxBusy"]
+
 START_TRIES = 2
 PATIENCE_S = 20.0
-END_S = 10.0
 AS_ROOT = (
     "This process runs as root, and so does every conversion it starts: a hostile model that breaks out of its "
     "toolchain owns the machine. Run Modelmill as a user of its own, which needs no rights but to its data folder."
 )
-LESS_MEMORY = "Use fewer or smaller reference images or fewer threads, or ask the operator for a higher limit."
 NOWHERE = SandboxPaths()
 logger = logging.getLogger(__name__)
 
 
 class SandboxBusy(Unavailable):
     code = "SANDBOX_BUSY"
-
-
-@dataclass(frozen=True)
-class Limits:
-    """memory_bytes: private memory of the child and all it starts. time_s: wall clock. threads: CPU threads it uses."""
-
-    memory_bytes: int
-    time_s: float
-    threads: int
-
-
-@dataclass
-class Hooks:
-    """What the caller wants to hear while the child runs. should_stop is asked every POLL_S seconds."""
-
-    on_log: Callable[[bytes], None] = lambda _: None
-    on_progress: Callable[[float, str], None] = lambda *_: None
-    should_stop: Callable[[], bool] = lambda: False
-
-
-@dataclass(frozen=True)
-class Finished:
-    """result: what the function returned. cpu_s, wall_s, peak_bytes: of the child and all it started."""
-
-    result: dict[str, Any]
-    cpu_s: float
-    wall_s: float
-    peak_bytes: int
-
-
-@dataclass
-class _Run:
-    job: socket.socket
-    log: int
-    report: int
-    limits: Limits
-    hooks: Hooks
-    messages: bytearray = field(default_factory=bytearray)
-    last: dict[str, Any] = field(default_factory=dict)
-    outcome: bytes = b""
-    stopping: bool = False
 
 
 class Sandbox:
@@ -203,17 +159,17 @@ class Sandbox:
             theirs.close()
             os.close(log_write)
             os.close(report_write)
-        run = _Run(ours, log_read, report_read, limits, hooks)
+        run = Run(ours, log_read, report_read, limits, hooks)
         try:
-            _follow(run)
+            follow(run)
         except BaseException:
-            _end(run)
+            end(run)
             raise
         finally:
             ours.close()
             os.close(log_read)
             os.close(report_read)
-        return _judge(run)
+        return judge(run)
 
     def _order(self, message: bytes, descriptors: list[int]) -> None:
         for attempt in range(START_TRIES):
@@ -251,99 +207,3 @@ class Sandbox:
         if self._control is not None:
             self._control.close()
         self._server = self._control = None
-
-
-def _follow(run: _Run) -> None:
-    """Read log, reports and outcome until the supervisor has said its last word and the pipes are empty."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(run.job, selectors.EVENT_READ, _read_outcome)
-        selector.register(run.log, selectors.EVENT_READ, _read_log)
-        selector.register(run.report, selectors.EVENT_READ, _read_report)
-        while selector.get_map():
-            for key, _ in selector.select(POLL_S):
-                if not key.data(run):
-                    selector.unregister(key.fileobj)
-            if not run.stopping and not run.outcome and run.hooks.should_stop():
-                run.stopping = True
-                with contextlib.suppress(OSError):
-                    run.job.sendall(b"stop")
-
-
-def _end(run: _Run) -> None:
-    """Stop the run and wait until it is over: nothing of it may still write into a folder that its owner removes."""
-    run.job.settimeout(END_S)
-    with contextlib.suppress(OSError):
-        run.job.sendall(b"stop")
-        while run.job.recv(READ_BYTES):
-            pass
-
-
-def _read_outcome(run: _Run) -> bool:
-    try:
-        data = run.job.recv(READ_BYTES)
-    except ConnectionResetError:
-        data = b""
-    run.outcome += data
-    return bool(data)
-
-
-def _read_log(run: _Run) -> bool:
-    data = os.read(run.log, READ_BYTES)
-    if data:
-        run.hooks.on_log(data)
-    return bool(data)
-
-
-def _read_report(run: _Run) -> bool:
-    data = os.read(run.report, READ_BYTES)
-    run.messages += data
-    while (end := run.messages.find(b"\n")) >= 0:
-        message = json.loads(run.messages[:end])
-        del run.messages[: end + 1]
-        if "progress" in message:
-            run.hooks.on_progress(message["progress"], message["message"])
-        else:
-            run.last = message
-    return bool(data)
-
-
-def _judge(run: _Run) -> Finished:
-    if not run.outcome:
-        raise StageCrashed("the sandbox process was killed", hint="Submit the job again.")
-    outcome = json.loads(run.outcome)
-    if run.stopping or outcome["why"] == "cancelled":
-        raise StageCancelled("cancelled")
-    if outcome["why"] == "timeout":
-        raise StageTimedOut(
-            f"timed out after {run.limits.time_s:g} s",
-            hint="Look for a loop without an end in the model; use fewer or smaller reference images, or ask the "
-            "operator for a longer limit.",
-        )
-    if outcome["why"] == "memory" or "out_of_memory" in run.last:
-        raise _out_of_memory(run, outcome)
-    if "result" in run.last:
-        return Finished(run.last["result"], outcome["cpu_s"], outcome["wall_s"], outcome["peak_bytes"])
-    raise _failure(run.last, outcome["status"])
-
-
-def _out_of_memory(run: _Run, outcome: dict[str, Any]) -> StageOutOfMemory:
-    return StageOutOfMemory(
-        f"out of memory: it needs more than the {run.limits.memory_bytes / 2**30:.1f} GiB a stage may use",
-        hint=LESS_MEMORY,
-        detail={"peak_bytes": outcome["peak_bytes"], "said": run.last.get("out_of_memory", "")},
-    )
-
-
-def _failure(last: dict[str, Any], status: int) -> ModelmillError:
-    if "error" in last:
-        return ModelmillError.from_dict(last["error"])
-    if "unexpected" in last:
-        return StageFailed(last["unexpected"], hint="The traceback is in the log of this stage.")
-    if status < 0:
-        name = signal.Signals(-status).name
-        if name == "SIGKILL":
-            return StageOutOfMemory("killed (SIGKILL), most likely by the kernel for lack of memory", hint=LESS_MEMORY)
-        return StageCrashed(f"crashed: {name}", hint="The last lines of the log may tell where.")
-    return StageCrashed(
-        f"ended with exit code {status} and without a result", hint="The last lines of the log may tell why."
-    )

@@ -32,6 +32,7 @@ OPEN = (
     "/objects",
     "/shared",
     "/ui/shared",
+    "/device-results",
     "/static",
     LOGIN,
     LOGOUT,

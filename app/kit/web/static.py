@@ -28,7 +28,7 @@ def _digest(path: Path, _changed_ns: int) -> str:
 
 
 class HashedFiles(StaticFiles):
-    """As StaticFiles; what is asked for by its hash or version is cached for ever, the rest asked for again each time."""
+    """As StaticFiles; what is named by its hash or version is kept for ever, the rest is asked for again each time."""
 
     def __init__(self) -> None:
         super().__init__(directory=FOLDER)

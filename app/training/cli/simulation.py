@@ -29,15 +29,15 @@ def simulate(
     impossible = 0
     for policy in QueuePolicy:
         for does_backfill in (False, True):
-            outcome = simulate(tasks, cluster, policy, does_backfill=does_backfill)
-            impossible = outcome.impossible
+            result = simulate(tasks, cluster, policy, does_backfill=does_backfill)
+            impossible = result.impossible
             table.add_row(
                 policy.value + (" + backfill" if does_backfill else ""),
-                f"{outcome.wait_p50_s:.0f} s",
-                f"{outcome.wait_p95_s:.0f} s",
-                f"{outcome.utilization:.1%}",
-                f"{outcome.share_error:.3f}",
-                f"{outcome.makespan_s:.0f} s",
+                f"{result.wait_p50_s:.0f} s",
+                f"{result.wait_p95_s:.0f} s",
+                f"{result.utilization:.1%}",
+                f"{result.share_error:.3f}",
+                f"{result.makespan_s:.0f} s",
             )
     Console().print(table)
     typer.echo(f"{len(tasks) - impossible} tasks on {nodes} nodes of {gpus} GPUs.")

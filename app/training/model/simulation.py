@@ -53,7 +53,7 @@ class Cluster:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SimulationResult:
     """Of one order over a trace."""
 
     wait_p50_s: float
@@ -103,7 +103,7 @@ def _task(name: str, values: dict[str, str]) -> TraceTask:
 
 def simulate(
     trace: Sequence[TraceTask], cluster: Cluster, policy: QueuePolicy, *, does_backfill: bool = False
-) -> Outcome:
+) -> SimulationResult:
     """Event by event: at each submission and each end the scheduler decides once."""
     possible = [task for task in trace if task.gpus <= cluster.gpus]
     return _Simulation(possible, cluster, policy, does_backfill).run(len(trace) - len(possible))
@@ -129,7 +129,7 @@ class _Simulation:
         self.uses: list[Use] = []
         self.contended: dict[str, float] = defaultdict(float)
 
-    def run(self, impossible: int) -> Outcome:
+    def run(self, impossible: int) -> SimulationResult:
         ends: list[tuple[float, str]] = []
         arrivals = iter(self.trace)
         next_task = next(arrivals, None)
@@ -147,7 +147,7 @@ class _Simulation:
                 next_task = next(arrivals, None)
             for name in self._decide(now_s):
                 heapq.heappush(ends, (now_s + self.running[name].task.duration_s, name))
-        return self._outcome(now_s, impossible)
+        return self._result(now_s, impossible)
 
     def _decide(self, now_s: float) -> tuple[str, ...]:
         moment = BEGIN + timedelta(seconds=now_s)
@@ -212,11 +212,11 @@ class _Simulation:
         for one in self.running.values():
             self.contended[one.task.user] += one.task.gpus * seconds
 
-    def _outcome(self, end_s: float, impossible: int) -> Outcome:
+    def _result(self, end_s: float, impossible: int) -> SimulationResult:
         begin_s = self.trace[0].submit_s if self.trace else 0.0
         used = sum(use.gpus * (use.end - use.start).total_seconds() for use in self.uses)
         makespan_s = end_s - begin_s
-        return Outcome(
+        return SimulationResult(
             _quantile(self.waits_s, 0.5),
             _quantile(self.waits_s, 0.95),
             used / (self.cluster.gpus * makespan_s) if makespan_s else 0.0,

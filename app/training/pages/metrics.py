@@ -28,7 +28,7 @@ OFFERED = 20
 """The latest tasks, to be drawn beside this one."""
 
 
-class MetricsQuery(BaseModel):
+class CurveView(BaseModel):
     """x: what the curves are drawn over. smooth: weight of the mean. also: ids of other tasks, with commas."""
 
     x: Literal["steps", "time"] = "steps"
@@ -43,7 +43,7 @@ class MetricsQuery(BaseModel):
 
     def url(self, page: str, **change: Any) -> str:
         """The same page with something changed; what is usual is left out."""
-        usual = MetricsQuery().model_dump()
+        usual = CurveView().model_dump()
         values = {**self.model_dump(exclude={"seen"}), **change}
         kept = {name: value for name, value in values.items() if value != usual.get(name)}
         return f"{page}?{urlencode(kept)}" if kept else page
@@ -56,19 +56,19 @@ class MetricsQuery(BaseModel):
 
 
 def metrics(request: Request) -> Response:
-    return render(request, "training/metrics.html", area="tasks", **_context(request, query(request, MetricsQuery)))
+    return render(request, "training/metrics.html", area="tasks", **_context(request, query(request, CurveView)))
 
 
 def live(request: Request) -> Response:
     """The plots anew. 204 while they are what the page shows already."""
     try:
-        context = _context(request, query(request, MetricsQuery))
+        context = _context(request, query(request, CurveView))
     except NotFound:
         return reload_page()
     return fragment(request, "training/_metrics_live.html", context)
 
 
-def _context(request: Request, chosen: MetricsQuery) -> dict[str, Any]:
+def _context(request: Request, chosen: CurveView) -> dict[str, Any]:
     training, user = training_of(request), user_of(request)
     view = training.tasks.get(user, request.path_params["task_id"])
     others = [training.tasks.get(user, task_id) for task_id in chosen.others if task_id != view.task.task_id]

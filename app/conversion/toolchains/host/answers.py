@@ -22,7 +22,8 @@ def class_map(outputs: Outputs) -> npt.NDArray[np.intp]:
     values = list(outputs.values())[-1].astype(np.float64)
     maps = values.reshape(-1, *values.shape[-2:])
     if len(maps) > 1:
-        return maps.argmax(axis=0)
+        highest: npt.NDArray[np.intp] = maps.argmax(axis=0)
+        return highest
     is_share = maps[0].min() >= -0.05 and maps[0].max() <= 1.05
     return (maps[0] > (0.5 if is_share else 0.0)).astype(np.intp)
 
@@ -35,7 +36,8 @@ def key_points(outputs: Outputs) -> npt.NDArray[np.float64]:
         return np.stack(places, axis=-1)
     values = arrays[0]
     if values.shape[-1] == 3:
-        return values.reshape(-1, 3)[:, 1::-1]
+        points: npt.NDArray[np.float64] = values.reshape(-1, 3)[:, 1::-1]
+        return points
     height, width = values.shape[-2:]
     peaks = values.reshape(len(values), -1).argmax(axis=1)
     return np.stack([peaks % width / width, peaks // width / height], axis=1)

@@ -7,7 +7,7 @@ The task is told by the model's family; its outputs are read by the decoders tha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -20,6 +20,7 @@ from app.conversion.toolchains.host.quality import saturating_outputs
 from app.inference.decoders import FAMILIES, ModelFamily, OutputSpec
 from app.inference.decoders.classifier import may_be_probabilities
 from app.inference.decoders.suppression import overlap
+from app.inference.errors import InferenceFailed
 from app.inference.model_families import GraphSignature, family_table
 from app.inference.prediction import Box, Decoder, PredictorOptions
 from app.inference.preprocessing import Fit, Size
@@ -28,6 +29,7 @@ Array = npt.NDArray[Any]
 Outputs = Mapping[str, Array]
 Kind = Literal["top1", "box_f1", "mask_iou", "keypoints", "cosine", "text"]
 THRESHOLDS = PredictorOptions(score_threshold=0.35, candidate_threshold=0.35, nms_threshold=0.45)
+UNREADABLE = (InferenceFailed, ValueError, IndexError, KeyError, ArithmeticError)
 MATCH_IOU = 0.5
 """Overlap from which two boxes of one class are the same."""
 NEAR = 0.05
@@ -73,6 +75,29 @@ def task_meter(model: onnx.ModelProto) -> TaskMeter | None:
     Args:
         model: With fixed shapes, as out.onnx has them.
     """
+    meter = _meter_for(model)
+    return None if meter is None else _CautiousMeter(meter)
+
+
+class _CautiousMeter:
+    """A diagnosis never fails a conversion: answers that cannot be read take the metric away and nothing else."""
+
+    def __init__(self, meter: TaskMeter) -> None:
+        self._meter = meter
+        self._is_lost = False
+
+    def add(self, expected: Outputs, actual: Outputs) -> None:
+        try:
+            self._meter.add(expected, actual)
+        except UNREADABLE:
+            self._is_lost = True
+
+    def agreement(self) -> TaskAgreement:
+        found = self._meter.agreement()
+        return replace(found, float_agreement=None, score_error=None) if self._is_lost else found
+
+
+def _meter_for(model: onnx.ModelProto) -> TaskMeter | None:
     if len(model.graph.output) == 1 and "Softmax" in saturating_outputs(model).values():
         return _meter_of("mask" if len(model.graph.output[0].type.tensor_type.shape.dim) == 4 else "top1")
     signature = signature_of(model)

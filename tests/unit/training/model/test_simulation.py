@@ -42,8 +42,8 @@ def test_a_trace_that_cannot_be_read_is_refused_by_its_line(text: str, reason: s
 
 
 def test_waits_and_utilization_are_those_of_the_schedule() -> None:
-    outcome = simulate([task("a", "u", 0, 8, 100), task("b", "u", 0, 8, 50)], ONE_NODE, QueuePolicy.FIFO)
-    assert (outcome.wait_p50_s, outcome.makespan_s, outcome.utilization) == (50, 150, 1.0)
+    result = simulate([task("a", "u", 0, 8, 100), task("b", "u", 0, 8, 50)], ONE_NODE, QueuePolicy.FIFO)
+    assert (result.wait_p50_s, result.makespan_s, result.utilization) == (50, 150, 1.0)
 
 
 def test_backfill_fills_the_gap_before_a_large_task_and_does_not_delay_it() -> None:
@@ -69,8 +69,8 @@ def test_fair_shares_divide_the_cluster_where_first_come_first_served_does_not()
 
 
 def test_what_the_cluster_can_never_hold_is_left_out_and_counted() -> None:
-    outcome = simulate([task("big", "u", 0, 9, 100), task("small", "u", 0, 1, 10)], ONE_NODE, QueuePolicy.FIFO)
-    assert (outcome.impossible, outcome.makespan_s) == (1, 10)
+    result = simulate([task("big", "u", 0, 9, 100), task("small", "u", 0, 1, 10)], ONE_NODE, QueuePolicy.FIFO)
+    assert (result.impossible, result.makespan_s) == (1, 10)
 
 
 def test_an_empty_trace_has_an_outcome() -> None:

@@ -108,6 +108,12 @@ def test_pictures_without_a_box_say_nothing() -> None:
     assert meter.agreement().float_agreement is None
 
 
+def test_answers_that_cannot_be_read_take_the_metric_away_and_nothing_else() -> None:
+    meter = meter_for([1, 3, 240, 320], [1, 4420, 2], [1, 4420, 4])
+    meter.add(ultraface((0.1, 0.1, 0.3, 0.4, 0.9)), {"y0": np.zeros((1, 7))})
+    assert meter.agreement().float_agreement is None
+
+
 def test_each_box_is_matched_once_and_only_with_its_class() -> None:
     truth = [Box(0, 0, 10, 10, 0.9, 1)]
     boxes = [Box(0, 0, 10, 10, 0.8, 1), Box(0, 0, 10, 9, 0.9, 1), Box(0, 0, 10, 10, 0.99, 2)]
