@@ -21,7 +21,7 @@ from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.pages.jobs import MAX_READ, PAGE_JOBS
 from app.conversion.store import CHUNK, JobFilter, JobStore
 from app.kit.clock import now, to_text
-from tests.harness.api import FINISHED, Api, pngs, small_model, until
+from tests.harness.api import FINISHED, Api, pngs, small_model, store_of, until
 from tests.harness.deployment import Deployment
 
 OURS = {"Sec-Fetch-Site": "same-origin"}
@@ -249,6 +249,50 @@ def test_a_job_is_cancelled_and_deleted_without_script(web: httpx.Client, servic
     assert "nothing to cancel" in web.get(late).text
     assert web.post(f"{path}/delete", headers=OURS).headers["location"] == "/ui/jobs?note=deleted"
     assert web.get(path).status_code == 404
+
+
+def test_name_tags_and_notes_are_changed_on_the_page_and_a_wrong_one_changes_nothing(
+    web: httpx.Client, service: Deployment
+) -> None:
+    _, record = put_job(service, "before")
+    path = f"/ui/jobs/{record.job_id}"
+    sent = {"name": "after", "tags": "a, b,a", "notes": "two\r\nlines <b>"}
+    assert web.post(f"{path}/edit", data=sent, headers=OURS).headers["location"] == f"{path}?tab=options&note=edited"
+    page = web.get(f"{path}?tab=options").text
+    assert "<h1>after</h1>" in page and "two\nlines &lt;b&gt;" in page and 'value="a, b"' in page
+    refused = web.post(f"{path}/edit", data={**sent, "name": "x" * 300}, headers=OURS)
+    assert refused.status_code == 422
+    found = web.get(f"/jobs/{record.job_id}").json()
+    assert (found["name"], found["tags"], found["notes"]) == ("after", ["a", "b"], "two\nlines <b>")
+
+
+def test_a_job_is_kept_for_good_and_let_go_again(web: httpx.Client, finished: dict[str, Any]) -> None:
+    path = f"/ui/jobs/{finished['job_id']}"
+    for is_kept, said, offered in ((True, "Kept for good.", "do not keep"), (False, "deleted <time", "keep for good")):
+        web.post(f"{path}/keep", data={"keep": str(is_kept).lower()}, headers=OURS)
+        page = web.get(path).text
+        assert said in page and f">{offered}</button>" in page
+        assert web.get(f"/jobs/{finished['job_id']}").json()["keep"] is is_kept
+
+
+def test_an_action_that_there_is_not_is_refused_and_makes_no_job(web: httpx.Client, finished: dict[str, Any]) -> None:
+    count = len(web.get("/jobs").json()["jobs"])
+    answer = web.post(f"/ui/jobs/{finished['job_id']}/apply", data={"action": "goal:9"}, headers=OURS)
+    assert answer.status_code == 404 and "no such action" in answer.text
+    assert len(web.get("/jobs").json()["jobs"]) == count
+
+
+def test_a_tab_that_there_is_not_is_refused(web: httpx.Client, finished: dict[str, Any]) -> None:
+    assert web.get(f"/ui/jobs/{finished['job_id']}?tab=nothing").status_code == 422
+
+
+def test_a_job_whose_reports_are_gone_still_has_its_page(web: httpx.Client, service: Deployment) -> None:
+    with Api(service.url) as api:
+        job_id = api.convert(small_model(), pngs(3), name="reportless")["job_id"]
+    store_of(service).delete(f"jobs/{job_id}/output/bie.json")
+    page = web.get(f"/ui/jobs/{job_id}")
+    assert page.status_code == 200 and "its reports are out of reach" in page.text
+    assert f'href="/jobs/{job_id}/artifacts/out.nef"' in page.text
 
 
 def test_all_files_come_as_one_zip(web: httpx.Client, finished: dict[str, Any]) -> None:
