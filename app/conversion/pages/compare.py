@@ -17,6 +17,7 @@ from app.conversion.errors import JobNotFound
 from app.conversion.model import JobRecord
 from app.conversion.pages.pareto import view_of
 from app.conversion.service import Conversion
+from app.conversion.service.answers import AnsweredPicture, Answers, stored_answers
 from app.conversion.service.comparison import JobsComparison, LayerPair, compare
 from app.conversion.service.quality.candidates import Candidate
 from app.conversion.service.quality.table import cell
@@ -33,6 +34,7 @@ LETTERS = "abcdefgh"
 RECENT = 30
 LAYERS_SHOWN = 14
 OUTPUTS_SHOWN = 8
+PICTURES_SHOWN = 4
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ def page(request: Request) -> Response:
         recent=recent,
         comparison=comparison,
         pareto=view_of(candidates(comparison, [side.letter for side in chosen]), SNR_DB_MIN) if comparison else None,
+        pictures=_pictures(conversion, comparison) if comparison else [],
         charts=charts,
         points=points,
         layers_shown=LAYERS_SHOWN,
@@ -149,6 +152,32 @@ def points(pairs: Sequence[LayerPair]) -> list[charts.ChartPoint]:
         )
         for pair in pairs
     ]
+
+
+@dataclass(frozen=True)
+class PicturePair:
+    """The answers of two jobs to the same picture."""
+
+    name: str
+    a: AnsweredPicture
+    b: AnsweredPicture
+
+
+def picture_pairs(comparison: JobsComparison, first: Answers, second: Answers) -> list[PicturePair]:
+    """Pictures that both jobs of one model were asked about, the worst of the first job first."""
+    places = [
+        {quality.worst_samples[one.place].name: one for one in answers.pictures}
+        for quality, answers in zip(comparison.qualities, (first, second), strict=True)
+    ]
+    return [PicturePair(name, one, places[1][name]) for name, one in places[0].items() if name in places[1]]
+
+
+def _pictures(conversion: Conversion, comparison: JobsComparison) -> list[PicturePair]:
+    """Of two jobs whose answers have been drawn already; nothing is run for a comparison."""
+    if len(comparison.jobs) != 2 or not (comparison.is_same_model and comparison.is_same_images):
+        return []
+    first, second = (stored_answers(conversion, job) for job in comparison.jobs)
+    return picture_pairs(comparison, first, second)[:PICTURES_SHOWN] if first and second else []
 
 
 def _sides(conversion: Conversion, request: Request, user: str) -> list[ComparedJob]:

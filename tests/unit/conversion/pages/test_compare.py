@@ -6,9 +6,18 @@ from dataclasses import replace
 
 from app.conversion.model import Artifact, JobRecord, submitted
 from app.conversion.options import HostQuantization, Options
-from app.conversion.pages.compare import candidates, compare_url, lines
+from app.conversion.pages.compare import candidates, compare_url, lines, picture_pairs
+from app.conversion.service.answers import Answer, AnsweredPicture, Answers
 from app.conversion.service.comparison import JobsComparison, comparison_of
-from app.conversion.service.quality.views import Boundary, FloatInt8Pair, LayerQuality, OutputQuality, Quality, Spread
+from app.conversion.service.quality.views import (
+    Boundary,
+    FloatInt8Pair,
+    LayerQuality,
+    OutputQuality,
+    Quality,
+    Spread,
+    WorstSample,
+)
 
 
 def job(name: str, *, model: str = "m", method: str = "minmax") -> JobRecord:
@@ -61,6 +70,21 @@ def test_each_job_is_a_point_of_the_plots() -> None:
         (1, "B =second", 30.0, 100),
         (2, "C third", 20.0, 90),
     ]
+
+
+def test_pictures_are_paired_by_name_whatever_their_places() -> None:
+    def answered(place: int) -> AnsweredPicture:
+        return AnsweredPicture(place, 10, 10, Answer(), Answer())
+
+    def asked(*names: str) -> Quality:
+        worst = tuple(WorstSample(place, name, 5.0) for place, name in enumerate(names))
+        return replace(measured(16.0), worst_samples=worst)
+
+    comparison = comparison_of([job("a"), job("b")], [asked("x", "y", "z"), asked("y", "x")])
+    first = Answers("", "yunet", is_sure=True, pictures=(answered(0), answered(1), answered(2)))
+    second = Answers("", "yunet", is_sure=True, pictures=(answered(0), answered(1)))
+    found = picture_pairs(comparison, first, second)
+    assert [(pair.name, pair.a.place, pair.b.place) for pair in found] == [("x", 0, 1), ("y", 1, 0)]
 
 
 def test_the_address_names_all_jobs_by_letters() -> None:
