@@ -18,6 +18,7 @@ from app.conversion.service import (
     Jobs,
     Previews,
     Results,
+    ResumableUploads,
     Submissions,
     Uploads,
 )
@@ -204,6 +205,7 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
     submissions = Submissions(settings, store, objects, sandbox, uploads, dispatch, admission)
     conversion = Conversion(
         uploads=uploads,
+        resumable_uploads=ResumableUploads(uploads),
         submissions=submissions,
         previews=Previews(settings, objects, sandbox, uploads, submissions.remembered),
         jobs=Jobs(store, broker, objects),

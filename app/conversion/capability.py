@@ -28,8 +28,9 @@ def _web() -> WebPart:
     from app.conversion.api import OPERATIONS
     from app.conversion.pages import ROUTES
     from app.conversion.results_api import OPERATIONS as RESULTS
+    from app.conversion.upload_api import OPERATIONS as UPLOADS
 
-    return WebPart(operations=[*OPERATIONS, *RESULTS], pages=ROUTES)
+    return WebPart(operations=[*OPERATIONS, *UPLOADS, *RESULTS], pages=ROUTES)
 
 
 def _commands(root: typer.Typer) -> None:

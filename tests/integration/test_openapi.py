@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from app.conversion.api import OPERATIONS
 from app.conversion.results_api import OPERATIONS as RESULTS_OPERATIONS
+from app.conversion.upload_api import OPERATIONS as UPLOADS_OPERATIONS
 from app.homes.api import OPERATIONS as HOMES_OPERATIONS
 from app.joint_inference.api import OPERATIONS as JOINT_OPERATIONS
 from app.kit.objects.routes import OPERATIONS as OBJECTS_OPERATIONS
@@ -90,6 +91,7 @@ ALL_OPERATIONS = [
     *VIDEO_OPERATIONS,
     *OBJECTS_OPERATIONS,
     *RESULTS_OPERATIONS,
+    *UPLOADS_OPERATIONS,
     *REQUIREMENT_OPERATIONS,
 ]
 TRIED = [
