@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
 
@@ -42,11 +42,11 @@ from app.kit.web.static import HashedFiles
 from app.kit.web.templates import features_of
 from app.settings import Settings, load_settings
 
-document_of = AppState[dict[str, Any]]("openapi")
+document_of = AppState[Callable[[], dict[str, Any]]]("openapi")
 
 
 def openapi(request: Request) -> Response:
-    return JSONResponse(document_of(request))
+    return JSONResponse(document_of(request)())
 
 
 OWN_OPERATIONS = [
@@ -114,10 +114,14 @@ def create_app(settings: Settings | None = None) -> Starlette:
     )
     error_forms_of.put(app, {paths: form for part in parts for paths, form in part.error_forms.items()})
     _give(app, container)
-    described = document(
-        operations, title="Modelmill", version=version("modelmill"), demands_accounts=settings.demands_accounts
+    describe = partial(
+        document,
+        operations,
+        title="Modelmill",
+        version=version("modelmill"),
+        demands_accounts=settings.demands_accounts,
     )
-    document_of.put(app, described)
+    document_of.put(app, cache(describe))  # it is large, and few ever ask for it
     return app
 
 
