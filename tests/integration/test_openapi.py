@@ -65,7 +65,7 @@ def test_the_document_is_valid(described: Any) -> None:
 
 def test_every_route_is_in_the_document_but_for_pages_and_signed_links(tmp_path: Path) -> None:
     app = create_app(Settings(data_dir=tmp_path, secret_key=SecretStr("x")))
-    document = app.state.openapi
+    document = app.state.openapi()
     routes = [route for route in app.routes if isinstance(route, Route) and not is_elsewhere(route.path)]
     missing = {
         (method, route.path)
