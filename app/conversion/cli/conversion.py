@@ -64,7 +64,10 @@ def submit(client: ConversionClient, order: ConversionOrder, display: ProgressDi
     """Upload the inputs and create the job. Returns its record."""
     if order.is_fetched:
         with packed(order.images) as images:
-            keys = {"model_key": _fetched(client, order.model), "quant_key": client.upload_images(images)["quant_key"]}
+            keys = {
+                "model_key": _fetched(client, order.model, display),
+                "quant_key": client.upload_images(images)["quant_key"],
+            }
     else:
         keys = _uploaded(client, order, display)
     name = order.name or order.stem
@@ -77,12 +80,14 @@ def submit(client: ConversionClient, order: ConversionOrder, display: ProgressDi
         raise
 
 
-def _fetched(client: ConversionClient, source: str) -> str:
+def _fetched(client: ConversionClient, source: str, display: ProgressDisplay) -> str:
     """The key of a model that the service has fetched. Raises FetchFailed."""
     transfer = client.fetch_model(source)
     while transfer["state"] not in ("COMPLETED", "FAILED"):
         time.sleep(LOOK_AGAIN_S)
         transfer = client.transfer(transfer["transfer_id"])
+        if transfer["total_bytes"]:
+            display.sent(transfer["done_bytes"], transfer["total_bytes"])
     if transfer["error"]:
         raise FetchFailed(transfer["error"]["message"], hint=transfer["error"]["hint"])
     return str(transfer["model_key"])
