@@ -13,6 +13,7 @@ from app.conversion.service import (
     Admission,
     Conversion,
     Dispatch,
+    Edits,
     Estimates,
     Expiry,
     Jobs,
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
     from app.kit.sql import Database
     from app.model_registry.service import Models
     from app.nodes.service import Nodes
+    from app.notifications.service import Notifications
+    from app.shares.service import Shares
+    from app.sweeps.service import Sweeps
     from app.training.service import Training
     from app.video.service import Video
 
@@ -81,7 +85,7 @@ class Container:
     @cached_property
     def accounts(self) -> Accounts:
         from app.bootstrap.accounts import open_accounts
-        from app.bootstrap.events import account_listeners, active_work
+        from app.bootstrap.events import account_listeners, active_work, changes_committed
 
         def kick(entry_id: int) -> None:
             self.waker.send(Message.APPLY_DOOR, entry_id=entry_id)
@@ -90,7 +94,7 @@ class Container:
             self.settings,
             on_change=account_listeners(self.settings, kick),
             works=active_work(self),
-            announce=lambda keys: self.waker.notify(*sorted(keys)),
+            announce=lambda keys: changes_committed(self.waker, keys),
         )
 
     @property
@@ -180,6 +184,24 @@ class Container:
 
         return open_video(self.settings, self.database, self.nodes, self.models, self.objects, self.redis, self.waker)
 
+    @cached_property
+    def notifications(self) -> Notifications:
+        from app.bootstrap.notifications import open_notifications
+
+        return open_notifications(self.settings, self.database)
+
+    @cached_property
+    def shares(self) -> Shares:
+        from app.shares.service import Shares
+
+        return Shares(self.database, self.conversion)
+
+    @cached_property
+    def sweeps(self) -> Sweeps:
+        from app.sweeps.service import Sweeps
+
+        return Sweeps(self.database, self.conversion, kick=lambda: self.waker.send(Message.SUBMIT_SWEEPS))
+
     def prepare(self) -> None:
         """What must be so before the web serves: see prepare_accounts."""
         from app.bootstrap.accounts import prepare_accounts
@@ -221,11 +243,13 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
     estimates = Estimates(store, broker)
     admission = Admission(settings, store, estimates)
     submissions = Submissions(settings, store, objects, sandbox, uploads, dispatch, admission)
+    jobs = Jobs(store, broker, objects)
     conversion = Conversion(
         uploads=uploads,
         submissions=submissions,
         previews=Previews(settings, objects, sandbox, uploads, submissions.remembered),
-        jobs=Jobs(store, broker, objects),
+        jobs=jobs,
+        edits=Edits(jobs),
         dispatch=dispatch,
         estimates=estimates,
         results=Results(store, objects, submissions, job_ttl_s=settings.record_ttl_s),

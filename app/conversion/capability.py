@@ -25,11 +25,13 @@ class _Container(Protocol):
 
 
 def _web() -> WebPart:
+    from app.conversion.actions_api import OPERATIONS as ACTIONS
     from app.conversion.api import OPERATIONS
+    from app.conversion.edits_api import OPERATIONS as EDITS
     from app.conversion.pages import ROUTES
     from app.conversion.results_api import OPERATIONS as RESULTS
 
-    return WebPart(operations=[*OPERATIONS, *RESULTS], pages=ROUTES)
+    return WebPart(operations=[*OPERATIONS, *ACTIONS, *EDITS, *RESULTS], pages=ROUTES)
 
 
 def _commands(root: typer.Typer) -> None:

@@ -39,6 +39,11 @@ def request(job_id: str) -> str:
     return f"jobs/{job_id}/input/request.json"
 
 
+def kept(job_id: str) -> str:
+    """An empty object: the files of the job stay, however old they grow."""
+    return f"jobs/{job_id}/kept"
+
+
 def result(job_id: str, stage: Stage) -> str:
     return f"jobs/{job_id}/output/result.{stage.step}"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from app.conversion.goals import BUDGET_S_MAX, DEFAULT_BUDGET_S, parse_goal
 from app.inference.preprocess_options import Preprocess
 from app.toolchain_names import ToolchainName
 
@@ -54,6 +55,11 @@ Bits816 = Literal["int8", "int16"]
 class KneronOptions(Frozen):
     """Arguments of the vendor's ktc calls, by the vendor's names (toolchain v0.33.1)."""
 
+    goal: str = Field(default="", max_length=40)
+    """ "snr>=20": climb the vendor's ladder from int8 to int16 until the SNR of its report holds that; "fastest" and
+    "smallest" stay on its first rung. Empty: one run with the arguments below. Each rung is a whole run."""
+    budget_s: float = Field(default=DEFAULT_BUDGET_S, gt=0, le=BUDGET_S_MAX)
+    """Seconds after which no further rung is begun."""
     model_id: int = Field(default=32768, gt=32767, le=65535)
     version: str = Field(default="0001", pattern=r"^[0-9a-fA-F]{4}$")
     datapath_range_method: Literal["percentage", "mmse"] = "percentage"
@@ -80,6 +86,11 @@ class KneronOptions(Frozen):
     input_fmt: str | None = Field(default=None, pattern=r"^[A-Z0-9_]{1,32}$")
     """KL730 only."""
     weight_compress: bool = False
+
+    @field_validator("goal")
+    @classmethod
+    def _is_a_goal(cls, text: str) -> str:
+        return parse_goal(text).text if text.strip() else ""
 
 
 class Options(Frozen):

@@ -40,7 +40,15 @@ WEB = ProcessSpec("uvicorn", ("app.main:create_app", "--factory"))
 """With further arguments for its address and its end."""
 SCHEDULER = _actors(Queue.DONE, Queue.PERIODIC, threads=2)
 CONTROLLER = _actors(
-    Queue.JOINT, Queue.NODES, Queue.JOINT_CALIBRATION, Queue.VIDEO, Queue.VIDEO_PLANS, Queue.EXCHANGE, threads=6
+    Queue.JOINT,
+    Queue.NODES,
+    Queue.JOINT_CALIBRATION,
+    Queue.VIDEO,
+    Queue.VIDEO_PLANS,
+    Queue.NOTIFICATIONS,
+    Queue.SWEEPS,
+    Queue.EXCHANGE,
+    threads=8,
 )
 TRAINING = _actors(Queue.TRAINING, Queue.TRAINING_RESULTS, threads=2)
 """Where there is a Ray cluster."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,9 @@ class TrainingClient(ApiClient):
     def cancel(self, task_id: str) -> Record:
         return self._json("POST", f"{TASKS}/{task_id}/cancel")
 
+    def set_priority(self, task_id: str, priority: str) -> Record:
+        return self._json("PATCH", f"{TASKS}/{task_id}", json={"priority": priority})
+
     def release(self, task_id: str) -> Record:
         return self._json("POST", f"{TASKS}/{task_id}/release")
 
@@ -46,6 +49,10 @@ class TrainingClient(ApiClient):
         params = {"tail": tail, **({"attempt": attempt_no} if attempt_no is not None else {})}
         with self._answer("GET", f"{TASKS}/{task_id}/logs", params=params) as answer:
             return answer.read()
+
+    def metrics(self, task_id: str, *, names: Sequence[str] = (), points: int = 500) -> Record:
+        """The learning curves. names: of those that are wanted; none: all."""
+        return self._json("GET", f"{TASKS}/{task_id}/metrics", params={"name": ",".join(names), "points": points})
 
     def cluster(self) -> Record:
         return self._json("GET", "/api/v2/cluster")

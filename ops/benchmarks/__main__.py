@@ -20,7 +20,7 @@ NAMES = (
     "slow_clients",
     "rest",
 )
-WITH_OPTIONS = ("peers", "capacity", "joint", "video")
+WITH_OPTIONS = ("peers", "capacity", "joint", "video", "quality")
 
 
 def main() -> int:

@@ -74,6 +74,10 @@ PAGES = {
     "node": "/ui/nodes/edge0",
     "new node": "/ui/nodes/new",
     "end of a node": "/ui/nodes/edge0/remove",
+    "sweeps": "/ui/sweeps",
+    "new sweep": "/ui/sweeps/new?job={finished}",
+    "links to a job": "/ui/jobs/{finished}/shares",
+    "notifications": "/ui/account/notifications?subject=job:{finished}",
     "unknown job": "/ui/jobs/00000000-0000-4000-8000-000000000000",
     "unknown page": "/ui/nothing",
 }

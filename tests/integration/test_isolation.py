@@ -29,6 +29,10 @@ from tests.harness.video.records import running_video
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 UNKNOWN_VIDEO = "GLOBAL_ID_999.SUB_ID_1"
 UNKNOWN_TOKEN = "f" * 12
+UNKNOWN_TARGET = "e" * 32
+UNKNOWN_SHARE = "d" * 32
+UNKNOWN_SWEEP = "c" * 32
+UNKNOWN_DELIVERY = f"msg_{'b' * 32}"
 UNKNOWN_CALIBRATION = "12345678-1234-4234-8234-123456789abc"
 UNKNOWN_TASK = "mvp2-alice-script-20260101-000000-0000"
 HOME = "/private/users"
@@ -45,6 +49,8 @@ OPEN = {
     "/ui/lang",
     "/ui/login",
     "/ui/logout",
+    "/ui/shared/{share_id}",
+    "/shared/{share_id}/files/{name}",
 }
 """Show nothing of anybody, or ask for a signature of their own."""
 COMMON = {
@@ -118,6 +124,12 @@ LISTS = {
     "/api/v2/me",
     "/api/v2/me/tokens",
     "/ui/account",
+    "/ui/account/notifications",
+    "/sweeps",
+    "/ui/sweeps",
+    "/ui/sweeps/new",
+    "/notifications/targets",
+    "/notifications/deliveries",
     "/ui/jobs/new",
     "/api/v2/tasks",
     "/api/v2/cluster",
@@ -158,6 +170,8 @@ OWN = {
     "GET /ui/data/files",
     "GET /ui/data/files/{path:path}",
     "POST /ui/data/upload/{path:path}",
+    "POST /notifications/targets",
+    "POST /ui/account/notifications",
 }
 """Name nobody: they are about whoever asks, and paths are within their own home."""
 THINGS = {
@@ -185,6 +199,30 @@ THINGS = {
     "POST /ui/jobs/{job_id}/resubmit",
     "GET /ui/inputs/{kind}/{source_id}/thumbs/{file}",
     "DELETE /api/v2/me/tokens/{token_id}",
+    "PATCH /jobs/{job_id}",
+    "POST /jobs/{job_id}/shares",
+    "GET /jobs/{job_id}/shares",
+    "DELETE /jobs/{job_id}/shares/{share_id}",
+    "GET /ui/jobs/{job_id}/shares",
+    "POST /ui/jobs/{job_id}/shares",
+    "POST /ui/jobs/{job_id}/shares/{share_id}/revoke",
+    "GET /sweeps/{sweep_id}",
+    "GET /sweeps/{sweep_id}/table.csv",
+    "POST /sweeps/{sweep_id}/cancel",
+    "DELETE /sweeps/{sweep_id}",
+    "GET /ui/sweeps/{sweep_id}",
+    "POST /ui/sweeps/{sweep_id}/cancel",
+    "POST /ui/sweeps/{sweep_id}/delete",
+    "GET /notifications/targets/{target_id}",
+    "PATCH /notifications/targets/{target_id}",
+    "DELETE /notifications/targets/{target_id}",
+    "POST /notifications/targets/{target_id}/test",
+    "GET /notifications/deliveries/{delivery_id}",
+    "POST /notifications/deliveries/{delivery_id}/redeliver",
+    "POST /ui/account/notifications/{target_id}/test",
+    "POST /ui/account/notifications/{target_id}/switch",
+    "POST /ui/account/notifications/{target_id}/remove",
+    "POST /ui/account/notifications/messages/{delivery_id}/redeliver",
     "POST /ui/account/tokens/{token_id}/revoke",
     "GET /api/v2/tasks/{task_id}",
     "POST /api/v2/tasks/{task_id}/cancel",
@@ -290,16 +328,23 @@ THINGS = {
 }
 """Name a thing in their path. {service}: the route calls it {name}."""
 BODIES: dict[str, Any] = {
+    "PATCH /notifications/targets/{target_id}": {"is_enabled": False},
+    "PATCH /jobs/{job_id}": {"notes": "mine"},
+    "POST /jobs/{job_id}/shares": {},
     "POST /api/v2/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"},
     f"PUT {VIDEO}/jobs/{{job_uid}}/constraint": {"delay": 9.0},
     f"PUT {VIDEO}/jobs/{{job_uid}}/policy": {"policy": "fixed"},
     f"PUT {VIDEO}/jobs/{{job_uid}}/plan": {"video_conf": {}, "flow_mapping": {}},
 }
 FORMS = {
+    "POST /ui/account/notifications/{target_id}/switch": {"is_enabled": "false"},
     "POST /ui/calibrations/{calibration_id}/apply": {"setting": "0"},
     "POST /ui/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"},
 }
 SENDING = {
+    "POST /jobs/bulk",
+    "POST /sweeps",
+    "POST /ui/sweeps/new",
     "POST /api/v2/models",
     "POST /ui/models/new",
     "GET /api/v2/models/named",
@@ -380,6 +425,12 @@ def hers(shared: Deployment, alice: Person) -> dict[str, str]:
         samples = {"samples": ("set.npz", npz(x=np.zeros((3, 3, 16, 16), np.float32)))}
         calibration = api.http.post(f"/ui/services/default/{gate}/calibrate", files=samples, headers=OURS)
         assert calibration.status_code == 303, calibration.text
+        target = {"kind": "webhook", "address": f"https://example.org/{MARK}"}
+        target_id = api.http.post("/notifications/targets", json=target).json()["target_id"]
+        share_id = api.http.post(f"/jobs/{job['job_id']}/shares", json={}).json()["share_id"]
+        sweep = {"models": [{"name": MARK, **_keys(job)}], "options": [{"name": "plain"}]}
+        sweep_id = api.http.post("/sweeps", json=sweep).json()["sweep_id"]
+        delivery_id = api.http.post(f"/notifications/targets/{target_id}/test").json()["delivery_id"]
     token_id = alice.token.split("_")[1]
     return {
         "job_id": job["job_id"],
@@ -391,7 +442,17 @@ def hers(shared: Deployment, alice: Person) -> dict[str, str]:
         "model": f"{MARK}-model",
         "calibration_id": calibration.headers["location"].rpartition("/")[2],
         "job_uid": video,
+        "target_id": target_id,
+        "share_id": share_id,
+        "sweep_id": sweep_id,
+        "delivery_id": delivery_id,
     }
+
+
+def _keys(job: Mapping[str, Any]) -> dict[str, str]:
+    """Of the inputs of a job, for another."""
+    names = {"model_key": "model.onnx", "quant_key": "quant.zip"}
+    return {key: job["artifacts"][name]["key"] for key, name in names.items()}
 
 
 def a_service(name: str, model: str = "small") -> dict[str, Any]:
@@ -410,6 +471,10 @@ def nobodys() -> dict[str, str]:
         "model": "unheard-of-model",
         "calibration_id": UNKNOWN_CALIBRATION,
         "job_uid": UNKNOWN_VIDEO,
+        "target_id": UNKNOWN_TARGET,
+        "share_id": UNKNOWN_SHARE,
+        "sweep_id": UNKNOWN_SWEEP,
+        "delivery_id": UNKNOWN_DELIVERY,
     }
 
 
@@ -515,6 +580,11 @@ def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
     model_of, wanted = {"params": {"name": whose["model"]}}, {"name": "mine", "job_id": whose["job_id"]}
     video: dict[str, Any] = {"job_uid": whose["job_uid"]}
     return {
+        "POST /jobs/bulk": [
+            {"json": {"verb": verb, "job_ids": [whose["job_id"]]}} for verb in ("cancel", "delete", "tag")
+        ],
+        "POST /sweeps": nothing,
+        "POST /ui/sweeps/new": [{"data": {"job": whose["job_id"], "method": "minmax", "scale": "channel"}}],
         f"POST {VIDEO}/jobs": nothing,
         f"POST {VIDEO}/profile": nothing,
         "POST /user/submit_job": nothing,
@@ -735,6 +805,10 @@ def filled(path: str, whose: Mapping[str, str]) -> str:
         "job_uid": whose["job_uid"],
         "stage": "face_detection",
         "node": "edge0",
+        "target_id": whose["target_id"],
+        "delivery_id": whose["delivery_id"],
+        "share_id": whose["share_id"],
+        "sweep_id": whose["sweep_id"],
         "uid": UNKNOWN,
         "sha256": "0" * 64,
     }

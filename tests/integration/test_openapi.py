@@ -13,7 +13,9 @@ import schemathesis
 from pydantic import SecretStr
 from starlette.routing import Route
 
+from app.conversion.actions_api import OPERATIONS as ACTIONS_OPERATIONS
 from app.conversion.api import OPERATIONS
+from app.conversion.edits_api import OPERATIONS as EDITS_OPERATIONS
 from app.conversion.results_api import OPERATIONS as RESULTS_OPERATIONS
 from app.exchange.api import OPERATIONS as EXCHANGE_OPERATIONS
 from app.homes.api import OPERATIONS as HOMES_OPERATIONS
@@ -23,7 +25,10 @@ from app.kit.web.openapi import Operation
 from app.main import create_app
 from app.model_registry.api import OPERATIONS as MODELS_OPERATIONS
 from app.nodes.api import OPERATIONS as NODES_OPERATIONS
+from app.notifications.api import OPERATIONS as NOTIFICATIONS_OPERATIONS
 from app.settings import Settings
+from app.shares.api import OPERATIONS as SHARES_OPERATIONS
+from app.sweeps.api import OPERATIONS as SWEEPS_OPERATIONS
 from app.video.api import OPERATIONS as VIDEO_OPERATIONS
 from app.video.compat.api import OPERATIONS as REQUIREMENT_OPERATIONS
 from tests.harness.api import Api, pngs, small_model
@@ -92,7 +97,12 @@ ALL_OPERATIONS = [
     *VIDEO_OPERATIONS,
     *OBJECTS_OPERATIONS,
     *RESULTS_OPERATIONS,
+    *ACTIONS_OPERATIONS,
     *REQUIREMENT_OPERATIONS,
+    *NOTIFICATIONS_OPERATIONS,
+    *EDITS_OPERATIONS,
+    *SHARES_OPERATIONS,
+    *SWEEPS_OPERATIONS,
 ]
 TRIED = [
     pytest.param(operation, mode, id=f"{operation.method} {operation.path} {mode.value}")

@@ -1,4 +1,4 @@
-"""The commands of conversion: convert, jobs, inspect, run. Heavy libraries are imported by the command that needs them.
+"""The commands of conversion: convert, jobs, canary, saturation, … A command imports what is heavy by itself.
 
 A command parses, calls the client (or a local use case) and prints; results go to stdout, troubles to stderr.
 """
@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import typer
 
-from app.conversion.cli import convert, jobs, local
+from app.conversion.cli import canary, convert, jobs, local, saturation
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the `modelmill` command."""
     app.command("convert", epilog=convert.EPILOG)(convert.convert)
     app.add_typer(jobs.commands, name="jobs")
+    app.command("canary")(canary.canary)
+    app.command("saturation")(saturation.saturation)
     app.command("inspect")(local.inspect)
     app.command("run")(local.run)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from modelmill_client import errors, inputs
 from rich.console import Console
 
 from app.conversion.cli.progress import ProgressDisplay, make_display
@@ -154,7 +153,11 @@ def fetch(
 
 
 def show_warnings(console: Console, record: Record) -> None:
-    """What was found in the inputs when they were submitted."""
+    """What was found in the inputs when they were submitted, and decided by it."""
+    recognition = (record.get("intake") or {}).get("recognition") or {}
+    if recognition.get("is_taken"):
+        text = f"preprocessing: {recognition['summary']}. {recognition['reason']} --preprocess overrules it."
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
     for warning in (record.get("intake") or {}).get("warnings") or []:
         console.print(f"warning: {warning['message']}", markup=False, highlight=False, soft_wrap=True)
 
@@ -164,6 +167,30 @@ def show_quality(console: Console, report: Record) -> None:
         console.print(quality_table(report))
     for line in facts_of_quality(report):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def show_next(console: Console, actions: Sequence[Record], *, at_most: int = 1) -> None:
+    """What to do next, each with its price."""
+    for action in actions[:at_most]:
+        console.print(f"next: {action_line(action)}", markup=False, highlight=False, soft_wrap=True)
+
+
+def action_line(action: Record) -> str:
+    """ "Take int8 + 4 tensors in 16 bit: 21.8 dB. +4.6 dB, +6.1 kB, +0.30 ms"."""
+    price = [
+        f"{value:+{form}} {unit}"
+        for value, form, unit in (
+            (action["gain_db"], ".1f", "dB"),
+            (_thousands(action["size_delta_bytes"]), ",.1f", "kB"),
+            (action["latency_delta_ms"], ".2f", "ms"),
+        )
+        if value is not None
+    ]
+    return f"{action['text']} {', '.join(price)}".strip()
+
+
+def _thousands(value: int | None) -> float | None:
+    return None if value is None else value / 1000
 
 
 def lack_of_quality(record: Record, report: Record, min_snr_db: float) -> str:
@@ -225,7 +252,7 @@ def bundled(model: Path) -> Iterator[Path]:
     if not beside:
         yield model
         return
-    with _zip([(model.name, model), *beside]) as archive:
+    with inputs.zipped([(model.name, model), *beside]) as archive:
         yield archive
 
 
@@ -241,46 +268,13 @@ def _places(model: Path) -> list[str]:
 @contextlib.contextmanager
 def packed(images: Sequence[Path]) -> Iterator[Path]:
     """One file with all of them: a lone file as it is; folders and several files in a temporary zip."""
+    from app.conversion.sample_kinds import KINDS
+
     for path in images:
         if not path.exists():
             raise NotFound(f"there is no {path}", hint="Images are a folder, a zip, pictures, .npy or .npz files.")
-    if len(images) == 1 and images[0].is_file():
-        yield images[0]
-        return
-    members = list(_members(images))
-    if not members:
-        raise NoImages(
-            f"there are no pictures and no arrays in {', '.join(map(str, images))}",
-            hint="Pictures are .jpg .png .bmp .webp .heic and the like; arrays are .npy or .npz.",
-        )
-    with _zip(members) as archive:
-        yield archive
-
-
-@contextlib.contextmanager
-def _zip(members: Sequence[tuple[str, Path]]) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="modelmill-") as folder:
-        archive = Path(folder) / "packed.zip"
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED, strict_timestamps=False) as target:
-            for name, path in members:
-                target.write(path, name)
-        yield archive
-
-
-def _members(images: Sequence[Path]) -> Iterator[tuple[str, Path]]:
-    """Names in the zip, unique whatever the folders are called."""
-    for number, path in enumerate(images):
-        prefix = "" if len(images) == 1 else f"{number:05d}_"
-        if path.is_file():
-            yield f"{prefix}{path.name}", path
-            continue
-        for file in sorted(path.rglob("*")):
-            inside = file.relative_to(path)
-            if file.is_file() and _is_sample(inside):
-                yield f"{prefix}{inside.as_posix()}", file
-
-
-def _is_sample(path: Path) -> bool:
-    from app.conversion.sample_kinds import KINDS
-
-    return path.suffix.lower() in KINDS and not any(part.startswith(".") for part in path.parts)
+    try:
+        with inputs.packed(images, tuple(KINDS)) as archive:
+            yield archive
+    except errors.NoImages as error:
+        raise NoImages(error.message, hint=error.hint) from error

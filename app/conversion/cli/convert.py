@@ -43,6 +43,15 @@ def convert(
         list[str] | None,
         typer.Option(help='Fixed shape of an input: "input=1,3,224,224"; may be repeated.', rich_help_panel=TARGET),
     ] = None,
+    preprocess: Annotated[
+        Optional,
+        typer.Option(
+            metavar="NAME|JSON",
+            help="unit, signed, imagenet, shift127, bytes_bgr, or the options as JSON; default what the model's family "
+            "and first layer tell, where they are sure.",
+            rich_help_panel=PREPROCESS,
+        ),
+    ] = None,
     color: Annotated[Optional, typer.Option(metavar="RGB|BGR|GRAY|auto", rich_help_panel=PREPROCESS)] = None,
     resize: Annotated[Optional, typer.Option(metavar="stretch|letterbox", rich_help_panel=PREPROCESS)] = None,
     scale: Annotated[float | None, typer.Option(help="Default 1/255.", rich_help_panel=PREPROCESS)] = None,
@@ -77,7 +86,7 @@ def convert(
 ) -> None:
     """Convert an ONNX model: ONNX → BIE → NEF. Uploads, waits, downloads the results to DIR."""
     from app.conversion.cli.conversion import ConversionOrder
-    from app.conversion.cli.convert import numbers, options_of
+    from app.conversion.cli.convert import numbers, options_of, preprocess_flags
 
     flags = {
         "toolchain": toolchain,
@@ -94,7 +103,8 @@ def convert(
     }
     if min_snr is not None and not wait:
         raise BadRequest("--min-snr needs the result of the job", hint="Leave out --no-wait.")
-    chosen = options_of(options, flags, shape or [])
+    given = {path: value for path, value in flags.items() if value is not None}
+    chosen = options_of(options, {**preprocess_flags(preprocess), **given}, shape or [])
     order = ConversionOrder(model, images, chosen, name=name, tags=tuple(tag or ()), timeout_s=timeout)
     with client_of(context, url) as client:
         if wait:
@@ -132,6 +142,7 @@ def _convert(client: Any, order: Any, folder: Path, min_snr: float | None, as_js
         typer.echo(json.dumps(outcome, indent=2))
     else:
         conversion.show_quality(console, report)
+        conversion.show_next(console, client.actions(record["job_id"])["actions"])
         console.print(f"{conversion.RESULT} lies in {files[conversion.RESULT]}", markup=False, soft_wrap=True)
     lack = "" if min_snr is None else conversion.lack_of_quality(record, report, min_snr)
     if lack:
@@ -153,7 +164,7 @@ def options_of(file: Path | None, flags: Mapping[str, Any], shapes: Sequence[str
     """The options as JSON: the file's, overlaid with the flags that were given.
 
     Args:
-        flags: By dotted path, e.g. {"preprocess.color": "BGR"}; None for a flag that was not given.
+        flags: By dotted path, e.g. {"preprocess.color": "BGR"}.
         shapes: Each "input=1,3,224,224".
 
     Raises:
@@ -161,8 +172,7 @@ def options_of(file: Path | None, flags: Mapping[str, Any], shapes: Sequence[str
     """
     chosen = _from_file(file) if file else {}
     for path, value in flags.items():
-        if value is not None:
-            _put(chosen, path.split("."), value)
+        _put(chosen, path.split("."), value)
     for text in shapes:
         name, shape = _shape(text)
         chosen.setdefault("input_shapes", {})[name] = shape
@@ -178,6 +188,26 @@ def numbers(text: str | None, flag: str) -> list[float] | None:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise BadRequest(f"{flag} {text!r} is no number", hint='Write "127" or "0.485,0.456,0.406".') from None
+
+
+def preprocess_flags(text: str | None) -> dict[str, Any]:
+    """A preset's values or a JSON object, as flags. Raises BadRequest."""
+    from app.conversion.presets import PREPROCESS as PRESETS
+
+    if text is None:
+        return {}
+    if text in PRESETS:
+        return {f"preprocess.{name}": value for name, value in PRESETS[text].items()}
+    try:
+        values = json.loads(text)
+    except ValueError:
+        values = None
+    if not isinstance(values, dict):
+        raise BadRequest(
+            f"--preprocess {text!r} is neither a name nor a JSON object",
+            hint=f'The names are {", ".join(PRESETS)}; an object is such as {{"color": "BGR", "scale": 1}}.',
+        )
+    return {f"preprocess.{name}": value for name, value in values.items()}
 
 
 def _shape(text: str) -> tuple[str, list[int]]:

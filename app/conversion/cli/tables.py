@@ -51,6 +51,9 @@ def facts_of_quality(report: Json) -> Iterator[str]:
         yield f"size: {_kilobytes(size['float_bytes'])} float, {_kilobytes(size['int8_bytes'])} int8"
     if latency.get("float") and latency.get("int8"):
         yield f"latency on this CPU: {latency['float']:g} ms float, {latency['int8']:g} ms int8"
+    task = (report.get("judgement") or {}).get("task") or (report.get("quality") or {}).get("task") or {}
+    if task.get("float_agreement") is not None:
+        yield f"answers: {task['kind']} {task['float_agreement']:.3f} of the float model's, {task['n']} images"
     calibration = report.get("calibration") or {}
     if calibration.get("samples"):
         yield f"calibrated on {calibration['samples']} samples by {calibration.get('method', 'the vendor')}"

@@ -10,8 +10,9 @@ from app.conversion.model.changes import (
     live_fields,
     succeeded,
 )
-from app.conversion.model.fields import from_fields, to_fields
+from app.conversion.model.fields import edit_fields, from_fields, to_fields
 from app.conversion.model.record import (
+    SNR_DB_MIN,
     TERMINAL,
     TRANSITIONS,
     Artifact,
@@ -29,6 +30,7 @@ from app.conversion.model.record import (
 
 __all__ = [
     "CANCELLED",
+    "SNR_DB_MIN",
     "TERMINAL",
     "TRANSITIONS",
     "Artifact",
@@ -43,6 +45,7 @@ __all__ = [
     "Verdict",
     "cancelled",
     "claimed",
+    "edit_fields",
     "failed",
     "from_fields",
     "given_back",

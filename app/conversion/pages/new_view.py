@@ -227,6 +227,11 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "quantization.activation": ("Activations", "Type of the quantized activations."),
     "quantization.per_channel": ("Weights per channel", "One scale per output channel instead of one per layer."),
     "quantization.exclude_nodes": ("Nodes left in float", "One node name per line, as in out.onnx."),
+    "kneron.goal": (
+        "Goal",
+        "snr>=20 goes from int8 up to int16 until it holds; each step is a whole run. Empty: one.",
+    ),
+    "kneron.budget_s": ("Time budget, seconds", "For a goal: after it no further rung is begun."),
     "kneron.datapath_bitwidth_mode": ("Bit width of activations", "mix: some layers in 16 bits; mixbw: by budget."),
     "kneron.weight_bitwidth_mode": ("Bit width of weights", ""),
     "kneron.model_in_bitwidth_mode": ("Bit width of inputs", ""),
@@ -256,6 +261,7 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
 _MIXBW = ("kneron.datapath_bitwidth_mode", "kneron.weight_bitwidth_mode")
 _APPLIES: Mapping[str, _Applies] = {
     "quantization.percentile": lambda v: v.get("quantization.method") == "percentile",
+    "kneron.budget_s": lambda v: bool(v.get("kneron.goal")),
     "kneron.flops_ratio": lambda v: "mixbw" in [v.get(name) for name in _MIXBW],
     "kneron.percentage": lambda v: v.get("kneron.datapath_range_method") == "percentage",
     "kneron.percentage_16b": lambda v: v.get("kneron.datapath_range_method") == "percentage",

@@ -8,6 +8,7 @@ from typing import Any
 from app.conversion import model
 from app.conversion.model import JobRecord
 from app.conversion.service.dispatch import Dispatch
+from app.conversion.service.edits import Edits
 from app.conversion.service.estimates import Estimates
 from app.conversion.service.expiry import Expiry
 from app.conversion.service.jobs import Jobs
@@ -21,6 +22,7 @@ __all__ = [
     "Admission",
     "Conversion",
     "Dispatch",
+    "Edits",
     "Estimates",
     "Expiry",
     "Jobs",
@@ -36,6 +38,7 @@ class Conversion:
     uploads: Uploads
     submissions: Submissions
     jobs: Jobs
+    edits: Edits
     dispatch: Dispatch
     estimates: Estimates
     expiry: Expiry

@@ -27,6 +27,8 @@ class Expiry:
     def sweep(self, now: datetime) -> None:
         """Delete what has expired; safe to repeat. A job that still runs keeps its files, however old they are."""
         for job_id in self._expired("jobs/", now - self.job_ttl):
+            if self._is_kept(job_id):
+                continue
             record = self.store.get(job_id)
             if record is None or record.is_terminal:
                 self._forget_owner(job_id)
@@ -37,6 +39,12 @@ class Expiry:
                 self.objects.delete(info.key)
         for upload_id in self._expired("uploads/", now - self.upload_ttl):
             self.objects.delete_prefix(object_keys.upload(upload_id, ""))
+
+    def _is_kept(self, job_id: str) -> bool:
+        with suppress(ObjectMissing):
+            self.objects.info(object_keys.kept(job_id))
+            return True
+        return False
 
     def _forget_owner(self, job_id: str) -> None:
         with suppress(ObjectMissing, ValueError):

@@ -30,6 +30,8 @@ OPEN = (
     "/metrics",
     "/openapi.json",
     "/objects",
+    "/shared",
+    "/ui/shared",
     "/device-results",
     "/static",
     LOGIN,

@@ -15,6 +15,7 @@ from app.conversion.toolchains.host.inputs import CachedSamples, first, referenc
 from app.conversion.toolchains.host.layers import LAYER_SAMPLES, match_layers, measure_layers
 from app.conversion.toolchains.host.quantizer import QuantizationPlan, plan, quantize
 from app.conversion.toolchains.host.runtime import Session, open_session
+from app.conversion.toolchains.host.task_metrics import task_meter
 from app.conversion.toolchains.tensor_comparison import OutputStatistics
 from app.kit.files.digest import sha256_of
 from app.kit.sandbox.errors import StageFailed
@@ -109,7 +110,8 @@ def _measure(
         progress(QUANTIZED + (OUTPUTS_MEASURED - QUANTIZED) * share, f"comparing float and int8 {count}/{of}")
 
     sessions = _sessions(request, request.threads)
-    outputs = quality.measure_outputs(*sessions, samples, step)
+    meter = task_meter(quantized.float_model)
+    outputs = quality.measure_outputs(*sessions, samples, step, meter)
     progress(OUTPUTS_MEASURED, "measuring layers")
     matching = match_layers(quantized.float_model, quantized.int8_model, quantized.plan.nodes)
     count = min(len(outputs.by_sample) or LAYER_SAMPLES, LAYER_SAMPLES)
@@ -119,8 +121,9 @@ def _measure(
     progress(0.95, "measuring latency")
     timed = sessions if request.threads == 1 else _sessions(request, 1)
     latency = [quality.latency_ms(session, first(samples, 1)) for session in timed]
+    measured = quality.quality_report(outputs, rows, matching.left_out, _count(outputs), count)
     return {
-        "quality": quality.quality_report(outputs, rows, matching.left_out, _count(outputs), count),
+        "quality": measured | {"task": meter.agreement().to_json() if meter else None},
         "size": {"float_bytes": request.input().stat().st_size, "int8_bytes": request.output.stat().st_size},
         "latency_ms": {"float": latency[0], "int8": latency[1], "threads": 1},
         "verdict": quality.verdict(outputs, len(quantized.plan.nodes)),
@@ -175,6 +178,7 @@ def _summary(report: dict[str, Any]) -> dict[str, Any]:
         "passed": None if verdict["nothing_quantized"] else verdict["passed"],
         "samples": report["quality"]["samples"],
         "size_bytes": report["size"]["int8_bytes"],
+        "latency_ms": report["latency_ms"]["int8"],
     }
 
 
