@@ -44,7 +44,7 @@ def work(queues: list[str], is_clock: bool = False) -> None:
     try:
         signal.signal(signal.SIGTERM, tell)
         worker.start()
-        memory.give_back()
+        memory.give_back_later()
         if is_clock:
             _send_what_is_due()
         while True:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import random
 import signal
 import socket
 import sys
@@ -25,7 +24,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from app.kit.process import memory
-from app.kit.process.title import set_title
+from app.kit.process.title import set_short_name, set_title
 from app.standalone import leash
 
 MAX_REQUEST_BYTES = 1 << 16
@@ -68,7 +67,7 @@ def _hold(request: dict[str, Any], lifeline: int, log: int, environment: int, st
     """In the leash."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
-    set_title(f"modelmill {request['name']} leash")
+    set_short_name(f"{request['name']} leash")
     for number in (1, 2):
         os.dup2(log, number)
     os.close(log)
@@ -88,7 +87,6 @@ def _run(request: dict[str, Any], environment: int, of_leash: tuple[int, ...]) -
             variables = json.load(pipe)
         os.environ.clear()
         os.environ.update(variables)
-        random.seed()
         module, _, function = request["target"].partition(":")
         getattr(importlib.import_module(module), function)(**request["arguments"])
         code = 0

@@ -205,6 +205,7 @@ def test_messages_are_sent_from_these_modules_only() -> None:
         "conversion/service/dispatch",
         "bootstrap/container",
         "bootstrap/events",
+        "bootstrap/exchange",
         "bootstrap/joint_inference",
         "bootstrap/video",
         "kit/queue/waker",
@@ -245,6 +246,7 @@ def test_every_actor_states_its_queue_and_that_it_is_not_retried(declared: dict[
         "reconcile_video": ("video", 0),
         "forget_old_video": ("video", 0),
         "plan_video": ("video_plans", 0),
+        "transfer": ("exchange", 0),
     }
     assert declared == {message.value: (message.queue.value, 0) for message in Message}
     calls = [
