@@ -17,11 +17,8 @@ from app.conversion.actions_api import OPERATIONS as ACTIONS_OPERATIONS
 from app.conversion.api import OPERATIONS
 from app.conversion.edits_api import OPERATIONS as EDITS_OPERATIONS
 from app.conversion.results_api import OPERATIONS as RESULTS_OPERATIONS
-<<<<<<< HEAD
 from app.conversion.upload_api import OPERATIONS as UPLOADS_OPERATIONS
-=======
 from app.exchange.api import OPERATIONS as EXCHANGE_OPERATIONS
->>>>>>> bddac7527c031a960db70b42930ba600286c44ac
 from app.homes.api import OPERATIONS as HOMES_OPERATIONS
 from app.joint_inference.api import OPERATIONS as JOINT_OPERATIONS
 from app.kit.objects.routes import OPERATIONS as OBJECTS_OPERATIONS

@@ -12,12 +12,8 @@ from modelmill_client import errors, inputs
 from rich.console import Console
 
 from app.conversion.cli.progress import ProgressDisplay, make_display
-<<<<<<< HEAD
-from app.conversion.cli.tables import candidates_table, facts_of_quality, quality_table
-=======
 from app.conversion.cli.sources import fetched_key, is_source, stem_of
-from app.conversion.cli.tables import facts_of_quality, quality_table
->>>>>>> bddac7527c031a960db70b42930ba600286c44ac
+from app.conversion.cli.tables import candidates_table, facts_of_quality, quality_table
 from app.conversion.client import ConversionClient
 from app.conversion.errors import NoImages
 from app.kit.cli.api_client import ApiError
