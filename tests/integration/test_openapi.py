@@ -17,6 +17,7 @@ from app.conversion.actions_api import OPERATIONS as ACTIONS_OPERATIONS
 from app.conversion.api import OPERATIONS
 from app.conversion.edits_api import OPERATIONS as EDITS_OPERATIONS
 from app.conversion.results_api import OPERATIONS as RESULTS_OPERATIONS
+from app.conversion.upload_api import OPERATIONS as UPLOADS_OPERATIONS
 from app.exchange.api import OPERATIONS as EXCHANGE_OPERATIONS
 from app.homes.api import OPERATIONS as HOMES_OPERATIONS
 from app.joint_inference.api import OPERATIONS as JOINT_OPERATIONS
@@ -97,6 +98,7 @@ ALL_OPERATIONS = [
     *VIDEO_OPERATIONS,
     *OBJECTS_OPERATIONS,
     *RESULTS_OPERATIONS,
+    *UPLOADS_OPERATIONS,
     *ACTIONS_OPERATIONS,
     *REQUIREMENT_OPERATIONS,
     *NOTIFICATIONS_OPERATIONS,

@@ -93,6 +93,11 @@ class JobQuery:
     def accepts(self, job: JobDigest) -> bool:
         return all(term.accepts(job) for term in self.terms)
 
+    def newer_than(self, moment: float) -> JobQuery:
+        """The same of jobs created later. moment: in seconds of the epoch."""
+        later = Term("created", (), moment, is_low_open=True)
+        return JobQuery(self.text, (*self.terms, later))
+
 
 def parse(text: str, *, now: datetime) -> JobQuery:
     """Read a filter.

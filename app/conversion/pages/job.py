@@ -117,7 +117,7 @@ def _live_context(request: Request, record: JobRecord) -> dict[str, Any]:
         "expires_at": view_models.expires_at(record, settings_of(request).record_ttl_s),
         "is_cancelled": record.error is not None and record.error.code == CANCELLED,
         "facts": told_once(reason, view_models.facts(record.error.detail)) if record.error else [],
-        "last_lines": new_lines(reason, _last_lines(request, record)),
+        "last_lines": new_lines([reason, record.error.hint if record.error else ""], _last_lines(request, record)),
         "blame": blame_of(record.error).value if record.error else "",
         "earlier": earlier_failures(conversion_of(request), record),
     }
