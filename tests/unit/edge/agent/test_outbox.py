@@ -62,7 +62,7 @@ class Evicting(Listener):
     async def post(self, path: str, body: bytes, content_type: str) -> None:
         self.tries += 1
         if not self.is_back:
-            raise ApiError(401, {"code": "UNAUTHORIZED", "message": "This token is not valid."})
+            raise ApiError(errors.ApiError(401, {"code": "UNAUTHORIZED", "message": "This token is not valid."}))
         await super().post(path, body, content_type)
 
 
