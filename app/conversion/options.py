@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from app.conversion.goals import BUDGET_S_MAX, DEFAULT_BUDGET_S, DEFAULT_GOAL, parse_goal
 from app.inference.preprocess_options import Preprocess
 from app.toolchain_names import ToolchainName
 
@@ -36,16 +37,47 @@ class Chip(StrEnum):
     KL730 = "730"
 
 
-class HostQuantization(Frozen):
-    """int8 QDQ quantization by onnxruntime."""
+KNOBS = frozenset({"method", "percentile", "per_channel"})
+"""Who turns one of these and names no goal gets what the knobs say, without a search."""
 
+
+class HostQuantization(Frozen):
+    """int8 QDQ quantization by onnxruntime: towards a goal by search, or by the knobs below."""
+
+    goal: str = Field(default=DEFAULT_GOAL, max_length=40)
+    """What the search is to reach: "snr>=20", "drop<=1%", "fastest" or "smallest". Empty: no search, the knobs decide;
+    and so it is where a method, a percentile or per_channel is given and no goal."""
+    budget_s: float = Field(default=DEFAULT_BUDGET_S, gt=0, le=BUDGET_S_MAX)
+    """Seconds that the search may take; it then keeps the best so far."""
     method: Literal["minmax", "percentile", "entropy"] = "minmax"
     percentile: float = Field(default=99.999, gt=50, le=100)
     """Only for method percentile: share of activations that the range keeps, in percent."""
     per_channel: bool = True
-    activation: Literal["int8", "uint8"] = "int8"
+    activation: Literal["int8", "uint8"] = "uint8"
+    """uint8 is as accurate, and faster on CPUs without VNNI."""
     exclude_nodes: tuple[str, ...] = ()
     """Node names that stay in float."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _knobs_without_a_goal(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "goal" not in data and KNOBS & data.keys():
+            return {**data, "goal": ""}
+        return data
+
+    @field_validator("goal")
+    @classmethod
+    def _is_a_goal(cls, text: str) -> str:
+        return parse_goal(text).text if text.strip() else ""
+
+    @model_validator(mode="after")
+    def _a_goal_decides_by_itself(self) -> HostQuantization:
+        turned = [knob for knob in sorted(KNOBS) if getattr(self, knob) != type(self).model_fields[knob].default]
+        if self.goal and turned:
+            raise ValueError(
+                f"a goal is reached by search, which chooses {', '.join(turned)}: leave out one of the two"
+            )
+        return self
 
 
 Bits816 = Literal["int8", "int16"]

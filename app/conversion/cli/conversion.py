@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from app.conversion.cli.progress import ProgressDisplay, make_display
-from app.conversion.cli.tables import facts_of_quality, quality_table
+from app.conversion.cli.tables import candidates_table, facts_of_quality, quality_table
 from app.conversion.client import ConversionClient
 from app.conversion.errors import NoImages
 from app.kit.cli.api_client import ApiError
@@ -145,6 +145,8 @@ def show_warnings(console: Console, record: Record) -> None:
 def show_quality(console: Console, report: Record) -> None:
     if (report.get("quality") or {}).get("outputs"):
         console.print(quality_table(report))
+    if (report.get("search") or {}).get("candidates"):
+        console.print(candidates_table(report))
     for line in facts_of_quality(report):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 

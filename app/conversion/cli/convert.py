@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from app.conversion.cli.service import client_of
+from app.conversion.goals import parse_budget
 from app.kit.cli.command import EPILOG as EXIT_CODES
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url
@@ -47,6 +48,17 @@ def convert(
         Optional, typer.Option(help='"127" or one per channel: "0.485,0.456,0.406".', rich_help_panel=PREPROCESS)
     ] = None,
     std: Annotated[Optional, typer.Option(help="As mean.", rich_help_panel=PREPROCESS)] = None,
+    goal: Annotated[
+        Optional,
+        typer.Option(
+            metavar="GOAL",
+            help='What the search is to reach: "snr>=20" (default), "drop<=1%", fastest, smallest.',
+            rich_help_panel=QUANTIZE,
+        ),
+    ] = None,
+    budget: Annotated[
+        Optional, typer.Option(metavar="TIME", help="Of the search: 90s, 10m (default), 1h.", rich_help_panel=QUANTIZE)
+    ] = None,
     method: Annotated[Optional, typer.Option(metavar="minmax|percentile|entropy", rich_help_panel=QUANTIZE)] = None,
     percentile: Annotated[
         float | None,
@@ -74,7 +86,7 @@ def convert(
 ) -> None:
     """Convert an ONNX model: ONNX → BIE → NEF. Uploads, waits, downloads the results to DIR."""
     from app.conversion.cli.conversion import ConversionOrder
-    from app.conversion.cli.convert import numbers, options_of
+    from app.conversion.cli.convert import budget_s, numbers, options_of
 
     flags = {
         "toolchain": toolchain,
@@ -84,6 +96,8 @@ def convert(
         "preprocess.scale": scale,
         "preprocess.mean": numbers(mean, "--mean"),
         "preprocess.std": numbers(std, "--std"),
+        "quantization.goal": goal,
+        "quantization.budget_s": budget_s(budget),
         "quantization.method": method or (None if percentile is None else "percentile"),
         "quantization.percentile": percentile,
         "quantization.per_channel": per_channel,
@@ -175,6 +189,14 @@ def numbers(text: str | None, flag: str) -> list[float] | None:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise BadRequest(f"{flag} {text!r} is no number", hint='Write "127" or "0.485,0.456,0.406".') from None
+
+
+def budget_s(text: str | None) -> float | None:
+    """'10m' as seconds. Raises BadRequest."""
+    try:
+        return None if text is None else parse_budget(text)
+    except ValueError as error:
+        raise BadRequest(f"--budget: {error}") from None
 
 
 def _shape(text: str) -> tuple[str, list[int]]:

@@ -39,6 +39,28 @@ def quality_table(report: Json) -> Table:
     return table
 
 
+def candidates_table(report: Json) -> Table:
+    """What the search tried, and what became of it, from bie.json."""
+    table = Table("", "candidate", "SNR dB", "min", "16 bits", "ms", "size", "", title=f"Tried: {_goal(report)}")
+    for candidate in report["search"]["candidates"]:
+        table.add_row(
+            "→" if candidate["is_taken"] else "",
+            escape(candidate["name"]),
+            _number(candidate["snr_db"], 1),
+            _number(candidate["snr_min_db"], 1),
+            str(candidate["tensors_16"]),
+            _number(candidate["latency_ms"], 2),
+            _kilobytes(candidate["size_bytes"]),
+            candidate["verdict_code"].replace("_", " "),
+        )
+    return table
+
+
+def _goal(report: Json) -> str:
+    goal = report.get("goal") or {}
+    return f"goal {goal.get('text', '')} {'met' if goal.get('is_reached') else 'NOT met'}"
+
+
 def facts_of_quality(report: Json) -> Iterator[str]:
     """Lines under the table: verdict, size, latency, calibration."""
     verdict, size, latency = (report.get(key) or {} for key in ("verdict", "size", "latency_ms"))
@@ -47,6 +69,13 @@ def facts_of_quality(report: Json) -> Iterator[str]:
         if verdict.get("nothing_quantized"):
             word += ", for nothing was quantized"
         yield f"verdict: {word} (worst output {_number(verdict.get('snr_db'), 1)} dB; rule: {verdict.get('rule')})"
+    judged = report.get("judgement") or {}
+    if judged.get("n"):
+        how = "kept out of calibration" if judged["is_own_set"] else "each left out of calibration in turn"
+        yield (
+            f"{_goal(report)}: {_number(judged['mean_db'], 1)} dB, assured {_number(judged['low_db'], 1)}, "
+            f"lowest {_number(judged['min_db'], 1)}, of {judged['n']} pictures {how}"
+        )
     if size.get("float_bytes") and size.get("int8_bytes"):
         yield f"size: {_kilobytes(size['float_bytes'])} float, {_kilobytes(size['int8_bytes'])} int8"
     if latency.get("float") and latency.get("int8"):

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from app.conversion.errors import NoImages
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, StageResult
 from app.conversion.toolchains.host import provenance, quality
-from app.conversion.toolchains.host.calibration import ActivationRanges, calibrate
+from app.conversion.toolchains.host.calibration import ActivationRanges, Step, calibrate
 from app.conversion.toolchains.host.inputs import CachedSamples, first, reference_samples
 from app.conversion.toolchains.host.layers import LAYER_SAMPLES, match_layers, measure_layers
 from app.conversion.toolchains.host.quantizer import QuantizationPlan, plan, quantize
 from app.conversion.toolchains.host.runtime import Session, open_session
+from app.conversion.toolchains.host.search.report import report_of, sentence
+from app.conversion.toolchains.host.search.search import Search
 from app.conversion.toolchains.tensor_comparison import OutputStatistics
 from app.kit.files.digest import sha256_of
 from app.kit.sandbox.errors import StageFailed
 
 CALIBRATED, QUANTIZED, OUTPUTS_MEASURED = 0.45, 0.5, 0.75
 """Where in the stage's progress each step ends."""
+SLOWER = 1.05
+"""Times float's latency; less is noise."""
+CLOCK_MS = 0.2
+"""Models faster than this cannot be told apart by the clock."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,8 @@ class QuantizedModel:
     plan: QuantizationPlan
     calibration: ActivationRanges
     warnings: list[str]
+    search: dict[str, Any] = field(default_factory=dict)
+    """Of the report: goal, search and judgement; empty where no goal was set."""
 
 
 def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
@@ -46,8 +54,10 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
     measured = _measure(quantized, samples, request, progress)
     report = {"calibration": _calibration(quantized, request, skipped)} | measured
     report["quantization"] = _quantization(quantized.plan, request)
+    report |= quantized.search
+    _judge(report)
     _mark_saturating(report, quality.saturating_outputs(quantized.float_model))
-    report["warnings"] = [*quantized.warnings, *_quality_warnings(report)]
+    report["warnings"] = [*_quality_warnings(report), *quantized.warnings]
     _log(report)
     progress(1.0, "out.bie is written")
     return StageResult(request.output, report, _summary(report), provenance.tool_versions())
@@ -68,16 +78,30 @@ def _quantize(model: Any, samples: CachedSamples, request: StageRequest, progres
     if chosen.problem:
         print(f"warning: {chosen.problem}")
         return QuantizedModel(model, copy.deepcopy(model), chosen, ActivationRanges({}, 0), [chosen.problem])
-    print(f"calibrating {len(chosen.tensors)} tensors on {len(samples)} samples, method {options.method}")
 
     def step(done: int, of: int) -> None:
         progress(CALIBRATED * done / max(of, 1), f"calibrating {done}/{of}")
 
+    if options.goal:
+        return _searched(model, samples, request, step)
+    print(f"calibrating {len(chosen.tensors)} tensors on {len(samples)} samples, method {options.method}")
     calibration = calibrate(model, chosen.tensors, samples, options, threads=request.threads, step=step)
     progress(CALIBRATED, f"quantizing {len(chosen.nodes)} nodes")
     int8_model, warnings = quantize(model, calibration.ranges, chosen, options)
     print(f"quantized {len(chosen.nodes)} of {len(model.graph.node)} nodes to int8")
     return QuantizedModel(model, int8_model, chosen, calibration, warnings)
+
+
+def _searched(model: Any, samples: CachedSamples, request: StageRequest, step: Step) -> QuantizedModel:
+    options = request.options.quantization
+    print(f"calibrating on {len(samples)} samples; goal {options.goal}, within {options.budget_s:g} s")
+    for _ in samples:  # what cannot be read is met, and left out of the count that the split is made of
+        pass
+    found = Search(model, options, samples, request.threads, step).run(print)
+    report = report_of(found, options.budget_s)
+    print(sentence(report))
+    calibration = ActivationRanges({}, found.samples)
+    return QuantizedModel(model, found.model, found.plan, calibration, list(found.warnings), report)
 
 
 def _write(quantized: QuantizedModel, request: StageRequest, skipped: list[dict[str, str]]) -> None:
@@ -137,15 +161,36 @@ def _count(outputs: OutputStatistics) -> int:
 
 def _calibration(quantized: QuantizedModel, request: StageRequest, skipped: list[dict[str, str]]) -> dict[str, Any]:
     options = request.options.quantization
-    report: dict[str, Any] = {"method": options.method, "samples": quantized.calibration.samples, "skipped": skipped}
-    if options.method == "percentile":
+    method = _method(quantized) or options.method
+    report: dict[str, Any] = {"method": method, "samples": quantized.calibration.samples, "skipped": skipped}
+    if method == "percentile":
         report["percentile"] = options.percentile
     return report
+
+
+def _method(quantized: QuantizedModel) -> str:
+    """How the ranges of the taken candidate were chosen; empty without a search."""
+    search = quantized.search.get("search")
+    if not search:
+        return ""
+    steps = next(c["steps"] for c in search["candidates"] if c["id"] == search["taken"])
+    methods = [step["method"] for step in steps if step["kind"] == "range"]
+    return "per tensor" if len(methods) > 1 else str(methods[0])
 
 
 def _quantization(chosen: QuantizationPlan, request: StageRequest) -> dict[str, Any]:
     options = request.options.quantization.model_dump(mode="json")
     return options | {"int8_nodes": len(chosen.nodes), "float_tail": chosen.tail_report()}
+
+
+def _judge(report: dict[str, Any]) -> None:
+    """Where pictures that did not calibrate have judged, the verdict is theirs."""
+    judgement, verdict = report.get("judgement"), report["verdict"]
+    if judgement is None or judgement["mean_db"] is None:
+        return
+    is_ruined = judgement["min_db"] is not None and judgement["min_db"] < judgement["floor_db"]
+    verdict["snr_db"] = judgement["mean_db"]
+    verdict["passed"] = not verdict["nothing_quantized"] and judgement["mean_db"] >= SNR_DB_MIN and not is_ruined
 
 
 def _mark_saturating(report: dict[str, Any], operators: dict[str, str]) -> None:
@@ -157,13 +202,26 @@ def _mark_saturating(report: dict[str, Any], operators: dict[str, str]) -> None:
 def _quality_warnings(report: dict[str, Any]) -> list[str]:
     verdict, outputs = report["verdict"], report["quality"]["outputs"]
     silent = [output["name"] for output in outputs if output.get("silent_samples")]
-    warnings = [f"output {name!r} is all zero for some samples, which have no SNR" for name in silent]
+    warnings = [_slower(report["latency_ms"])] if _slower(report["latency_ms"]) else []
+    if report.get("goal"):
+        warnings += [] if report["goal"]["is_reached"] else [sentence(report)]
+        return warnings
+    warnings += [f"output {name!r} is all zero for some samples, which have no SNR" for name in silent]
     if not verdict["passed"] and not verdict["nothing_quantized"]:
         warnings.append(
             f"the worst output has an SNR of {verdict['snr_db']} dB, below {SNR_DB_MIN:g} dB: try another "
             "method, more or more typical images, or leave the worst layers of the table in float (exclude_nodes)"
         )
     return warnings
+
+
+def _slower(latency: dict[str, Any]) -> str:
+    """Said first where it is so: then int8 buys size, not time."""
+    if latency["float"] is None or latency["int8"] is None or latency["float"] < CLOCK_MS:
+        return ""
+    if latency["int8"] <= SLOWER * latency["float"]:
+        return ""
+    return f"int8 is slower than float here: {latency['int8']} ms against {latency['float']} ms on one thread"
 
 
 def _summary(report: dict[str, Any]) -> dict[str, Any]:
