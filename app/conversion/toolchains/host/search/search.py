@@ -21,6 +21,7 @@ from app.conversion.toolchains.host.search.budget import Budget
 from app.conversion.toolchains.host.search.candidates import Candidate, Recipe
 from app.conversion.toolchains.host.search.judge import Judge, Scores, joined, targets_of
 from app.conversion.toolchains.host.search.judgement import FLOOR_DB
+from app.conversion.toolchains.host.search.kept_samples import KeptSamples
 from app.conversion.toolchains.host.search.ranges import METHODS, range_of
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
 from app.conversion.toolchains.host.search.split import Split, split_of
@@ -28,8 +29,6 @@ from app.conversion.toolchains.host.search.statistics import Step, collect
 from app.conversion.toolchains.host.search.template import Precision, Template
 from app.kit.sandbox.errors import StageFailed
 
-PICTURE_BYTES = 160 << 20
-"""Of pictures that are kept decoded for judging."""
 PROBED = 3
 """Pictures that sensitivity is measured on."""
 SPREAD_DB_MAX = 3.0
@@ -74,7 +73,7 @@ class Search:
         self._model = model
         self._pictures: dict[int, list[SampleArrays]] = {part: [] for part in range(self._split.parts)}
         first = plan(model, options)
-        keeping = _Keeping(samples, self._split, self._pictures)
+        keeping = KeptSamples(samples, self._split, self._pictures)
         self._statistics = collect(model, first.tensors, keeping, self._split.part_of, threads=threads, step=step)
         self.plan = _without(model, first, options, self._statistics.not_finite)
         self._template = Template(model, self.plan, self._tensor_ranges(), options)
@@ -268,25 +267,6 @@ class Search:
     def _weak_weights(self) -> tuple[str, ...]:
         weak = [row for row in self._rows if row.is_weight and row.snr_db < (self.goal.threshold or 20.0) + 10.0]
         return tuple(row.layer for row in sorted(weak, key=lambda row: row.snr_db)[:5])
-
-
-class _Keeping:
-    """Samples that keep those by which candidates are judged, as far as there is room."""
-
-    def __init__(self, samples: Samples, split: Split, kept: dict[int, list[SampleArrays]]) -> None:
-        self._samples, self._split, self._kept, self._room = samples, split, kept, PICTURE_BYTES
-
-    def __len__(self) -> int:
-        return len(self._samples)
-
-    def __iter__(self) -> Iterator[SampleArrays]:
-        for place, sample in enumerate(self._samples):
-            part = self._split.part_of[min(place, len(self._split.part_of) - 1)]
-            size = sum(array.nbytes for array in sample.arrays.values())
-            if part in self._split.judging and (size <= self._room or not self._kept[part]):
-                self._kept[part].append(sample)
-                self._room -= size
-            yield sample
 
 
 def _without(
