@@ -209,6 +209,8 @@ class Search:
         if self.goal.kind == "fastest":
             return min(usable, key=lambda c: (c.latency_ms or 0.0, -_value(c)))
         holding = [c for c in self._candidates if self._holds(c)]
+        if not holding and self.goal.kind == "snr":  # the mean holds, and more bits would not make the rest sure
+            holding = [c for c in self._candidates if _value(c) >= (self.goal.threshold or 0.0) + SPREAD_DB_MAX]
         return min(holding, key=lambda c: c.cost) if holding else max(self._candidates, key=_value)
 
     def _code(self, candidate: Candidate, taken: Candidate) -> str:
