@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dramatiq import Middleware
 from redis import Redis
 
+from app.conversion.job_index import JobIndex
 from app.conversion.service import (
     Admission,
     Conversion,
@@ -19,6 +20,7 @@ from app.conversion.service import (
     Jobs,
     Previews,
     Results,
+    ResumableUploads,
     Submissions,
     Uploads,
 )
@@ -246,9 +248,11 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
     jobs = Jobs(store, broker, objects)
     conversion = Conversion(
         uploads=uploads,
+        resumable_uploads=ResumableUploads(uploads),
         submissions=submissions,
         previews=Previews(settings, objects, sandbox, uploads, submissions.remembered),
         jobs=jobs,
+        index=JobIndex(store),
         edits=Edits(jobs),
         dispatch=dispatch,
         estimates=estimates,

@@ -37,9 +37,18 @@ class Chip(StrEnum):
     KL730 = "730"
 
 
-class HostQuantization(Frozen):
-    """int8 QDQ quantization by onnxruntime."""
+KNOBS = ("method", "percentile", "per_channel")
+"""What a search for a goal decides by itself."""
 
+
+class HostQuantization(Frozen):
+    """int8 QDQ quantization by onnxruntime: as these options say, or as a search finds that reaches a goal."""
+
+    goal: str = Field(default="", max_length=40)
+    """ "snr>=20": search ranges and as few tensors in 16 bits as hold that at the worst output, on pictures that set no
+    range; "drop<=1%" (of the task's answers), "smallest" and "fastest" likewise. Empty: the options below decide."""
+    budget_s: float = Field(default=DEFAULT_BUDGET_S, gt=0, le=BUDGET_S_MAX)
+    """Seconds that the search may take; it then keeps the best so far."""
     method: Literal["minmax", "percentile", "entropy"] = "minmax"
     percentile: float = Field(default=99.999, gt=50, le=100)
     """Only for method percentile: share of activations that the range keeps, in percent."""
@@ -47,6 +56,18 @@ class HostQuantization(Frozen):
     activation: Literal["int8", "uint8"] = "int8"
     exclude_nodes: tuple[str, ...] = ()
     """Node names that stay in float."""
+
+    @field_validator("goal")
+    @classmethod
+    def _is_a_goal(cls, text: str) -> str:
+        return parse_goal(text).text if text.strip() else ""
+
+    @model_validator(mode="after")
+    def _a_goal_decides_by_itself(self) -> HostQuantization:
+        turned = [knob for knob in KNOBS if getattr(self, knob) != type(self).model_fields[knob].default]
+        if self.goal and turned:
+            raise ValueError(f"a search for a goal chooses {', '.join(turned)} by itself: leave out one of the two")
+        return self
 
 
 Bits816 = Literal["int8", "int16"]

@@ -227,6 +227,8 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "quantization.activation": ("Activations", "Type of the quantized activations."),
     "quantization.per_channel": ("Weights per channel", "One scale per output channel instead of one per layer."),
     "quantization.exclude_nodes": ("Nodes left in float", "One node name per line, as in out.onnx."),
+    "quantization.goal": ("Goal", "snr>=20 searches for it; drop<=1%%, smallest, fastest. Empty: as chosen below."),
+    "quantization.budget_s": ("Time budget, seconds", "For a goal: the search keeps the best so far."),
     "kneron.goal": (
         "Goal",
         "snr>=20 goes from int8 up to int16 until it holds; each step is a whole run. Empty: one.",
@@ -263,6 +265,7 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
 _MIXBW = ("kneron.datapath_bitwidth_mode", "kneron.weight_bitwidth_mode")
 _APPLIES: Mapping[str, _Applies] = {
     "quantization.percentile": lambda v: v.get("quantization.method") == "percentile",
+    "quantization.budget_s": lambda v: bool(v.get("quantization.goal")),
     "kneron.budget_s": lambda v: bool(v.get("kneron.goal")),
     "kneron.flops_ratio": lambda v: "mixbw" in [v.get(name) for name in _MIXBW],
     "kneron.percentage": lambda v: v.get("kneron.datapath_range_method") == "percentage",

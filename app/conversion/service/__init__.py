@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.conversion import model
+from app.conversion.job_index import JobIndex
 from app.conversion.model import JobRecord
 from app.conversion.service.dispatch import Dispatch
 from app.conversion.service.edits import Edits
@@ -14,6 +15,7 @@ from app.conversion.service.expiry import Expiry
 from app.conversion.service.jobs import Jobs
 from app.conversion.service.previews import Previews
 from app.conversion.service.results import Results
+from app.conversion.service.resumable_uploads import ResumableUploads
 from app.conversion.service.submissions import Admission, Submissions
 from app.conversion.service.uploads import Uploads
 from app.kit.clock import now
@@ -28,6 +30,7 @@ __all__ = [
     "Jobs",
     "Previews",
     "Results",
+    "ResumableUploads",
     "Submissions",
     "Uploads",
 ]
@@ -36,8 +39,10 @@ __all__ = [
 @dataclass(frozen=True)
 class Conversion:
     uploads: Uploads
+    resumable_uploads: ResumableUploads
     submissions: Submissions
     jobs: Jobs
+    index: JobIndex
     edits: Edits
     dispatch: Dispatch
     estimates: Estimates
