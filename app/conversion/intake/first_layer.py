@@ -23,6 +23,8 @@ from app.inference.preprocessing import AxisOrder
 NODES_MOST = 40
 """A network's first layer lies within as many nodes that read what comes of the input."""
 CHANNELS_LEAST = 6
+BLOCK_MOST = 16
+"""Of SpaceToDepth; a larger one is damage."""
 AGREEMENT_LEAST = 0.3
 """Share of the channels' deviations that the sums of their weights must explain, else the filters do not blur."""
 ACTIVATIONS = frozenset(
@@ -72,9 +74,18 @@ class _Response:
 def first_layer_of(model: onnx.ModelProto, name: str, channels: int, order: AxisOrder) -> FirstLayer:
     """Of the input of that name. A graph that breaks the rules of its operators tells nothing."""
     try:
-        return _Trace(GraphView(model), channels).run(model, name, order.index("C"))
+        with np.errstate(all="ignore"):
+            layer = _Trace(GraphView(model), channels).run(model, name, order.index("C"))
     except UNREADABLE:
         return NOTHING
+    return layer if _is_finite(layer) else NOTHING
+
+
+def _is_finite(layer: FirstLayer) -> bool:
+    """Damaged weights may hold anything."""
+    arrays = (layer.mean, layer.covariance, layer.factor, layer.offset)
+    is_spread_sound = layer.spread is None or (np.isfinite(layer.spread) and layer.spread > 0)
+    return bool(is_spread_sound) and all(array is None or bool(np.isfinite(array).all()) for array in arrays)
 
 
 class _Trace:
@@ -118,7 +129,8 @@ class _Trace:
             axes = list(_attribute(node, "perm", []))
             return [_Response(response.matrix, axes.index(response.axis))] if axes else None
         if node.op_type == "SpaceToDepth":
-            return [_Response(np.tile(response.matrix, (_attribute(node, "blocksize", 1) ** 2, 1)), response.axis)]
+            block = min(_attribute(node, "blocksize", 1), BLOCK_MOST)
+            return [_Response(np.tile(response.matrix, (block * block, 1)), response.axis)]
         return self._picked(node, response)
 
     def _arithmetic(self, node: onnx.NodeProto) -> list[_Response] | None:

@@ -63,7 +63,9 @@ def log_likelihood(layer: FirstLayer, preprocess: Preprocess, channels: int) -> 
     if layer.mean is None or layer.covariance is None:
         return 0.0
     fed = fed_by(preprocess, channels)
-    return _of_mean(layer, fed) + _of_spread(layer, fed)
+    with np.errstate(all="ignore"):
+        value = _of_mean(layer, fed) + _of_spread(layer, fed)
+    return value if math.isfinite(value) else 0.0
 
 
 def distance(layer: FirstLayer, preprocess: Preprocess, channels: int) -> float:
@@ -71,8 +73,9 @@ def distance(layer: FirstLayer, preprocess: Preprocess, channels: int) -> float:
     if layer.mean is None or layer.covariance is None:
         return 0.0
     fed = fed_by(preprocess, channels)
-    quadratic, _ = _quadratic(layer, fed)
-    mean = math.sqrt(quadratic / channels)
+    with np.errstate(all="ignore"):
+        quadratic, _ = _quadratic(layer, fed)
+    mean = math.sqrt(max(quadratic, 0.0) / channels)
     return max(mean, abs(_spread_score(layer, fed)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -166,6 +167,19 @@ def test_a_graph_that_breaks_its_operators_tells_nothing() -> None:
     model.graph.node.insert(0, helper.make_node("Transpose", ["x"], ["t"], perm=[0, 9, 9, 9]))
     model.graph.node[1].input[0] = "t"
     assert not recognition_of(model).is_sure
+
+
+@pytest.mark.parametrize("damage", [np.nan, np.inf, 1e30])
+@pytest.mark.parametrize("tensor", ["w", "mean", "variance"])
+def test_damaged_weights_tell_nothing_and_break_nothing(tensor: str, damage: float) -> None:
+    model = trained(Preprocess(color="RGB"), 1, is_folded=False)
+    stored = next(entry for entry in model.graph.initializer if entry.name == tensor)
+    values = numpy_helper.to_array(stored).copy()
+    values.reshape(-1)[0] = damage
+    stored.CopyFrom(numpy_helper.from_array(values, tensor))
+    answer = recognition_of(model)
+    assert 0 <= answer.confidence < 0.9
+    json.dumps(answer.to_json(), allow_nan=False)
 
 
 def test_a_summary_reads_like_a_formula() -> None:
