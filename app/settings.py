@@ -201,6 +201,8 @@ class Settings(BaseSettings):
     """How many uploads of one user a web process receives at a time; more are refused until one has ended."""
     uploads_at_once: int = Field(default=200, ge=1, le=240)
     """How many uploads a web process receives at a time, of all users."""
+    uploads_unfinished_per_user: int = Field(default=50, ge=1)
+    """How many resumable uploads of one user may be unfinished; they are deleted after the time uploads are kept."""
     upload_idle_s: float = Field(default=30, gt=0)
     """An upload of which nothing comes for this long is cut off."""
     upload_least_bytes_per_s: int = Field(default=500, ge=0)

@@ -20,6 +20,7 @@ from app.conversion.service import (
     Jobs,
     Previews,
     Results,
+    ResumableUploads,
     Submissions,
     Uploads,
 )
@@ -247,6 +248,7 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
     jobs = Jobs(store, broker, objects)
     conversion = Conversion(
         uploads=uploads,
+        resumable_uploads=ResumableUploads(uploads),
         submissions=submissions,
         previews=Previews(settings, objects, sandbox, uploads, submissions.remembered),
         jobs=jobs,

@@ -30,8 +30,9 @@ def _web() -> WebPart:
     from app.conversion.edits_api import OPERATIONS as EDITS
     from app.conversion.pages import ROUTES
     from app.conversion.results_api import OPERATIONS as RESULTS
+    from app.conversion.upload_api import OPERATIONS as UPLOADS
 
-    return WebPart(operations=[*OPERATIONS, *ACTIONS, *EDITS, *RESULTS], pages=ROUTES)
+    return WebPart(operations=[*OPERATIONS, *UPLOADS, *ACTIONS, *EDITS, *RESULTS], pages=ROUTES)
 
 
 def _commands(root: typer.Typer) -> None:

@@ -12,6 +12,7 @@ MODEL = "model.onnx"
 IMAGES = "quant.zip"
 MODEL_ENDING = ".onnx"
 OWNERS = "owners/"
+UPLOADING = "uploading/"
 LAST_OUTPUT = f"out.{Stage.NEF.step}"
 _INPUT_KEY = re.compile(rf"(?:uploads/(?P<upload>{UUID})|jobs/(?P<job>{UUID})/input)/(?:model\.onnx|quant\.zip)")
 _UUID = re.compile(UUID)
@@ -23,6 +24,11 @@ def is_uuid4(text: str) -> bool:
 
 def upload(upload_id: str, name: str) -> str:
     return f"uploads/{upload_id}/{name}"
+
+
+def uploading(owner: str, upload_id: str) -> str:
+    """An empty object that says whose unfinished upload it is; with "" the prefix of all of theirs."""
+    return f"{UPLOADING}{quote(owner, safe='')}/{upload_id}"
 
 
 def job(job_id: str) -> str:

@@ -5,6 +5,7 @@ A route that this module does not know fails, so a new one has to say here whose
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -38,6 +39,9 @@ UNKNOWN_TASK = "mvp2-alice-script-20260101-000000-0000"
 HOME = "/private/users"
 K8S, JIS = "/apis/neptune.io/v1alpha1", "jointinferenceservices"
 MARK = "Alices-secret-net"
+TUS = {"Tus-Resumable": "1.0.0"}
+PART = {"Content-Type": "application/offset+octet-stream", "Upload-Offset": "0"}
+FIELD = f"field {base64.b64encode(b'images').decode()}"
 
 OPEN = {
     "/healthz",
@@ -57,6 +61,7 @@ COMMON = {
     "/",
     "/ui",
     "/ui/netron",
+    "/uploads/resumable",
     "/ui/data/common",
     "/ui/data/common/{path:path}",
     "/version",
@@ -177,6 +182,8 @@ OWN = {
 THINGS = {
     "GET /jobs/{job_id}",
     "DELETE /jobs/{job_id}",
+    "PATCH /uploads/resumable/{upload_id}",
+    "DELETE /uploads/resumable/{upload_id}",
     "GET /jobs/{job_id}/events",
     "POST /jobs/{job_id}/cancel",
     "GET /jobs/{job_id}/logs/{step}",
@@ -190,6 +197,10 @@ THINGS = {
     "POST /ui/jobs/{job_id}/cancel",
     "POST /ui/jobs/{job_id}/delete",
     "GET /ui/jobs/{job_id}/all.zip",
+    "GET /ui/jobs/{job_id}/answers/{place:int}",
+    "POST /ui/jobs/{job_id}/apply",
+    "POST /ui/jobs/{job_id}/edit",
+    "POST /ui/jobs/{job_id}/keep",
     "GET /ui/jobs/{job_id}/quality",
     "GET /ui/jobs/{job_id}/quality.csv",
     "GET /ui/jobs/{job_id}/quality.json",
@@ -360,6 +371,7 @@ SENDING = {
     f"POST {K8S}/namespaces/{{namespace}}/{JIS}",
     "POST /uploads",
     "POST /uploads/presign",
+    "POST /uploads/resumable",
     "POST /jobs",
     "POST /ui/jobs/selected",
     "POST /ui/jobs/new",
@@ -368,6 +380,7 @@ SENDING = {
     "POST /ui/jobs/new/options",
     "POST /ui/jobs/new/sample",
     "GET /ui/jobs/compare",
+    "GET /ui/jobs/compare.csv",
     "POST /api/v2/me/tokens",
     "POST /ui/account/tokens",
     "GET /api/v2/files",
@@ -416,6 +429,9 @@ def hers(shared: Deployment, alice: Person) -> dict[str, str]:
         job = api.convert(small_model(), pngs(3), name=MARK)
         assert job["status"] == "COMPLETED", job["error"]
         upload = api.upload(small_model(), pngs(2))
+        unfinished = api.http.post(
+            "/uploads/resumable", headers={**TUS, "Upload-Length": "5", "Upload-Metadata": FIELD}
+        )
         assert api.http.put("/api/v2/files/content", params={"path": f"{HOME}/alice/datasets/a.txt"}).is_success
         task = api.http.post("/api/v2/tasks", content=f"{SCRIPT}name: {MARK}\n").json()
         model = {"name": f"{MARK}-model", "job_id": job["job_id"], "artifact": "onnx"}
@@ -435,6 +451,7 @@ def hers(shared: Deployment, alice: Person) -> dict[str, str]:
     return {
         "job_id": job["job_id"],
         "upload": upload["upload_id"],
+        "upload_id": unfinished.headers["location"].rpartition("/")[2],
         "token_id": token_id,
         "user": "alice",
         "task_id": task["task_id"],
@@ -464,6 +481,7 @@ def nobodys() -> dict[str, str]:
     return {
         "job_id": UNKNOWN,
         "upload": UNKNOWN,
+        "upload_id": UNKNOWN,
         "token_id": UNKNOWN_TOKEN,
         "user": "nobody-at-all",
         "task_id": UNKNOWN_TASK,
@@ -545,7 +563,9 @@ def test_anothers_thing_is_answered_like_one_that_does_not_exist(
         body = {"json": BODIES.get(thing), "data": FORMS.get(thing)}
         if "{service}" in path and method in ("PUT", "PATCH", "POST"):
             body = body_for(path, whose)
-        headers = {"Accept": accept, **({"Content-Type": "application/merge-patch+json"} if method == "PATCH" else {})}
+        headers = {"Accept": accept, **TUS}
+        if method == "PATCH":
+            headers |= PART if "/uploads/" in path else {"Content-Type": "application/merge-patch+json"}
         seen.append(shape_of(spy.request(method, filled(path, whose), headers=headers, **body), whose))
     assert seen[0] == seen[1]
     assert seen[0][0] in (404, 200 if path.endswith("/live") else 404)
@@ -620,6 +640,7 @@ def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
         f"POST {K8S}/namespaces/{{namespace}}/{JIS}": nothing,
         "POST /uploads": nothing,
         "POST /uploads/presign": nothing,
+        "POST /uploads/resumable": nothing,
         "POST /api/v2/me/tokens": nothing,
         "POST /ui/account/tokens": nothing,
         "POST /ui/jobs/new/sample": nothing,
@@ -661,6 +682,7 @@ def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
             {"params": {"a": whose["job_id"]}},
             {"params": {"a": whose["job_id"], "b": whose["job_id"]}},
         ],
+        "GET /ui/jobs/compare.csv": [{"params": {"a": whose["job_id"], "b": whose["job_id"]}}],
     }
 
 
@@ -793,6 +815,7 @@ def filled(path: str, whose: Mapping[str, str]) -> str:
         "name": "alice" if "users" in path else "out.nef",
         "artifact": "out.onnx",
         "index": "0",
+        "place": "0",
         "token_id": whose["token_id"],
         "key": "a",
         "path": "datasets",
@@ -802,6 +825,7 @@ def filled(path: str, whose: Mapping[str, str]) -> str:
         "sample_id": "s1",
         "rest": "x",
         "calibration_id": whose["calibration_id"],
+        "upload_id": whose["upload_id"],
         "job_uid": whose["job_uid"],
         "stage": "face_detection",
         "node": "edge0",

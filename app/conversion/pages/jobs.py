@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
-from urllib.parse import urlencode
 
 from pydantic import BaseModel, BeforeValidator, Field
 from starlette.concurrency import run_in_threadpool
@@ -19,6 +18,7 @@ from app.conversion.model import JobRecord
 from app.conversion.model.digest import STATES, VERDICTS, digest
 from app.conversion.model.job_filter import KEYS, BadFilter, JobQuery, parse
 from app.conversion.pages import samples, view_models
+from app.conversion.pages.compare import LETTERS, compare_url
 from app.conversion.pages.job_list import (
     COOKIE,
     NAME_MAX,
@@ -201,9 +201,9 @@ async def selected(request: Request) -> Response:
 
 
 def _compare(ids: Sequence[str]) -> Response:
-    if len(ids) != 2:
-        raise BadRequest("Two jobs can be compared.", hint="Go back and tick exactly two jobs.")
-    return see_other("/ui/jobs/compare?" + urlencode({"a": ids[0], "b": ids[1]}))
+    if not 2 <= len(ids) <= len(LETTERS):
+        raise BadRequest("Two to eight jobs can be compared.", hint="Go back and tick two to eight jobs.")
+    return see_other(compare_url(ids))
 
 
 def _each(conversion: Conversion, user: str, action: str, records: Sequence[JobRecord]) -> int:

@@ -15,6 +15,7 @@ from app.conversion.service.expiry import Expiry
 from app.conversion.service.jobs import Jobs
 from app.conversion.service.previews import Previews
 from app.conversion.service.results import Results
+from app.conversion.service.resumable_uploads import ResumableUploads
 from app.conversion.service.submissions import Admission, Submissions
 from app.conversion.service.uploads import Uploads
 from app.kit.clock import now
@@ -29,6 +30,7 @@ __all__ = [
     "Jobs",
     "Previews",
     "Results",
+    "ResumableUploads",
     "Submissions",
     "Uploads",
 ]
@@ -37,6 +39,7 @@ __all__ = [
 @dataclass(frozen=True)
 class Conversion:
     uploads: Uploads
+    resumable_uploads: ResumableUploads
     submissions: Submissions
     jobs: Jobs
     index: JobIndex

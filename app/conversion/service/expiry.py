@@ -37,6 +37,9 @@ class Expiry:
         for info in list(self.objects.list(object_keys.OWNERS)):
             if info.modified_at < now - 2 * self.job_ttl:  # of jobs whose files went in another way
                 self.objects.delete(info.key)
+        for info in list(self.objects.list(object_keys.UPLOADING)):
+            if info.modified_at < now - self.upload_ttl:
+                self.objects.delete(info.key)
         for upload_id in self._expired("uploads/", now - self.upload_ttl):
             self.objects.delete_prefix(object_keys.upload(upload_id, ""))
 
