@@ -164,8 +164,3 @@ def _value(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
 
 
 ROUTES = [Route("/ui/api", page)]
-
-
-def _first(content: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """Media type and what is said of it; of none, nothing."""
-    return next(iter(content.items()), ("", {}))
