@@ -11,7 +11,7 @@
     text.textContent = count === 0 ? empty : count === 1 ? text.dataset.one : text.dataset.many.replace("#", count);
     form.querySelector("[data-selected-tools]").classList.toggle("is-open", count > 0);
     form.querySelectorAll("[data-needs]").forEach((button) => {
-      button.disabled = button.value === "compare" ? count !== 2 : count === 0;
+      button.disabled = count < Number(button.dataset.needs) || (button.value === "compare" && count > 8);
     });
     all.checked = count > 0 && count === boxes().length;
     all.indeterminate = count > 0 && !all.checked;

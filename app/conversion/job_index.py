@@ -14,7 +14,7 @@ from app.conversion.model.job_filter import LABELS, JobQuery, Term
 from app.conversion.store import JobStore
 from app.kit.redis.record_index import FEW, IndexDoc, RecordIndex, SearchPlan
 
-FORM = "1"
+FORM = "2"
 """Named anew whenever what is indexed of a record changes: the index is then made anew."""
 KINDS = ("name", "model", "tag")
 """What words are found in."""

@@ -182,6 +182,18 @@ def test_the_list_tells_of_newer_jobs_that_the_filter_accepts(web: httpx.Client,
     assert "1 new job · show" in web.get(url, headers=HTMX).text
 
 
+def test_the_navigation_says_how_many_jobs_run(web: httpx.Client, service: Deployment) -> None:
+    def count() -> int:
+        text = web.get("/ui/jobs/running", headers=HTMX).text.strip()
+        return int(text.removesuffix(" running")) if text else 0
+
+    before = count()
+    store, record = put_job(service, "one more")
+    assert count() == before + 1
+    store.apply(record.job_id, model.cancelled(Stage.ONNX, now=to_text(now())))
+    assert count() == before
+
+
 def test_the_filter_is_completed_by_keys_values_and_words_of_jobs(web: httpx.Client, service: Deployment) -> None:
     put_job(service, "Zephyr net")
     for text, offered in (

@@ -69,7 +69,10 @@ def digest(record: JobRecord) -> JobDigest:
             "owner": frozenset({record.owner.lower()}),
             "method": frozenset({options.quantization.method}) if options.platform is None else frozenset(),
         },
-        {"name": frozenset(pieces(record.name)), "model": frozenset(pieces(record.intake.get("model_name", "")))},
+        {
+            "name": frozenset(pieces(record.name)),
+            "model": frozenset(pieces(record.intake.get("model_name") or record.name)),
+        },
         {name: float(value) for name, value in numbers.items() if value is not None},
     )
 

@@ -134,6 +134,12 @@ def _count_newer(conversion: Conversion, user: str, text: str, newest: str) -> i
     return conversion.index.search(wanted.newer_than(moment), user, limit=1).total
 
 
+def running(request: Request) -> Response:
+    """How many of the user's jobs have not ended, for the navigation of every page."""
+    counts = conversion_of(request).index.counts(user_of(request), ["status:running"])
+    return render(request, "conversion/_running.html", count=counts["status:running"])
+
+
 def completions(request: Request) -> Response:
     """What completes the word that is being written in the filter, as options of its list."""
     text = request.query_params.get("q", "")[-TEXT_MAX:]
@@ -218,6 +224,7 @@ def _each(conversion: Conversion, user: str, action: str, records: Sequence[JobR
 ROUTES = [
     Route("/ui/jobs", jobs),
     Route("/ui/jobs/live", live),
+    Route("/ui/jobs/running", running),
     Route("/ui/jobs/completions", completions),
     Route("/ui/jobs/views", view, methods=["POST"]),
     Route("/ui/jobs/selected", selected, methods=["POST"]),

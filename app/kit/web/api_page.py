@@ -127,6 +127,11 @@ def _answer_name(answer: Mapping[str, Any]) -> str:
     return str(content.get("schema", {}).get("$ref", "").rpartition("/")[2] or kind)
 
 
+def _first(contents: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The first media type and what is said of it; nothing where there is none."""
+    return next(iter(contents.items())) if contents else ("", {})
+
+
 def _curl(verb: str, url: str, kind: str, example: Any) -> str:
     parts = (
         ["curl"] + ([f"-X {verb.upper()}"] if verb != "get" else []) + ['-H "Authorization: Bearer $MODELMILL_TOKEN"']
@@ -159,8 +164,3 @@ def _value(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
 
 
 ROUTES = [Route("/ui/api", page)]
-
-
-def _first(content: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """Media type and what is said of it; of none, nothing."""
-    return next(iter(content.items()), ("", {}))

@@ -135,3 +135,10 @@ def test_what_is_no_filter_is_refused_with_its_reason_and_what_to_write(text: st
 def test_words_are_runs_of_letters_or_digits_of_any_script() -> None:
     assert pieces("YOLO_v8-n.onnx 臉部(新)") == ("yolo", "v8", "n", "onnx", "臉部", "新")
     assert parse("臉部", now=NOW).accepts(job("我的臉部模型"))
+
+
+def test_where_the_models_file_is_not_known_its_name_is_the_jobs() -> None:
+    record = model.submitted(
+        "x", now=to_text(NOW), owner="ann", name="yolo 1", tags=(), options=Options(), inputs={}, intake={}
+    )
+    assert parse("model:yolo", now=NOW).accepts(digest(record))
