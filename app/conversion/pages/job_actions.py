@@ -38,7 +38,8 @@ def action_context(record: JobRecord, quality: Quality, bie: dict[str, Any] | No
     """The first action, those after it, and what else can be done with a good result."""
     shown = [ShownAction(one, _can_apply(record, one)) for one in actions_of(record, bie)]
     is_done = record.status is Status.COMPLETED and "out.nef" in record.artifacts
-    is_good = is_done and (quality.verdict is None or quality.verdict.passed)
+    has_passed = quality.verdict is None or quality.verdict.passed
+    is_good = is_done and has_passed and (quality.goal is None or quality.goal.is_reached)
     is_host = record.options.toolchain is ToolchainName.HOST
     return {
         "next_action": shown[0] if shown and not is_good else None,

@@ -83,12 +83,17 @@ def read_judgement(bie: Report) -> Judgement | None:
 
 
 def read_sensitivity(bie: Report) -> dict[str, float]:
-    """SNR in dB with this layer alone quantized, by the layer's name; empty where no search measured it."""
+    """SNR in dB with this layer alone quantized, by the layer's name; empty where no search measured it.
+
+    A search measures tensors; which layer makes one is said by the table of the layers.
+    """
     rows = (bie.get("search") or {}).get("sensitivity", ())
+    layers = (bie.get("quality") or {}).get("layers", ())
+    makers = {row["tensor"]: str(row["name"]) for row in layers if row.get("tensor")}
     lowest: dict[str, float] = {}
     for row in rows:
         if row.get("snr_db") is not None:
-            name = str(row["layer"])
+            name = makers.get(row.get("tensor"), str(row["layer"]))
             lowest[name] = min(row["snr_db"], lowest.get(name, row["snr_db"]))
     return lowest
 

@@ -85,6 +85,7 @@ def measure_layers(
 def _row(layer: MatchedLayer, statistics: TensorStatistics) -> dict[str, Any]:
     weight = layer.weight_snr_db
     row: dict[str, Any] = {"name": layer.name, "op_type": layer.op_type, "int8": layer.is_int8}
+    row["tensor"] = layer.float_tensor
     if layer.merged:
         row["merged"] = layer.merged
     return row | statistics.to_dict() | {"weight_snr_db": None if weight is None else round(weight, 2)}

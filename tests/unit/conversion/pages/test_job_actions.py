@@ -49,6 +49,12 @@ def test_a_good_result_asks_for_nothing_first() -> None:
     assert [one.name for one in found["more_actions"]] == ["preprocess:"]
 
 
+def test_a_result_that_keeps_the_rule_and_misses_its_goal_is_not_good() -> None:
+    missed = {**bie(passed=True), "goal": {"text": "snr>=45", "kind": "snr", "threshold": 45.0, "is_reached": False}}
+    found = context(job(SURE), missed)
+    assert not found["is_good"] and found["next_action"] is not None
+
+
 @pytest.mark.parametrize("change", [{"color": "PINK"}, {"no_such_field": 1}])
 def test_a_change_that_does_not_fit_the_options_is_not_offered_as_a_click(change: dict[str, Any]) -> None:
     found = context(job({**SURE, "preprocess": change}), bie(passed=False))

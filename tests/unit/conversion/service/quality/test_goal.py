@@ -60,6 +60,11 @@ def test_a_layer_is_as_sensitive_as_its_worst_tensor() -> None:
     assert read_sensitivity(BIE) == {"a": 13.0}
 
 
+def test_a_tensor_belongs_to_the_layer_that_makes_it() -> None:
+    layers = [{"name": "conv", "tensor": "t", "snr_db": 30.0}]
+    assert read_sensitivity({**BIE, "quality": {"layers": layers}}) == {"conv": 23.0, "a": 13.0}
+
+
 def test_a_report_without_them_has_none() -> None:
     assert read_goal({}) is None and read_judgement({}) is None and read_sensitivity({}) == {}
     task = {"judgement": {**BIE["judgement"], "task": {"kind": None}}}

@@ -1,0 +1,61 @@
+"""The six figures in words, of a host conversion and of one for a chip."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+from app.conversion.pages.quality import measured_context
+from app.conversion.service.quality import Reports
+from app.kit.web.templates import environment
+from tests.unit.conversion.service.quality.test_quality import BIE, CHIP_BIE, CHIP_NEF, CHIP_ONNX, NEF, ONNX
+
+
+def strip(reports: Reports, toolchain: str) -> str:
+    """Its text, one space between words."""
+    quality = reports.quality(toolchain)
+    template = environment("en").from_string(
+        '{% import "conversion/_numbers.html" as n with context %}{% include "conversion/_job_strip.html" %}'
+    )
+    context: dict[str, Any] = {**measured_context(quality), "conversion_goal": quality.goal, "job": {"artifacts": {}}}
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", template.render(**context))).split())
+
+
+def test_a_host_conversion_is_told_in_quality_size_and_speed() -> None:
+    text = strip(Reports(ONNX, BIE, NEF), "host")
+    for said in (
+        "38.9 dB worst output",
+        "keeps the vendor's 20 dB.",
+        "4.0× smaller",
+        "4.0× faster",
+        "3 /4",
+        "1 in float",
+    ):
+        assert said in text
+    assert "Compile exact bit-true, 8 samples" in text
+
+
+def test_an_output_below_the_rule_is_counted() -> None:
+    low = {**BIE["quality"]["outputs"][0], "name": "z", "snr_db": {"mean": 12.7, "min": 2.0, "p5": 5.0, "n": 8}}
+    bie = {**BIE, "quality": {**BIE["quality"], "outputs": [*BIE["quality"]["outputs"], low]}}
+    text = strip(Reports(ONNX, bie, NEF), "host")
+    assert "12.7 dB worst output ( z )" in text and "1 of 2 outputs is below the vendor's 20 dB." in text
+
+
+def test_a_goal_that_was_missed_is_said_with_the_range_of_the_judgement() -> None:
+    goal = {"text": "snr>=45", "kind": "snr", "threshold": 45.0, "is_reached": False, "reason_code": "out_of_reach"}
+    judgement = {"n": 10, "low_db": 30.1, "high_db": 40.2}
+    text = strip(Reports(ONNX, {**BIE, "goal": goal, "judgement": judgement}, NEF), "host")
+    assert "The goal snr>=45 was not reached. Nothing that was tried reaches it." in text
+    assert "On 10 pictures that set no range: mean 30.1 to 40.2 dB." in text
+
+
+def test_a_conversion_for_a_chip_is_told_in_the_evaluators_numbers_as_estimates() -> None:
+    text = strip(Reports(CHIP_ONNX, CHIP_BIE, CHIP_NEF), "kneron")
+    assert "14.4 fps" in text and "100 ms estimated, not measured" in text and "CPU nodes 1 these slow it down" in text
+
+
+def test_what_a_chip_did_not_measure_is_said() -> None:
+    text = strip(Reports(CHIP_ONNX, {**CHIP_BIE, "quantization": {}}, CHIP_NEF), "kneron")
+    assert "The toolchain measured no SNR." in text
