@@ -26,6 +26,19 @@
     window.modelmill.toast(answer === "granted" ? button.dataset.agreed : button.dataset.refused);
   });
   document.addEventListener("htmx:after:swap", look);
+
+  // A drawing begins where its first node is, not at its empty corner; one that is linked to shows the linked node.
+  const begin = () => {
+    document.querySelectorAll(".graph-scroll:not([data-begun])").forEach((frame) => {
+      frame.dataset.begun = "true";
+      const first = frame.querySelector(".node rect");
+      if (first && !frame.querySelector(".node:target")) {
+        frame.scrollLeft = first.x.baseVal.value + first.width.baseVal.value / 2 - frame.clientWidth / 2;
+      }
+    });
+  };
+  begin();
+  document.addEventListener("htmx:after:swap", begin);
   // A link to a row or a node of a part that htmx has put in: the browser has looked for it already.
   document.addEventListener("htmx:after:swap", () => {
     if (location.hash.length > 1) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView({ block: "center" });

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dramatiq import Middleware
 from redis import Redis
 
+from app.conversion.job_index import JobIndex
 from app.conversion.service import (
     Admission,
     Conversion,
@@ -251,6 +252,7 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
         submissions=submissions,
         previews=Previews(settings, objects, sandbox, uploads, submissions.remembered),
         jobs=jobs,
+        index=JobIndex(store),
         edits=Edits(jobs),
         dispatch=dispatch,
         estimates=estimates,

@@ -68,10 +68,6 @@ class ConversionClient(ApiClient):
         with told():
             return self._job(job_id).share(days=days, label=label)
 
-    def actions(self, job_id: str) -> dict[str, Any]:
-        """What could be done next about a job. Raises ApiError 404 where the service offers none."""
-        return self._json("GET", f"/jobs/{job_id}/actions")
-
     def log(self, job_id: str, step: str, offset: int = 0) -> LogPart:
         with told():
             return self._job(job_id).log(step, offset)

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 def _web() -> WebPart:
     from app.exchange.api import OPERATIONS
+    from app.exchange.pages import ROUTES
 
-    return WebPart(operations=OPERATIONS)
+    return WebPart(operations=OPERATIONS, pages=ROUTES)
 
 
 def _commands(root: typer.Typer) -> None:

@@ -90,13 +90,13 @@ def exchange_client(context: typer.Context, url: str | None) -> ExchangeClient:
 
 def followed(client: ExchangeClient, transfer: dict[str, Any], *, is_quiet: bool = False) -> dict[str, Any]:
     """To its end, a line on standard error at each change."""
-    said = ""
+    last_line = ""
     for seen in client.follow(transfer):
         transfer = seen
         line = _line(transfer)
-        if line != said and not is_quiet:
+        if line != last_line and not is_quiet:
             typer.echo(line, err=True)
-        said = line
+        last_line = line
     return transfer
 
 

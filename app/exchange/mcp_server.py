@@ -174,10 +174,10 @@ def _shown(record: Answer) -> Answer:
 def _actions(client: ConversionClient, job_id: str) -> list[Answer]:
     """What the service offers next; none where it has no such endpoint."""
     try:
-        found = client.actions(job_id)
+        answer = client.actions(job_id)
     except ApiError:
         return []
-    actions: list[Answer] = found.get("actions", [])
+    actions: list[Answer] = answer.get("actions", [])
     return actions
 
 

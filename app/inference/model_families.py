@@ -20,6 +20,8 @@ from app.inference.preprocessing import AxisOrder, Shape
 TABLE = Path(__file__).with_suffix(".toml")
 Task = Literal["boxes", "top1", "mask", "keypoints", "cosine", "text", "values"]
 Axis = int | str | Sequence[int]
+TOLD_SHARE = 0.5
+"""Of the sides that tell a family by its outputs' shapes, so many must be known."""
 NORMS = frozenset({"LayerNormalization", "ReduceMean", "SimplifiedLayerNormalization"})
 
 
@@ -106,9 +108,17 @@ class FamilyRule:
             return True
         if len(graph.outputs) < len(self.outputs) or (len(graph.outputs) > len(self.outputs) and not self.more):
             return False
+        if not self._is_told(graph):
+            return False
         return _assignable(
             [[_shape_fits(pattern, shape, graph) for shape in graph.outputs] for pattern in self.outputs]
         )
+
+    def _is_told(self, graph: GraphSignature) -> bool:
+        """Do enough sides of the outputs have numbers? What is left open fits everything, and so proves nothing."""
+        told = sum(side is not None for shape in graph.outputs for side in shape[1:])
+        needed = sum(axis != "any" for pattern in self.outputs for axis in pattern[1:])
+        return bool(self.names or self.producer or self.metadata) or told >= TOLD_SHARE * needed
 
 
 def _assignable(table: Sequence[Sequence[bool]], taken: frozenset[int] = frozenset()) -> bool:

@@ -30,6 +30,11 @@ class Decoder(StrEnum):
     YUNET = "yunet"
     FASTESTDET = "fastestdet"
     YOLOX = "yolox"
+    YOLOV5 = "yolov5"
+    YOLOV8 = "yolov8"
+    NANODET = "nanodet"
+    SCRFD = "scrfd"
+    RETINAFACE = "retinaface"
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,8 @@ def _json(answer: BaseModel, status: int = 200, headers: dict[str, str] | None =
 
 
 _TARGET, _DELIVERY = TARGETS + "/{target_id}", DELIVERIES + "/{delivery_id}"
+_TARGET_ID = {"target_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"}}
+_DELIVERY_ID = {"delivery_id": {"type": "string", "pattern": "^msg_[0-9a-f]{32}$"}}
 
 OPERATIONS = [
     Operation(
@@ -92,7 +94,15 @@ OPERATIONS = [
         errors=(400, 403, 409, 413, 422, 429, 503),
         body=schemas.TargetBody,
     ),
-    Operation("GET", _TARGET, get_notification_target, "A target", {200: schemas.TargetAnswer}, errors=(404, 503)),
+    Operation(
+        "GET",
+        _TARGET,
+        get_notification_target,
+        "A target",
+        {200: schemas.TargetAnswer},
+        errors=(404, 503),
+        parameters=_TARGET_ID,
+    ),
     Operation(
         "PATCH",
         _TARGET,
@@ -101,6 +111,7 @@ OPERATIONS = [
         {200: schemas.TargetAnswer},
         errors=(400, 404, 413, 422, 503),
         body=schemas.TargetChange,
+        parameters=_TARGET_ID,
     ),
     Operation(
         "DELETE",
@@ -109,6 +120,7 @@ OPERATIONS = [
         "Forget a target and its messages",
         {204: None},
         errors=(404, 503),
+        parameters=_TARGET_ID,
     ),
     Operation(
         "POST",
@@ -117,6 +129,7 @@ OPERATIONS = [
         "Send it a test message",
         {202: schemas.DeliveryAnswer},
         errors=(404, 429, 503),
+        parameters=_TARGET_ID,
     ),
     Operation(
         "GET",
@@ -134,6 +147,7 @@ OPERATIONS = [
         "A message, and how it went",
         {200: schemas.DeliveryAnswer},
         errors=(404, 503),
+        parameters=_DELIVERY_ID,
     ),
     Operation(
         "POST",
@@ -142,5 +156,6 @@ OPERATIONS = [
         "Send a message once more, under the same id",
         {202: schemas.DeliveryAnswer},
         errors=(404, 503),
+        parameters=_DELIVERY_ID,
     ),
 ]

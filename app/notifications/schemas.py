@@ -124,8 +124,7 @@ def shown_address(target: Target) -> str:
     """A chat's address is a key to it: its last part stays hidden."""
     if target.kind is not Kind.CHAT:
         return target.address
-    head, _, tail = target.address.rpartition("/")
-    return f"{head}/…" if len(tail) > 3 else target.address
+    return f"{target.address.rpartition('/')[0]}/…"
 
 
 def target_answer(target: Target) -> TargetAnswer:

@@ -19,6 +19,7 @@ from app.shares.access import shares_of
 
 SHARES = "/jobs/{job_id}/shares"
 SHARED = "/shared"
+_SHARE_ID = {"share_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"}}
 
 
 async def share_job(request: Request) -> Response:
@@ -84,7 +85,7 @@ OPERATIONS = [
         "Revoke a link",
         {204: None},
         errors=(404, 503),
-        parameters=JOB_ID,
+        parameters={**JOB_ID, **_SHARE_ID},
     ),
     Operation(
         "GET",
@@ -94,6 +95,7 @@ OPERATIONS = [
         {200: FILES, 206: FILES, 304: None},
         errors=(404, 416, 422, 503),
         query=schemas.KeyQuery,
+        parameters=_SHARE_ID,
         callers=(),
     ),
 ]

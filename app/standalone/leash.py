@@ -25,6 +25,7 @@ from typing import NoReturn
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 NO_SUCH_COMMAND = 127
+_libc = ctypes.CDLL(None)
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -139,7 +140,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    _libc.prctl(option, value, 0, 0, 0)
 
 
 if __name__ == "__main__":

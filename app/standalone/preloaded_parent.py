@@ -16,7 +16,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import random
 import signal
 import socket
 import sys
@@ -25,9 +24,11 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from app.kit.process import memory
-from app.kit.process.title import set_title
+from app.kit.process.title import set_short_name, set_title
 from app.standalone import leash
 
+UNUSED = "opentelemetry.sdk.metrics"
+"""By an installation that does not trace."""
 MAX_REQUEST_BYTES = 1 << 16
 
 
@@ -38,9 +39,13 @@ def main() -> NoReturn:
 
 def preload(modules: Sequence[str]) -> None:
     """Import them, and let those prepare themselves that know how to."""
+    if not any(name.startswith("OTEL_") for name in os.environ):
+        sys.modules[UNUSED] = None  # type: ignore[assignment]  # redis-py loads it wherever it is installed
     for module in modules:
         preloaded = importlib.import_module(module)
         getattr(preloaded, "rehearse", lambda: None)()
+    if UNUSED in sys.modules and sys.modules[UNUSED] is None:
+        del sys.modules[UNUSED]
     memory.freeze_for_fork()
 
 
@@ -68,7 +73,7 @@ def _hold(request: dict[str, Any], lifeline: int, log: int, environment: int, st
     """In the leash."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
-    set_title(f"modelmill {request['name']} leash")
+    set_short_name(f"{request['name']} leash")
     for number in (1, 2):
         os.dup2(log, number)
     os.close(log)
@@ -88,7 +93,6 @@ def _run(request: dict[str, Any], environment: int, of_leash: tuple[int, ...]) -
             variables = json.load(pipe)
         os.environ.clear()
         os.environ.update(variables)
-        random.seed()
         module, _, function = request["target"].partition(":")
         getattr(importlib.import_module(module), function)(**request["arguments"])
         code = 0

@@ -23,6 +23,12 @@ from app.standalone.valkey_server import Valkey
 
 ROOT = Path(__file__).parents[2]
 """Where `app` and `actors` lie; the parts run there so that both can be imported."""
+HEAP = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_TRIM_THRESHOLD_": "131072",
+    "MALLOC_MMAP_THRESHOLD_": "262144",
+    "PYTHONNODEBUGRANGES": "1",
+}
 IDLE_S = 60
 """Without work for so long, the loaded toolchains are let go of."""
 
@@ -126,8 +132,8 @@ def _environment(plan: Plan, port: int, valkey: Valkey) -> dict[str, str]:
 
 
 def _environment_of_parent(environment: Mapping[str, str]) -> dict[str, str]:
-    """The C library gives each thread a heap of its own, unless it is told otherwise before a process begins."""
-    return {"MALLOC_ARENA_MAX": "1", **without_secrets(environment)}
+    """The C library is told before a process begins: no heap for each thread, and what is free is given back."""
+    return {**HEAP, **without_secrets(environment)}
 
 
 def _sftp_port(plan: Plan) -> dict[str, str]:

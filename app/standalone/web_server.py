@@ -22,7 +22,7 @@ class Server(uvicorn.Server):
     _loop: asyncio.AbstractEventLoop | None = None
 
     async def main_loop(self) -> None:
-        memory.give_back()
+        memory.give_back_later()
         self._ending, self._loop = asyncio.Event(), asyncio.get_running_loop()
         while not await self.on_tick(0):
             with contextlib.suppress(TimeoutError):

@@ -19,6 +19,7 @@ from app.sweeps.access import sweeps_of
 from app.sweeps.schemas import SWEEPS
 
 _SWEEP = SWEEPS + "/{sweep_id}"
+_SWEEP_ID = {"sweep_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"}}
 
 
 async def create_sweep(request: Request) -> Response:
@@ -82,9 +83,23 @@ OPERATIONS = [
         errors=(422, 503),
         query=schemas.SweepsQuery,
     ),
-    Operation("GET", _SWEEP, get_sweep, "A sweep as one table", {200: schemas.SweepAnswer}, errors=(404, 503)),
     Operation(
-        "GET", f"{_SWEEP}/table.csv", get_sweep_table, "The same as CSV", {200: ("text/csv",)}, errors=(404, 503)
+        "GET",
+        _SWEEP,
+        get_sweep,
+        "A sweep as one table",
+        {200: schemas.SweepAnswer},
+        errors=(404, 503),
+        parameters=_SWEEP_ID,
+    ),
+    Operation(
+        "GET",
+        f"{_SWEEP}/table.csv",
+        get_sweep_table,
+        "The same as CSV",
+        {200: ("text/csv",)},
+        errors=(404, 503),
+        parameters=_SWEEP_ID,
     ),
     Operation(
         "POST",
@@ -93,6 +108,15 @@ OPERATIONS = [
         "End its jobs, and submit no more of them",
         {200: schemas.SweepAnswer},
         errors=(404, 503),
+        parameters=_SWEEP_ID,
     ),
-    Operation("DELETE", _SWEEP, delete_sweep, "Forget a sweep; its jobs stay", {204: None}, errors=(404, 503)),
+    Operation(
+        "DELETE",
+        _SWEEP,
+        delete_sweep,
+        "Forget a sweep; its jobs stay",
+        {204: None},
+        errors=(404, 503),
+        parameters=_SWEEP_ID,
+    ),
 ]

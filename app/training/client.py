@@ -10,7 +10,6 @@ from app.kit.cli.api_client import ApiClient
 
 TASKS = "/api/v2/tasks"
 MOST_LINES = 5000
-PAGE = 200
 Record = dict[str, Any]
 
 
@@ -25,15 +24,7 @@ class TrainingClient(ApiClient):
 
     def tasks(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
         """Newest first, page by page, at most `limit`. filters: workload, state, since, until, q."""
-        parameters: dict[str, Any] = {key: value for key, value in filters.items() if value}
-        remaining = limit
-        while remaining > 0:
-            page = self._json("GET", TASKS, params={**parameters, "limit": min(remaining, PAGE)})
-            yield from page["tasks"]
-            remaining -= len(page["tasks"])
-            if not page["next_cursor"]:
-                return
-            parameters["cursor"] = page["next_cursor"]
+        yield from self._pages(TASKS, "tasks", limit=limit, filters=filters)
 
     def cancel(self, task_id: str) -> Record:
         return self._json("POST", f"{TASKS}/{task_id}/cancel")

@@ -56,19 +56,19 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--only", default="", help=f"beginnings of names, joined by commas: {'; '.join(names)}")
     parser.add_argument("--pictures", type=int, default=PICTURES, help=f"of each part at most; default {PICTURES}")
     parser.add_argument("--json", type=Path, help="write the figures there, too")
-    asked = parser.parse_args(arguments)
-    chosen = [c for c in contenders() if any(c.name.startswith(part) for part in asked.only.split(","))]
+    chosen_options = parser.parse_args(arguments)
+    chosen = [c for c in contenders() if any(c.name.startswith(part) for part in chosen_options.only.split(","))]
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="modelmill-quality-") as folder:
-        parts = write_parts(SHARED_DATA, Path(folder), asked.pictures)
+        parts = write_parts(SHARED_DATA, Path(folder), chosen_options.pictures)
         print(f"{' and '.join(str(len(list(part.iterdir()))) for part in parts)} pictures set ranges and judge")
-        for name in asked.models.split(","):
+        for name in chosen_options.models.split(","):
             place = Path(folder) / name
             place.mkdir()
             rows += measure_model(name, place, parts, chosen)
             shutil.rmtree(place)
-    if asked.json:
-        asked.json.write_text(json.dumps(rows, indent=2), encoding="utf-8")
+    if chosen_options.json:
+        chosen_options.json.write_text(json.dumps(rows, indent=2), encoding="utf-8")
 
 
 def measure_model(
@@ -76,18 +76,18 @@ def measure_model(
 ) -> list[dict[str, Any]]:
     """Print the table of one model. folder: empty. parts: pictures that set the ranges, and that judge."""
     source = SHARED_DATA / "models" / f"{name}.onnx"
-    found = recognize(onnx.load(source))
-    if found is None:
+    recognition = recognize(onnx.load(source))
+    if recognition is None:
         print(f"\n{name}: it takes no pictures")
         return []
-    preprocess = found.preprocess.model_dump(mode="json")
+    preprocess = recognition.preprocess.model_dump(mode="json")
     float_path = _optimized(source, folder, preprocess)
-    inputs = _inputs(float_path, folder, parts[0], found.preprocess)
-    samples = _samples(float_path, parts[1], found.preprocess)
-    print(f"\n{name}, {found.summary}\n{HEAD}", flush=True)
+    inputs = _inputs(float_path, folder, parts[0], recognition.preprocess)
+    samples = _samples(float_path, parts[1], recognition.preprocess)
+    print(f"\n{name}, {recognition.summary}\n{HEAD}", flush=True)
     reference = judge(float_path, float_path, samples)
     print(_line("float", None, reference), flush=True)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for contender in chosen:
         try:
             conversion = convert(contender, inputs, preprocess, folder)
@@ -97,7 +97,8 @@ def measure_model(
             rows.append({"model": name, "tool": contender.name, "failure": str(error)})
             continue
         print(_line(contender.name, conversion, judged), flush=True)
-        rows.append({"model": name, "tool": contender.name, **vars(judged), "took_s": conversion.took_s})
+        figures: dict[str, Any] = {"model": name, "tool": contender.name, "took_s": conversion.took_s}
+        rows.append({**figures, **vars(judged), "peak_bytes": conversion.peak_bytes})
     return rows
 
 

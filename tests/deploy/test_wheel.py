@@ -18,6 +18,7 @@ DATA = {
     "templates": "app/templates",
     "static": "app/static",
     "ops/samples/digits": "app/ops/samples/digits",
+    "ops/samples/drawn": "app/ops/samples/drawn",
     f"{CLIENT}/modelmill_client": "modelmill_client",
 }
 RENDERED = """

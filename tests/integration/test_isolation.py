@@ -197,6 +197,10 @@ THINGS = {
     "POST /ui/jobs/{job_id}/cancel",
     "POST /ui/jobs/{job_id}/delete",
     "GET /ui/jobs/{job_id}/all.zip",
+    "GET /ui/jobs/{job_id}/answers/{place:int}",
+    "POST /ui/jobs/{job_id}/apply",
+    "POST /ui/jobs/{job_id}/edit",
+    "POST /ui/jobs/{job_id}/keep",
     "GET /ui/jobs/{job_id}/quality",
     "GET /ui/jobs/{job_id}/quality.csv",
     "GET /ui/jobs/{job_id}/quality.json",
@@ -376,6 +380,7 @@ SENDING = {
     "POST /ui/jobs/new/options",
     "POST /ui/jobs/new/sample",
     "GET /ui/jobs/compare",
+    "GET /ui/jobs/compare.csv",
     "POST /api/v2/me/tokens",
     "POST /ui/account/tokens",
     "GET /api/v2/files",
@@ -677,6 +682,7 @@ def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
             {"params": {"a": whose["job_id"]}},
             {"params": {"a": whose["job_id"], "b": whose["job_id"]}},
         ],
+        "GET /ui/jobs/compare.csv": [{"params": {"a": whose["job_id"], "b": whose["job_id"]}}],
     }
 
 
@@ -809,6 +815,7 @@ def filled(path: str, whose: Mapping[str, str]) -> str:
         "name": "alice" if "users" in path else "out.nef",
         "artifact": "out.onnx",
         "index": "0",
+        "place": "0",
         "token_id": whose["token_id"],
         "key": "a",
         "path": "datasets",

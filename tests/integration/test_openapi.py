@@ -18,6 +18,7 @@ from app.conversion.api import OPERATIONS
 from app.conversion.edits_api import OPERATIONS as EDITS_OPERATIONS
 from app.conversion.results_api import OPERATIONS as RESULTS_OPERATIONS
 from app.conversion.upload_api import OPERATIONS as UPLOADS_OPERATIONS
+from app.exchange.api import OPERATIONS as EXCHANGE_OPERATIONS
 from app.homes.api import OPERATIONS as HOMES_OPERATIONS
 from app.joint_inference.api import OPERATIONS as JOINT_OPERATIONS
 from app.kit.objects.routes import OPERATIONS as OBJECTS_OPERATIONS
@@ -65,7 +66,7 @@ def test_the_document_is_valid(described: Any) -> None:
 
 def test_every_route_is_in_the_document_but_for_pages_and_signed_links(tmp_path: Path) -> None:
     app = create_app(Settings(data_dir=tmp_path, secret_key=SecretStr("x")))
-    document = app.state.openapi
+    document = app.state.openapi()
     routes = [route for route in app.routes if isinstance(route, Route) and not is_elsewhere(route.path)]
     missing = {
         (method, route.path)
@@ -91,6 +92,7 @@ ALL_OPERATIONS = [
     *OPERATIONS,
     *HOMES_OPERATIONS,
     *MODELS_OPERATIONS,
+    *EXCHANGE_OPERATIONS,
     *NODES_OPERATIONS,
     *JOINT_OPERATIONS,
     *VIDEO_OPERATIONS,

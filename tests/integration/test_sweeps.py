@@ -12,7 +12,8 @@ import pytest
 from app.bootstrap.container import Container
 from app.settings import Settings
 from tests.harness.api import pngs, small_model
-from tests.harness.users import Within, within
+from tests.harness.conversion_jobs import finished_job
+from tests.harness.users import OURS, Within, within
 
 VARIANTS = [
     {"name": "plain", "options": {}},
@@ -137,3 +138,17 @@ def test_more_jobs_than_a_sweep_may_have_are_refused(web: Within, models: list[d
     variants = [{"name": f"v{number}", "options": {}} for number in range(41)]
     answer = web.post("/sweeps", json={"models": many, "options": variants})
     assert answer.json()["error"]["code"] == "SWEEP_TOO_LARGE"
+
+
+def test_the_pages_start_a_sweep_over_a_job_and_show_its_table(web: Within, container: Container) -> None:
+    job = finished_job(container, "local", "yolo")
+    assert "yolo" in web.get(f"/ui/sweeps/new?job={job.job_id}").text
+    nothing = web.post("/ui/sweeps/new", data={"name": "x"}, headers=OURS)
+    assert nothing.status_code == 422
+    assert "Tick one of each" in nothing.text
+    fields = {"name": "ranges", "job": job.job_id, "method": ["minmax", "entropy"], "scale": "tensor"}
+    answer = web.post("/ui/sweeps/new", data=fields, headers=OURS)
+    assert answer.status_code == 303, answer.text
+    page = web.get(answer.headers["location"]).text
+    assert "entropy, per tensor" in page
+    assert "ranges" in web.get("/ui/sweeps").text

@@ -30,14 +30,14 @@ NOT_TOLD = ("cls_mobilenet_v2_128_dynamic_batch", "digits_small", "digits_big")
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_known_model_is_recognized_for_sure(name: str, shared_data: Path) -> None:
-    found = recognize(onnx.load(shared_data / "models" / f"{name}.onnx"))
-    assert found is not None
-    assert found.is_sure
-    assert found.preprocess == KNOWN[name]
+    recognition = recognize(onnx.load(shared_data / "models" / f"{name}.onnx"))
+    assert recognition is not None
+    assert recognition.is_sure
+    assert recognition.preprocess == KNOWN[name]
 
 
 @pytest.mark.parametrize("name", NOT_TOLD)
 def test_where_the_graph_does_not_tell_nothing_is_sure(name: str, shared_data: Path) -> None:
-    found = recognize(onnx.load(shared_data / "models" / f"{name}.onnx"))
-    assert found is not None
-    assert not found.is_sure
+    recognition = recognize(onnx.load(shared_data / "models" / f"{name}.onnx"))
+    assert recognition is not None
+    assert not recognition.is_sure

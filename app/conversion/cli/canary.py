@@ -69,16 +69,16 @@ def _pinned(client: ConversionClient, tag: str) -> list[Record]:
     """Oldest first, so that the jobs run again in the order in which they once ran."""
     from app.conversion.client import FINISHED
 
-    found = [
+    finished = [
         record
         for record in client.jobs(limit=LISTED_AT_MOST, q=tag)
         if tag in record["tags"] and record["status"] in FINISHED
     ]
-    if not found:
+    if not finished:
         raise NotFound(
             f"no finished job has the tag {tag!r}", hint=f"Convert what is to be watched with --tag {tag}, once."
         )
-    return found[::-1]
+    return finished[::-1]
 
 
 def _again(client: ConversionClient, target: ConversionClient, record: Record) -> Record:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +12,8 @@ from modelmill_client import errors, inputs
 from rich.console import Console
 
 from app.conversion.cli.progress import ProgressDisplay, make_display
-from app.conversion.cli.tables import facts_of_quality, quality_table
+from app.conversion.cli.sources import fetched_key, is_source, stem_of
+from app.conversion.cli.tables import candidates_table, facts_of_quality, quality_table
 from app.conversion.client import ConversionClient
 from app.conversion.errors import NoImages
 from app.kit.cli.api_client import ApiError
@@ -22,9 +21,6 @@ from app.kit.cli.command import CommandFailed, Exit
 from app.kit.errors import BadInput, ModelmillError, NotFound
 
 LOG_LINES = 15
-LOOK_AGAIN_S = 0.5
-SOURCE = re.compile(r"(hf|mlflow|s3|https)://|models:/")
-"""The beginning of what is no file."""
 RESULT = "out.nef"
 INPUTS = ("model.onnx", "quant.zip")
 FLAGS = {
@@ -49,21 +45,17 @@ class ConversionOrder:
     timeout_s: float | None = None
 
     @property
-    def is_fetched(self) -> bool:
-        return SOURCE.match(self.model) is not None
-
-    @property
     def stem(self) -> str:
         """What the job and the folder of its results are called, unless they are given names."""
-        last = re.split(r"[/:]", self.model.partition("?")[0].rstrip("/"))[-1]
-        return Path(last if self.is_fetched else self.model).stem
+        return stem_of(self.model)
 
 
 def submit(client: ConversionClient, order: ConversionOrder, display: ProgressDisplay) -> Record:
     """Upload the inputs and create the job. Returns its record."""
-    if order.is_fetched:
+    if is_source(order.model):
         with packed(order.images) as images:
-            keys = {"model_key": _fetched(client, order.model), "quant_key": client.upload_images(images)["quant_key"]}
+            quant_key = client.upload_images(images)["quant_key"]
+        keys = {"model_key": fetched_key(client, order.model, display), "quant_key": quant_key}
     else:
         keys = _uploaded(client, order, display)
     name = order.name or order.stem
@@ -74,17 +66,6 @@ def submit(client: ConversionClient, order: ConversionOrder, display: ProgressDi
     except ApiError as error:
         error.hint = f"{error.hint} {_flag(error)}".strip()
         raise
-
-
-def _fetched(client: ConversionClient, source: str) -> str:
-    """The key of a model that the service has fetched. Raises FetchFailed."""
-    transfer = client.fetch_model(source)
-    while transfer["state"] not in ("COMPLETED", "FAILED"):
-        time.sleep(LOOK_AGAIN_S)
-        transfer = client.transfer(transfer["transfer_id"])
-    if transfer["error"]:
-        raise FetchFailed(transfer["error"]["message"], hint=transfer["error"]["hint"])
-    return str(transfer["model_key"])
 
 
 def _uploaded(client: ConversionClient, order: ConversionOrder, display: ProgressDisplay) -> Record:
@@ -139,12 +120,6 @@ def follow(client: ConversionClient, record: Record, display: ProgressDisplay, *
     return record
 
 
-class FetchFailed(BadInput):
-    """The service could not get the model from where it lies."""
-
-    code = "FETCH_FAILED"
-
-
 class ConversionLost(ModelmillError):
     code = "CONVERSION_LOST"
 
@@ -190,6 +165,8 @@ def show_warnings(console: Console, record: Record) -> None:
 def show_quality(console: Console, report: Record) -> None:
     if (report.get("quality") or {}).get("outputs"):
         console.print(quality_table(report))
+    if (report.get("search") or {}).get("candidates"):
+        console.print(candidates_table(report))
     for line in facts_of_quality(report):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 

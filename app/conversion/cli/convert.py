@@ -59,6 +59,17 @@ def convert(
         Optional, typer.Option(help='"127" or one per channel: "0.485,0.456,0.406".', rich_help_panel=PREPROCESS)
     ] = None,
     std: Annotated[Optional, typer.Option(help="As mean.", rich_help_panel=PREPROCESS)] = None,
+    goal: Annotated[
+        Optional,
+        typer.Option(
+            metavar='"snr>=20"|"drop<=1%"|smallest|fastest',
+            help="Search for what reaches it, in place of --method.",
+            rich_help_panel=QUANTIZE,
+        ),
+    ] = None,
+    budget: Annotated[
+        Optional, typer.Option(metavar="90s|10m|1h", help="How long that may take.", rich_help_panel=QUANTIZE)
+    ] = None,
     method: Annotated[Optional, typer.Option(metavar="minmax|percentile|entropy", rich_help_panel=QUANTIZE)] = None,
     percentile: Annotated[
         float | None,
@@ -86,10 +97,13 @@ def convert(
 ) -> None:
     """Convert an ONNX model: ONNX → BIE → NEF. Uploads, waits, downloads the results to DIR."""
     from app.conversion.cli.conversion import ConversionOrder
-    from app.conversion.cli.convert import numbers, options_of, preprocess_flags
+    from app.conversion.cli.convert import numbers, options_of, preprocess_flags, seconds
 
+    searched = "kneron" if toolchain == "kneron" else "quantization"
     flags = {
         "toolchain": toolchain,
+        f"{searched}.goal": goal,
+        f"{searched}.budget_s": seconds(budget),
         "platform": chip,
         "preprocess.color": color if color in (None, "auto") else str(color).upper(),
         "preprocess.resize": resize,
@@ -188,6 +202,18 @@ def numbers(text: str | None, flag: str) -> list[float] | None:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise BadRequest(f"{flag} {text!r} is no number", hint='Write "127" or "0.485,0.456,0.406".') from None
+
+
+def seconds(text: str | None) -> float | None:
+    """Of "90s", "10m" or "1h". Raises BadRequest."""
+    from app.conversion.goals import parse_budget
+
+    if text is None:
+        return None
+    try:
+        return parse_budget(text)
+    except ValueError as error:
+        raise BadRequest(f"--budget: {error}", hint="Write 90s, 10m or 1h.") from None
 
 
 def preprocess_flags(text: str | None) -> dict[str, Any]:

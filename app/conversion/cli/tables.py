@@ -39,6 +39,27 @@ def quality_table(report: Json) -> Table:
     return table
 
 
+def candidates_table(report: Json) -> Table:
+    """What a search for a goal has tried, from bie.json."""
+    goal = report.get("goal") or {}
+    outcome = "reached" if goal.get("is_reached") else "not reached"
+    table = Table("candidate", "SNR dB", "lowest", "int8 %", "kB", "ms", "", title=f"{goal.get('text')}: {outcome}")
+    for column in table.columns[1:6]:
+        column.justify = "right"
+    for candidate in report["search"]["candidates"]:
+        size = candidate.get("size_bytes")
+        table.add_row(
+            escape(str(candidate.get("name", ""))),
+            _number(candidate.get("snr_db"), 1),
+            _number(candidate.get("snr_min_db"), 1),
+            _number(100 * candidate.get("int8_share", 0.0), 0),
+            _number(None if size is None else size / 1000, 0),
+            _number(candidate.get("latency_ms"), 2),
+            "taken" if candidate.get("is_taken") else "",
+        )
+    return table
+
+
 def facts_of_quality(report: Json) -> Iterator[str]:
     """Lines under the table: verdict, size, latency, calibration."""
     verdict, size, latency = (report.get(key) or {} for key in ("verdict", "size", "latency_ms"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +21,7 @@ from app.conversion.intake.graph_view import Array, GraphView
 from app.inference.preprocessing import AxisOrder
 
 NODES_MOST = 40
-"""A network's first layer lies within as many nodes."""
+"""A network's first layer lies within as many nodes that read what comes of the input."""
 CHANNELS_LEAST = 6
 AGREEMENT_LEAST = 0.3
 """Share of the channels' deviations that the sums of their weights must explain, else the filters do not blur."""
@@ -87,10 +88,9 @@ class _Trace:
     def run(self, model: onnx.ModelProto, name: str, axis: int) -> FirstLayer:
         start = np.hstack([np.eye(self._channels), np.zeros((self._channels, 1))])
         self._known[name] = _Response(start, axis)
-        for node in model.graph.node[:NODES_MOST]:
+        reading = (node for node in model.graph.node if any(source in self._known for source in node.input))
+        for node in islice(reading, NODES_MOST):
             sources = [source for source in node.input if source in self._known]
-            if not sources:
-                continue
             if node.op_type == "BatchNormalization":
                 return self._normalized(node)
             answer = self._step(node)

@@ -1,4 +1,4 @@
-"""Which preprocessing a model was trained with: told by its family, its metadata and its first layer, never asked.
+"""Which preprocessing a model was trained with: told by its family, its metadata and its first layer.
 
 Each preset of the families' table has a probability: what the table says of the family, times how well it agrees with
 the first layer. What is sure enough is the default of a conversion that names none; else the page asks.
@@ -55,7 +55,7 @@ REASONS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Recognition:
-    """What was found of a model's preprocessing."""
+    """What was recognized of a model's preprocessing."""
 
     preprocess: Preprocess
     """The likeliest."""
@@ -138,9 +138,9 @@ def recognize(model: onnx.ModelProto) -> Recognition | None:
     return _with_family(told, family, order)
 
 
-def _with_family(found: Recognition, family: FamilyRule | None, order: AxisOrder) -> Recognition:
+def _with_family(recognition: Recognition, family: FamilyRule | None, order: AxisOrder) -> Recognition:
     known = {"family": family.name, "title": family.title, "task": family.task} if family else {}
-    return Recognition(**{**vars(found), **known, "layout": order})
+    return Recognition(**{**vars(recognition), **known, "layout": order})
 
 
 def _fitted(preprocess: Preprocess, family: FamilyRule | None) -> Preprocess:

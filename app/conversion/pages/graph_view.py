@@ -59,7 +59,13 @@ def graph_context(
     request: Request, record: JobRecord, quality: Quality, *, file: GraphFileName, colour: GraphColour, beside: bool
 ) -> dict[str, Any]:
     """What the template of the graphs needs. A graph that cannot be read is said, not raised."""
-    context = {"graphs": graph_files(record), "colour": colour, "beside": beside, "drawn": [], "problem": ""}
+    context: dict[str, Any] = {
+        "graphs": graph_files(record),
+        "colour": colour,
+        "beside": beside,
+        "drawn": [],
+        "problem": "",
+    }
     context |= {"node_width": NODE_WIDTH, "node_height": NODE_HEIGHT, "colours": colours(quality)}
     try:
         outlines = graph_outlines(conversion_of(request), record)
@@ -142,8 +148,10 @@ class _Painter:
             return (
                 ("", "unknown") if spent is None else (f"{spent:.3g} ms", f"heat-{_step(spent / slowest, STEPS_TIME)}")
             )
-        name = layer.name if layer else key
-        snr_db = self.quality.sensitivity.get(name) if self.colour == "alone" else (layer and layer.snr_db.shown)
+        if self.colour == "alone":
+            snr_db = self.quality.sensitivity.get(layer.name if layer else key)
+        else:
+            snr_db = layer.snr_db.shown if layer else None
         if snr_db is None:
             return "", "unknown"
         shown = f"≥ {EXACT_DB:g} dB" if snr_db >= EXACT_DB else f"{snr_db:.1f} dB"

@@ -63,8 +63,8 @@ def live(request: Request) -> Response:
     seen = request.query_params.get("seen", "")
     if seen == _version(record, conversion_of(request).estimates.outlook(record, now())):
         return Response(status_code=204)
-    context = _context(request, record, asked)
-    is_measured_anew = seen.rpartition("-")[2] != context["seen"].rpartition("-")[2]
+    is_measured_anew = seen.rpartition("-")[2] != _measured(record)
+    context = _context(request, record, asked, has_panel=is_measured_anew)
     return render(request, "conversion/_job_update.html", **context, is_measured_anew=is_measured_anew)
 
 
@@ -72,7 +72,8 @@ def _record(request: Request) -> JobRecord:
     return conversion_of(request).jobs.get(request.path_params["job_id"], user_of(request))
 
 
-def _context(request: Request, record: JobRecord, asked: JobQuery) -> dict[str, Any]:
+def _context(request: Request, record: JobRecord, asked: JobQuery, *, has_panel: bool = True) -> dict[str, Any]:
+    """What the page, or the answer to its poll, is made of. has_panel: with what is behind the open tab."""
     reports, is_unread = _reports(request, record)
     quality = reports.quality(record.options.toolchain.value)
     parameters = view_models.parameters(record.options)
@@ -89,7 +90,7 @@ def _context(request: Request, record: JobRecord, asked: JobQuery) -> dict[str, 
         "trained_by": view_models.trained_by(record),
         "tab": asked.tab.value,
         "tabs": tab_links(record, quality, len(changed)),
-        **panel(request, record, quality, asked),
+        **(panel(request, record, quality, asked) if has_panel else {}),
     }
 
 
@@ -117,7 +118,7 @@ def _live_context(request: Request, record: JobRecord) -> dict[str, Any]:
         "expires_at": view_models.expires_at(record, settings_of(request).record_ttl_s),
         "is_cancelled": record.error is not None and record.error.code == CANCELLED,
         "facts": told_once(reason, view_models.facts(record.error.detail)) if record.error else [],
-        "last_lines": new_lines(reason, _last_lines(request, record)),
+        "last_lines": new_lines([reason, record.error.hint if record.error else ""], _last_lines(request, record)),
         "blame": blame_of(record.error).value if record.error else "",
         "earlier": earlier_failures(conversion_of(request), record),
     }

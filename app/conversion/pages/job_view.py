@@ -155,9 +155,9 @@ def told_once(reason: str, facts: Sequence[tuple[str, str]]) -> list[tuple[str, 
     return [(name, value) for name, value in facts if not _repeats(reason, value)]
 
 
-def new_lines(reason: str, lines: Sequence[str]) -> list[str]:
-    """The lines of a log that do not repeat the reason of the failure."""
-    return [line for line in lines if not _repeats(reason, line)]
+def new_lines(told: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """The lines of a log that do not repeat what is told of the failure: its reason, its hint."""
+    return [line for line in lines if not any(_repeats(text, line) for text in told)]
 
 
 def _repeats(reason: str, text: str) -> bool:

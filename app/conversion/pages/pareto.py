@@ -18,6 +18,8 @@ WIDTH, HEIGHT = 420, 250
 LEFT, RIGHT, TOP, BOTTOM = 44, 16, 14, 42
 MARGIN = 0.08
 """Of an axis beyond its lowest and highest value, as a share of what lies between."""
+LEAST_MARGIN = 0.02
+"""Likewise, as a share of the highest value: next to equal values are drawn next to each other."""
 CAP_DB = 60.0
 """Above it more is no better to an eye; what is beyond is drawn here, with its number in words."""
 Axis = Literal["size", "latency"]
@@ -120,7 +122,7 @@ def _plot(
 
 def _scale(values: Sequence[float], start: float, stop: float) -> Scale:
     low, high = min(values), max(values)
-    margin = MARGIN * ((high - low) or abs(high) or 1.0)
+    margin = max(MARGIN * (high - low), LEAST_MARGIN * abs(high)) or 1.0
     return Scale(low - margin, high + margin, start, stop)
 
 

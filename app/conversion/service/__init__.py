@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.conversion import model
+from app.conversion.job_index import JobIndex
 from app.conversion.model import JobRecord
 from app.conversion.service.dispatch import Dispatch
 from app.conversion.service.edits import Edits
@@ -41,6 +42,7 @@ class Conversion:
     resumable_uploads: ResumableUploads
     submissions: Submissions
     jobs: Jobs
+    index: JobIndex
     edits: Edits
     dispatch: Dispatch
     estimates: Estimates

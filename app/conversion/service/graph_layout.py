@@ -157,7 +157,7 @@ class _Drawing:
     def _path(self, chain: list[int]) -> str:
         """Straight down through the ranks it passes, curved between two ranks."""
         step = NODE_HEIGHT + GAP_Y
-        parts = []
+        parts: list[str] = []
         for upper, lower in pairwise(chain):
             x1, x2 = round(self.centre[upper], 1), round(self.centre[lower], 1)
             y1 = MARGIN + self.rank[upper] * step + NODE_HEIGHT

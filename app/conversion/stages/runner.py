@@ -15,7 +15,7 @@ from app.conversion.options import ToolchainName
 from app.conversion.stages.heartbeat import Heartbeat, RunningStage, StageLog
 from app.conversion.stages.job_claimer import JobClaimer
 from app.conversion.stages.triage import MODEL_BYTES_MOST, is_crash
-from app.conversion.stages.triage_bench import TriageBench, advice_of
+from app.conversion.stages.triage_runner import TriageRunner, advice_of
 from app.conversion.stages.workspace import Workspace
 from app.conversion.store import JobStore
 from app.conversion.toolchains.kneron import installation
@@ -148,9 +148,9 @@ class StageRunner:
         """Where a toolchain died: the smallest part of the model over which it still does, as an artifact."""
         if not is_crash(error) or space.images is None or space.model.stat().st_size > MODEL_BYTES_MOST:
             return {}
-        bench = TriageBench(self.sandbox, space, self._request(space), self._places(space.record), running)
+        triage = TriageRunner(self.sandbox, space, self._request(space), self._places(space.record), running)
         try:
-            part = bench.smallest_failing()
+            part = triage.smallest_failing()
             if part is None:
                 return {}
             name = f"{space.stage.step}.triage.onnx"

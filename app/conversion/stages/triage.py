@@ -53,7 +53,7 @@ def is_crash(error: BaseException) -> bool:
 
 
 def smallest_failing(cut: Cut, dies: Dies, *, budget_s: float = TRIAGE_S) -> Part | None:
-    """The smallest part found within the time.
+    """The smallest part within the time.
 
     Returns:
         None where not even the whole model dies with random weights and made-up samples: then the cause lies in them.

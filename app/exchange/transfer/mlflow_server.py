@@ -49,8 +49,8 @@ def push(
     mlflow, errors = _client(access)
     client = mlflow.MlflowClient(tracking_uri=access.mlflow_uri)
     try:
-        found = client.get_experiment_by_name(target.name)
-        experiment = found.experiment_id if found else client.create_experiment(target.name)
+        known = client.get_experiment_by_name(target.name)
+        experiment = known.experiment_id if known else client.create_experiment(target.name)
         run = client.create_run(experiment, run_name=facts["name"] or facts["job_id"], tags=_tags(facts)).info
         for name, value in facts["metrics"].items():
             if isinstance(value, int | float):

@@ -7,7 +7,7 @@ Errors of the service come back as ApiError with its code, message and hint; no 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -72,6 +72,13 @@ class ApiClient:
         """Into target, under another name until its sha256 has been checked."""
         with told():
             return self._client.transport.save(path, target, sha256, on_bytes)
+
+    def _pages(
+        self, path: str, field: str, *, limit: int, filters: Mapping[str, str | None]
+    ) -> Iterator[dict[str, Any]]:
+        """The entries of a list that comes in pages, at most `limit`."""
+        with told():
+            yield from self._client.pages(path, field, limit=limit, filters=filters)
 
     @contextlib.contextmanager
     def _answer(self, method: str, path: str, **arguments: Any) -> Iterator[httpx.Response]:

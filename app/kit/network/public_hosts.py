@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
-import httpx
 
 from app.kit.errors import BadInput, Forbidden
 from app.kit.network.networks import Network
@@ -48,6 +47,8 @@ def check_url(url: str, allowed: Sequence[Network]) -> str:
         BadUrl: It is no http or https address, or holds a user's name.
         AddressRefused: Its host is an address that is not public. A name is judged when it is used.
     """
+    import httpx  # not before it is needed: it brings much along
+
     text = url.strip()
     try:
         parts = urlsplit(text)
@@ -81,6 +82,8 @@ async def pinned(url: str, allowed: Sequence[Network]) -> tuple[str, dict[str, s
         OSError: The name cannot be resolved.
         AddressRefused: None of its addresses may be reached.
     """
+    import httpx
+
     target = httpx.URL(url)
     port = target.port or SCHEMES[target.scheme]
     entries = await anyio.getaddrinfo(target.host, port, type=socket.SOCK_STREAM)

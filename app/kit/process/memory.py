@@ -7,9 +7,11 @@ import gc
 import os
 import re
 import sys
+import threading
 
 POOLS = re.compile(r"^ *\d+ +(\d+) +\d+ +\d+ +(\d+) *$", re.MULTILINE)
 """A line of the allocator's statistics: size in bytes of its blocks, how many of them are free."""
+SETTLED_S = 5.0
 BYTES_OVERHEAD = sys.getsizeof(b"")
 _fillings: list[bytes] = []
 
@@ -19,6 +21,13 @@ def give_back() -> None:
     gc.collect()
     gc.freeze()  # what is there stays: to look through it again and again would halt the work each time
     ctypes.CDLL(None).malloc_trim(0)
+
+
+def give_back_later() -> None:
+    """Once what follows a start is over: the first messages, the first looks at the database."""
+    timer = threading.Timer(SETTLED_S, give_back)
+    timer.daemon = True
+    timer.start()
 
 
 def freeze_for_fork() -> None:

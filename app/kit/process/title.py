@@ -10,9 +10,17 @@ ARG_START, ARG_END = 45, 46
 """Of the fields of /proc/self/stat that follow the name: where the command line lies in memory."""
 
 
+_libc = ctypes.CDLL(None)
+
+
+def set_short_name(text: str) -> None:
+    """What `ps -o comm` and `top` show: 15 bytes."""
+    _libc.prctl(PR_SET_NAME, text.encode(), 0, 0, 0)
+
+
 def set_title(text: str) -> None:
-    """Write over the command line, as far as there is room; and over the short name, which has 15 bytes."""
-    ctypes.CDLL(None).prctl(PR_SET_NAME, text.removeprefix("modelmill ").encode(), 0, 0, 0)
+    """Write over the command line, as far as there is room; and over the short name."""
+    set_short_name(text.removeprefix("modelmill "))
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     start, size = int(fields[ARG_START]), int(fields[ARG_END]) - int(fields[ARG_START])
     if start and size > 0:

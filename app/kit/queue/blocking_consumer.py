@@ -34,7 +34,7 @@ from app.kit.redis.connections import Command, ConnectionPool, RedisConnection, 
 T = TypeVar("T")
 MESSAGE_ID = "redis_message_id"
 MAX_BLOCK_S = 5.0
-"""How long one wait lasts; less than the socket's time limit. Nothing is late for it: whatever comes ends the wait."""
+"""How long one wait lasts; less than the socket's time limit."""
 
 # KEYS: namespace. ARGV: now in ms, broker id, queue, how many to fetch, how to claim their records ('' for not at all),
 # how many of the following are acked, ids acked, ids to go to the dead letters. Returns how many wait still, the texts

@@ -108,6 +108,7 @@ class RecordIndex:
 
     def words(self, group: str, kind: str, beginning: str, *, at_most: int) -> list[str]:
         """Words of this kind that have a part with this beginning, for completion."""
+        self.refresh()
         start = f"[{kind}:{beginning}"
         name = f"{self._records.index_prefix}{group}:words"
         ends = self._records.client.zrangebylex(name, start, start.encode() + b"\xff", start=0, num=at_most)

@@ -32,7 +32,7 @@ class Contender:
     command: tuple[str, ...]
     """Behind the interpreter; the request file is put behind it."""
     request: Mapping[str, Any] = field(default_factory=dict)
-    """What it is asked beyond the model, the pictures and the output."""
+    """What its request holds beyond the model, the pictures and the output."""
     environment: str = OWN
 
 

@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-import nncf
+import nncf  # type: ignore[import-not-found]  # it lies in an environment of its own
 import numpy as np
 import onnx
 

@@ -54,9 +54,28 @@ def test_an_output_more_or_of_another_size_is_another_model() -> None:
     assert family_table().family_of(signature(640, (1, 84, 8400), (1, 7, 7, 7, 7))) is None
 
 
-def test_open_sides_fit_every_family_of_that_form() -> None:
-    family = family_table().family_of(signature(None, (None, 84, None)))
+def test_open_sides_fit_as_long_as_enough_others_tell_the_family() -> None:
+    twelve = [(None, None, last) for last in (1, 1, 1, 1, 1, 1, 4, 4, 4, 10, 10, 10)]
+    family = family_table().family_of(signature(None, *twelve))
     assert family is not None
+    assert family.name == "yunet"
+    assert family_table().family_of(signature(None, (None, None, None))) is None, "what is open proves nothing"
+
+
+@pytest.mark.parametrize(
+    ("shape", "operators", "name"),
+    [
+        ((None, 1, None, None), {"Sigmoid", "Conv", "ConvTranspose"}, "ppocr-det"),
+        ((None, None, 97), {"Softmax", "Conv"}, "ppocr-rec"),
+        ((None, 2), {"Softmax", "Conv"}, "paddle-two-classes"),
+        ((None, 4), {"Softmax", "Conv"}, "paddle-classifier"),
+    ],
+)
+def test_paddles_names_tell_a_family_where_all_sides_are_open(shape: Shape, operators: set[str], name: str) -> None:
+    graph = signature(None, shape, names=("x", "softmax_0.tmp_0"), operators=frozenset(operators))
+    family = family_table().family_of(graph)
+    assert family is not None
+    assert family.name == name
 
 
 def test_every_preset_of_the_table_exists_and_no_family_promises_more_than_all() -> None:

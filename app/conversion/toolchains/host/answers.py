@@ -25,7 +25,8 @@ def class_map(outputs: Outputs) -> npt.NDArray[np.intp]:
         highest: npt.NDArray[np.intp] = maps.argmax(axis=0)
         return highest
     is_share = maps[0].min() >= -0.05 and maps[0].max() <= 1.05
-    return (maps[0] > (0.5 if is_share else 0.0)).astype(np.intp)
+    mask: npt.NDArray[np.intp] = (maps[0] > (0.5 if is_share else 0.0)).astype(np.intp)
+    return mask
 
 
 def key_points(outputs: Outputs) -> npt.NDArray[np.float64]:

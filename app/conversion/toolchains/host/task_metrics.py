@@ -93,8 +93,8 @@ class _CautiousMeter:
             self._is_lost = True
 
     def agreement(self) -> TaskAgreement:
-        found = self._meter.agreement()
-        return replace(found, float_agreement=None, score_error=None) if self._is_lost else found
+        agreement = self._meter.agreement()
+        return replace(agreement, float_agreement=None, score_error=None) if self._is_lost else agreement
 
 
 def _meter_for(model: onnx.ModelProto) -> TaskMeter | None:

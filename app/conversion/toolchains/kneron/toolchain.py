@@ -19,9 +19,9 @@ from app.conversion.options import Chip, KneronOptions, ToolchainName
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, StageResult
 from app.conversion.toolchains.kneron import arguments, operators, report, sidecar, staged_inputs, verdict
-from app.conversion.toolchains.kneron.climb import Quantized, climb
 from app.conversion.toolchains.kneron.installation import DEFAULT_PYTHON
 from app.conversion.toolchains.kneron.ladder import Rung, rungs
+from app.conversion.toolchains.kneron.ladder_search import Quantized, search_ladder
 from app.conversion.toolchains.kneron.vendor import PhaseClock, Vendor, VendorOutcome
 from app.kit.files.digest import sha256_of
 from app.kit.sandbox.errors import StageFailed
@@ -171,9 +171,9 @@ class KneronToolchain:
             return replace(made, bie=Path(shutil.move(made.bie, place.scratch / "rung.bie")))
 
         ladder, goal = rungs(_chip(request), options), parse_goal(options.goal)
-        climbed = climb(ladder, goal, options.budget_s, quantize, progress)
-        shutil.copyfile(climbed.quantized.bie, request.output)
-        return climbed.taken.rung.options, climbed.quantized, climbed.report
+        outcome = search_ladder(ladder, goal, options.budget_s, quantize, progress)
+        shutil.copyfile(outcome.quantized.bie, request.output)
+        return outcome.taken.rung.options, outcome.quantized, outcome.report
 
     def _analyse(
         self,

@@ -66,7 +66,7 @@ def _ended(nodes: list[onnx.NodeProto], arrays: dict[str, Array], outputs: Seque
     return model
 
 
-def found(model: onnx.ModelProto) -> Recognition:
+def recognition_of(model: onnx.ModelProto) -> Recognition:
     recognition = recognize(model)
     assert recognition is not None
     return recognition
@@ -86,7 +86,7 @@ PRESETS = [name for name in family_table().usual[3] if family_table().usual[3][n
 def test_it_is_never_sure_of_something_wrong_and_mostly_right_about_bytes_and_fractions(is_folded: bool) -> None:
     presets = family_table().presets
     answers = [
-        (name, presets[name], found(trained(presets[name], seed, is_folded=is_folded)))
+        (name, presets[name], recognition_of(trained(presets[name], seed, is_folded=is_folded)))
         for name in PRESETS
         for seed in range(4)
     ]
@@ -100,7 +100,7 @@ def test_it_is_never_sure_of_something_wrong_and_mostly_right_about_bytes_and_fr
 def test_a_family_and_a_layer_that_agree_are_sure(is_folded: bool) -> None:
     how = Preprocess(color="RGB")
     for seed in range(4):
-        answer = found(trained(how, seed, is_folded=is_folded, outputs=YOLOV8))
+        answer = recognition_of(trained(how, seed, is_folded=is_folded, outputs=YOLOV8))
         assert answer.family == "yolov8"
         assert answer.is_sure
         assert is_right(answer, how)
@@ -108,9 +108,17 @@ def test_a_family_and_a_layer_that_agree_are_sure(is_folded: bool) -> None:
         assert answer.reason_code == "family_and_layer"
 
 
+def test_constants_before_the_first_layer_do_not_hide_it() -> None:
+    model = trained(Preprocess(color="RGB"), 1, is_folded=False, outputs=YOLOV8)
+    for number in range(100):
+        node = helper.make_node("Constant", [], [f"k{number}"], value_float=1.0)
+        model.graph.node.insert(0, node)
+    assert recognition_of(model).reason_code == "family_and_layer"
+
+
 def test_a_layer_that_contradicts_its_family_takes_the_certainty_away() -> None:
     bytes_inside = Preprocess(color="RGB", scale=1.0)
-    answer = found(trained(bytes_inside, 1, is_folded=False, outputs=YOLOV8))
+    answer = recognition_of(trained(bytes_inside, 1, is_folded=False, outputs=YOLOV8))
     assert not (answer.is_sure and not is_right(answer, bytes_inside))
     assert answer.reason_code == "contradiction"
 
@@ -125,7 +133,7 @@ def test_a_model_that_normalizes_its_input_itself_takes_plain_pixels() -> None:
     model.graph.node.insert(0, helper.make_node("Div", ["shifted", "std"], ["inner"]))
     model.graph.node.insert(0, helper.make_node("Sub", ["x", "mean"], ["shifted"]))
     model.graph.node[2].input[0] = "inner"
-    answer = found(model)
+    answer = recognition_of(model)
     assert answer.preprocess.scale == 1.0
     assert answer.preprocess.mean == (0.0,)
     assert answer.reason_code == "inside"
@@ -133,7 +141,7 @@ def test_a_model_that_normalizes_its_input_itself_takes_plain_pixels() -> None:
 
 def test_whole_numbers_are_pixels_as_they_are() -> None:
     graph = small.relu((1, 16, 16, 3), TensorProto.UINT8)
-    answer = found(graph)
+    answer = recognition_of(graph)
     assert (answer.preprocess.scale, answer.preprocess.mean) == (1.0, (0.0,))
     assert (answer.layout, answer.reason_code) == ("NHWC", "bytes")
 
@@ -143,7 +151,7 @@ def test_metadata_of_the_file_is_believed() -> None:
     for key, value in (("Image.BitmapPixelFormat", "Bgr8"), ("Image.NominalPixelRange", "Normalized_0_1")):
         entry = model.metadata_props.add()
         entry.key, entry.value = key, value
-    answer = found(model)
+    answer = recognition_of(model)
     assert answer.is_sure
     assert answer.summary == "BGR, x / 255"
 
@@ -157,7 +165,7 @@ def test_a_graph_that_breaks_its_operators_tells_nothing() -> None:
     model = small.conv()
     model.graph.node.insert(0, helper.make_node("Transpose", ["x"], ["t"], perm=[0, 9, 9, 9]))
     model.graph.node[1].input[0] = "t"
-    assert not found(model).is_sure
+    assert not recognition_of(model).is_sure
 
 
 def test_a_summary_reads_like_a_formula() -> None:

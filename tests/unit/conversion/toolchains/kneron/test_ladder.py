@@ -11,10 +11,11 @@ from pydantic import ValidationError
 
 from app.conversion.goals import parse_goal
 from app.conversion.model import Stage
-from app.conversion.options import Chip, KneronOptions
+from app.conversion.options import Chip, KneronOptions, bitwidth_problem
 from app.conversion.toolchains.base import StageResult
-from app.conversion.toolchains.kneron.climb import climb
+from app.conversion.toolchains.kneron import arguments
 from app.conversion.toolchains.kneron.ladder import Tried, chosen, goal_report, rungs
+from app.conversion.toolchains.kneron.ladder_search import search_ladder
 from app.kit.sandbox.errors import StageFailed
 from tests.standins import kneron
 
@@ -120,7 +121,7 @@ def test_an_empty_ladder_of_failures_has_nothing_to_take() -> None:
         raise StageFailed("no")
 
     with pytest.raises(StageFailed, match="no"):
-        climb([rung], GOAL, 60, fail, lambda fraction, text: None)
+        search_ladder([rung], GOAL, 60, fail, lambda fraction, text: None)
 
 
 def test_the_report_is_json(tmp_path: Path) -> None:
@@ -130,3 +131,13 @@ def test_the_report_is_json(tmp_path: Path) -> None:
 def test_a_goal_that_is_none_is_refused() -> None:
     with pytest.raises(ValidationError, match="is not a goal"):
         KneronOptions(goal="better")
+
+
+def test_nodes_of_sixteen_bits_are_the_newest_chips_own() -> None:
+    chosen = arguments.analysis(KneronOptions(int16_nodes=("conv_3",), const_in_bitwidth_mode="int8"), 2)
+    assert chosen["quan_config"] == {"conv_3": {"bitwidth": {"all": 15}}}
+    assert chosen["const_in_bitwidth_mode"] == "int8"
+    assert not {"quan_config", "const_in_bitwidth_mode"} & arguments.analysis(KneronOptions(), 2).keys()
+    assert bitwidth_problem(Chip.KL720, KneronOptions(int16_nodes=("conv_3",))) == "int16_nodes is for chip 730 only"
+    assert bitwidth_problem(Chip.KL730, KneronOptions(int16_nodes=("conv_3",))) == ""
+    assert "const_in" in bitwidth_problem(Chip.KL520, KneronOptions(const_in_bitwidth_mode="int16"))

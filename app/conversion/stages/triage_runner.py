@@ -1,4 +1,4 @@
-"""The parts of a model on the bench: cut in one sandbox child, tried in another as the stage itself would run."""
+"""The parts of a model, cut in one sandbox child, and tried in another as the stage itself would run."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ MEMORY_BYTES = 4 << 30
 FOLDER = ".triage"
 
 
-class TriageBench:
+class TriageRunner:
     """Of one failed stage.
 
     Args:
-        request: What the stage's own run was asked.
+        request: The request of the stage's own run.
         places: What the stage may read beside its folder.
     """
 

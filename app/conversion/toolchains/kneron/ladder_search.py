@@ -1,4 +1,4 @@
-"""Climbs the vendor's ladder: one whole run of the vendor's for each rung, until the goal or the budget is reached."""
+"""Goes up the vendor's ladder: one whole run of the vendor's for each rung, until the goal or the budget is reached."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ Quantize = Callable[[Rung, int, Progress], Quantized]
 
 
 @dataclass(frozen=True)
-class Climbed:
+class LadderResult:
     taken: Tried
     quantized: Quantized
     report: dict[str, Any]
     """{"goal", "search"} of the BIE report."""
 
 
-def climb(ladder: list[Rung], goal: Goal, budget_s: float, quantize: Quantize, progress: Progress) -> Climbed:
+def search_ladder(
+    ladder: list[Rung], goal: Goal, budget_s: float, quantize: Quantize, progress: Progress
+) -> LadderResult:
     """Try rung after rung. A run under way is not cut off; none is begun that would end beyond the budget, going by
     the longest so far.
 
@@ -74,7 +76,7 @@ def climb(ladder: list[Rung], goal: Goal, budget_s: float, quantize: Quantize, p
         "goal": goal_report(goal, tried, budget_s),
         "search": search_report(goal, tried, elapsed_s=time.monotonic() - begun, ended_by=ended_by),
     }
-    return Climbed(taken, made[tried.index(taken)], report)
+    return LadderResult(taken, made[tried.index(taken)], report)
 
 
 def _measured(rung: Rung, quantized: Quantized) -> Tried:
