@@ -91,7 +91,7 @@ def settled(values: Mapping[str, str]) -> Values:
 
 
 def variants_of(values: Values) -> dict[str, Values]:
-    """The fields of each conversion that is to be made, by the name of its preset: what is chosen, then what is ticked."""
+    """The fields of each conversion to be made, by the name of its preset: what is chosen, then what is ticked."""
     variants = {values["preset"]: values}
     for name in quantization_presets_of(values):
         if values.get(f"{ALSO}{name}") == "1" and name not in variants:
