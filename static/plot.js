@@ -6,6 +6,10 @@
     const line = frame.querySelector(`.line-${kind}`);
     return line ? getComputedStyle(line).stroke : getComputedStyle(frame).color;
   };
+  const gridOf = (frame) => {
+    const line = frame.querySelector(".chart-grid");
+    return line ? getComputedStyle(line).stroke : "transparent";
+  };
   const widthOf = (frame) => Math.max(frame.clientWidth, 240);
 
   const marksOf = (chart) => chart.frame.plotValues.marks.filter(([at]) => at >= chart.scales.x.min && at <= chart.scales.x.max);
@@ -33,7 +37,7 @@
 
   const optionsOf = (frame, values) => {
     const style = getComputedStyle(frame);
-    const axis = { stroke: style.color, grid: { stroke: style.getPropertyValue("--line"), width: 1 }, ticks: { show: false }, font: `12px ${style.fontFamily}` };
+    const axis = { stroke: style.color, grid: { stroke: gridOf(frame), width: 1 }, ticks: { show: false }, font: `12px ${style.fontFamily}` };
     const label = (value) => (value == null ? "–" : `${+value.toPrecision(4)}${values.ending}`);
     return {
       width: widthOf(frame),

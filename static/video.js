@@ -1,5 +1,7 @@
 // A live picture rests while nobody sees the page, and what has a say in the rest of a form renews it at once.
 (() => {
+  // What a reader has opened or closed stays so while the page around it is kept current.
+  window.htmx.config.morphIgnore.push("open");
   const apply = () => {
     const picture = document.querySelector("img[data-live]");
     if (!picture) return;

@@ -37,8 +37,8 @@ def test_an_upload_goes_on_after_its_tab_was_closed(page: Page, service: Deploym
     page.locator("#file-images").set_input_files(file)
     expect(images.locator("[data-told]")).to_contain_text("/s")
     expect(images.get_by_role("button", name="Pause")).to_be_visible()
-    line.send("Network.emulateNetworkConditions", FAST)
     page.reload()
+    line.send("Network.emulateNetworkConditions", FAST)
     expect(images.locator("[data-interrupted]")).to_contain_text("pictures.zip was interrupted")
 
     parts: list[Request] = []

@@ -262,3 +262,20 @@ def test_a_long_or_unknown_field_is_no_fault_of_ours(page: httpx.Client) -> None
     assert answer.status_code == 422
     assert "This is too long." in said(answer)
     assert "These are too many." in said(answer)
+
+
+def test_several_presets_become_a_conversion_each_with_a_tag_in_common(page: httpx.Client, api: Api) -> None:
+    fields = {"name": "both", "preset": "fast", "preset_was": "fast", "also.balanced": "1", "also.nonsense": "1"}
+    answer = submit(page, small_model(), PNGS, **fields)
+    assert answer.status_code == 303, said(answer)
+    found = re.fullmatch(r"/ui/jobs\?q=tag%3A(batch-[0-9a-f]{8})", answer.headers["location"])
+    assert found, answer.headers["location"]
+    jobs = [job for job in api.http.get("/jobs").json()["jobs"] if found[1] in job["tags"]]
+    assert {job["name"]: job["options"]["quantization"]["method"] for job in jobs} == {
+        "both · fast": "minmax",
+        "both · balanced": "percentile",
+    }
+
+
+def test_a_preset_that_stays_ticked_is_not_made_twice(page: httpx.Client) -> None:
+    job_of(submit(page, small_model(), PNGS, preset="fast", preset_was="fast", **{"also.fast": "1"}))

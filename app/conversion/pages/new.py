@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
+from urllib.parse import urlencode
+from uuid import uuid4
 
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
@@ -123,12 +125,12 @@ async def create(request: Request) -> Response:
         values = await _values(request, sent)
         errors = await run_in_threadpool(_store, conversion_of(request), user_of(request), sent, values)
     try:
-        job_id = "" if errors else await run_in_threadpool(_submit, request, values, errors)
+        address = "" if errors else await run_in_threadpool(_submit, request, values, errors)
     except TooManyJobs as error:
         return await _full(request, values, error)
     if errors:
         return await _page(request, values, errors)
-    return RedirectResponse(f"/ui/jobs/{job_id}", status_code=303)
+    return RedirectResponse(address, status_code=303)
 
 
 async def _values(request: Request, sent: SentForm) -> Values:
@@ -151,29 +153,52 @@ def _store(conversion: Conversion, user: str, sent: SentForm, values: Values) ->
 
 
 def _submit(request: Request, values: Values, errors: Errors) -> str:
-    """The new job's id; or "" with the reasons added to errors."""
+    """Where to go: the page of the new job, or of the several; or "" with the reasons added to errors."""
     user = user_of(request)
     open_inputs = _checked_inputs(previews_of(request), user, values, errors)
-    options, wrong = new_form.options_of(values, open_inputs)
-    errors |= wrong
-    job = None if errors or options is None else _new_job(values, options, errors)
-    if job is None:
-        return ""
-    submission = Submission(
+    jobs = []
+    for name, variant in new_form.variants_of(values).items():
+        options, wrong = new_form.options_of(variant, open_inputs)
+        errors |= wrong
+        job = None if errors or options is None else _new_job(variant, options, errors)
+        if job is None:
+            return ""
+        jobs.append((name, job))
+    batch = f"batch-{uuid4().hex[:8]}" if len(jobs) > 1 else ""
+    job_id = ""
+    for done, (name, job) in enumerate(jobs):
+        try:
+            job_id = conversion_of(request).submissions.submit(_submission(job, user, name, batch)).job_id
+        except ModelmillError as error:
+            _note_refusal(errors, error, done, len(jobs))
+            return ""
+    return f"/ui/jobs?{urlencode({'q': f'tag:{batch}'})}" if batch else f"/ui/jobs/{job_id}"
+
+
+def _submission(job: schemas.NewJob, user: str, preset: str, batch: str) -> Submission:
+    """batch: the tag of those that are submitted together; empty for one alone."""
+    return Submission(
         model_key=job.model_key,
         quant_key=job.quant_key,
         owner=user,
-        name=job.name,
-        tags=job.tags,
+        name=f"{job.name} · {preset}".removeprefix(" · ") if batch else job.name,
+        tags=(*job.tags, batch) if batch else job.tags,
         options=job.options,
     )
-    try:
-        return conversion_of(request).submissions.submit(submission).job_id
-    except ModelmillError as error:
-        if error.status >= 500 or isinstance(error, TooManyJobs):
-            raise
-        errors[place_of(error)] = problem_of(error)
-        return ""
+
+
+def _note_refusal(errors: Errors, error: ModelmillError, done: int, count: int) -> None:
+    """Raises what no change of the form mends, unless some of the conversions have begun: then that is told."""
+    if done:
+        problem = problem_of(error)
+        text = "%(done)s of %(count)s conversions have begun; the others were refused."
+        hint = "They are in the list of jobs; change the form and submit the others."
+        english = f"{done} of {count} conversions have begun; the others were refused: {error.message}"
+        errors["form"] = FormProblem(text, english, hint, error.hint, {**problem.detail, "done": done, "count": count})
+        return
+    if error.status >= 500 or isinstance(error, TooManyJobs):
+        raise error
+    errors[place_of(error)] = problem_of(error)
 
 
 def _checked_inputs(previews: Previews, user: str, values: Values, errors: Errors) -> Sequence[dict[str, Any]]:

@@ -44,6 +44,8 @@ PLAIN = (
     "from",
 )
 OPTION_FIELDS = tuple(f"{group}.{name}" for group, model in GROUPS.items() for name in model.model_fields)
+ALSO = "also."
+"""Beginning of the fields that tick further presets; each of them becomes a conversion of its own."""
 SHAPE_FIELD = re.compile(r"shape\.\d{1,3}(\.\d{1,2})?")
 TEXT_MAX = 20_000
 OpenInputs = Sequence[Mapping[str, Any]]
@@ -86,6 +88,20 @@ def settled(values: Mapping[str, str]) -> Values:
     elif fields["pre"] != presets.CUSTOM:
         fields["pre"] = _preprocess_preset(fields)
     return {**fields, "preset_was": fields["preset"], "pre_was": fields["pre"]}
+
+
+def variants_of(values: Values) -> dict[str, Values]:
+    """The fields of each conversion to be made, by the name of its preset: what is chosen, then what is ticked."""
+    variants = {values["preset"]: values}
+    for name in quantization_presets_of(values):
+        if values.get(f"{ALSO}{name}") == "1" and name not in variants:
+            variants[name] = settled({**values, "preset": name, "preset_was": ""})
+    return variants
+
+
+def quantization_presets_of(values: Mapping[str, str]) -> list[str]:
+    """Names of the presets that the target of the form can do."""
+    return list(presets.quantization_presets(*target_of(values)))
 
 
 def target_of(values: Mapping[str, str]) -> tuple[ToolchainName, Chip | None]:
@@ -177,7 +193,8 @@ def _number_text(value: float) -> str:
 
 
 def _is_field(name: str) -> bool:
-    return name in PLAIN or name in OPTION_FIELDS or SHAPE_FIELD.fullmatch(name) is not None
+    is_preset = name.startswith(ALSO) and name.removeprefix(ALSO) in presets.HOST
+    return name in PLAIN or name in OPTION_FIELDS or is_preset or SHAPE_FIELD.fullmatch(name) is not None
 
 
 def _axes(values: Mapping[str, str], index: int, shape: Sequence[Any]) -> list[str]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.kit.web.line_plot import Dot, Line, Plot, axes, path_of, ticks
+from app.kit.web.line_plot import Dot, Line, Plot, Series, axes, path_of, ticks
 from app.training.model.learning_curve import Curve, Point, best_of, smoothed, thinned_places
 
 OVERVIEW = ""
@@ -94,8 +94,8 @@ def _plot(name: str, lines: Sequence[Curve | None], *, by_time: bool, weight: fl
         at = best.time_s / per_unit if by_time else best.step
         dots.append(Dot(x(at), y(best.value), "best", f"{best.value:.6g}"))
     drawn_lines = tuple(Line(f"task-{kind}", path_of(line, x, y)) for kind, line in sorted(points.items()))
-    series = tuple((f"task-{kind}", [*line]) for kind, line in sorted(points.items()))
-    plot = Plot(ticks(x), ticks(y), drawn_lines, tuple(dots), series=series)
+    series: list[tuple[str, Series]] = [(f"task-{kind}", [*line]) for kind, line in sorted(points.items())]
+    plot = Plot(ticks(x), ticks(y), drawn_lines, tuple(dots), series=tuple(series))
     return CurvePlot(name, plot, own[len(own) - 1], best, unit)
 
 
