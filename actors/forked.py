@@ -7,12 +7,22 @@ import signal
 from types import FrameType
 from typing import NoReturn
 
+from dramatiq.common import q_name
 from dramatiq.worker import Worker
 
 from app.kit.process import memory
+from app.kit.queue.messages import DELAYED
 
 KILLED = 3
 """Dramatiq's exit code for a worker that was told to end a second time."""
+
+
+class QueueWorker(Worker):
+    """Waits for delayed messages only where there are any: each wait is a thread and a connection."""
+
+    def _add_consumer(self, queue_name: str, *, delay: bool = False) -> None:
+        if not delay or q_name(queue_name) in DELAYED:
+            super()._add_consumer(queue_name, delay=delay)
 
 
 class Ended(BaseException):
@@ -40,7 +50,7 @@ def work(queues: list[str], is_clock: bool = False) -> None:
 
     broker = container.broker
     broker.emit_after("process_boot")
-    worker = Worker(broker, queues=set(queues), worker_threads=len(queues))
+    worker = QueueWorker(broker, queues=set(queues), worker_threads=len(queues))
     try:
         signal.signal(signal.SIGTERM, tell)
         worker.start()

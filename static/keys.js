@@ -29,7 +29,7 @@
     if (palette.open) return;
     palette.showModal();
     text.select();
-    text.dispatchEvent(new CustomEvent("palette:open"));
+    window.htmx.ajax("GET", `/ui/search/results?q=${encodeURIComponent(text.value)}`, { target: results, swap: "innerHTML" });
   };
   const link = document.querySelector("[data-palette-open]");
   link.addEventListener("click", (event) => {

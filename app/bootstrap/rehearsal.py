@@ -13,6 +13,9 @@ from app.bootstrap.encryption import encrypt_secrets
 from app.kit.sql import metadata
 from app.settings import Settings
 
+PARTS = ("joint", "video", "training", "nodes", "models", "notifications", "sweeps", "exchange", "packs")
+"""Of the container, that actors or the web read."""
+
 
 def rehearse() -> None:
     """Put an installation together, use its database and let both go. Libraries prepare themselves when they are first
@@ -25,5 +28,6 @@ def rehearse() -> None:
             metadata.create_all(connection)
         encrypt_secrets(container.accounts)
         container.accounts.users.has_admin()
-        assert container.joint is not None and container.video is not None and container.training is not None
+        for part in PARTS:
+            getattr(container, part)
         container.close()

@@ -27,6 +27,8 @@ from app.kit.process import memory
 from app.kit.process.title import set_short_name, set_title
 from app.standalone import leash
 
+UNUSED = "opentelemetry.sdk.metrics"
+"""By an installation that does not trace."""
 MAX_REQUEST_BYTES = 1 << 16
 
 
@@ -37,9 +39,13 @@ def main() -> NoReturn:
 
 def preload(modules: Sequence[str]) -> None:
     """Import them, and let those prepare themselves that know how to."""
+    if not any(name.startswith("OTEL_") for name in os.environ):
+        sys.modules[UNUSED] = None  # type: ignore[assignment]  # redis-py loads it wherever it is installed
     for module in modules:
         preloaded = importlib.import_module(module)
         getattr(preloaded, "rehearse", lambda: None)()
+    if UNUSED in sys.modules and sys.modules[UNUSED] is None:
+        del sys.modules[UNUSED]
     memory.freeze_for_fork()
 
 

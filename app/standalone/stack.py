@@ -23,7 +23,12 @@ from app.standalone.valkey_server import Valkey
 
 ROOT = Path(__file__).parents[2]
 """Where `app` and `actors` lie; the parts run there so that both can be imported."""
-HEAP = {"MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": "131072", "MALLOC_MMAP_THRESHOLD_": "65536"}
+HEAP = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_TRIM_THRESHOLD_": "131072",
+    "MALLOC_MMAP_THRESHOLD_": "262144",
+    "PYTHONNODEBUGRANGES": "1",
+}
 IDLE_S = 60
 """Without work for so long, the loaded toolchains are let go of."""
 

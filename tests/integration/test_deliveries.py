@@ -18,7 +18,7 @@ from app.bootstrap.events import task_succeeded
 from app.conversion.model import JobRecord, Stage
 from app.joint_inference.service.task_info import UpstreamStatus
 from app.kit.queue.broker import make_broker
-from app.kit.queue.messages import Message, Queue
+from app.kit.queue.messages import DELAYED, Message, Queue
 from app.training.model import Demand, State, Task, Workload
 from tests.harness.faults.deployment import FaultDeployment, Job, until
 from tests.harness.paths import REPOSITORY
@@ -196,6 +196,21 @@ def test_an_hour_of_pulses_leaves_one_message_of_each_actor_where_nobody_takes_t
 
 def a_task() -> Task:
     return Task("a-task", 1, "alice", Workload.SCRIPT, State.SUCCEEDED, 1, "", Demand(1, 0, 1), "", "", "")
+
+
+def test_what_is_sent_for_later_goes_to_queues_that_are_known_for_it() -> None:
+    """A worker of `modelmill up` looks for delayed messages on these alone."""
+    late = {
+        ast.unparse(call.func.value)
+        for path in (REPOSITORY / "actors").glob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr == "send_with_options"
+        and any(keyword.arg == "delay" for keyword in call.keywords)
+    }
+    partial = {"job_ended"}  # by functools.partial
+    assert {Message(name).queue for name in late | partial} == DELAYED
 
 
 def test_messages_are_sent_from_these_modules_only() -> None:

@@ -815,6 +815,7 @@ def filled(path: str, whose: Mapping[str, str]) -> str:
         "name": "alice" if "users" in path else "out.nef",
         "artifact": "out.onnx",
         "index": "0",
+        "place": "0",
         "token_id": whose["token_id"],
         "key": "a",
         "path": "datasets",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import uuid
 import zipfile
@@ -349,6 +350,28 @@ def test_a_job_is_kept_for_good_and_let_go_again(web: httpx.Client, finished: di
         page = web.get(path).text
         assert said in page and f">{offered}</button>" in page
         assert web.get(f"/jobs/{finished['job_id']}").json()["keep"] is is_kept
+
+
+def test_a_next_action_is_applied_as_a_new_job_with_the_change_alone(web: httpx.Client, service: Deployment) -> None:
+    with Api(service.url) as api:
+        options = {"quantization": {"method": "percentile"}}
+        job_id = api.convert(small_model(), pngs(3), name="misfed", tags=["kept"], options=options)["job_id"]
+        recognition = {"is_sure": True, "family": "yunet", "title": "YuNet", "summary": "BGR"}
+        recognition |= {"preprocess": {"color": "BGR"}}
+        intake = json.loads(service.redis.hget(f"job:{job_id}", "intake"))  # type: ignore[arg-type]
+        service.redis.hset(f"job:{job_id}", "intake", json.dumps({**intake, "recognition": recognition}))
+        page = web.get(f"/ui/jobs/{job_id}").text
+        assert "Prepare the pictures as YuNet models are trained" in page
+        asked = re.search(
+            r'action="([^"]+/apply[^"]*)"[^>]*><input type="hidden" name="action" value="(preprocess:)"', page
+        )
+        assert asked is not None
+        first, second = (web.post(asked[1], data={"action": asked[2]}, headers=OURS) for _ in range(2))
+        assert first.status_code == 303 and first.headers["location"] == second.headers["location"]
+        new_id = first.headers["location"].removeprefix("/ui/jobs/").partition("?")[0]
+        new = api.wait(new_id, has_ended)
+    assert (new["name"], new["tags"], new["options"]["preprocess"]["color"]) == ("misfed", ["kept"], "BGR")
+    assert new["options"]["quantization"]["method"] == "percentile"
 
 
 def test_an_action_that_there_is_not_is_refused_and_makes_no_job(web: httpx.Client, finished: dict[str, Any]) -> None:

@@ -129,6 +129,12 @@ def test_a_chips_pack_runs_by_the_vendors_package(tmp_path: Path) -> None:
     assert done.stdout.startswith("PASS 3 tests"), done.stdout + done.stderr
 
 
+def test_a_job_that_is_not_there_is_not_found_also_where_nothing_was_ever_packed(settings: Settings) -> None:
+    with within(settings) as web:
+        assert not settings.work.exists()
+        assert web.get("/jobs/e3e70682-c209-4cac-a29f-6fbed82c07cd/pack").status_code == 404
+
+
 def test_a_broken_signature_is_refused(container: Container) -> None:
     from app.exchange.pack.service import DeviceResult
 

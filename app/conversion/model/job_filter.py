@@ -7,7 +7,7 @@ without a key are looked for in the name, the tags, the model's file name and th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import inf
@@ -24,7 +24,13 @@ KEYS = (*LABELS, *TEXTS, *NUMBERS)
 SIZES = {"": 1, "b": 1, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20, "g": 1 << 30, "gib": 1 << 30}
 TIMES_MS = {"": 1.0, "ms": 1.0, "us": 0.001, "s": 1000.0}
 SPANS_S = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-UNITS = {"snr": {"": 1.0, "db": 1.0}, "size": SIZES, "latency": TIMES_MS, "took": SPANS_S, "created": SPANS_S}
+UNITS: Mapping[str, Mapping[str, float]] = {
+    "snr": {"": 1.0, "db": 1.0},
+    "size": SIZES,
+    "latency": TIMES_MS,
+    "took": SPANS_S,
+    "created": SPANS_S,
+}
 EXAMPLES = {
     "snr": "snr:<20",
     "size": "size:>300K",

@@ -63,8 +63,8 @@ def live(request: Request) -> Response:
     seen = request.query_params.get("seen", "")
     if seen == _version(record, conversion_of(request).estimates.outlook(record, now())):
         return Response(status_code=204)
-    context = _context(request, record, asked)
-    is_measured_anew = seen.rpartition("-")[2] != context["seen"].rpartition("-")[2]
+    is_measured_anew = seen.rpartition("-")[2] != _measured(record)
+    context = _context(request, record, asked, has_panel=is_measured_anew)
     return render(request, "conversion/_job_update.html", **context, is_measured_anew=is_measured_anew)
 
 
@@ -72,7 +72,8 @@ def _record(request: Request) -> JobRecord:
     return conversion_of(request).jobs.get(request.path_params["job_id"], user_of(request))
 
 
-def _context(request: Request, record: JobRecord, asked: JobQuery) -> dict[str, Any]:
+def _context(request: Request, record: JobRecord, asked: JobQuery, *, has_panel: bool = True) -> dict[str, Any]:
+    """What the page, or the answer to its poll, is made of. has_panel: with what is behind the open tab."""
     reports, is_unread = _reports(request, record)
     quality = reports.quality(record.options.toolchain.value)
     parameters = view_models.parameters(record.options)
@@ -89,7 +90,7 @@ def _context(request: Request, record: JobRecord, asked: JobQuery) -> dict[str, 
         "trained_by": view_models.trained_by(record),
         "tab": asked.tab.value,
         "tabs": tab_links(record, quality, len(changed)),
-        **panel(request, record, quality, asked),
+        **(panel(request, record, quality, asked) if has_panel else {}),
     }
 
 

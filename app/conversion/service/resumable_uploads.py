@@ -66,7 +66,7 @@ class ResumableUploads:
         about = {"field": field, "name": plain_name(name), "length": length}
         self.objects.put(_about_key(upload_id), [json.dumps(about).encode()])
         self.objects.put(object_keys.uploading(owner, upload_id), [])
-        return ResumableUpload(upload_id, field, about["name"], length, 0, self._expires())
+        return ResumableUpload(upload_id, field, plain_name(name), length, 0, self._expires())
 
     def check(self, upload_id: str, owner: str) -> None:
         """Raises NotFound if there is no such upload of this user's."""

@@ -80,6 +80,7 @@ class Packs:
 
     def kept(self, user: str, job_id: str, *, url: str) -> Path:
         """The zip, for the caller to delete with its folder."""
+        self._settings.work.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder = Path(tempfile.mkdtemp(prefix="packed-", dir=self._settings.work))
         try:
             with self.built(user, job_id, url=url) as zip_file:

@@ -28,6 +28,10 @@ class Queue(StrEnum):
     EXCHANGE = "exchange"
 
 
+DELAYED = frozenset({Queue.JOINT_CALIBRATION, Queue.VIDEO_PLANS, Queue.NOTIFICATIONS})
+"""Queues to which something is sent for later."""
+
+
 class Message(StrEnum):
     """A message bears the name of the actor that runs it."""
 

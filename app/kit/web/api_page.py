@@ -74,7 +74,7 @@ def _group(path: str) -> str:
 def _call(document: Mapping[str, Any], verb: str, path: str, operation: Mapping[str, Any], address: str) -> Call:
     given = [_parameter(document, each) for each in operation.get("parameters", [])]
     body = operation.get("requestBody", {}).get("content", {})
-    kind, content = next(iter(body.items()), ("", {}))
+    kind, content = _first(body)
     schema = _resolved(document, content.get("schema", {}))
     fields = list(_fields(document, schema))
     answers = [
@@ -123,7 +123,7 @@ def _kind(document: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
 
 
 def _answer_name(answer: Mapping[str, Any]) -> str:
-    kind, content = next(iter(answer.get("content", {}).items()), ("", {}))
+    kind, content = _first(answer.get("content", {}))
     return str(content.get("schema", {}).get("$ref", "").rpartition("/")[2] or kind)
 
 
@@ -159,3 +159,8 @@ def _value(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
 
 
 ROUTES = [Route("/ui/api", page)]
+
+
+def _first(content: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Media type and what is said of it; of none, nothing."""
+    return next(iter(content.items()), ("", {}))

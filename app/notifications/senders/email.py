@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from email.message import EmailMessage
 from email.utils import format_datetime
 
-import aiosmtplib
-
 from app.kit.clock import from_text
 from app.notifications.model import Delivery, EventKind, Outcome, Target
 from app.notifications.texts import message_text, subject_line
@@ -38,6 +36,8 @@ class EmailSender:
 
     async def send(self, delivery: Delivery, target: Target) -> Outcome:
         """One try."""
+        import aiosmtplib  # not before something is sent
+
         server = self._server
         if not server.host:
             return Outcome(False, problem="this installation has no mail server", is_final=True)

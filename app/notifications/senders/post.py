@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-
-import httpx
+from typing import TYPE_CHECKING
 
 from app.kit.network.networks import Network
 from app.kit.network.public_hosts import AddressRefused, pinned
 from app.notifications.model import PATIENCE_S, Outcome
+
+if TYPE_CHECKING:
+    import httpx
 
 GONE, TOO_MANY = 410, 429
 
@@ -23,6 +25,8 @@ async def post(url: str, body: bytes, headers: Mapping[str, str], networks: Sequ
         headers: Besides the usual ones.
         networks: Private networks that may be reached.
     """
+    import httpx  # not before something is sent: it brings much along
+
     try:
         target, host, extensions = await pinned(url, networks)
     except AddressRefused as error:

@@ -94,7 +94,9 @@ def _plot(name: str, lines: Sequence[Curve | None], *, by_time: bool, weight: fl
         at = best.time_s / per_unit if by_time else best.step
         dots.append(Dot(x(at), y(best.value), "best", f"{best.value:.6g}"))
     drawn_lines = tuple(Line(f"task-{kind}", path_of(line, x, y)) for kind, line in sorted(points.items()))
-    return CurvePlot(name, Plot(ticks(x), ticks(y), drawn_lines, tuple(dots)), own[len(own) - 1], best, unit)
+    series = tuple((f"task-{kind}", [*line]) for kind, line in sorted(points.items()))
+    plot = Plot(ticks(x), ticks(y), drawn_lines, tuple(dots), series=series)
+    return CurvePlot(name, plot, own[len(own) - 1], best, unit)
 
 
 def _points(curve: Curve, *, by_time: bool, per_unit: float, weight: float) -> list[tuple[float, float]]:
