@@ -9,8 +9,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
-from modelmill_client import AsyncModelmill, BadInput, Conflict, JobFailed, JobNotFound, Modelmill
+from modelmill_client import AsyncModelmill, BadInput, Conflict, JobFailed, JobNotFound, Modelmill, timing
+from modelmill_client.inputs import packed
 
 from tests.harness.api import not_a_number_model, png, small_model
 from tests.harness.deployment import Deployment
@@ -86,6 +88,43 @@ def test_the_one_to_be_awaited_converts_several_at_once(service: Deployment, inp
             return [job.status for job in jobs]
 
     assert asyncio.run(convert()) == ["COMPLETED", "COMPLETED"]
+
+
+class BreakingLine(httpx.HTTPTransport):
+    """Ends the first PATCHes in the middle of what they send."""
+
+    def __init__(self, breaks: int) -> None:
+        super().__init__()
+        self.breaks = breaks
+        self.methods: list[str] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.methods.append(request.method)
+        if request.method == "PATCH" and self.breaks:
+            self.breaks -= 1
+            sent = iter(request.stream)  # type: ignore[arg-type]
+
+            def broken() -> Iterator[bytes]:
+                yield next(sent)
+                raise httpx.WriteError("the line broke")
+
+            request = httpx.Request(request.method, request.url, headers=request.headers, content=broken())
+        return super().handle_request(request)
+
+
+def test_a_large_upload_goes_on_where_it_broke_off(
+    service: Deployment, inputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("modelmill_client._sync.client.RESUMABLE_BYTES", 1)
+    monkeypatch.setattr("modelmill_client._sync.resumable.CHUNK_BYTES", 500)
+    monkeypatch.setattr(timing, "FIRST_PAUSE_S", 0.01)
+    line, counted = BreakingLine(breaks=2), list[int]()
+    with Modelmill(service.url, transport=line) as client, packed([inputs / "calibration"]) as images:
+        keys = client.upload(inputs / "yolo.onnx", images, counted.append)
+        assert client.submit(keys["model_key"], keys["quant_key"]).wait(timeout_s=120).status == "COMPLETED"
+        assert sum(counted) == (inputs / "yolo.onnx").stat().st_size + images.stat().st_size
+    assert line.methods.count("HEAD") == 2
+    assert line.methods.count("PATCH") == 4
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any, Union
 import httpx
 
 from modelmill_client._async.job import AsyncJob
+from modelmill_client._async.resumable import send_file
 from modelmill_client._async.transport import DEFAULT_URL, AsyncTransport, OnBytes
-from modelmill_client.inputs import PathLike, packed, parts, weights_beside
+from modelmill_client.inputs import PathLike, packed, parts, weights_beside, zipped
 
 PAGE = 200
+RESUMABLE_BYTES = 64 << 20
+"""From this size on model and images are sent so that they can go on where they broke off."""
 Record = dict[str, Any]
 Images = Union[PathLike, Sequence[PathLike]]
 
@@ -90,7 +94,7 @@ class AsyncModelmill:
         return await self.submit(keys["model_key"], keys["quant_key"], options=chosen, name=label, tags=tags)
 
     async def upload(self, model: Path, images: Path, on_bytes: OnBytes = lambda _: None) -> Record:
-        """Send both from disk, in constant memory.
+        """Send both from disk, in constant memory. Large ones go on where they broke off.
 
         Args:
             model: An ONNX file, or a zip of one and its weights.
@@ -98,11 +102,19 @@ class AsyncModelmill:
             on_bytes: Gets the number of bytes of each piece sent.
 
         Returns:
-            upload_id, model_key, quant_key, files.
+            model_key, quant_key, and more when they were sent at once.
         """
         weights = weights_beside(model) if model.suffix == ".onnx" else []
+        if sum(path.stat().st_size for path in (model, *weights, images)) >= RESUMABLE_BYTES:
+            return await self._upload_resumably(model, weights, images, on_bytes)
         files = [("model", model), *(("weights", path) for path in weights), ("images", images)]
         return await self.transport.json("POST", "/uploads", body=lambda: parts(files, on_bytes))
+
+    async def _upload_resumably(self, model: Path, weights: Sequence[Path], images: Path, on_bytes: OnBytes) -> Record:
+        members = [(path.name, path) for path in (model, *weights)]
+        with zipped(members) if weights else contextlib.nullcontext(model) as whole:
+            model_key = await send_file(self.transport, "model", whole, on_bytes)
+        return {"model_key": model_key, "quant_key": await send_file(self.transport, "images", images, on_bytes)}
 
     async def submit(
         self,

@@ -37,7 +37,7 @@ class AsyncTransport:
         self, url: str, token: str = "", *, retries: int = 3, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
         self.url = url.rstrip("/")
-        self._retries = retries
+        self.retries = retries
         try:
             is_local = urlsplit(self.url).hostname in {"127.0.0.1", "localhost", "::1"}
             self._http = httpx.AsyncClient(
@@ -75,7 +75,7 @@ class AsyncTransport:
             try:
                 return await self._once(method, path, body, arguments)
             except (ApiError, Unreachable) as error:
-                if tries > self._retries or not error.can_retry:
+                if tries > self.retries or not error.can_retry:
                     raise
                 retry_after = str(error.detail.get("retry_after_s", ""))
             await asyncio.sleep(timing.pause_s(tries, retry_after))

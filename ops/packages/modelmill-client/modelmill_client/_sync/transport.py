@@ -38,7 +38,7 @@ class Transport:
         self, url: str, token: str = "", *, retries: int = 3, transport: httpx.BaseTransport | None = None
     ) -> None:
         self.url = url.rstrip("/")
-        self._retries = retries
+        self.retries = retries
         try:
             is_local = urlsplit(self.url).hostname in {"127.0.0.1", "localhost", "::1"}
             self._http = httpx.Client(
@@ -76,7 +76,7 @@ class Transport:
             try:
                 return self._once(method, path, body, arguments)
             except (ApiError, Unreachable) as error:
-                if tries > self._retries or not error.can_retry:
+                if tries > self.retries or not error.can_retry:
                     raise
                 retry_after = str(error.detail.get("retry_after_s", ""))
             time.sleep(timing.pause_s(tries, retry_after))
