@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cache, partial
 from importlib.metadata import version
 
@@ -15,12 +15,13 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount
+from starlette.routing import BaseRoute, Mount
 
 from app.bootstrap.capabilities import CAPABILITIES
 from app.bootstrap.container import Container, assemble, container_of
 from app.bootstrap.health import healthz, readyz
 from app.conversion.schemas import Health
+from app.kit.capability import WebPart
 from app.kit.cli.command import complain, exit_code
 from app.kit.errors import ModelmillError
 from app.kit.objects.routes import OPERATIONS as OBJECTS_OPERATIONS
@@ -82,16 +83,9 @@ MIDDLEWARE = [
 ]
 
 
-def create_app(settings: Settings | None = None) -> Starlette:
-    """settings: without them the application is the one of this process: from the environment, and its logs with it."""
-    is_this_process = settings is None
-    if settings is None:
-        settings = load_settings()
-        logs.configure(settings.log_format, settings.log_level)
-        tracing.configure("web")
-    container = assemble(settings)
-    if is_this_process:
-        _prepare_or_exit(container)
+@cache
+def declared() -> tuple[Sequence[WebPart], Sequence[Operation], Sequence[BaseRoute]]:
+    """What the capabilities give the web: the same for every application of a process, and made once."""
     parts = [capability.web() for capability in CAPABILITIES]
     operations = [
         *(operation for part in parts for operation in part.operations),
@@ -106,8 +100,22 @@ def create_app(settings: Settings | None = None) -> Starlette:
         *(operation.route() for operation in operations),
         Mount("/static", GZipMiddleware(HashedFiles(), minimum_size=1024)),
     ]
+    return parts, operations, routes
+
+
+def create_app(settings: Settings | None = None) -> Starlette:
+    """settings: without them the application is the one of this process: from the environment, and its logs with it."""
+    is_this_process = settings is None
+    if settings is None:
+        settings = load_settings()
+        logs.configure(settings.log_format, settings.log_level)
+        tracing.configure("web")
+    container = assemble(settings)
+    if is_this_process:
+        _prepare_or_exit(container)
+    parts, operations, routes = declared()
     app = Starlette(
-        routes=routes,
+        routes=list(routes),
         middleware=MIDDLEWARE,
         exception_handlers=EXCEPTION_HANDLERS,
         lifespan=partial(_lifespan, is_prepared=is_this_process),

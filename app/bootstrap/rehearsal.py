@@ -7,10 +7,10 @@ from tempfile import TemporaryDirectory
 
 from pydantic import SecretStr
 
-from app.bootstrap.capabilities import CAPABILITIES
 from app.bootstrap.container import assemble
 from app.bootstrap.encryption import encrypt_secrets
 from app.kit.sql import metadata
+from app.main import declared
 from app.settings import Settings
 
 PARTS = ("joint", "video", "training", "nodes", "models", "notifications", "sweeps", "exchange", "packs")
@@ -20,8 +20,7 @@ PARTS = ("joint", "video", "training", "nodes", "models", "notifications", "swee
 def rehearse() -> None:
     """Put an installation together, use its database and let both go. Libraries prepare themselves when they are first
     used, and each part would keep a copy of that. The settings are none that a part has."""
-    for capability in CAPABILITIES:
-        capability.web()
+    declared()
     with TemporaryDirectory() as folder:
         container = assemble(Settings(data_dir=Path(folder), database_url=SecretStr(f"sqlite:///{folder}/database")))
         with container.database.write() as connection:

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from app.kit.process import memory
-from app.kit.process.title import set_short_name, set_title
+from app.kit.process.title import set_title
 from app.standalone import leash
 
 UNUSED = "opentelemetry.sdk.metrics"
@@ -73,7 +73,7 @@ def _hold(request: dict[str, Any], lifeline: int, log: int, environment: int, st
     """In the leash."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
-    set_short_name(f"{request['name']} leash")
+    set_title(f"modelmill {request['name']} leash")
     for number in (1, 2):
         os.dup2(log, number)
     os.close(log)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 from pathlib import Path
 
 PR_SET_NAME = 15
@@ -18,10 +19,16 @@ def set_short_name(text: str) -> None:
     _libc.prctl(PR_SET_NAME, text.encode(), 0, 0, 0)
 
 
+@cache
+def _command_line() -> tuple[int, int]:
+    """Where it lies in memory, and its length in bytes: the same in every process that is forked from this one."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    return int(fields[ARG_START]), int(fields[ARG_END]) - int(fields[ARG_START])
+
+
 def set_title(text: str) -> None:
     """Write over the command line, as far as there is room; and over the short name."""
     set_short_name(text.removeprefix("modelmill "))
-    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    start, size = int(fields[ARG_START]), int(fields[ARG_END]) - int(fields[ARG_START])
+    start, size = _command_line()
     if start and size > 0:
         ctypes.memmove(start, text.encode()[: size - 1].ljust(size, b"\0"), size)
