@@ -26,10 +26,11 @@ class _Container(Protocol):
 
 def _web() -> WebPart:
     from app.conversion.api import OPERATIONS
+    from app.conversion.archive_api import OPERATIONS as ARCHIVE
     from app.conversion.pages import ROUTES
     from app.conversion.results_api import OPERATIONS as RESULTS
 
-    return WebPart(operations=[*OPERATIONS, *RESULTS], pages=ROUTES)
+    return WebPart(operations=[*OPERATIONS, *RESULTS, *ARCHIVE], pages=ROUTES)
 
 
 def _commands(root: typer.Typer) -> None:

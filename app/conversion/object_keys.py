@@ -12,6 +12,9 @@ MODEL = "model.onnx"
 IMAGES = "quant.zip"
 MODEL_ENDING = ".onnx"
 OWNERS = "owners/"
+JOBS = "jobs/"
+DESCRIPTION = "job.json"
+KEPT = "kept"
 LAST_OUTPUT = f"out.{Stage.NEF.step}"
 _INPUT_KEY = re.compile(rf"(?:uploads/(?P<upload>{UUID})|jobs/(?P<job>{UUID})/input)/(?:model\.onnx|quant\.zip)")
 _UUID = re.compile(UUID)
@@ -37,6 +40,16 @@ def input_(job_id: str, name: str) -> str:
 def request(job_id: str) -> str:
     """What was asked for, so that a job can be offered again after its record is gone."""
     return f"jobs/{job_id}/input/request.json"
+
+
+def description(job_id: str) -> str:
+    """What a finished job was, written last: a job that has it is in the archive."""
+    return f"jobs/{job_id}/{DESCRIPTION}"
+
+
+def kept(job_id: str) -> str:
+    """An empty object: the job stays in the archive however old it grows."""
+    return f"jobs/{job_id}/{KEPT}"
 
 
 def result(job_id: str, stage: Stage) -> str:

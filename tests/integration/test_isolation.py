@@ -112,6 +112,8 @@ LISTS = {
     "/ui/jobs/live",
     "/results",
     "/ui/results",
+    "/archive",
+    "/ui/archive",
     "/system",
     "/ui/system",
     "/ui/system/state",
@@ -170,6 +172,15 @@ THINGS = {
     "GET /jobs/{job_id}/artifacts/{name}",
     "GET /jobs/{job_id}/artifacts/{name}/link",
     "GET /results/{job_id}",
+    "GET /archive/{job_id}",
+    "DELETE /archive/{job_id}",
+    "PUT /archive/{job_id}/keep",
+    "POST /archive/{job_id}/convert",
+    "GET /archive/{job_id}/artifacts/{name}",
+    "GET /ui/archive/{job_id}",
+    "POST /ui/archive/{job_id}/keep",
+    "POST /ui/archive/{job_id}/delete",
+    "GET /ui/archive/{job_id}/all.zip",
     "GET /results/{job_id}/{name}",
     "GET /ui/jobs/{job_id}",
     "GET /ui/jobs/{job_id}/live",
@@ -291,11 +302,13 @@ THINGS = {
 """Name a thing in their path. {service}: the route calls it {name}."""
 BODIES: dict[str, Any] = {
     "POST /api/v2/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"},
+    "PUT /archive/{job_id}/keep": {"is_kept": True},
     f"PUT {VIDEO}/jobs/{{job_uid}}/constraint": {"delay": 9.0},
     f"PUT {VIDEO}/jobs/{{job_uid}}/policy": {"policy": "fixed"},
     f"PUT {VIDEO}/jobs/{{job_uid}}/plan": {"video_conf": {}, "flow_mapping": {}},
 }
 FORMS = {
+    "POST /ui/archive/{job_id}/keep": {"is_kept": "true"},
     "POST /ui/calibrations/{calibration_id}/apply": {"setting": "0"},
     "POST /ui/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"},
 }
@@ -629,6 +642,8 @@ def test_a_list_shows_ones_own(spy: httpx.Client, alice: Person, hers: dict[str,
     if path in (
         "/jobs",
         "/ui/jobs",
+        "/archive",
+        "/ui/archive",
         "/api/v2/me/tokens",
         "/ui/account",
         "/api/v2/tasks",

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from starlette.routing import Route
 
 from app.conversion.api import OPERATIONS
+from app.conversion.archive_api import OPERATIONS as ARCHIVE_OPERATIONS
 from app.conversion.results_api import OPERATIONS as RESULTS_OPERATIONS
 from app.homes.api import OPERATIONS as HOMES_OPERATIONS
 from app.joint_inference.api import OPERATIONS as JOINT_OPERATIONS
@@ -90,6 +91,7 @@ ALL_OPERATIONS = [
     *VIDEO_OPERATIONS,
     *OBJECTS_OPERATIONS,
     *RESULTS_OPERATIONS,
+    *ARCHIVE_OPERATIONS,
     *REQUIREMENT_OPERATIONS,
 ]
 TRIED = [
@@ -116,6 +118,8 @@ READS = [
     "/jobs/{job_id}/artifacts/{name}/link",
     "/jobs/{job_id}/logs/{step}",
     EVENTS,
+    "/archive",
+    "/archive/{job_id}",
     "/healthz",
     "/readyz",
 ]

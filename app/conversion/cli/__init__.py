@@ -1,4 +1,5 @@
-"""The commands of conversion: convert, jobs, inspect, run. Heavy libraries are imported by the command that needs them.
+"""The commands of conversion: convert, jobs, archive, inspect, run. Heavy libraries are imported by the command that
+needs them.
 
 A command parses, calls the client (or a local use case) and prints; results go to stdout, troubles to stderr.
 """
@@ -7,12 +8,13 @@ from __future__ import annotations
 
 import typer
 
-from app.conversion.cli import convert, jobs, local
+from app.conversion.cli import archive, convert, jobs, local
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the `modelmill` command."""
     app.command("convert", epilog=convert.EPILOG)(convert.convert)
     app.add_typer(jobs.commands, name="jobs")
+    app.add_typer(archive.commands, name="archive")
     app.command("inspect")(local.inspect)
     app.command("run")(local.run)

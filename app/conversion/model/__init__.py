@@ -3,6 +3,7 @@
 from app.conversion.model.changes import (
     CANCELLED,
     Change,
+    applied,
     cancelled,
     claimed,
     failed,
@@ -10,7 +11,7 @@ from app.conversion.model.changes import (
     live_fields,
     succeeded,
 )
-from app.conversion.model.fields import from_fields, to_fields
+from app.conversion.model.fields import ARTIFACT, artifact_fields, from_fields, to_fields
 from app.conversion.model.record import (
     TERMINAL,
     TRANSITIONS,
@@ -28,6 +29,7 @@ from app.conversion.model.record import (
 )
 
 __all__ = [
+    "ARTIFACT",
     "CANCELLED",
     "TERMINAL",
     "TRANSITIONS",
@@ -41,6 +43,8 @@ __all__ = [
     "StageState",
     "Status",
     "Verdict",
+    "applied",
+    "artifact_fields",
     "cancelled",
     "claimed",
     "failed",

@@ -5,7 +5,7 @@ Order matters: fixed paths (/ui/jobs/new, /ui/jobs/compare) come before /ui/jobs
 
 from __future__ import annotations
 
-from app.conversion.pages import compare, from_home, graph, job, jobs, new, quality, results, system
+from app.conversion.pages import archive, compare, from_home, graph, job, jobs, new, quality, results, system
 
 ROUTES = [
     *jobs.ROUTES,
@@ -17,6 +17,7 @@ ROUTES = [
     *graph.ROUTES,
     *system.ROUTES,
     *results.ROUTES,
+    *archive.ROUTES,
 ]
 
 __all__ = ["ROUTES"]

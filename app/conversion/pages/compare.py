@@ -75,7 +75,7 @@ def points(pairs: Sequence[LayerPair]) -> list[charts.ChartPoint]:
 
 def _side(conversion: Conversion, job_id: str, user: str) -> ComparedJob:
     try:
-        return ComparedJob(job_id, conversion.jobs.get(job_id, user) if job_id else None)
+        return ComparedJob(job_id, conversion.jobs.known(job_id, user) if job_id else None)
     except JobNotFound:
         return ComparedJob(job_id, None)
 
