@@ -10,7 +10,7 @@ from typing import Any
 
 import dramatiq
 
-from app.kit.observability import logs, tracing
+from app.kit.observability import logs, metrics, tracing
 from app.kit.observability.metrics import MetricsExporter
 from app.kit.observability.trace_propagation import carrier_of
 
@@ -43,6 +43,7 @@ class ObservabilityMiddleware(dramatiq.Middleware):
     def after_process_message(
         self, broker: Any, message: Any, *, result: Any = None, exception: BaseException | None = None
     ) -> None:
+        metrics.note()
         token, trace = getattr(self._message, "log", None), getattr(self._message, "trace", None)
         self._message.log = self._message.trace = None
         if token is not None:

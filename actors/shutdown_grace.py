@@ -22,6 +22,8 @@ class ShutdownGrace(dramatiq.Middleware):
 
     def before_worker_shutdown(self, broker: Any, worker: Any) -> None:
         broker.drain()
+        time.sleep(LOOK_EVERY_S)
+        broker.wake()  # who was just about to wait when it was told the first time
         for thread in worker.workers:
             thread.stop()
         logger.info("Taking no more work; what is in hand has %g s to end.", self.grace_s)

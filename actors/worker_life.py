@@ -82,7 +82,8 @@ class WorkerLife(dramatiq.Middleware):
                 broker.claimers[queue] = claimer
                 self.workers[queue] = StageWorker(claimer, self.heartbeats[queue])
         if self.workers:
-            self.container.sandbox.start(libraries.of_stages(own.claimer.stage for own in self.workers.values()))
+            stages_here = [own.claimer.stage for own in self.workers.values()]
+            self.container.sandbox.start(libraries.of_stages(stages_here), at_once=len(stages_here))
         gc.freeze()  # what is imported stays: to look through it again and again would halt the work each time
 
     def after_worker_shutdown(self, broker: Any, worker: Any) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
-from typing import Any
 
 from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount
@@ -29,6 +29,8 @@ from app.kit.observability.metrics_page import collectors_of, metrics
 from app.kit.observability.request_log import RequestLog
 from app.kit.process import open_files
 from app.kit.redis.change_hub import ChangeHub
+from app.kit.web.api_page import ROUTES as API_PAGE
+from app.kit.web.api_page import document_of
 from app.kit.web.auth import Authentication
 from app.kit.web.body_limits import BodyLimits, UploadLimits, upload_limits_of
 from app.kit.web.common_pages import ROUTES as KIT_PAGES
@@ -37,16 +39,13 @@ from app.kit.web.idempotency import AnswerCache, kept_answers_of
 from app.kit.web.openapi import Operation, document
 from app.kit.web.security import KnownHostsOnly, SameOriginOnly, SecurityHeaders
 from app.kit.web.sse import hub_of
-from app.kit.web.state import AppState
 from app.kit.web.static import HashedFiles
 from app.kit.web.templates import features_of
 from app.settings import Settings, load_settings
 
-document_of = AppState[dict[str, Any]]("openapi")
-
 
 def openapi(request: Request) -> Response:
-    return JSONResponse(document_of(request))
+    return JSONResponse(document_of(request)())
 
 
 OWN_OPERATIONS = [
@@ -101,10 +100,11 @@ def create_app(settings: Settings | None = None) -> Starlette:
     ]
     routes = [
         *KIT_PAGES,
+        *API_PAGE,
         *(page for part in parts for page in part.pages),
         *(route for part in parts for route in part.routes),
         *(operation.route() for operation in operations),
-        Mount("/static", HashedFiles()),
+        Mount("/static", GZipMiddleware(HashedFiles(), minimum_size=1024)),
     ]
     app = Starlette(
         routes=routes,
@@ -114,10 +114,14 @@ def create_app(settings: Settings | None = None) -> Starlette:
     )
     error_forms_of.put(app, {paths: form for part in parts for paths, form in part.error_forms.items()})
     _give(app, container)
-    described = document(
-        operations, title="Modelmill", version=version("modelmill"), demands_accounts=settings.demands_accounts
+    describe = partial(
+        document,
+        operations,
+        title="Modelmill",
+        version=version("modelmill"),
+        demands_accounts=settings.demands_accounts,
     )
-    document_of.put(app, described)
+    document_of.put(app, cache(describe))  # it is large, and few ever ask for it
     return app
 
 

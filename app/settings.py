@@ -15,6 +15,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from app.kit.network.addresses import is_loopback
+from app.kit.network.networks import read_networks
 from app.kit.observability.logs import Format, Level
 from app.kit.web.state import FromContainer
 from app.toolchain_names import ToolchainName
@@ -106,6 +107,22 @@ class Settings(BaseSettings):
     sftpgo_api_key: SecretStr = SecretStr("")
     """An API key of SFTPGo, instead of name and password."""
 
+    smtp_host: str = ""
+    """Mail server that notifications are sent through; empty: none are sent by e-mail."""
+    smtp_port: int = Field(default=587, ge=1, le=65535)
+    """Its port."""
+    smtp_security: Literal["starttls", "tls", "none"] = "starttls"
+    """How it is spoken to: starttls, tls from the first byte, or none at all, for a server on this machine."""
+    smtp_user: str = ""
+    """Account at the mail server; empty: it asks for none."""
+    smtp_password: SecretStr = SecretStr("")
+    """Its password."""
+    smtp_sender: str = "modelmill@localhost"
+    """The address that notifications come from."""
+    notification_networks: str = ""
+    """Private networks that webhooks and chat may be sent to, as 10.0.0.0/8 fd00::/8; by default only public addresses
+    may."""
+
     ray_address: str = ""
     """Job server of the Ray cluster that trains, http://host:8265; empty: this installation trains nothing."""
     ray_gcs_address: str = ""
@@ -128,6 +145,15 @@ class Settings(BaseSettings):
     """A task that failed so for this long, counted from the first such attempt in a row, stays failed."""
     training_max_running_tasks: int = Field(default=0, ge=0)
     """How many tasks Ray may have at once; 0: as many as there is room for."""
+    training_queue: Literal["fifo", "priority", "fair"] = "fifo"
+    """In which order tasks are considered: first come, first served; by priority; or by fair shares of the GPUs."""
+    training_backfill: bool = False
+    """Later tasks go ahead of the first that must wait, as far as time limits (max_run_s) show that they do not delay
+    it."""
+    training_max_gpus_per_user: int = Field(default=0, ge=0)
+    """How many GPUs the running tasks of a user may hold; 0: any number."""
+    training_shares: str = ""
+    """Weights of users for fair shares, as alice=2 bob=0.5; 1 of who is not named."""
     max_unended_tasks_per_user: int = Field(default=200, gt=0)
     """How many training tasks of a user may be waiting or running; more are refused until one has ended."""
 
@@ -135,6 +161,10 @@ class Settings(BaseSettings):
     """How many video jobs of a user may run; more are refused until one has ended."""
     video_processes: int = Field(default=1, ge=1, le=64)
     """How many processes compute the stages of video jobs on a node: each does one frame at a time."""
+    video_results_days: int = Field(default=30, ge=1)
+    """How long the rows are kept that video jobs answer, frame by frame."""
+    video_results_per_job: int = Field(default=1_000_000, ge=1000)
+    """How many of these a job that runs has; the oldest go."""
     video_keep_days: int = Field(default=10, ge=1)
     """Video jobs are forgotten so long after their end."""
 
@@ -171,6 +201,8 @@ class Settings(BaseSettings):
     """How many uploads of one user a web process receives at a time; more are refused until one has ended."""
     uploads_at_once: int = Field(default=200, ge=1, le=240)
     """How many uploads a web process receives at a time, of all users."""
+    uploads_unfinished_per_user: int = Field(default=50, ge=1)
+    """How many resumable uploads of one user may be unfinished; they are deleted after the time uploads are kept."""
     upload_idle_s: float = Field(default=30, gt=0)
     """An upload of which nothing comes for this long is cut off."""
     upload_least_bytes_per_s: int = Field(default=500, ge=0)
@@ -187,6 +219,35 @@ class Settings(BaseSettings):
     """Size of a file that a stage makes; a larger one fails the stage."""
     intake_memory_bytes: int = Field(default=4 * GIB, gt=0)
     """Memory that the check of a submission may use, on the web's host."""
+    source_urls: str = ""
+    """https:// addresses that models may be fetched from, with blanks between them; * stands for anything:
+    https://models.example.org/*. None: models are not fetched from URLs."""
+    source_networks: str = ""
+    """Private networks that these may lie in, as 10.1.0.0/16; else no private address is reached, by no redirect."""
+    source_hf_repositories: str = "*"
+    """Repositories of the hub that models may be fetched from, with blanks between them, as my-org/*; empty: none."""
+    hf_endpoint: str = "https://huggingface.co"
+    """The hub, or a server that answers as it does."""
+    hf_token: SecretStr = SecretStr("")
+    """As whom the hub is asked, by everybody: whoever may submit jobs can fetch and push what this token can."""
+    mlflow_tracking_uri: str = ""
+    """Of the MLflow server that models are fetched from and results are pushed to; empty: none."""
+    mlflow_token: SecretStr = SecretStr("")
+    """As whom it is asked, by everybody."""
+    source_s3_endpoint: str = "s3.amazonaws.com"
+    """Of s3:// sources; with http:// before it without TLS."""
+    source_s3_access_key: str = ""
+    """Of s3:// sources; empty: they are read without signing in."""
+    source_s3_secret_key: SecretStr = SecretStr("")
+    """Belongs to the access key."""
+    source_s3_buckets: str = ""
+    """Buckets that models may be fetched from, with blanks between them; * stands for anything; empty: none."""
+    transfer_time_s: float = Field(default=3600, gt=0)
+    """Time limit for fetching a model or pushing results."""
+    sandbox_idle_s: float = Field(default=0, ge=0)
+    """After so long without work the processes that keep the toolchains' libraries loaded end and give their memory
+    back; the next work then waits a second or two for them. 0: they are loaded at the start and stay. `modelmill up`
+    sets 60."""
     checks_at_once: int = Field(default=4, gt=0)
     """How many files may be checked at once on the web's host; further ones wait."""
     intake_time_s: float = Field(default=300, gt=0)
@@ -239,6 +300,12 @@ class Settings(BaseSettings):
         if url.get_secret_value() and not url.get_secret_value().startswith(DATABASES):
             raise ValueError(f"must begin with {' or '.join(DATABASES)}")
         return url
+
+    @field_validator("notification_networks")
+    @classmethod
+    def _networks(cls, text: str) -> str:
+        read_networks(text)
+        return text
 
     @property
     def database(self) -> str:

@@ -1,9 +1,5 @@
-// The list: filters that apply at once, and buttons that know how many jobs are ticked.
+// The list: what can be done to the ticked jobs, once some are.
 (() => {
-  document.querySelectorAll("[data-submits]").forEach((select) => {
-    select.addEventListener("change", () => select.form.requestSubmit());
-  });
-
   const form = document.querySelector("[data-selection]");
   if (!form) return;
   const all = form.querySelector("[data-tick-all]");
@@ -13,6 +9,7 @@
   const show = () => {
     const count = boxes().filter((box) => box.checked).length;
     text.textContent = count === 0 ? empty : count === 1 ? text.dataset.one : text.dataset.many.replace("#", count);
+    form.querySelector("[data-selected-tools]").classList.toggle("is-open", count > 0);
     form.querySelectorAll("[data-needs]").forEach((button) => {
       button.disabled = button.value === "compare" ? count !== 2 : count === 0;
     });

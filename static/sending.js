@@ -9,10 +9,10 @@
   };
   const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
 
-  // {done} of {total} at {speed}, {left}: since `began`, a performance.now().
-  const pace = (loaded, total, began) => {
+  // {done} of {total} at {speed}, {left}: since `began`, a performance.now(); `from` bytes were there before.
+  const pace = (loaded, total, began, from = 0) => {
     const seconds = (performance.now() - began) / 1000;
-    const speed = loaded / Math.max(seconds, 0.001);
+    const speed = (loaded - from) / Math.max(seconds, 0.001);
     return { seconds, done: size(loaded), total: size(total), speed: size(speed), left: clock((total - loaded) / Math.max(speed, 1)) };
   };
 

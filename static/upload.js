@@ -1,5 +1,6 @@
-// The new-conversion form: files go to /uploads as they are (the browser streams them from disk), with progress, speed,
-// time left, cancel and retry. Without this script the same form sends its files itself.
+// The new-conversion form: files go to /uploads/resumable by tus (the browser streams them from disk), with progress,
+// speed, time left, pause, cancel and retry; after a broken line or a closed tab they go on where they stood. Several
+// files become one zip on the way. Without this script the same form sends its files itself.
 (() => {
   const form = document.getElementById("new-form");
   if (!form) return;
@@ -21,30 +22,64 @@
         input.removeAttribute("name");  // sent by us, not by the form
         input.addEventListener("change", () => { this.send([...input.files]); input.value = ""; });
       }
-      this.find("[data-cancel]").addEventListener("click", () => this.cancel());
+      this.find("[data-cancel]").addEventListener("click", () => this.cancel(true));
+      this.find("[data-pause]").addEventListener("click", () => this.pause());
       this.find("[data-retry]").addEventListener("click", () => this.send(this.files));
       droppable(card, (files) => this.send(files));
     }
 
-    send(files) {
+    async send(files) {
       if (!files.length) return;
       const chosen = this.part === "model" ? modelFirst(files) : samples(files);
-      this.cancel();
+      this.cancel(false);
       this.files = chosen;
       this.show(chosen.length === 1 ? chosen[0].name : say(form.dataset.several, { count: chosen.length }));
       if (!chosen.length) { this.fail(form.dataset.skipped, false); return; }
-      const body = new FormData();
-      chosen.forEach((file, place) => body.append(this.part === "model" && place ? "weights" : this.part, file, file.name));
-      const request = this.request = new XMLHttpRequest();
-      const began = performance.now();
-      request.upload.addEventListener("progress", (event) => this.tell(event, began));
-      request.addEventListener("load", () => this.done(request));
-      request.addEventListener("error", () => this.fail(form.dataset.failed, true));
-      request.open("POST", "/uploads");
-      request.setRequestHeader("Accept", "application/json");
       busy.add(this.part);
       settle();
-      request.send(body);
+      const turn = this.turn = {};  // another choice meanwhile is another turn
+      const isOne = chosen.length === 1 && (this.part === "model" || /\.zip$/i.test(chosen[0].name));
+      let body = chosen[0];
+      try {
+        if (!isOne) body = await zip(chosen);
+      } catch (error) {
+        if (this.turn === turn) this.fail(error.message, true);
+        return;
+      }
+      if (this.turn !== turn) return;
+      this.upload = new window.tus.Upload(body, {
+        endpoint: "/uploads/resumable",
+        metadata: { field: this.part, filename: isOne ? chosen[0].name : `${this.part}.zip` },
+        fingerprint: async () => ["modelmill", this.part, ...chosen.map((file) => `${pathOf(file)}:${file.size}:${file.lastModified}`)].join("|"),
+        retryDelays: [0, 1000, 3000, 5000, 10000, 20000],
+        removeFingerprintOnSuccess: true,
+        onShouldRetry: (error) => { const status = statusOf(error); return !status || status >= 500 || [408, 409, 423, 429].includes(status); },
+        onProgress: (loaded, total) => this.tell(loaded, total),
+        onAfterResponse: (_, response) => { this.key = response.getHeader("Upload-Key") || this.key; },
+        onError: (error) => this.refused(error),
+        onSuccess: () => this.done(),
+      });
+      const earlier = await this.upload.findPreviousUploads();
+      if (this.turn !== turn) return;
+      if (earlier.length) this.upload.resumeFromPreviousUpload(earlier[0]);
+      this.key = "";
+      this.begin();
+    }
+
+    begin() {
+      this.began = performance.now();
+      this.from = null;
+      this.isPaused = false;
+      this.find("[data-pause]").hidden = false;
+      this.find("[data-pause]").textContent = form.dataset.pause;
+      this.upload.start();
+    }
+
+    pause() {
+      if (this.isPaused) { this.begin(); return; }
+      this.upload.abort();
+      this.isPaused = true;
+      this.find("[data-pause]").textContent = form.dataset.resume;
     }
 
     show(name) {
@@ -58,25 +93,29 @@
       this.find("progress").value = 0;
     }
 
-    tell(event, began) {
-      const values = pace(event.loaded, event.total, began);
-      this.find("progress").value = event.total ? (100 * event.loaded) / event.total : 0;
-      const text = event.loaded >= event.total ? form.dataset.stored : values.seconds > 0.5 ? form.dataset.progress : form.dataset.begun;
+    tell(loaded, total) {
+      this.from ??= loaded;  // what was there before does not count as speed
+      const values = pace(loaded, total, this.began, this.from);
+      this.find("progress").value = total ? (100 * loaded) / total : 0;
+      const text = loaded >= total ? form.dataset.stored : values.seconds > 0.5 ? form.dataset.progress : form.dataset.begun;
       this.find("[data-told]").textContent = say(text, values);
     }
 
-    done(request) {
-      let answer = {};
-      try { answer = JSON.parse(request.responseText); } catch { /* a proxy's page: told by its status */ }
-      if (request.status !== 201) {
-        const error = answer.error || { message: `${request.status} ${request.statusText}` };
-        this.fail([error.message, error.hint].filter(Boolean).join(" "), request.status >= 500 || request.status === 429);
-        return;
-      }
-      this.find("[data-key]").value = this.part === "model" ? answer.model_key : answer.quant_key;
+    refused(error) {
+      const status = statusOf(error);
+      let told = { message: form.dataset.failed };
+      try { if (status) told = JSON.parse(error.originalResponse.getBody()).error; } catch { /* a proxy's page */ }
+      this.fail([told.message, told.hint].filter(Boolean).join(" "), !status || status >= 500 || status === 429);
+    }
+
+    done() {
+      this.upload = null;
+      this.find("[data-key]").value = this.key;
       this.find("[data-name]").value = this.files.length === 1 || this.part === "model" ? this.files[0].name : "";
       this.find("progress").removeAttribute("value");
       this.find("[data-cancel]").hidden = true;
+      this.find("[data-pause]").hidden = true;
+      this.find("[data-interrupted]").hidden = true;
       busy.delete(this.part);
       settle();
       const ours = area(this.part);
@@ -95,26 +134,62 @@
     fail(text, canRetry) {
       busy.delete(this.part);
       settle();
-      this.request = null;
+      this.find("[data-pause]").hidden = true;
       this.find("progress").classList.add("bad");
       this.find("[data-told]").textContent = text;
       this.find("[data-told]").classList.add("error");
       this.find("[data-retry]").hidden = !canRetry;
     }
 
-    cancel() {
-      if (this.request) this.request.abort();
-      this.request = null;
+    // isFinal: what came is deleted, too; else it can be continued by choosing the same file again.
+    cancel(isFinal) {
+      this.turn = null;
+      if (this.upload) this.upload.abort(isFinal).catch(() => {});
+      this.upload = null;
       busy.delete(this.part);
       settle();
       this.hide();
     }
   }
 
+  const statusOf = (error) => (error.originalResponse ? error.originalResponse.getStatus() : 0);
+  const pathOf = (file) => file.inner || file.webkitRelativePath || file.name;
+  const zip = async (files) => {
+    const { downloadZip } = await import(form.dataset.zip);
+    const taken = new Map();
+    const free = (name) => {
+      const count = (taken.get(name) || 0) + 1;
+      taken.set(name, count);
+      return count === 1 ? name : name.replace(/(\.[^.\/]*)?$/, ` (${count})$1`);
+    };
+    return downloadZip(files.map((file) => ({ name: free(pathOf(file)), input: file, lastModified: file.lastModified }))).blob();
+  };
+
   const modelFirst = (files) => [...files].sort((one, other) => /\.onnx$/i.test(other.name) - /\.onnx$/i.test(one.name));
   const samples = (files) => files.filter((file) => SAMPLES.test(file.name) && !file.name.startsWith("."));
 
   form.querySelectorAll("[data-upload]").forEach((card) => new Upload(card));
+
+  // What a closed tab or a broken line left: the same file, chosen again, goes on where it stood.
+  const DAY_MS = 86400000;
+  window.tus.defaultOptions.urlStorage.findAllUploads().then((uploads) => {
+    for (const { metadata, creationTime } of uploads) {
+      const told = metadata && form.querySelector(`[data-upload="${CSS.escape(metadata.field || "")}"] [data-interrupted]`);
+      if (!told || Date.now() - new Date(creationTime) > DAY_MS) continue;
+      told.textContent = say(form.dataset.interrupted, { name: metadata.filename });
+      told.hidden = false;
+    }
+  });
+
+  // A refused form: the reader begins at the first thing to change.
+  const wrong = form.querySelector('[aria-invalid="true"], .error a, [role="alert"]');
+  const target = wrong && (wrong.matches("input, select, textarea") ? wrong : wrong.closest("section, fieldset, .upload"));
+  if (target) {
+    if (!target.matches("input, select, textarea")) target.tabIndex = -1;
+    const panel = target.closest("details");
+    if (panel) panel.open = true;
+    target.focus();
+  }
   for (const name of ["htmx:response:error", "htmx:error"]) {
     form.addEventListener(name, () => window.modelmill.toast(form.dataset.unlooked, "bad"));
   }

@@ -46,10 +46,14 @@ def open_accounts(
         announce: is given the keys of what a transaction changed: see Database.
     """
     from app.bootstrap.events import account_listeners
+    from app.bootstrap.notifications import event_listener
 
     hasher = SecretHasher(settings.secret_key.get_secret_value())
     database = Database(
-        settings.database, sealer_of(settings, lambda: KeyCheck(database, hasher).check()), announce=announce
+        settings.database,
+        sealer_of(settings, lambda: KeyCheck(database, hasher).check()),
+        announce=announce,
+        on_event=event_listener(settings),
     )
     if on_change is None:
         on_change = account_listeners(settings)

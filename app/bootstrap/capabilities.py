@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from app.accounts.capability import ACCOUNTS
 from app.conversion.capability import CONVERSION
+from app.exchange.capability import EXCHANGE
 from app.homes.capability import HOMES
 from app.joint_inference.capability import JOINT_INFERENCE
 from app.model_registry.capability import MODEL_REGISTRY
 from app.nodes.capability import NODES
+from app.notifications.capability import NOTIFICATIONS
+from app.shares.capability import SHARES
+from app.sweeps.capability import SWEEPS
 from app.training.capability import TRAINING
 from app.video.capability import VIDEO
 
-CAPABILITIES = (ACCOUNTS, HOMES, CONVERSION, TRAINING, JOINT_INFERENCE, VIDEO, MODEL_REGISTRY, NODES)
+CAPABILITIES = (
+    ACCOUNTS,
+    HOMES,
+    CONVERSION,
+    TRAINING,
+    JOINT_INFERENCE,
+    VIDEO,
+    MODEL_REGISTRY,
+    EXCHANGE,
+    NODES,
+    NOTIFICATIONS,
+    SWEEPS,
+    SHARES,
+)

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 from dramatiq import Middleware
 from redis import Redis
 
+from app.conversion.job_index import JobIndex
 from app.conversion.service import (
     Admission,
     Conversion,
     Dispatch,
+    Edits,
     Estimates,
     Expiry,
     Jobs,
     Previews,
     Results,
+    ResumableUploads,
     Submissions,
     Uploads,
 )
@@ -44,12 +47,17 @@ if TYPE_CHECKING:
     from app.accounts.authenticator import AccountAuthenticator
     from app.accounts.service import Accounts
     from app.conversion.service.archive import Archive
+    from app.exchange.pack.service import Packs
+    from app.exchange.service import Exchange
     from app.homes.service import Homes
     from app.joint_inference.calibration.service import Calibrations
     from app.joint_inference.service import Joint
     from app.kit.sql import Database
     from app.model_registry.service import Models
     from app.nodes.service import Nodes
+    from app.notifications.service import Notifications
+    from app.shares.service import Shares
+    from app.sweeps.service import Sweeps
     from app.training.service import Training
     from app.video.service import Video
 
@@ -82,7 +90,7 @@ class Container:
     @cached_property
     def accounts(self) -> Accounts:
         from app.bootstrap.accounts import open_accounts
-        from app.bootstrap.events import account_listeners, active_work
+        from app.bootstrap.events import account_listeners, active_work, changes_committed
 
         def kick(entry_id: int) -> None:
             self.waker.send(Message.APPLY_DOOR, entry_id=entry_id)
@@ -91,7 +99,7 @@ class Container:
             self.settings,
             on_change=account_listeners(self.settings, kick),
             works=active_work(self),
-            announce=lambda keys: self.waker.notify(*sorted(keys)),
+            announce=lambda keys: changes_committed(self.waker, keys),
         )
 
     @property
@@ -141,6 +149,18 @@ class Container:
         return Models(self.database, self.objects, self.conversion, partial(users_of_model, self))
 
     @cached_property
+    def exchange(self) -> Exchange:
+        from app.bootstrap.exchange import open_exchange
+
+        return open_exchange(self.settings, self.conversion, self.redis, self.broker)
+
+    @cached_property
+    def packs(self) -> Packs:
+        from app.exchange.pack.service import Packs
+
+        return Packs(self.settings, self.conversion, self.redis)
+
+    @cached_property
     def joint(self) -> Joint:
         from app.bootstrap.joint_inference import open_joint
 
@@ -175,6 +195,24 @@ class Container:
 
         return open_video(self.settings, self.database, self.nodes, self.models, self.objects, self.redis, self.waker)
 
+    @cached_property
+    def notifications(self) -> Notifications:
+        from app.bootstrap.notifications import open_notifications
+
+        return open_notifications(self.settings, self.database)
+
+    @cached_property
+    def shares(self) -> Shares:
+        from app.shares.service import Shares
+
+        return Shares(self.database, self.conversion)
+
+    @cached_property
+    def sweeps(self) -> Sweeps:
+        from app.sweeps.service import Sweeps
+
+        return Sweeps(self.database, self.conversion, kick=lambda: self.waker.send(Message.SUBMIT_SWEEPS))
+
     def prepare(self) -> None:
         """What must be so before the web serves: see prepare_accounts."""
         from app.bootstrap.accounts import prepare_accounts
@@ -204,18 +242,27 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
     broker = make_broker(settings.queues, prefetch=PREFETCH, middleware=[*traces, *(middleware or [])])
     objects = TimedStore(_store(settings))
     ours = (settings.data_dir, settings.work, settings.run, settings.objects, settings.homes)
-    sandbox = Sandbox(at_once=settings.checks_at_once, keep_out=ours, libraries=libraries.CHECKS)
+    sandbox = Sandbox(
+        at_once=settings.checks_at_once,
+        keep_out=ours,
+        libraries=libraries.CHECKS,
+        idle_s=settings.sandbox_idle_s,
+    )
     store = JobStore(client, record_ttl_s=settings.record_ttl_s, live_log_bytes=settings.live_log_bytes)
     dispatch = Dispatch(store, broker, Completion(store, Descriptions(objects)))
     uploads = Uploads(settings, objects, sandbox)
     estimates = Estimates(store, broker)
     admission = Admission(settings, store, estimates)
     submissions = Submissions(settings, store, objects, sandbox, uploads, dispatch, admission)
+    jobs = Jobs(store, broker, objects)
     conversion = Conversion(
         uploads=uploads,
+        resumable_uploads=ResumableUploads(uploads),
         submissions=submissions,
         previews=Previews(settings, objects, sandbox, uploads, submissions.remembered),
-        jobs=Jobs(store, broker, objects),
+        jobs=jobs,
+        index=JobIndex(store),
+        edits=Edits(jobs),
         dispatch=dispatch,
         estimates=estimates,
         results=Results(store, objects, submissions, job_ttl_s=settings.record_ttl_s),

@@ -56,6 +56,7 @@ def _all_tables() -> MetaData:
     """With those of every capability that has such columns."""
     from app.joint_inference.store import tables as _joint  # noqa: F401
     from app.nodes import tables as _nodes  # noqa: F401
+    from app.notifications.store import tables as _notifications  # noqa: F401
     from app.video.store import tables as _video  # noqa: F401
 
     return metadata

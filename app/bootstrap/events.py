@@ -5,6 +5,7 @@ Those who are told are built when they are first told something: a process build
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Protocol
 
 from app.accounts.service import ActiveWork, OnChange
@@ -12,11 +13,14 @@ from app.homes.service.outbox import Kick, listener
 from app.kit.clock import now
 from app.kit.queue.messages import Message
 from app.kit.queue.waker import Waker
-from app.kit.sql import Database
+from app.kit.sql import Database, Event
 from app.nodes.service import NodeListeners
+from app.notifications.model import EventKind
+from app.notifications.record import CHANGED as OUTBOX
 from app.settings import Settings
 
 if TYPE_CHECKING:
+    from app.conversion.model import JobRecord
     from app.conversion.service import Conversion
     from app.joint_inference.service import Joint
     from app.model_registry.service import Model
@@ -120,3 +124,35 @@ def users_of_model(of: Capabilities, model: Model) -> list[str]:
 def task_succeeded(waker: Waker, task: Task) -> None:
     """A training task has succeeded: what it left is sent to conversion. What gets lost is looked for every minute."""
     waker.send(Message.CONVERT_RESULTS, task_id=task.task_id)
+
+
+def changes_committed(waker: Waker, keys: Collection[str]) -> None:
+    """A transaction was committed that noted these as changed: pages read them again, and messages are sent."""
+    if OUTBOX in keys:
+        waker.send(Message.DELIVER)
+    waker.notify(*sorted(set(keys) - {OUTBOX}))
+
+
+def job_event(record: JobRecord) -> Event:
+    """What is told of a job that has ended. Training, services and video publish theirs where they change."""
+    error = record.error
+    facts = {
+        "job_id": record.job_id,
+        "status": record.status.value,
+        "tags": list(record.tags),
+        "verdict": record.verdict.value if record.verdict else None,
+        "snr_db": record.stages["bie"].summary.get("snr_db"),
+        "artifacts": {name: artifact.sha256 for name, artifact in sorted(record.artifacts.items())},
+        **({"step": error.step, "code": error.code, "reason": error.reason, "hint": error.hint} if error else {}),
+    }
+    kind = EventKind.JOB_FAILED if error else EventKind.JOB_COMPLETED
+    return Event(
+        f"job:{record.job_id}:{kind}",
+        kind.value,
+        record.owner,
+        f"job:{record.job_id}",
+        record.name or record.job_id,
+        record.finished_at or record.updated_at,
+        f"/ui/jobs/{record.job_id}",
+        facts,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from urllib.parse import urlsplit
 
 from redis import Redis
@@ -9,11 +10,13 @@ from redis import Redis
 from app.bootstrap.training_results import ResultConversions
 from app.conversion.service import Conversion
 from app.homes.service import Homes
+from app.kit.cli.command import CannotStart
 from app.kit.queue.waker import Waker
 from app.kit.sql import Database
 from app.settings import Settings
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
-from app.training.service import ClusterPicture, Results, Tasks, Training, TrainingOptions
+from app.training.model.queue_order import QueuePolicy
+from app.training.service import ClusterPicture, CurveReader, Results, Tasks, Training, TrainingOptions
 from app.training.service.scheduling import EnabledOf, LogCopies, OnSuccess, Scheduler, SchedulerContext
 from app.training.service.wake_up import KEY
 
@@ -26,8 +29,9 @@ def open_training(
     """Nothing connects before it is used, and Ray is not imported."""
     options = training_options(settings)
     jobs = ResultConversions(conversion, homes)
-    tasks = Tasks(options, database, homes, lambda: waker.ring(KEY), jobs.check)
-    return Training(options, tasks, Results(tasks, jobs), ClusterPicture(redis))
+    picture = ClusterPicture(redis)
+    tasks = Tasks(options, database, homes, lambda: waker.ring(KEY), jobs.check, picture.order)
+    return Training(options, tasks, Results(tasks, jobs), picture, CurveReader(homes))
 
 
 def open_scheduler(
@@ -63,6 +67,26 @@ def training_options(settings: Settings) -> TrainingOptions:
         retry_interval_s=settings.training_retry_interval_s,
         retry_most_s=settings.training_retry_most_s,
         max_running_tasks=settings.training_max_running_tasks,
+        queue=QueuePolicy(settings.training_queue),
+        does_backfill=settings.training_backfill,
+        most_gpus_per_user=settings.training_max_gpus_per_user or None,
+        weights=read_weights(settings.training_shares),
         max_unended_per_user=settings.max_unended_tasks_per_user,
         dashboard_url=settings.ray_address,
     )
+
+
+def read_weights(text: str) -> dict[str, float]:
+    """Of users, from `alice=2 bob=0.5`. Raises CannotStart for what is no such text."""
+    weights = {}
+    for part in text.replace(",", " ").split():
+        user, _, number = part.partition("=")
+        try:
+            weights[user] = float(number)
+        except ValueError:
+            weights[user] = math.nan
+        if not user or not 0 < weights[user] < math.inf:
+            raise CannotStart(
+                f"MODELMILL_TRAINING_SHARES: {part} is no weight of a user", hint="Write it like alice=2 bob=0.5."
+            )
+    return weights

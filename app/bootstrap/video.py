@@ -22,6 +22,7 @@ from app.video.service import (
     Planner,
     Reports,
     Resources,
+    Results,
     Snapshots,
     Video,
     plots_in,
@@ -65,14 +66,18 @@ def open_video(
     )
     planning = Planner(database, jobs, resources, send=request_plan, policy_runner=lru_cache(maxsize=1)(PolicyRunner))
     reports = Reports(database, jobs, plots, announce=announce)
+    results = Results(
+        database, jobs, keep_days=settings.video_results_days, most_per_job=settings.video_results_per_job
+    )
     controller = Controller(
         database,
         jobs,
         resources,
         planning,
         reports,
+        results,
         nodes,
         processes=settings.video_processes,
         keep_days=settings.video_keep_days,
     )
-    return Video(catalogue, jobs, resources, planning, reports, Pictures(jobs, nodes, snapshots), controller)
+    return Video(catalogue, jobs, resources, planning, reports, results, Pictures(jobs, nodes, snapshots), controller)

@@ -71,7 +71,7 @@ async def create_job(request: Request) -> Response:
     )
     conversion = conversion_of(request)
     record = await run_in_threadpool(conversion.submissions.submit, submission)
-    return _job_response(conversion, record, 201, {"Location": f"/jobs/{record.job_id}"})
+    return job_response(conversion, record, 201, {"Location": f"/jobs/{record.job_id}"})
 
 
 def list_jobs(request: Request) -> Response:
@@ -86,12 +86,12 @@ def list_jobs(request: Request) -> Response:
 
 def get_job(request: Request) -> Response:
     conversion = conversion_of(request)
-    return _job_response(conversion, conversion.jobs.get(request.path_params["job_id"], user_of(request)))
+    return job_response(conversion, conversion.jobs.get(request.path_params["job_id"], user_of(request)))
 
 
 def cancel_job(request: Request) -> Response:
     conversion = conversion_of(request)
-    return _job_response(conversion, conversion.jobs.cancel(request.path_params["job_id"], user_of(request)))
+    return job_response(conversion, conversion.jobs.cancel(request.path_params["job_id"], user_of(request)))
 
 
 def delete_job(request: Request) -> Response:
@@ -166,7 +166,7 @@ def _stage(step: str) -> Stage:
     raise NotFound(f"There is no step {step!r}.", hint="The steps are onnx, bie and nef.")
 
 
-def _job_response(
+def job_response(
     conversion: Conversion, record: JobRecord, status: int = 200, headers: dict[str, str] | None = None
 ) -> Response:
     return JSONResponse(conversion.job_json(record), status_code=status, headers=headers)

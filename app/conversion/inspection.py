@@ -11,9 +11,10 @@ from typing import Any
 import onnx
 
 from app.conversion.errors import InvalidModel, NotOnnx
+from app.conversion.intake.preprocess_recognition import recognize
 from app.conversion.options import Chip
+from app.conversion.sample_kinds import KINDS
 from app.conversion.toolchains import graph
-from app.conversion.toolchains.samples import KINDS
 from app.kit.errors import NotFound
 
 ZIP_ERRORS = (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, RuntimeError, LookupError)
@@ -26,7 +27,8 @@ CUT_ZIP = "it is a zip file, as a host NEF is, that ends early or is damaged: it
 def inspect_file(path: Path, chip: Chip | None = None) -> dict[str, Any]:
     """JSON-able facts. "kind": onnx, host-bie, host-nef, kneron-nef, zip or unknown; "name", "size_bytes" always.
 
-    onnx, host-bie: graph.facts, "metadata"; with a chip "operators_probably_missing". host-nef: "manifest", "files",
+    onnx, host-bie: graph.facts, "metadata"; "preprocessing", see Recognition.to_json, for an onnx that takes pictures;
+    with a chip "operators_probably_missing". host-nef: "manifest", "files",
     "is_intact". kneron-nef: see kneron.nef.probe. zip: "entries", "samples". unknown: "reason".
     Raises NotFound, TruncatedNef, and what graph.load raises for a file that is ONNX but cannot be used.
     """
@@ -73,6 +75,9 @@ def _onnx(model: onnx.ModelProto, chip: Chip | None) -> dict[str, Any]:
     is_ours = any(key.startswith(provenance.PREFIX) for key in metadata)
     is_bie = is_ours and metadata.get(provenance.KIND, "bie") == "bie"
     facts = {"kind": "host-bie" if is_bie else "onnx", **graph.facts(model), "metadata": metadata}
+    recognition = recognize(model)
+    if recognition is not None and not is_ours:
+        facts["preprocessing"] = recognition.to_json()
     if chip is not None:
         from app.conversion.toolchains.kneron.operators import probably_missing
 

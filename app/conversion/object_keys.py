@@ -15,6 +15,7 @@ OWNERS = "owners/"
 JOBS = "jobs/"
 DESCRIPTION = "job.json"
 KEPT = "kept"
+UPLOADING = "uploading/"
 LAST_OUTPUT = f"out.{Stage.NEF.step}"
 _INPUT_KEY = re.compile(rf"(?:uploads/(?P<upload>{UUID})|jobs/(?P<job>{UUID})/input)/(?:model\.onnx|quant\.zip)")
 _UUID = re.compile(UUID)
@@ -26,6 +27,11 @@ def is_uuid4(text: str) -> bool:
 
 def upload(upload_id: str, name: str) -> str:
     return f"uploads/{upload_id}/{name}"
+
+
+def uploading(owner: str, upload_id: str) -> str:
+    """An empty object that says whose unfinished upload it is; with "" the prefix of all of theirs."""
+    return f"{UPLOADING}{quote(owner, safe='')}/{upload_id}"
 
 
 def job(job_id: str) -> str:
@@ -48,7 +54,7 @@ def description(job_id: str) -> str:
 
 
 def kept(job_id: str) -> str:
-    """An empty object: the job stays in the archive however old it grows."""
+    """An empty object: the files of the job stay, however old they grow."""
     return f"jobs/{job_id}/{KEPT}"
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from app.conversion.goals import BUDGET_S_MAX, DEFAULT_BUDGET_S, parse_goal
 from app.inference.preprocess_options import Preprocess
 from app.toolchain_names import ToolchainName
 
@@ -36,9 +37,18 @@ class Chip(StrEnum):
     KL730 = "730"
 
 
-class HostQuantization(Frozen):
-    """int8 QDQ quantization by onnxruntime."""
+KNOBS = ("method", "percentile", "per_channel")
+"""What a search for a goal decides by itself."""
 
+
+class HostQuantization(Frozen):
+    """int8 QDQ quantization by onnxruntime: as these options say, or as a search finds that reaches a goal."""
+
+    goal: str = Field(default="", max_length=40)
+    """ "snr>=20": search ranges and as few tensors in 16 bits as hold that at the worst output, on pictures that set no
+    range; "drop<=1%" (of the task's answers), "smallest" and "fastest" likewise. Empty: the options below decide."""
+    budget_s: float = Field(default=DEFAULT_BUDGET_S, gt=0, le=BUDGET_S_MAX)
+    """Seconds that the search may take; it then keeps the best so far."""
     method: Literal["minmax", "percentile", "entropy"] = "minmax"
     percentile: float = Field(default=99.999, gt=50, le=100)
     """Only for method percentile: share of activations that the range keeps, in percent."""
@@ -47,6 +57,18 @@ class HostQuantization(Frozen):
     exclude_nodes: tuple[str, ...] = ()
     """Node names that stay in float."""
 
+    @field_validator("goal")
+    @classmethod
+    def _is_a_goal(cls, text: str) -> str:
+        return parse_goal(text).text if text.strip() else ""
+
+    @model_validator(mode="after")
+    def _a_goal_decides_by_itself(self) -> HostQuantization:
+        turned = [knob for knob in KNOBS if getattr(self, knob) != type(self).model_fields[knob].default]
+        if self.goal and turned:
+            raise ValueError(f"a search for a goal chooses {', '.join(turned)} by itself: leave out one of the two")
+        return self
+
 
 Bits816 = Literal["int8", "int16"]
 
@@ -54,6 +76,11 @@ Bits816 = Literal["int8", "int16"]
 class KneronOptions(Frozen):
     """Arguments of the vendor's ktc calls, by the vendor's names (toolchain v0.33.1)."""
 
+    goal: str = Field(default="", max_length=40)
+    """ "snr>=20": go up the vendor's ladder from int8 to int16 until the SNR of its report holds that; "fastest" and
+    "smallest" stay on its first rung. Empty: one run with the arguments below. Each rung is a whole run."""
+    budget_s: float = Field(default=DEFAULT_BUDGET_S, gt=0, le=BUDGET_S_MAX)
+    """Seconds after which no further rung is begun."""
     model_id: int = Field(default=32768, gt=32767, le=65535)
     version: str = Field(default="0001", pattern=r"^[0-9a-fA-F]{4}$")
     datapath_range_method: Literal["percentage", "mmse"] = "percentage"
@@ -67,6 +94,10 @@ class KneronOptions(Frozen):
     model_in_bitwidth_mode: Bits816 = "int8"
     model_out_bitwidth_mode: Bits816 = "int8"
     cpu_node_bitwidth_mode: Bits816 = "int8"
+    const_in_bitwidth_mode: Literal["default", "int8", "int16"] = "default"
+    """Of constant inputs; default: the vendor's own, int16 where the chip has it."""
+    int16_nodes: tuple[str, ...] = ()
+    """KL730 only: nodes of the optimized model that are computed in 16 bits (the vendor's quan_config)."""
     flops_ratio: float = Field(default=0.2, gt=0, le=1)
     compiler_tiling: Literal["default", "deep_search"] = "default"
     mode: Literal[1, 2, 3] = 1
@@ -80,6 +111,11 @@ class KneronOptions(Frozen):
     input_fmt: str | None = Field(default=None, pattern=r"^[A-Z0-9_]{1,32}$")
     """KL730 only."""
     weight_compress: bool = False
+
+    @field_validator("goal")
+    @classmethod
+    def _is_a_goal(cls, text: str) -> str:
+        return parse_goal(text).text if text.strip() else ""
 
 
 class Options(Frozen):
@@ -121,14 +157,16 @@ def bitwidth_problem(chip: Chip, options: KneronOptions) -> str:
     """
     data, weight = options.datapath_bitwidth_mode, options.weight_bitwidth_mode
     sides = (options.model_in_bitwidth_mode, options.model_out_bitwidth_mode, options.cpu_node_bitwidth_mode)
-    if chip is Chip.KL520 and {data, weight, *sides} != {"int8"}:
-        return "chip 520 knows int8 only: set every bit width to int8"
-    if chip is Chip.KL720 and weight == "int4":
-        return "chip 720 has no int4 weights: use int8 or int16"
-    if "mixbw" in (data, weight) and (data, weight) not in MIXBW_PAIRS:
-        return "mixbw goes with mixbw or int16 on the other side (datapath, weight)"
-    if options.percentage > options.percentage_16b:
-        return "percentage must not exceed percentage_16b"
-    if options.input_fmt is not None and chip is not Chip.KL730:
-        return "input_fmt is for chip 730 only"
-    return ""
+    is_8, is_newest = chip is Chip.KL520, chip is Chip.KL730
+    problems = {
+        "chip 520 knows int8 only: set every bit width to int8": is_8 and {data, weight, *sides} != {"int8"},
+        "chip 520 knows int8 only: leave const_in_bitwidth_mode to default": is_8
+        and options.const_in_bitwidth_mode == "int16",
+        "chip 720 has no int4 weights: use int8 or int16": chip is Chip.KL720 and weight == "int4",
+        "mixbw goes with mixbw or int16 on the other side (datapath, weight)": "mixbw" in (data, weight)
+        and (data, weight) not in MIXBW_PAIRS,
+        "percentage must not exceed percentage_16b": options.percentage > options.percentage_16b,
+        "input_fmt is for chip 730 only": options.input_fmt is not None and not is_newest,
+        "int16_nodes is for chip 730 only": bool(options.int16_nodes) and not is_newest,
+    }
+    return next((text for text, is_so in problems.items() if is_so), "")

@@ -33,6 +33,41 @@ class NewJob(Strict):
     options: Options = Options()
 
 
+class JobChange(Strict):
+    """Body of PATCH /jobs/{job_id}: what is left out stays."""
+
+    name: Name | None = None
+    tags: Annotated[tuple[Tag, ...], Field(max_length=20)] | None = None
+    notes: Annotated[str, StringConstraints(max_length=10_000)] | None = None
+    keep: bool | None = None
+    """Its files stay, however old they grow."""
+
+
+class BulkChange(Strict):
+    """Body of POST /jobs/bulk."""
+
+    verb: Literal["cancel", "delete", "tag"]
+    job_ids: Annotated[
+        tuple[Annotated[str, StringConstraints(max_length=64)], ...], Field(min_length=1, max_length=500)
+    ]
+    add_tags: Annotated[tuple[Tag, ...], Field(max_length=20)] = ()
+    """Of the verb tag."""
+    remove_tags: Annotated[tuple[Tag, ...], Field(max_length=20)] = ()
+    """Of the verb tag."""
+
+
+class BulkProblem(BaseModel):
+    job_id: str
+    code: str
+    message: str
+    hint: str
+
+
+class BulkAnswer(BaseModel):
+    done: list[str]
+    problems: list[BulkProblem]
+
+
 class NewLinks(Strict):
     """Body of POST /uploads/presign: which inputs will be PUT straight to the store."""
 
@@ -140,6 +175,8 @@ class JobAnswer(BaseModel):
     intake: dict[str, Any]
     origin: Annotated[str, Field(description="task:<id> of the training task that made the model; else empty")]
     forecast_s: Annotated[float | None, Field(description="seconds to its end, as expected when it was submitted")]
+    notes: str
+    keep: Annotated[bool, Field(description="its files stay, however old they grow")]
     queue_position: int | None
     is_far_over_usual_time: Annotated[
         bool, Field(description="the running stage takes many times as long as in other jobs: it may never end")
@@ -239,6 +276,13 @@ class ForecastsAnswer(OfView):
     """Three of four of their forecasts were wrong by this share of the time that the job took, or less."""
 
 
+class PredictionsAnswer(OfView):
+    jobs: int
+    """How many finished jobs applied an action that promised something."""
+    off_by_db: float
+    """Three of four of the promises were wrong by so many dB of SNR, or less."""
+
+
 class SystemAnswer(OfView):
     is_ready: bool
     """Can a conversion submitted now come to its end?"""
@@ -250,6 +294,8 @@ class SystemAnswer(OfView):
     versions: dict[str, str]
     forecasts: dict[str, ForecastsAnswer]
     """How right the expected end of jobs was, by toolchain; without toolchains that have too few jobs."""
+    predictions: dict[str, PredictionsAnswer]
+    """How right the promises of applied actions were, likewise."""
 
     @field_validator("versions", mode="before")
     @classmethod

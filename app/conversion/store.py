@@ -7,7 +7,7 @@ refused change returns None, which is how a doubled, late or forged message ends
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -17,6 +17,7 @@ import redis
 from app.conversion import model
 from app.conversion.errors import JobNotFound
 from app.conversion.model import Change, JobRecord
+from app.conversion.model.digest import DIGEST_FIELDS
 from app.kit.clock import now, to_text
 from app.kit.queue.message import OutgoingMessage
 from app.kit.redis.records import CreateAnswer, JobLimit, Records
@@ -76,7 +77,7 @@ class JobStore:
 
     def __init__(self, client: redis.Redis, *, record_ttl_s: int, live_log_bytes: int) -> None:
         self.client: Any = client
-        self.records = Records(client, "job", group_field="owner")
+        self.records = Records(client, "job", group_field="owner", indexed=DIGEST_FIELDS)
         self.record_ttl_s = record_ttl_s
         self.live_log_bytes = live_log_bytes
 
@@ -134,6 +135,15 @@ class JobStore:
             drop_text=f"log:{change.stage.step}",
             message=message,
         )
+
+    def edit(self, job_id: str, owner: str, values: Mapping[str, Any], *, at: str) -> bool:
+        """Change what its user may change at any time. False when they have no such job.
+
+        Args:
+            values: name, tags, notes, keep.
+        """
+        fields = {**model.edit_fields(values), "updated_at": at}
+        return self.records.change(job_id, {"owner": [owner]}, fields, ttl_s=None)
 
     def claim(self, job_id: str, claim: Change) -> JobRecord | None:
         """As apply, and get the job as it is now claimed.

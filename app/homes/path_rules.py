@@ -34,6 +34,7 @@ FIELDS: Mapping[str, FieldRule] = MappingProxyType(
     {
         "train_file": FieldRule(frozenset({Kind.FILE}), own=""),
         "val_file": FieldRule(frozenset({Kind.FILE}), own=""),
+        "resume_from": FieldRule(frozenset({Kind.FOLDER}), own=""),
         "model_path": FieldRule(frozenset({Kind.FILE, Kind.FOLDER}), own=MODELS),
         "code_path": FieldRule(frozenset({Kind.FOLDER}), own=None),
         "program": FieldRule(frozenset({Kind.FILE}), own=None),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:  # the control plane passes predictions on and computes nothing with them
+    import numpy as np
+    import numpy.typing as npt
 
-Picture = npt.NDArray[np.uint8]
+Picture: TypeAlias = "npt.NDArray[np.uint8]"
 """H×W×3 in RGB, or H×W in grey; 0..255."""
 
 
@@ -29,6 +30,11 @@ class Decoder(StrEnum):
     YUNET = "yunet"
     FASTESTDET = "fastestdet"
     YOLOX = "yolox"
+    YOLOV5 = "yolov5"
+    YOLOV8 = "yolov8"
+    NANODET = "nanodet"
+    SCRFD = "scrfd"
+    RETINAFACE = "retinaface"
 
 
 @dataclass(frozen=True)
@@ -108,7 +114,7 @@ class Prediction:
     @property
     def label(self) -> int | None:
         """The most probable class of a classifier."""
-        return int(np.argmax(self.probabilities)) if self.probabilities else None
+        return self.probabilities.index(max(self.probabilities)) if self.probabilities else None
 
     def to_json(self) -> dict[str, Any]:
         """Without candidates: they are for mining, where the model ran."""

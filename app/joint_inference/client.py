@@ -9,7 +9,6 @@ from urllib.parse import quote
 from app.kit.cli.api_client import ApiClient
 
 SERVICES = "/api/v2/services"
-PAGE = 200
 Record = dict[str, Any]
 
 
@@ -25,15 +24,7 @@ class JointClient(ApiClient):
 
     def services(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
         """Newest first, page by page, at most `limit`. filters: namespace, q, state."""
-        params: dict[str, Any] = {key: value for key, value in filters.items() if value}
-        left = limit
-        while left > 0:
-            page = self._json("GET", SERVICES, params={**params, "limit": min(left, PAGE)})
-            yield from page["services"]
-            left -= len(page["services"])
-            if not page["next_cursor"]:
-                return
-            params["cursor"] = page["next_cursor"]
+        yield from self._pages(SERVICES, "services", limit=limit, filters=filters)
 
     def delete(self, namespace: str, name: str) -> None:
         """Its workers are ended first: for a while it is still there, with a deletionTimestamp."""

@@ -25,3 +25,10 @@ def age(since: str, now: datetime) -> str:
         if seconds >= size:
             return f"{seconds // size} {unit}"
     return f"{seconds} s"
+
+
+def within_our_calendar(moment: datetime) -> datetime:
+    """The moment; the first and the last hours of the calendar have no equal in UTC. Raises ValueError."""
+    if not 1970 <= moment.year <= 9000:
+        raise ValueError("must lie between the years 1970 and 9000")
+    return moment

@@ -10,22 +10,13 @@ from app.kit.cli.api_client import ApiClient
 
 MODELS = "/api/v2/models"
 NAMED = f"{MODELS}/named"
-PAGE = 200
 Record = dict[str, Any]
 
 
 class ModelsClient(ApiClient):
     def models(self, *, limit: int = 50, text: str = "") -> Iterator[Record]:
         """Newest first, page by page, at most `limit`."""
-        params: dict[str, Any] = {"q": text} if text else {}
-        left = limit
-        while left > 0:
-            page = self._json("GET", MODELS, params={**params, "limit": min(left, PAGE)})
-            yield from page["models"]
-            left -= len(page["models"])
-            if not page["next_cursor"]:
-                return
-            params["cursor"] = page["next_cursor"]
+        yield from self._pages(MODELS, "models", limit=limit, filters={"q": text})
 
     def model(self, name: str) -> Record:
         return self._json("GET", NAMED, params={"name": name})

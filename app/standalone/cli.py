@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from app.kit.cli.command import EPILOG as EXIT_CODES
-from app.kit.cli.command import CannotStart, CommandFailed, Exit
+from app.kit.cli.command import CannotStart
 from app.standalone.processes import STAGES
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from app.standalone.stack import Plan, Stack
+    from app.settings import Settings
+    from app.standalone.data_folder import Lock
+    from app.standalone.launch import Launch
+    from app.standalone.stack import Plan
 
 EPILOG = "Needs no root, no container and no other server. " + EXIT_CODES
 WORKERS_MAX = 64
@@ -35,71 +33,72 @@ def up(
         int | None, typer.Option(min=0, max=65535, help="Its port; default 8080; 0: any that is free.")
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Where everything is kept.")] = None,
-    workers: Annotated[str, typer.Option(help="Worker processes per stage.")] = "onnx=1,bie=1,nef=1",
+    workers: Annotated[str, typer.Option(help="How many jobs may be in each stage at a time.")] = "onnx=1,bie=1,nef=1",
+    bie_workers: Annotated[
+        int | None, typer.Option(min=0, max=WORKERS_MAX, help="The same for BIE alone: its cap.")
+    ] = None,
     sample: Annotated[bool, typer.Option("--sample/--no-sample", help="Convert the bundled sample first.")] = False,
     once: Annotated[bool, typer.Option("--once", help="Stop after the sample: exit code 0 or 1.")] = False,
     grace: Annotated[float, typer.Option(min=0, help="Seconds a worker may take to stop.")] = 10.0,
 ) -> None:
     """Start Valkey, web, scheduler and workers here; Ctrl-C stops all of them."""
-    from rich.console import Console
-
-    from app.standalone.stack import running
-
-    console = Console()
-    plan = _plan(host, port, data_dir, workers, grace)
-    _require_token(plan, is_needed=sample or once)
-    with _stop_signals() as stopper:
-        try:
-            with running(plan, lambda text: _notice(console, text), on_supervisor=stopper.hurries) as stack:
-                console.print(
-                    f"Modelmill is up at {stack.url}   logs: {stack.data.logs}", highlight=False, soft_wrap=True
-                )
-                _say_how_to_sign_in(stack, host, console)
-                code = _serve(stack, console, sample=sample or once, once=once)
-                stopper.is_stopping = True
-        except KeyboardInterrupt:
-            code = Exit.CANCELLED if once else Exit.OK
-    console.print("Everything is stopped.")
-    raise CommandFailed(code)
-
-
-def _serve(stack: Stack, console: Console, *, sample: bool, once: bool) -> Exit:
-    if sample:
-        from app.conversion.cli.sample import convert_sample
-
-        token = os.environ.get(TOKEN, "").strip()
-        is_done = convert_sample(stack.url, stack.data.root / "sample", console, token=token)
-        if once:
-            return Exit.OK if is_done else Exit.FAILED
-    console.print(f"Serving at {stack.url} until Ctrl-C.", highlight=False)
-    threading.Event().wait()
-    return Exit.OK
-
-
-def _require_token(plan: Plan, *, is_needed: bool) -> None:
-    """The sample is converted as any user would: where accounts are demanded, with a token. Raises CannotStart."""
     from app.bootstrap.accounts import settings_in
+    from app.standalone.stack import launch_of, locked
 
-    if is_needed and settings_in(plan.data.root, plan.host).demands_accounts and not os.environ.get(TOKEN):
+    plan = _plan(host, port, data_dir, workers if bie_workers is None else f"{workers},bie={bie_workers}", grace)
+    if sample or once:
+        _require_token(settings_in(plan.data.root, plan.host))
+    lock = locked(plan)
+    try:
+        launch = launch_of(plan)
+        settings = settings_in(plan.data.root, plan.host)
+        launch = replace(launch, after=tuple(_how_to_sign_in(settings)), token=os.environ.get(TOKEN, "").strip())
+    except BaseException:
+        lock.release()
+        raise
+    _become(launch, lock, [*(["--sample"] if sample else []), *(["--once"] if once else [])])
+
+
+def _become(launch: Launch, lock: Lock, options: list[str]) -> NoReturn:
+    """Run the launch in this process, but without what was needed to work it out, and without any secret in its
+    environment, which all parts would inherit."""
+    text = os.memfd_create("launch", 0)
+    with os.fdopen(os.dup(text), "w", encoding="utf-8") as file:
+        file.write(launch.to_json())
+    os.lseek(text, 0, os.SEEK_SET)
+    sys.stdout.flush()
+    descriptors = (str(text), str(lock.hand_over()))
+    command = [sys.executable, "-P", "-m", "app.standalone.run", *descriptors, *options]
+    os.execve(sys.executable, command, dict(launch.parent))  # noqa: S606  # no shell
+
+
+def _require_token(settings: Settings) -> None:
+    """The sample is converted as any user would: where accounts are demanded, with a token. Raises CannotStart."""
+    if settings.demands_accounts and not os.environ.get(TOKEN):
         raise CannotStart(
             "the sample needs a token here, because the web listens beyond this machine",
             hint=f"Set {TOKEN}, or start without --sample and --once.",
         )
 
 
-def _say_how_to_sign_in(stack: Stack, host: str | None, console: Console) -> None:
-    """Nobody is made an administrator by default: a password that everybody knows is none."""
-    from app.bootstrap.accounts import open_accounts, settings_in
+def _how_to_sign_in(settings: Settings) -> Iterator[str]:
+    """Nobody is made an administrator by default: a password that everybody knows is none. And the database is brought
+    up here, where the libraries for that are let go of afterwards; what is wrong with it the web says."""
+    from app.bootstrap.accounts import MIGRATIONS, open_accounts
+    from app.kit.errors import ModelmillError
+    from app.kit.sql.migrations import upgrade
 
-    settings = settings_in(stack.data.root, host)
-    if not settings.demands_accounts:
-        return
     accounts = open_accounts(settings)
-    if not accounts.users.has_admin():
-        folder = f" --data-dir {shlex.quote(str(stack.data.root))}"
-        _notice(console, "Nobody can sign in yet. Make the first administrator, and a token to sign in with:")
-        _notice(console, f"  modelmill users create NAME --admin{folder}\n  modelmill users token NAME{folder}")
-    accounts.database.close()
+    try:
+        upgrade(accounts.database, MIGRATIONS)
+        if settings.demands_accounts and not accounts.users.has_admin():
+            folder = f" --data-dir {shlex.quote(str(settings.data_dir))}"
+            yield "Nobody can sign in yet. Make the first administrator, and a token to sign in with:"
+            yield f"  modelmill users create NAME --admin{folder}\n  modelmill users token NAME{folder}"
+    except ModelmillError:
+        return
+    finally:
+        accounts.database.close()
 
 
 def _plan(host: str | None, port: int | None, data_dir: Path | None, workers: str, grace_s: float) -> Plan:
@@ -129,38 +128,3 @@ def parse_workers(text: str) -> dict[str, int]:
             raise CannotStart(f"--workers {text!r} is not understood", hint='Write it like "onnx=1,bie=2,nef=1".')
         counts[stage] = int(count)
     return counts
-
-
-class _Stopper:
-    """The first signal ends the serving; a further one takes away the grace of what is being stopped."""
-
-    def __init__(self) -> None:
-        self.is_stopping = False
-        self._supervisor: Any = None
-
-    def hurries(self, supervisor: Any) -> None:
-        self._supervisor = supervisor
-
-    def __call__(self, _number: int, _frame: FrameType | None) -> None:
-        if not self.is_stopping:
-            self.is_stopping = True
-            raise KeyboardInterrupt
-        if self._supervisor is not None:
-            self._supervisor.hurry()
-
-
-@contextmanager
-def _stop_signals() -> Iterator[_Stopper]:
-    stopper = _Stopper()
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, stopper) for number in numbers}
-    try:
-        yield stopper
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _notice(console: Console, text: str) -> None:
-    console.print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
-    sys.stdout.flush()

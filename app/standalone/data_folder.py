@@ -87,7 +87,25 @@ class Lock:
             owner = os.pread(self._descriptor, 4096, 0)
             os.close(self._descriptor)
             raise _taken(folder, owner) from error
-        self.write({"pid": os.getpid()})
+        self.write({"pid": self.pid})
+
+    @classmethod
+    def adopted(cls, folder: DataFolder, descriptor: int) -> Lock:
+        """Held already by this process, which has become another program since."""
+        lock = cls.__new__(cls)
+        lock.path = folder.run / "lock"
+        lock._descriptor = descriptor
+        os.set_inheritable(descriptor, False)
+        return lock
+
+    def hand_over(self) -> int:
+        """The descriptor, which now outlives an exec."""
+        os.set_inheritable(self._descriptor, True)
+        return self._descriptor
+
+    @property
+    def pid(self) -> int:
+        return os.getpid()
 
     def write(self, facts: dict[str, Any]) -> None:
         """What others may know of the owner: {"pid", "url"}."""

@@ -18,41 +18,69 @@ import os
 import select
 import signal
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 NO_SUCH_COMMAND = 127
+_libc = ctypes.CDLL(None)
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def main() -> NoReturn:
     lifeline, command = int(sys.argv[1]), sys.argv[3:]
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
     os.set_inheritable(lifeline, False)
+    os._exit(hold(lifeline, lambda: _execute(command)))
+
+
+def hold(lifeline: int, run: Callable[[], NoReturn], *, childs: Sequence[int] = ()) -> int:
+    """Fork, have the child run, and see to it that nothing of it stays.
+
+    Args:
+        lifeline: the pipe whose other end the supervisor holds.
+        run: what the child does; it ends the child itself.
+        childs: descriptors that are the child's alone.
+
+    Returns:
+        The exit code as a shell has it: of a process that was killed, 128 and the signal.
+    """
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
     signals_in, signals_out = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(signals_out)
     for number in STOP_SIGNALS:
         signal.signal(number, lambda *_: None)
-    child = _start(command)
+    child = _start(run, (signals_in, signals_out))
+    for descriptor in childs:
+        os.close(descriptor)
     status = _watch(child, lifeline, signals_in)
     _kill_all_below()
     code = os.waitstatus_to_exitcode(status) if status is not None else -signal.SIGKILL
-    os._exit(code if code >= 0 else 128 - code)
+    return code if code >= 0 else 128 - code
 
 
-def _start(command: list[str]) -> int:
+def _start(run: Callable[[], NoReturn], pipe: tuple[int, int]) -> int:
     leash = os.getpid()
     child = os.fork()
-    if child:
-        return child
+    if not child:
+        _begin(run, pipe, leash)
+    return child
+
+
+def _begin(run: Callable[[], NoReturn], pipe: tuple[int, int], leash: int) -> NoReturn:
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != leash:  # the leash died before the line above
         os._exit(1)
     signal.set_wakeup_fd(-1)
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
+    for descriptor in pipe:
+        os.close(descriptor)
+    run()
+
+
+def _execute(command: list[str]) -> NoReturn:
     try:
         os.execvp(command[0], command)  # noqa: S606  # the command is the supervisor's
     except OSError as error:
@@ -112,7 +140,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    _libc.prctl(option, value, 0, 0, 0)
 
 
 if __name__ == "__main__":

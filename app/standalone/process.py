@@ -1,38 +1,96 @@
-"""One process of the stack: its command on a leash, its log, its end."""
+"""One process of the stack: what it runs on a leash, its log, its end."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from app.standalone import leash
 
 LEASH = Path(leash.__file__)
 TAIL_BYTES = 4096
+MAX_ANSWER_BYTES = 256
 Role = Literal["server", "worker", "sftp"]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function instead of a command: it is called in a process forked from the preloaded one.
+
+    target: "module:function". arguments: by name, as JSON has them.
+    """
+
+    target: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Part:
     """What to run. name: also the name of its log. is_last: the others lean on it, so it is stopped after them.
-    role: decides which secrets it is told (see `secrets`), a server all."""
+    role: decides which secrets it is told (see `secrets`), a server all. call: how the same is done without a command
+    of its own; with one, the command is only what an operator would type."""
 
     name: str
     command: tuple[str, ...]
     is_last: bool = False
     role: Role = "server"
+    call: Call | None = None
 
 
-class Process:
-    """A running part, in a session and process group of its own, so that Ctrl-C in a terminal does not reach it."""
+class Process(ABC):
+    """A running part, in a session and process group of its own, so that Ctrl-C in a terminal does not reach it.
 
+    pid, pidfd: of its leash. returncode: None while it runs.
+    """
+
+    pid: int
+    pidfd: int
+    returncode: int | None = None
+
+    def is_running(self) -> bool:
+        """Reaps it when it has ended, and makes sure that its whole group has."""
+        if self.returncode is not None:
+            return False
+        if not select.select([self.pidfd], [], [], 0)[0]:
+            return True
+        self.returncode = self._reap()
+        self._kill_group()
+        os.close(self.pidfd)
+        return False
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM. The first is passed on to the command; the second makes the leash kill all of it."""
+        if self.is_running():
+            signal.pidfd_send_signal(self.pidfd, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """The last resort, when the leash itself does not answer."""
+        if self.is_running():
+            self._kill_group()
+            select.select([self.pidfd], [], [])
+            self.is_running()
+
+    @abstractmethod
+    def _reap(self) -> int:
+        """Its exit code, once it has ended."""
+
+    def _kill_group(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+
+class Command(Process):
     def __init__(self, part: Part, *, log: Path, environment: Mapping[str, str], lifeline: int, folder: Path) -> None:
         command = [sys.executable, "-I", "-S", str(LEASH), str(lifeline), "--", *part.command]
         with log.open("ab") as output:
@@ -49,40 +107,128 @@ class Process:
         self.pid = self._popen.pid
         self.pidfd = os.pidfd_open(self.pid)
 
-    def is_running(self) -> bool:
-        """Reaps it when it has ended, and makes sure that its whole group has."""
-        if self._popen.returncode is not None:
-            return False
-        if self._popen.poll() is None:
-            return True
-        self._sweep()
-        return False
+    def _reap(self) -> int:
+        return self._popen.wait()
+
+
+class Forked(Process):
+    """status: a pipe in which the leash says its exit code; empty at its end when the leash was killed."""
+
+    def __init__(self, pid: int, pidfd: int, status: int) -> None:
+        self.pid, self.pidfd, self._status = pid, pidfd, status
+
+    def _reap(self) -> int:
+        with os.fdopen(self._status, "rb") as pipe:
+            return int(pipe.read() or -signal.SIGKILL)
+
+
+class Parent:
+    """The preloaded process, started when it is first needed, and again should it have ended.
+
+    environment: holds no secret, for every part begins as a copy of this process.
+    """
+
+    def __init__(self, modules: tuple[str, ...], environment: Mapping[str, str], folder: Path, log: Path) -> None:
+        self._modules, self._environment, self._folder, self._log = modules, dict(environment), folder, log
+        self._popen: subprocess.Popen[bytes] | _Child | None = None
+        self._control: socket.socket | None = None
 
     @property
-    def returncode(self) -> int | None:
-        return self._popen.returncode
+    def pid(self) -> int | None:
+        return self._popen.pid if self._popen is not None else None
 
-    def ask_to_stop(self) -> None:
-        """SIGTERM. The first is passed on to the command; the second makes the leash kill all of it."""
-        if self.is_running():
-            self._popen.send_signal(signal.SIGTERM)
+    def start(self) -> None:
+        """So that its imports are under way before the first part is wanted."""
+        self._ready()
 
-    def kill(self) -> None:
-        """The last resort, when the leash itself does not answer."""
-        if self.is_running():
-            self._kill_group()
+    def adopt(self, pid: int, control: socket.socket) -> None:
+        """Take over one that this process has forked already, before it knew any secret."""
+        self._popen, self._control = _Child(pid), control
+
+    def fork(self, part: Part, call: Call, *, log: Path, environment: Mapping[str, str], lifeline: int) -> Forked:
+        """Raises OSError when no process is to be had."""
+        request = json.dumps({"name": part.name, "target": call.target, "arguments": dict(call.arguments)}).encode()
+        status, status_end = os.pipe2(os.O_CLOEXEC)
+        try:
+            with log.open("ab") as output, _text(json.dumps(dict(environment))) as told:
+                pid, pidfd = self._ask(request, [lifeline, output.fileno(), told, status_end])
+        except BaseException:
+            os.close(status)
+            raise
+        finally:
+            os.close(status_end)
+        return Forked(pid, pidfd, status)
+
+    def close(self) -> None:
+        """End it. Nothing that was forked from it ends with it."""
+        if self._control is not None:
+            self._control.close()
+        if self._popen is not None:
             self._popen.wait()
-            self._sweep()
+        self._popen = self._control = None
 
-    def _sweep(self) -> None:
-        if self.pidfd >= 0:
-            self._kill_group()
-            os.close(self.pidfd)
-            self.pidfd = -1
+    def _ask(self, request: bytes, descriptors: list[int]) -> tuple[int, int]:
+        control = self._ready()
+        try:
+            socket.send_fds(control, [request], descriptors)
+            answer, received, _, _ = socket.recv_fds(control, MAX_ANSWER_BYTES, 1)
+        except ConnectionError:  # it ended with the request unread
+            answer = b""
+        if not answer:
+            raise ChildProcessError(f"the process that parts are forked from has ended, see {self._log}")
+        return int(json.loads(answer)["pid"]), received[0]
 
-    def _kill_group(self) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+    def _ready(self) -> socket.socket:
+        if self._popen is not None and self._control is not None and self._popen.poll() is None:
+            return self._control
+        self.close()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-P", "-m", "app.standalone.preloaded_parent", str(theirs.fileno()), *self._modules]
+        with self._log.open("ab") as output:
+            self._popen = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+                cwd=self._folder,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        theirs.close()
+        self._control = ours
+        return ours
+
+
+class _Child:
+    """A child that was forked, with as much of Popen as is needed here."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._has_ended = False
+
+    def poll(self) -> int | None:
+        return self._wait(os.WNOHANG)
+
+    def wait(self) -> int:
+        return self._wait(0) or 0
+
+    def _wait(self, options: int) -> int | None:
+        if not self._has_ended:
+            self._has_ended = os.waitpid(self.pid, options)[0] == self.pid
+        return 0 if self._has_ended else None
+
+
+@contextlib.contextmanager
+def _text(text: str) -> Any:
+    """A file in memory, to be read once from its beginning by whom it is given to."""
+    descriptor = os.memfd_create("environment")
+    try:
+        os.write(descriptor, text.encode())
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def tail(log: Path, lines: int = 12) -> str:

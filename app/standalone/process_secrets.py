@@ -16,6 +16,9 @@ STORE = frozenset({"MODELMILL_REDIS_URL", "MODELMILL_S3_ACCESS_KEY", "MODELMILL_
 OF_WEB = frozenset(
     {
         KEY,
+        "MODELMILL_HF_TOKEN",
+        "MODELMILL_MLFLOW_TOKEN",
+        "MODELMILL_SOURCE_S3_SECRET_KEY",
         "MODELMILL_METRICS_TOKEN",
         "MODELMILL_SFTPGO_PASSWORD",
         "MODELMILL_SFTPGO_API_KEY",
@@ -43,3 +46,9 @@ def environment_of(part: Part, environment: Mapping[str, str], files: Mapping[st
 def _sftp(variables: Mapping[str, str]) -> frozenset[str]:
     """It reads accounts: where there is no other URL for it, by everybody's."""
     return SFTP | OF_POSTGRES | {DATABASE} if variables.get(SFTP_DATABASE) else SFTP
+
+
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """What the process is told from which all others are forked: each of them could read it."""
+    secret = OF_COMMAND | {FILES} | WORKER | STORE
+    return {name: value for name, value in environment.items() if name not in secret}

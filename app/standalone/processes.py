@@ -22,6 +22,9 @@ class ProcessSpec:
     queues: tuple[Queue, ...] = ()
     """Whose messages it runs."""
 
+    threads: int = 0
+    """In how many of its threads it runs them."""
+
     @property
     def command(self) -> list[str]:
         """As an operator types it."""
@@ -30,13 +33,23 @@ class ProcessSpec:
 
 def _actors(*queues: Queue, threads: int) -> ProcessSpec:
     arguments = ("actors", "--queues", *(queue.value for queue in queues))
-    return ProcessSpec("dramatiq", (*arguments, "--processes", "1", "--threads", str(threads)), queues)
+    return ProcessSpec("dramatiq", (*arguments, "--processes", "1", "--threads", str(threads)), queues, threads)
 
 
 WEB = ProcessSpec("uvicorn", ("app.main:create_app", "--factory"))
 """With further arguments for its address and its end."""
 SCHEDULER = _actors(Queue.DONE, Queue.PERIODIC, threads=2)
-CONTROLLER = _actors(Queue.JOINT, Queue.NODES, Queue.JOINT_CALIBRATION, Queue.VIDEO, Queue.VIDEO_PLANS, threads=5)
+CONTROLLER = _actors(
+    Queue.JOINT,
+    Queue.NODES,
+    Queue.JOINT_CALIBRATION,
+    Queue.VIDEO,
+    Queue.VIDEO_PLANS,
+    Queue.NOTIFICATIONS,
+    Queue.SWEEPS,
+    Queue.EXCHANGE,
+    threads=8,
+)
 TRAINING = _actors(Queue.TRAINING, Queue.TRAINING_RESULTS, threads=2)
 """Where there is a Ray cluster."""
 WORKERS = {stage: _actors(stage, threads=1) for stage in STAGES}

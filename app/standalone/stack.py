@@ -1,40 +1,41 @@
-"""Which parts make a whole stack, what each is told, and when it is up."""
+"""Which parts make a whole stack, and what each is told."""
 
 from __future__ import annotations
 
-import http.client
 import os
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from app.kit.cli.command import CannotStart
-from app.kit.network.addresses import reachable_host, reachable_url
 from app.settings import load_settings, secret_files
 from app.standalone.data_folder import DataFolder, Lock
+from app.standalone.launch import Launch, OnSupervisor, Stack, run
 from app.standalone.ports import free_port, next_free_port, require_free
-from app.standalone.process import Part, tail
-from app.standalone.process_secrets import environment_of
-from app.standalone.processes import CONTROLLER, PULSE, SCHEDULER, SFTP, TRAINING, WEB, WORKERS, ProcessSpec
-from app.standalone.supervisor import Notice, Supervisor
-from app.standalone.valkey import Valkey
+from app.standalone.preload import PRELOADED
+from app.standalone.process import Call, Part, Role
+from app.standalone.process_secrets import environment_of, without_secrets
+from app.standalone.processes import CONTROLLER, SCHEDULER, SFTP, STAGES, TRAINING, WEB, WORKERS, ProcessSpec
+from app.standalone.supervisor import Notice
+from app.standalone.valkey import valkey_part
+from app.standalone.valkey_server import Valkey
 
 ROOT = Path(__file__).parents[2]
 """Where `app` and `actors` lie; the parts run there so that both can be imported."""
-VALKEY_S = 10.0
-READY_S = 60.0
-POLL_S = 0.02
-TOO_OFTEN = 3
-"""So many ends in a row before the web ever answered mean that it never will."""
-OnSupervisor = Callable[[Supervisor], None]
+HEAP = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_TRIM_THRESHOLD_": "131072",
+    "MALLOC_MMAP_THRESHOLD_": "262144",
+    "PYTHONNODEBUGRANGES": "1",
+}
+IDLE_S = 60
+"""Without work for so long, the loaded toolchains are let go of."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What the user chose. workers: stage → number of worker processes. port 0: any that is free."""
+    """What the user chose. workers: stage → how many work on it at a time. port 0: any that is free."""
 
     data: DataFolder
     host: str
@@ -43,91 +44,72 @@ class Plan:
     grace_s: float = 10.0
 
 
-@dataclass(frozen=True)
-class Stack:
-    """A stack that is up. url: of its web, as reached from this machine."""
-
-    url: str
-    supervisor: Supervisor
-    data: DataFolder
-
-
 @contextmanager
 def running(plan: Plan, notice: Notice, on_supervisor: OnSupervisor = lambda _: None) -> Iterator[Stack]:
     """Start everything, hand over when the web answers, stop everything. Raises CannotStart.
 
     on_supervisor gets the supervisor before the first process starts.
     """
-    plan.data.prepare()
-    lock = Lock(plan.data)
+    lock = locked(plan)
     try:
-        port = plan.port or free_port(plan.host)
-        require_free(plan.host, port)
-        valkey = Valkey.at(free_port())
-        environment = _environment(plan, port, valkey)
-        files = secret_files()
-        supervisor = Supervisor(
-            plan.data, lambda part: environment_of(part, environment, files), cwd=ROOT, notice=notice
-        )
-        on_supervisor(supervisor)
-        try:
-            url = reachable_url(plan.host, port)
-            lock.write({"pid": os.getpid(), "url": url})
-            supervisor.start([valkey.part(plan.data.run)])
-            _require_valkey(valkey, supervisor)
-            supervisor.start(parts(plan, port))
-            _say_what_sftp_holds(notice)
-            _wait_for_web(plan.host, port, supervisor)
-            yield Stack(url, supervisor, plan.data)
-        finally:
-            supervisor.stop(plan.grace_s)
-    finally:
+        launch = launch_of(plan)
+    except BaseException:
         lock.release()
+        raise
+    with run(launch, lock, notice, on_supervisor) as stack:
+        yield stack
+
+
+def locked(plan: Plan) -> Lock:
+    """The folder, ready and ours. Raises CannotStart."""
+    plan.data.prepare()
+    return Lock(plan.data)
+
+
+def launch_of(plan: Plan) -> Launch:
+    """For a folder that is locked. Raises CannotStart."""
+    port = plan.port or free_port(plan.host)
+    require_free(plan.host, port)
+    valkey = Valkey.at(free_port())
+    environment, files = _environment(plan, port, valkey), secret_files()
+    started = (valkey_part(valkey, plan.data.run), *parts(plan, port))
+    return Launch(
+        data=plan.data,
+        host=plan.host,
+        port=port,
+        grace_s=plan.grace_s,
+        valkey=valkey,
+        parts=started,
+        environments={part.name: environment_of(part, environment, files) for part in started},
+        modules=PRELOADED,
+        parent=_environment_of_parent(environment),
+        folder=ROOT,
+        before=tuple(_what_sftp_holds()),
+    )
 
 
 def parts(plan: Plan, port: int) -> list[Part]:
-    """All parts but Valkey, as an operator would type them."""
-    web = (
-        sys.executable,
-        "-m",
-        *WEB.command,
-        "--host",
-        plan.host,
-        "--port",
-        str(port),
-        "--timeout-graceful-shutdown",
-        "5",
-        "--no-access-log",
-    )
+    """All parts but Valkey. Each does what these commands of an operator do, in a process that is forked for it."""
+    serve = Call("app.standalone.web_server:serve", {"host": plan.host, "port": port})
+    control = [SCHEDULER, CONTROLLER, *([TRAINING] if load_settings().ray_address else [])]
     workers = [
-        Part(f"{stage}-{number}", _command(worker), role="worker")
-        for stage, worker in WORKERS.items()
-        for number in range(plan.workers[stage])
+        _actors(f"worker-{number}", [WORKERS[stage] for stage in STAGES if number < plan.workers[stage]], role="worker")
+        for number in range(max(plan.workers.values()))
     ]
-    pulse = Part("periodiq", _command(PULSE), role="worker")
-    further = [Part("controller", _command(CONTROLLER)), *_sftp(), *_training()]
-    return [Part("web", web), Part("scheduler", _command(SCHEDULER)), *workers, pulse, *further]
+    web = Part("web", tuple(WEB.command), call=serve)
+    return [web, _actors("control", control, is_clock=True), *workers, *_sftp()]
+
+
+def _actors(name: str, processes: list[ProcessSpec], *, is_clock: bool = False, role: Role = "server") -> Part:
+    """One process in place of several. Every queue has a thread to itself, so none waits for another."""
+    queues = [queue.value for process in processes for queue in process.queues]
+    call = Call("actors.forked:work", {"queues": queues, "is_clock": is_clock})
+    return Part(name, tuple(processes[0].command), role=role, call=call)
 
 
 def _sftp() -> list[Part]:
     is_ours = load_settings().sftp == "embedded"
-    return [Part("sftp", (sys.executable, "-m", "app.cli.main", *SFTP.arguments), role="sftp")] if is_ours else []
-
-
-def _training() -> list[Part]:
-    return [Part("training", _command(TRAINING))] if load_settings().ray_address else []
-
-
-def _command(process: ProcessSpec) -> tuple[str, ...]:
-    return (_script(process.program), *process.arguments)
-
-
-def _script(name: str) -> str:
-    """The command that was installed beside this interpreter."""
-    path = Path(sys.executable).parent / name
-    if not path.exists():
-        raise CannotStart(f"{path} is missing", hint="Install the pinned requirements again: ops/quickstart does it.")
-    return str(path)
+    return [Part("sftp", tuple(SFTP.command), role="sftp", call=Call("app.cli.sftp:sftp"))] if is_ours else []
 
 
 def _environment(plan: Plan, port: int, valkey: Valkey) -> dict[str, str]:
@@ -142,10 +124,16 @@ def _environment(plan: Plan, port: int, valkey: Valkey) -> dict[str, str]:
         **_secret_key(plan),
         # Ctrl-C means now.
         "MODELMILL_SHUTDOWN_GRACE_S": os.environ.get("MODELMILL_SHUTDOWN_GRACE_S") or "0",
+        "MODELMILL_SANDBOX_IDLE_S": os.environ.get("MODELMILL_SANDBOX_IDLE_S") or str(IDLE_S),
         # Files that the person who typed `up` reads.
         "MODELMILL_LOG_FORMAT": os.environ.get("MODELMILL_LOG_FORMAT") or "console",
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def _environment_of_parent(environment: Mapping[str, str]) -> dict[str, str]:
+    """The C library is told before a process begins: no heap for each thread, and what is free is given back."""
+    return {**HEAP, **without_secrets(environment)}
 
 
 def _sftp_port(plan: Plan) -> dict[str, str]:
@@ -161,37 +149,11 @@ def _secret_key(plan: Plan) -> dict[str, str]:
     return {} if load_settings().has_lasting_key else {"MODELMILL_SECRET_KEY": plan.data.secret_key()}
 
 
-def _say_what_sftp_holds(notice: Notice) -> None:
+def _what_sftp_holds() -> Iterator[str]:
     settings = load_settings()
     is_postgres = settings.database.startswith("postgresql://")
     if settings.sftp == "embedded" and is_postgres and not settings.sftp_database_url.get_secret_value():
-        notice("The SFTP server holds the password of the database: set MODELMILL_SFTP_DATABASE_URL to spare it.")
+        yield "The SFTP server holds the password of the database: set MODELMILL_SFTP_DATABASE_URL to spare it."
 
 
-def _require_valkey(valkey: Valkey, supervisor: Supervisor) -> None:
-    if not valkey.wait(VALKEY_S):
-        raise CannotStart(f"Valkey did not start. {_last_words(supervisor, 'valkey')}")
-
-
-def _wait_for_web(host: str, port: int, supervisor: Supervisor) -> None:
-    deadline = time.monotonic() + READY_S
-    while not _is_healthy(host, port):
-        if supervisor.watched["web"].failures >= TOO_OFTEN or time.monotonic() > deadline:
-            raise CannotStart(f"the web did not start. {_last_words(supervisor, 'web')}")
-        time.sleep(POLL_S)
-
-
-def _is_healthy(host: str, port: int) -> bool:
-    connection = http.client.HTTPConnection(reachable_host(host), port, timeout=5)
-    try:
-        connection.request("GET", "/healthz")
-        return connection.getresponse().status == http.client.OK
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
-
-
-def _last_words(supervisor: Supervisor, name: str) -> str:
-    log = supervisor.watched[name].log
-    return f"The end of {log}:\n{tail(log)}"
+__all__ = ["CannotStart", "Plan", "Stack", "launch_of", "locked", "parts", "running"]

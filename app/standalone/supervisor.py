@@ -12,7 +12,7 @@ from pathlib import Path
 
 from app.kit.backoff import GrowingPause
 from app.standalone.data_folder import DataFolder
-from app.standalone.process import Part, Process
+from app.standalone.process import Command, Parent, Part, Process
 
 PAUSE = GrowingPause(0.1, 10.0)
 SETTLED_S = 20.0
@@ -39,11 +39,21 @@ class Watched:
 
 
 class Supervisor:
-    """environment: what a part is told. notice gets a sentence whenever a part ended and is started again."""
+    """environment: what a part is told. notice gets a sentence whenever a part ended and is started again.
+
+    parent: which process those parts are forked from that are calls.
+    """
 
     def __init__(
-        self, folder: DataFolder, environment: Callable[[Part], Mapping[str, str]], *, cwd: Path, notice: Notice
+        self,
+        folder: DataFolder,
+        environment: Callable[[Part], Mapping[str, str]],
+        *,
+        cwd: Path,
+        notice: Notice,
+        parent: Parent | None = None,
     ) -> None:
+        self._parent = parent
         self._folder = folder
         self._environment = environment
         self._cwd = cwd
@@ -82,6 +92,8 @@ class Supervisor:
             self._end([w.process for w in running if not w.part.is_last and w.process], grace_s)
             self._end([w.process for w in running if w.part.is_last and w.process], grace_s)
             self.watched.clear()
+        if self._parent is not None:
+            self._parent.close()
         for descriptor in (self._lifeline, self._lifeline_end, self._woken, self._wake):
             os.close(descriptor)
 
@@ -108,13 +120,15 @@ class Supervisor:
 
     def _launch(self, watched: Watched) -> None:
         watched.started_at = time.monotonic()
-        watched.process = Process(
-            watched.part,
-            log=watched.log,
-            environment=self._environment(watched.part),
-            lifeline=self._lifeline,
-            folder=self._cwd,
-        )
+        part, environment = watched.part, self._environment(watched.part)
+        if part.call is not None and self._parent is not None:
+            watched.process = self._parent.fork(
+                part, part.call, log=watched.log, environment=environment, lifeline=self._lifeline
+            )
+        else:
+            watched.process = Command(
+                part, log=watched.log, environment=environment, lifeline=self._lifeline, folder=self._cwd
+            )
 
     def _run(self) -> None:
         while not self._is_stopping:

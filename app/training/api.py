@@ -22,15 +22,16 @@ from app.training.spec import MAX_SPEC_BYTES
 from app.training.store import TaskFilter
 
 YAML = "application/yaml"
+CSV = "text/csv; charset=utf-8"
 NO_STORE = {"Cache-Control": "no-store"}
 
 
 async def create_task(request: Request) -> Response:
     hint = "Put data into files and name their paths."
-    body, user = await whole_body(request, MAX_SPEC_BYTES, "A task", hint=hint), user_of(request)
-    tasks = training_of(request).tasks
+    body, caller = await whole_body(request, MAX_SPEC_BYTES, "A task", hint=hint), caller_of(request)
+    tasks, user, key = training_of(request).tasks, caller.user, request.headers.get(HEADER)
     task, is_new = await run_in_threadpool(
-        tasks.submit, user, body, idempotency_key=request.headers.get(HEADER), now=now()
+        tasks.submit, user, body, idempotency_key=key, now=now(), is_admin=caller.is_admin
     )
     view = await run_in_threadpool(tasks.get, user, task.task_id)
     return _json(responses.whole(view), 201 if is_new else 200, {"Location": f"{TASKS}/{task.task_id}"})
@@ -60,6 +61,15 @@ def cancel_task(request: Request) -> Response:
     return _json(responses.whole(tasks.get(user, task_id)), 202)
 
 
+async def change_task(request: Request) -> Response:
+    body, caller, task_id = await json_body(request, schemas.TaskChange), caller_of(request), _task_id(request)
+    tasks = training_of(request).tasks
+    task = await run_in_threadpool(
+        tasks.set_priority, caller.user, task_id, body.priority, now=now(), is_admin=caller.is_admin
+    )
+    return _json(responses.whole(await run_in_threadpool(tasks.get, task.user, task_id)))
+
+
 def release_task(request: Request) -> Response:
     tasks, caller, task_id = training_of(request).tasks, caller_of(request), _task_id(request)
     task = tasks.release(caller.user, task_id, now=now(), is_admin=caller.is_admin)
@@ -78,6 +88,25 @@ def task_logs(request: Request) -> Response:
         **NO_STORE,
     }
     return Response(log.data, media_type="text/plain; charset=utf-8", headers=headers)
+
+
+def task_checkpoints(request: Request) -> Response:
+    return _json(responses.checkpoints(training_of(request).tasks.checkpoints(user_of(request), _task_id(request))))
+
+
+def task_metrics(request: Request) -> Response:
+    parameters, training = query(request, schemas.MetricsQuery), training_of(request)
+    curves = training.curves.read(training.tasks.get(user_of(request), _task_id(request)))
+    names = [name for name in parameters.name.split(",") if name]
+    return _json(responses.metrics(curves, names, parameters.points), headers=NO_STORE)
+
+
+def task_metrics_csv(request: Request) -> Response:
+    training = training_of(request)
+    view = training.tasks.get(user_of(request), _task_id(request))
+    disposition = f'attachment; filename="{view.task.task_id}-metrics.csv"'
+    text = responses.metrics_csv(training.curves.read(view))
+    return Response(text, media_type=CSV, headers={"Content-Disposition": disposition, **NO_STORE})
 
 
 def task_events(request: Request) -> Response:
@@ -167,6 +196,15 @@ OPERATIONS = [
         errors=(404, 503),
     ),
     Operation(
+        "PATCH",
+        f"{TASKS}/{{task_id}}",
+        change_task,
+        "Change how urgent a task is that waits; administrators anybody's",
+        {200: schemas.TaskAnswer},
+        errors=(400, 404, 409, 413, 422, 503),
+        body=schemas.TaskChange,
+    ),
+    Operation(
         "POST",
         f"{TASKS}/{{task_id}}/cancel",
         cancel_task,
@@ -191,6 +229,31 @@ OPERATIONS = [
         errors=(403, 404, 422, 503),
         query=schemas.LogQuery,
         headers=_LOG_HEADERS,
+    ),
+    Operation(
+        "GET",
+        f"{TASKS}/{{task_id}}/checkpoints",
+        task_checkpoints,
+        "The checkpoints that a task has left so far",
+        {200: schemas.CheckpointsAnswer},
+        errors=(404, 503),
+    ),
+    Operation(
+        "GET",
+        f"{TASKS}/{{task_id}}/metrics",
+        task_metrics,
+        "What a task told while it trained: its learning curves",
+        {200: schemas.MetricsAnswer},
+        errors=(404, 422, 503),
+        query=schemas.MetricsQuery,
+    ),
+    Operation(
+        "GET",
+        f"{TASKS}/{{task_id}}/metrics.csv",
+        task_metrics_csv,
+        "The same as a table: every point of every series",
+        {200: ("text/csv",)},
+        errors=(404, 503),
     ),
     Operation(
         "GET",

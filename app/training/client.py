@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ from app.kit.cli.api_client import ApiClient
 
 TASKS = "/api/v2/tasks"
 MOST_LINES = 5000
-PAGE = 200
 Record = dict[str, Any]
 
 
@@ -25,18 +24,13 @@ class TrainingClient(ApiClient):
 
     def tasks(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
         """Newest first, page by page, at most `limit`. filters: workload, state, since, until, q."""
-        parameters: dict[str, Any] = {key: value for key, value in filters.items() if value}
-        remaining = limit
-        while remaining > 0:
-            page = self._json("GET", TASKS, params={**parameters, "limit": min(remaining, PAGE)})
-            yield from page["tasks"]
-            remaining -= len(page["tasks"])
-            if not page["next_cursor"]:
-                return
-            parameters["cursor"] = page["next_cursor"]
+        yield from self._pages(TASKS, "tasks", limit=limit, filters=filters)
 
     def cancel(self, task_id: str) -> Record:
         return self._json("POST", f"{TASKS}/{task_id}/cancel")
+
+    def set_priority(self, task_id: str, priority: str) -> Record:
+        return self._json("PATCH", f"{TASKS}/{task_id}", json={"priority": priority})
 
     def release(self, task_id: str) -> Record:
         return self._json("POST", f"{TASKS}/{task_id}/release")
@@ -46,6 +40,10 @@ class TrainingClient(ApiClient):
         params = {"tail": tail, **({"attempt": attempt_no} if attempt_no is not None else {})}
         with self._answer("GET", f"{TASKS}/{task_id}/logs", params=params) as answer:
             return answer.read()
+
+    def metrics(self, task_id: str, *, names: Sequence[str] = (), points: int = 500) -> Record:
+        """The learning curves. names: of those that are wanted; none: all."""
+        return self._json("GET", f"{TASKS}/{task_id}/metrics", params={"name": ",".join(names), "points": points})
 
     def cluster(self) -> Record:
         return self._json("GET", "/api/v2/cluster")

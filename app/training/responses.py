@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import math
+from collections.abc import Sequence
 from datetime import datetime
 
 from app.kit.clock import to_text
 from app.training import schemas
 from app.training.model import Attempt, Conversion, TaskEvent, Waiting
-from app.training.service import AttemptFolder, ClusterView, Holder, TaskView
+from app.training.model.learning_curve import Curve, best_of, thinned_places
+from app.training.service import AttemptFolder, Checkpoint, ClusterView, Holder, TaskCurves, TaskView
 
 TASKS = "/api/v2/tasks"
 
@@ -19,6 +24,7 @@ def summary(view: TaskView) -> schemas.TaskSummary:
         task_id=task.task_id,
         name=task.name,
         workload=task.workload,
+        priority=task.priority,
         state=task.state,
         created_at=task.created_at,
         updated_at=task.updated_at,
@@ -47,6 +53,7 @@ def whole(view: TaskView) -> schemas.TaskAnswer:
         position=None if view.ahead is None else view.ahead + 1,
         backfill=task.backfill,
         max_wait_s=task.max_wait_s,
+        max_run_s=task.max_run_s,
         attempts=[_attempt(view, attempt) for attempt in view.attempts],
         artifacts=[
             schemas.ArtifactAnswer(path=path, file=f"{folder.path}/{path}" if folder else path)
@@ -74,6 +81,55 @@ def conversion(conversion: Conversion) -> schemas.ConversionAnswer:
 
 def event(event: TaskEvent) -> schemas.EventAnswer:
     return schemas.EventAnswer(event_id=event.event_id, ts=event.at, event_type=event.kind, payload=event.detail)
+
+
+def checkpoints(checkpoints: Sequence[Checkpoint]) -> schemas.CheckpointsAnswer:
+    return schemas.CheckpointsAnswer(
+        checkpoints=[
+            schemas.CheckpointAnswer(
+                step=one.step, path=one.path, size_bytes=one.size_bytes, written_at=to_text(one.written_at)
+            )
+            for one in checkpoints
+        ]
+    )
+
+
+def metrics(curves: TaskCurves, names: Sequence[str], most_points: int) -> schemas.MetricsAnswer:
+    """names: those wanted with their points; none: all."""
+    chosen = {name: curve for name, curve in curves.curves.items() if not names or name in names}
+    return schemas.MetricsAnswer(
+        names=sorted(curves.curves),
+        rows=curves.row_count,
+        unreadable=curves.unreadable_count,
+        is_cut=curves.is_cut,
+        summary=dict(curves.summary),
+        series=[_series(name, curve, most_points) for name, curve in chosen.items()],
+    )
+
+
+def metrics_csv(curves: TaskCurves) -> str:
+    """One row a point: metric, step, seconds since the first row (empty where nothing tells), value."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["metric", "step", "time_s", "value"])
+    for name, curve in curves.curves.items():
+        for at in range(len(curve)):
+            step, value, time_s = curve[at]
+            writer.writerow([name, f"{step:g}", "" if math.isnan(time_s) else f"{time_s:.3f}", repr(value)])
+    return out.getvalue()
+
+
+def _series(name: str, curve: Curve, most_points: int) -> schemas.SeriesAnswer:
+    best = best_of(name, curve)
+    places = thinned_places(curve.values, most_points)
+    return schemas.SeriesAnswer(
+        name=name,
+        count=len(curve),
+        steps=[curve.steps[at] for at in places],
+        values=[curve.values[at] for at in places],
+        times_s=[curve.times_s[at] for at in places] if curve.has_times else None,
+        best=schemas.PointAnswer(step=best.step, value=best.value) if best else None,
+    )
 
 
 def cluster(view: ClusterView | None, user: str, *, is_on: bool, is_admin: bool = False) -> schemas.ClusterAnswer:
@@ -142,6 +198,8 @@ def _links(task_id: str) -> schemas.LinksAnswer:
         page=page,
         log_page=f"{page}/logs",
         logs=f"{place}/logs",
+        metrics=f"{place}/metrics",
+        checkpoints=f"{place}/checkpoints",
         events=f"{place}/events",
         spec=f"{place}/spec",
         cancel=f"{place}/cancel",

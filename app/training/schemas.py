@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
 
 from app.accounts.schemas import Strict
-from app.training.model import FailureKind, State, Workload
+from app.kit.clock import within_our_calendar
+from app.training.model import FailureKind, Priority, State, Workload
 
 MAX_TAIL = 5000
 TEXT = r"^[^\x00-\x1f\x7f]*$"
 EVENTS_AT_ONCE = 1000
 
 
-def _in_our_times(moment: datetime) -> datetime:
-    """The first and the last hours of the calendar have no equal in UTC."""
-    if not 1970 <= moment.year <= 9000:
-        raise ValueError("must lie between the years 1970 and 9000")
-    return moment
-
-
-Moment = Annotated[AwareDatetime, AfterValidator(_in_our_times)]
+Moment = Annotated[AwareDatetime, AfterValidator(within_our_calendar)]
 
 
 class TaskQuery(Strict):
@@ -48,9 +41,21 @@ class LogQuery(Strict):
     """How many of the last lines."""
 
 
+class MetricsQuery(Strict):
+    name: Annotated[str, Field(max_length=2000, pattern=TEXT)] = ""
+    """Names of the series that are wanted, with commas between them; empty: all."""
+    points: Annotated[int, Field(ge=2, le=10_000)] = 500
+    """At most so many of each series: of longer ones the lowest and highest of each stretch."""
+
+
 class EventQuery(Strict):
     after: Annotated[int, Field(ge=0, le=(1 << 31) - 1)] = 0
     """The last event_id that is known."""
+
+
+class TaskChange(Strict):
+    priority: Priority
+    """high is for administrators alone."""
 
 
 class NewConversion(Strict):
@@ -108,6 +113,7 @@ class TaskSummary(BaseModel):
     task_id: str
     name: str
     workload: Workload
+    priority: Priority
     state: State
     created_at: str
     updated_at: str
@@ -152,6 +158,8 @@ class LinksAnswer(BaseModel):
     page: str
     log_page: str
     logs: str
+    metrics: str
+    checkpoints: str
     events: str
     spec: str
     cancel: str
@@ -166,6 +174,7 @@ class TaskAnswer(TaskSummary):
     """Its place in line, 1 for the head; null when it does not wait."""
     backfill: bool
     max_wait_s: int | None
+    max_run_s: int | None
     attempts: list[AttemptAnswer]
     artifacts: list[ArtifactAnswer]
     """ONNX models that a task which succeeded left."""
@@ -190,6 +199,49 @@ class EventAnswer(BaseModel):
 class EventsAnswer(BaseModel):
     events: list[EventAnswer]
     """Oldest first, at most 1000: ask again with after."""
+
+
+class CheckpointAnswer(BaseModel):
+    step: int
+    path: str
+    """As tasks name it; a new task begins with it by resume_from."""
+    size_bytes: int
+    written_at: str
+
+
+class CheckpointsAnswer(BaseModel):
+    checkpoints: list[CheckpointAnswer]
+    """By step."""
+
+
+class PointAnswer(BaseModel):
+    step: float
+    value: float
+
+
+class SeriesAnswer(BaseModel):
+    name: str
+    count: int
+    """How many points it has in all."""
+    steps: list[float]
+    values: list[float]
+    times_s: list[float] | None
+    """Since the first row; null where nothing tells it."""
+    best: PointAnswer | None
+    """The least of a loss, the highest of a reward or accuracy; null where the name tells neither."""
+
+
+class MetricsAnswer(BaseModel):
+    names: list[str]
+    """Of all series."""
+    rows: int
+    unreadable: int
+    """Lines of the file that are no row."""
+    is_cut: bool
+    """The file is longer than what is read of it."""
+    summary: dict[str, float]
+    """What the program left in metrics.json."""
+    series: list[SeriesAnswer]
 
 
 class NodeAnswer(BaseModel):

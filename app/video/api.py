@@ -172,6 +172,30 @@ OPERATIONS: list[Operation] = [
     _of_job(
         "/results", endpoints.video_results, "Its newest results, its plan and how that does", schemas.ResultsAnswer
     ),
+    _of_job(
+        "/rows",
+        endpoints.video_rows,
+        "The rows of all frames that are kept: by time, class and score",
+        schemas.RowsAnswer,
+        errors=(404, 422, 503),
+        query=schemas.RowPageQuery,
+    ),
+    _of_job(
+        "/rows.csv",
+        endpoints.video_rows_csv,
+        "The same as a table, a line an object",
+        ("text/csv",),
+        errors=(404, 422, 503),
+        query=schemas.RowQuery,
+    ),
+    _of_job(
+        "/rows.jsonl",
+        endpoints.video_rows_jsonl,
+        "The same as JSON, a line a frame",
+        ("application/jsonl",),
+        errors=(404, 422, 503),
+        query=schemas.RowQuery,
+    ),
     _of_job("/events", endpoints.video_job_events, "What happened to it", schemas.EventsAnswer),
     _of_job(
         "/decisions",

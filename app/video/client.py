@@ -10,7 +10,6 @@ from app.kit.cli.api_client import ApiClient
 
 VIDEO = "/api/v2/video"
 JOBS = f"{VIDEO}/jobs"
-PAGE = 200
 Record = dict[str, Any]
 
 
@@ -30,15 +29,7 @@ class VideoClient(ApiClient):
 
     def jobs(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
         """Newest first, page by page, at most `limit`. filters: state, q."""
-        params: dict[str, Any] = {key: value for key, value in filters.items() if value}
-        left = limit
-        while left > 0:
-            page = self._json("GET", JOBS, params={**params, "limit": min(left, PAGE)})
-            yield from page["jobs"]
-            left -= len(page["jobs"])
-            if not page["next_cursor"]:
-                return
-            params["cursor"] = page["next_cursor"]
+        yield from self._pages(JOBS, "jobs", limit=limit, filters=filters)
 
     def cancel(self, uid: str) -> Record:
         return self._json("POST", f"{_path(uid)}/cancel")

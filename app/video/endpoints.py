@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from app.kit.access import read_allowed
 from app.kit.clock import now
@@ -21,6 +22,7 @@ from app.video import responses, schemas
 from app.video.access import json_answer, measurements_of, require_admin, uid_of, video_of
 from app.video.live import live_answer
 from app.video.model.dag_wiring import chain_stages
+from app.video.model.frame_result import FrameRecord
 from app.video.model.job import Mode, VideoJob
 from app.video.model.kinds import StageKind, StageSpec
 from app.video.scheduling.contract import DEFAULT
@@ -92,6 +94,38 @@ async def give_plan(request: Request) -> Response:
 # --- one job ---------------------------------------------------------------------------
 def video_results(request: Request) -> Response:
     return json_answer(responses.results(_job(request)))
+
+
+def video_rows(request: Request) -> Response:
+    criteria = query(request, schemas.RowPageQuery)
+    page = video_of(request).results.page(
+        user_of(request),
+        uid_of(request),
+        schemas.filter_of(criteria),
+        cursor=criteria.cursor,
+        newest_first=criteria.order == "desc",
+        limit=criteria.limit,
+    )
+    return json_answer(responses.rows(page))
+
+
+def video_rows_csv(request: Request) -> Response:
+    """A line an object; one without a box for a frame that has none."""
+    return _download(request, "text/csv; charset=utf-8", "csv", responses.csv_lines(_all_rows(request)))
+
+
+def video_rows_jsonl(request: Request) -> Response:
+    return _download(request, "application/jsonl", "jsonl", responses.jsonl_lines(_all_rows(request)))
+
+
+def _all_rows(request: Request) -> Iterator[FrameRecord]:
+    criteria = query(request, schemas.RowQuery)
+    return video_of(request).results.all(user_of(request), uid_of(request), schemas.filter_of(criteria))
+
+
+def _download(request: Request, media_type: str, ending: str, lines: Iterator[str]) -> Response:
+    disposition = f'attachment; filename="{uid_of(request)}.{ending}"'
+    return StreamingResponse(lines, media_type=media_type, headers={"Content-Disposition": disposition})
 
 
 def video_job_events(request: Request) -> Response:

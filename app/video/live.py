@@ -11,8 +11,8 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import httpx
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -29,6 +29,9 @@ from app.video.model.job import JobState
 from app.video.service import Video
 from app.video.service.pictures import LiveStream
 
+if TYPE_CHECKING:
+    import httpx
+
 MAX_VIEWERS = 20
 """Of a job, in this process."""
 FIRST_WITHIN_S = 5.0
@@ -38,7 +41,7 @@ SLICE_S = 1.0
 """So soon a viewer that waits sees that the server ends."""
 HOLDS_S = 3.0
 """So often it is asked whether a viewer may still look."""
-TIMEOUT = httpx.Timeout(3.0, read=30.0)
+TIMEOUT_S, READ_S = 3.0, 30.0
 NO_STORE = {"Cache-Control": "no-store"}
 logger = logging.getLogger(__name__)
 
@@ -99,13 +102,16 @@ class Feed:
 
     async def _show_upstream(self) -> None:
         """The runner's MJPEG, as long as it comes."""
+        import httpx
+
+        timeout = httpx.Timeout(TIMEOUT_S, read=READ_S)
         try:
             live = await run_in_threadpool(self._source.live)
             if live is None:
                 return
             headers = {"Authorization": f"Bearer {live.secret}"}
             async with (
-                httpx.AsyncClient(timeout=TIMEOUT, trust_env=False) as http,
+                httpx.AsyncClient(timeout=timeout, trust_env=False) as http,
                 http.stream("GET", live.url, headers=headers) as answer,
             ):
                 if answer.status_code == httpx.codes.OK:

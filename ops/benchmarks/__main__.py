@@ -18,8 +18,9 @@ NAMES = (
     "homes",
     "training",
     "slow_clients",
+    "rest",
 )
-WITH_OPTIONS = ("peers", "capacity", "joint", "video")
+WITH_OPTIONS = ("peers", "capacity", "joint", "video", "quality")
 
 
 def main() -> int:

@@ -56,7 +56,7 @@ def test_polling_finishes_the_page_when_the_event_stream_was_killed_in_mid_job(
         own_deployment.processes[WEB].wait()
     own_deployment.web()
     wake(own_deployment)
-    badge(page, "Completed")
+    badge(page, "Converted")
     expect(page).to_have_title(re.compile("^[✓⚠] .* dB"))
     expect(page.get_by_role("link", name="out.nef", exact=True).first).to_be_visible()
 
@@ -69,6 +69,6 @@ def test_polling_alone_takes_a_job_to_its_end_and_then_stops_by_itself(
     page.goto(f"/ui/jobs/{waiting_job}")
     badge(page, "Waiting for NEF")
     wake(own_deployment)
-    badge(page, "Completed")
+    badge(page, "Converted")
     expect(page.locator(f"#job-poll-{waiting_job}")).to_have_count(1)
     expect(page.locator("[hx-trigger*=every]")).to_have_count(0)

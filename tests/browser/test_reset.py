@@ -40,7 +40,7 @@ def test_after_a_reset_the_page_says_so_and_one_click_converts_again(
     page.get_by_role("button", name="Submit again").click()
     page.wait_for_url(re.compile(r"/ui/jobs/[0-9a-f-]{36}"))
     assert forgotten not in page.url
-    expect(page.locator(".title-line")).to_contain_text("Completed", timeout=100_000)
+    expect(page.locator(".title-line")).to_contain_text("Converted", timeout=100_000)
     expect(page.get_by_role("heading", level=1)).to_have_text("survivor")
     assert api.http.get(f"/jobs/{page.url.rpartition('/')[2]}").json()["tags"] == ["kept"]
 

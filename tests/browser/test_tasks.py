@@ -41,6 +41,8 @@ PAGES = {
     "log": "/ui/tasks/{succeeded}/logs",
     "growing log": "/ui/tasks/{retried}/logs?wrap=on",
     "no log": "/ui/tasks/{waiting}/logs",
+    "metrics": "/ui/tasks/{succeeded}/metrics",
+    "no metrics": "/ui/tasks/{waiting}/metrics",
     "question": "/ui/tasks/{retried}/cancel",
     **{scene: f"/ui/tasks/{{{scene}}}" for scene in SCENES},
 }

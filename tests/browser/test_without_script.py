@@ -22,7 +22,7 @@ def test_a_plain_form_submits_and_a_reload_shows_the_result(open_context: OpenCo
     job_id = page.url.rpartition("/")[2]
     assert api.wait(job_id, has_ended)["status"] == "COMPLETED"
     page.reload()
-    expect(page.locator(".title-line")).to_contain_text("Completed")
+    expect(page.locator(".title-line")).to_contain_text("Converted")
     with page.expect_download() as begun:
         page.get_by_role("link", name="out.nef", exact=True).first.click()
     assert begun.value.path().read_bytes() == api.http.get(f"/jobs/{job_id}/artifacts/out.nef").content
@@ -33,4 +33,4 @@ def test_the_page_of_a_running_job_reloads_itself(open_context: OpenContext, api
     page.goto("/ui/jobs/new")
     page.get_by_role("button", name="Try the sample").click()
     page.wait_for_url(re.compile(r"/ui/jobs/[0-9a-f-]{36}$"))
-    expect(page.locator(".title-line")).to_contain_text("Completed", timeout=100_000)
+    expect(page.locator(".title-line")).to_contain_text("Converted", timeout=100_000)

@@ -12,6 +12,7 @@ from app.kit.sql import Database
 from app.video import store
 from app.video.model.constraint import read_constraint
 from app.video.model.dag import read_dag
+from app.video.model.frame_result import FrameRecord, ResultFilter
 from app.video.model.job import Ending, JobState, Mode, RestartPolicy, VideoJob
 from app.video.model.kinds import StageSpec
 from app.video.model.profile import Measurement
@@ -209,3 +210,52 @@ def test_what_is_measured_again_takes_the_place_of_what_was(database: Database) 
         ]
         assert store.measurements(conn, stages=["nothing"]) == []
         assert all(isinstance(row, Measurement) for row in found)
+
+
+# --- rows of frames ---------------------------------------------------------------------------------
+def row(n_loop: int, *labels: str, hour: int = 8) -> FrameRecord:
+    boxes = [[0.0, 0.0, 9.0, 9.0] for _ in labels]
+    scores = [0.5 + 0.1 * place for place in range(len(labels))]
+    content = {"n_loop": n_loop, "total": len(labels), "bbox": boxes, "labels": list(labels), "scores": scores}
+    return FrameRecord(n_loop, f"2026-11-22T{hour:02}:00:00.000Z", content)
+
+
+UID = "GLOBAL_ID_1.SUB_ID_1"
+
+
+def numbers_of(database: Database, chosen: ResultFilter | None = None, **more: object) -> list[int]:
+    with database.read() as conn:
+        rows = store.results_of(conn, UID, chosen or ResultFilter(), **{"limit": 100, **more})  # type: ignore[arg-type]
+    return [one.n_loop for one in rows]
+
+
+def test_rows_are_kept_once_and_found_by_frame_time_and_class(database: Database) -> None:
+    with database.write() as conn:
+        store.add_results(conn, UID, [row(1, "person", hour=7), row(2, "car"), row(3, "person", "car", hour=9)])
+        store.add_results(conn, UID, [row(3), row(4, "personnel", hour=9)])
+        store.add_results(conn, "GLOBAL_ID_2.SUB_ID_1", [row(1, "person")])
+    assert numbers_of(database) == [1, 2, 3, 4]
+    assert numbers_of(database, newest_first=True, before=4, limit=2) == [3, 2]
+    assert numbers_of(database, after=2) == [3, 4]
+    assert numbers_of(database, ResultFilter(label="person")) == [1, 3]
+    assert numbers_of(database, ResultFilter(label="per%")) == []
+    assert numbers_of(database, ResultFilter(since="2026-11-22T08:00:00.000Z", until="2026-11-22T09:00:00.000Z")) == [2]
+    with database.read() as conn:
+        kept = store.results_of(conn, UID, ResultFilter(), after=2, limit=1)[0]
+    assert kept == row(3, "person", "car", hour=9), "the first one that came stays"
+
+
+def test_old_rows_go_and_a_job_keeps_its_newest(database: Database) -> None:
+    with database.write() as conn:
+        store.add_results(conn, UID, [row(n, hour=n) for n in range(1, 9)])
+        assert store.forget_results_before(conn, "2026-11-22T03:00:00.000Z") == 2
+        assert store.trim_results(conn, UID, 4) == 2
+        assert store.trim_results(conn, UID, 4) == 0
+    assert numbers_of(database) == [5, 6, 7, 8]
+
+
+def test_a_forgotten_job_takes_its_rows_along(database: Database) -> None:
+    with database.write() as conn:
+        store.add_results(conn, UID, [row(1)])
+        store.forget(conn, [UID])
+    assert numbers_of(database) == []

@@ -67,7 +67,8 @@ def test_only_the_web_and_the_door_can_be_reached_and_by_default_from_this_host_
         "web": ["127.0.0.1:8080:8080"],
         "sftp": ["127.0.0.1:2022:2022"],
     }
-    assert {name for name, service in services.items() if "front" in service["networks"]} == {"web", "sftp"}
+    in_front = {name for name, service in services.items() if "front" in service["networks"]}
+    assert in_front == {"web", "sftp", "controller"}
     assert services["sftp"]["networks"] == ["front"], "it needs neither Redis nor the store"
 
 

@@ -20,6 +20,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from app.kit.web import tus
 from app.kit.web.openapi import Operation
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -28,6 +29,12 @@ SEED = int(os.environ.get("MODELMILL_FUZZ_SEED", "1"))
 COUNT = os.environ.get("MODELMILL_FUZZ_COUNT")
 ROUND, ROUNDS, BUDGET_S = 5, 5, 0.4
 """Requests of a round, rounds of an operation and mode, and the time after which no further one begins."""
+
+
+@schemathesis.serializer(tus.BODY_TYPE)
+def part_of_upload(_: schemathesis.SerializationContext, value: Any) -> bytes:
+    """A part of a resumable upload is bytes, whatever was generated."""
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")
 
 
 def document_of(url: str) -> Any:

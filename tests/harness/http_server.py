@@ -11,8 +11,8 @@ Answering = Callable[[BaseHTTPRequestHandler, bytes], None]
 
 
 @contextmanager
-def served(answering: Answering, *, protocol: str = "HTTP/1.0") -> Iterator[str]:
-    """Its URL. answering gets each GET and POST, with its body."""
+def served(answering: Answering, *, protocol: str = "HTTP/1.0", port: int = 0) -> Iterator[str]:
+    """Its URL. port: 0 for any that is free. answering gets each GET and POST, with its body."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = protocol
@@ -25,7 +25,7 @@ def served(answering: Answering, *, protocol: str = "HTTP/1.0") -> Iterator[str]
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as running:
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

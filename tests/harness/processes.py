@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ def with_descendants(pids: Iterable[int]) -> set[int]:
 
 def memory_bytes(pids: Iterable[int]) -> int:
     """Proportional set size: pages that several processes share are divided among them."""
-    return sum(_pss(pid) for pid in pids)
+    return sum(memory_of(pid)["Pss"] for pid in pids)
 
 
 def cpu_s(pids: Iterable[int]) -> float:
@@ -100,12 +101,13 @@ def _own_cpu_s(pid: int) -> float:
         return 0.0
 
 
-def _pss(pid: int) -> int:
+def memory_of(pid: int) -> Counter[str]:
+    """Bytes by the kernel's names for them: Pss, Private_Dirty, Private_Clean …; nothing when the process is gone."""
     try:
-        lines = (PROC / str(pid) / "smaps_rollup").read_text().splitlines()
+        lines = (PROC / str(pid) / "smaps_rollup").read_text().splitlines()[1:]
     except (FileNotFoundError, ProcessLookupError):
-        return 0
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+        return Counter()
+    return Counter({line.partition(":")[0]: int(line.split()[1]) * 1024 for line in lines})
 
 
 def _stat(pid: int) -> list[str]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.standalone.process import Part, Process, tail
+from app.standalone.process import Command, Part, Process, tail
 from app.training.errors import RayUnreachable
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
 from ops import ray_node
@@ -177,7 +177,7 @@ class RayCluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _run(self, name: str, command: list[str]) -> Process:
-        return Process(
+        return Command(
             Part(name, tuple(command)),
             log=self.folder / f"{name}.log",
             environment=self._environment,

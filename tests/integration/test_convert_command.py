@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -67,3 +68,25 @@ def test_the_flag_for_open_shapes_is_written_with_the_names_of_the_model(
     small.write(inputs[0], small.conv(("N", 3, "H", "W")))
     assert typed(monkeypatch, "convert", *inputs, "--url", service.url) == Exit.BAD_INPUT
     assert 'On the command line: --shape "x=1,3,224,224".' in capsys.readouterr().err
+
+
+def test_pinned_jobs_are_converted_again_and_compared(
+    service: Deployment, inputs: tuple[Path, Path], tmp_path: Path, monkeypatch: MonkeyPatch, capsys: Captured
+) -> None:
+    convert = ("convert", *inputs, "-o", tmp_path / "out", "--tag", "watched", "--url", service.url)
+    assert typed(monkeypatch, *convert) == Exit.OK
+    capsys.readouterr()
+    assert typed(monkeypatch, "canary", "--tag", "watched", "--json", "--url", service.url) == Exit.OK
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["name"], row["outcome"], row["versions"]) == ("net", "same", {})
+    assert row["snr_db"][0] == row["snr_db"][1] is not None
+    assert typed(monkeypatch, "canary", "--tag", "nobody", "--url", service.url) == Exit.NOT_FOUND
+
+
+def test_what_to_do_next_is_said_with_its_price(
+    service: Deployment, inputs: tuple[Path, Path], tmp_path: Path, monkeypatch: MonkeyPatch, capsys: Captured
+) -> None:
+    assert typed(monkeypatch, "convert", *inputs, "-o", tmp_path / "out", "--json", "--url", service.url) == Exit.OK
+    job_id = json.loads(capsys.readouterr().out)["job"]["job_id"]
+    assert typed(monkeypatch, "jobs", "actions", job_id, "--url", service.url) == Exit.OK
+    assert "Calibrate with about 100 typical pictures instead of" in capsys.readouterr().out

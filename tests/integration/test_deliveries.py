@@ -18,7 +18,7 @@ from app.bootstrap.events import task_succeeded
 from app.conversion.model import JobRecord, Stage
 from app.joint_inference.service.task_info import UpstreamStatus
 from app.kit.queue.broker import make_broker
-from app.kit.queue.messages import Message, Queue
+from app.kit.queue.messages import DELAYED, Message, Queue
 from app.training.model import Demand, State, Task, Workload
 from tests.harness.faults.deployment import FaultDeployment, Job, until
 from tests.harness.paths import REPOSITORY
@@ -198,6 +198,21 @@ def a_task() -> Task:
     return Task("a-task", 1, "alice", Workload.SCRIPT, State.SUCCEEDED, 1, "", Demand(1, 0, 1), "", "", "")
 
 
+def test_what_is_sent_for_later_goes_to_queues_that_are_known_for_it() -> None:
+    """A worker of `modelmill up` looks for delayed messages on these alone."""
+    late = {
+        ast.unparse(call.func.value)
+        for path in (REPOSITORY / "actors").glob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr == "send_with_options"
+        and any(keyword.arg == "delay" for keyword in call.keywords)
+    }
+    partial = {"job_ended"}  # by functools.partial
+    assert {Message(name).queue for name in late | partial} == DELAYED
+
+
 def test_messages_are_sent_from_these_modules_only() -> None:
     """So that the test above has seen them all."""
     senders = {str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "app").rglob("*.py") if _sends(path)}
@@ -205,6 +220,7 @@ def test_messages_are_sent_from_these_modules_only() -> None:
         "conversion/service/dispatch",
         "bootstrap/container",
         "bootstrap/events",
+        "bootstrap/exchange",
         "bootstrap/joint_inference",
         "bootstrap/video",
         "kit/queue/waker",
@@ -245,6 +261,7 @@ def test_every_actor_states_its_queue_and_that_it_is_not_retried(declared: dict[
         "reconcile_video": ("video", 0),
         "forget_old_video": ("video", 0),
         "plan_video": ("video_plans", 0),
+        "transfer": ("exchange", 0),
     }
     assert declared == {message.value: (message.queue.value, 0) for message in Message}
     calls = [

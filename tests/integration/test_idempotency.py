@@ -34,6 +34,9 @@ CREATING = {
     "/api/v2/me/sftp-password",
     "/api/v2/files/folders",
     "/api/v2/users/{name}/sftp-reset",
+    "/notifications/targets",
+    "/jobs/{job_id}/shares",
+    "/sweeps",
 }
 REQUIREMENTS = {"/user/submit_job", "/node/submit_job"}
 """Paths of the requirement's, which answers 200 to whatever is good, and 400 to a wrong field."""

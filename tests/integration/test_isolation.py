@@ -5,6 +5,7 @@ A route that this module does not know fails, so a new one has to say here whose
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -29,11 +30,18 @@ from tests.harness.video.records import running_video
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 UNKNOWN_VIDEO = "GLOBAL_ID_999.SUB_ID_1"
 UNKNOWN_TOKEN = "f" * 12
+UNKNOWN_TARGET = "e" * 32
+UNKNOWN_SHARE = "d" * 32
+UNKNOWN_SWEEP = "c" * 32
+UNKNOWN_DELIVERY = f"msg_{'b' * 32}"
 UNKNOWN_CALIBRATION = "12345678-1234-4234-8234-123456789abc"
 UNKNOWN_TASK = "mvp2-alice-script-20260101-000000-0000"
 HOME = "/private/users"
 K8S, JIS = "/apis/neptune.io/v1alpha1", "jointinferenceservices"
 MARK = "Alices-secret-net"
+TUS = {"Tus-Resumable": "1.0.0"}
+PART = {"Content-Type": "application/offset+octet-stream", "Upload-Offset": "0"}
+FIELD = f"field {base64.b64encode(b'images').decode()}"
 
 OPEN = {
     "/healthz",
@@ -45,12 +53,15 @@ OPEN = {
     "/ui/lang",
     "/ui/login",
     "/ui/logout",
+    "/ui/shared/{share_id}",
+    "/shared/{share_id}/files/{name}",
 }
 """Show nothing of anybody, or ask for a signature of their own."""
 COMMON = {
     "/",
     "/ui",
     "/ui/netron",
+    "/uploads/resumable",
     "/ui/data/common",
     "/ui/data/common/{path:path}",
     "/version",
@@ -120,6 +131,12 @@ LISTS = {
     "/api/v2/me",
     "/api/v2/me/tokens",
     "/ui/account",
+    "/ui/account/notifications",
+    "/sweeps",
+    "/ui/sweeps",
+    "/ui/sweeps/new",
+    "/notifications/targets",
+    "/notifications/deliveries",
     "/ui/jobs/new",
     "/api/v2/tasks",
     "/api/v2/cluster",
@@ -160,11 +177,15 @@ OWN = {
     "GET /ui/data/files",
     "GET /ui/data/files/{path:path}",
     "POST /ui/data/upload/{path:path}",
+    "POST /notifications/targets",
+    "POST /ui/account/notifications",
 }
 """Name nobody: they are about whoever asks, and paths are within their own home."""
 THINGS = {
     "GET /jobs/{job_id}",
     "DELETE /jobs/{job_id}",
+    "PATCH /uploads/resumable/{upload_id}",
+    "DELETE /uploads/resumable/{upload_id}",
     "GET /jobs/{job_id}/events",
     "POST /jobs/{job_id}/cancel",
     "GET /jobs/{job_id}/logs/{step}",
@@ -187,6 +208,10 @@ THINGS = {
     "POST /ui/jobs/{job_id}/cancel",
     "POST /ui/jobs/{job_id}/delete",
     "GET /ui/jobs/{job_id}/all.zip",
+    "GET /ui/jobs/{job_id}/answers/{place:int}",
+    "POST /ui/jobs/{job_id}/apply",
+    "POST /ui/jobs/{job_id}/edit",
+    "POST /ui/jobs/{job_id}/keep",
     "GET /ui/jobs/{job_id}/quality",
     "GET /ui/jobs/{job_id}/quality.csv",
     "GET /ui/jobs/{job_id}/quality.json",
@@ -196,6 +221,30 @@ THINGS = {
     "POST /ui/jobs/{job_id}/resubmit",
     "GET /ui/inputs/{kind}/{source_id}/thumbs/{file}",
     "DELETE /api/v2/me/tokens/{token_id}",
+    "PATCH /jobs/{job_id}",
+    "POST /jobs/{job_id}/shares",
+    "GET /jobs/{job_id}/shares",
+    "DELETE /jobs/{job_id}/shares/{share_id}",
+    "GET /ui/jobs/{job_id}/shares",
+    "POST /ui/jobs/{job_id}/shares",
+    "POST /ui/jobs/{job_id}/shares/{share_id}/revoke",
+    "GET /sweeps/{sweep_id}",
+    "GET /sweeps/{sweep_id}/table.csv",
+    "POST /sweeps/{sweep_id}/cancel",
+    "DELETE /sweeps/{sweep_id}",
+    "GET /ui/sweeps/{sweep_id}",
+    "POST /ui/sweeps/{sweep_id}/cancel",
+    "POST /ui/sweeps/{sweep_id}/delete",
+    "GET /notifications/targets/{target_id}",
+    "PATCH /notifications/targets/{target_id}",
+    "DELETE /notifications/targets/{target_id}",
+    "POST /notifications/targets/{target_id}/test",
+    "GET /notifications/deliveries/{delivery_id}",
+    "POST /notifications/deliveries/{delivery_id}/redeliver",
+    "POST /ui/account/notifications/{target_id}/test",
+    "POST /ui/account/notifications/{target_id}/switch",
+    "POST /ui/account/notifications/{target_id}/remove",
+    "POST /ui/account/notifications/messages/{delivery_id}/redeliver",
     "POST /ui/account/tokens/{token_id}/revoke",
     "GET /api/v2/tasks/{task_id}",
     "POST /api/v2/tasks/{task_id}/cancel",
@@ -301,6 +350,9 @@ THINGS = {
 }
 """Name a thing in their path. {service}: the route calls it {name}."""
 BODIES: dict[str, Any] = {
+    "PATCH /notifications/targets/{target_id}": {"is_enabled": False},
+    "PATCH /jobs/{job_id}": {"notes": "mine"},
+    "POST /jobs/{job_id}/shares": {},
     "POST /api/v2/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"},
     "PUT /archive/{job_id}/keep": {"is_kept": True},
     f"PUT {VIDEO}/jobs/{{job_uid}}/constraint": {"delay": 9.0},
@@ -309,10 +361,14 @@ BODIES: dict[str, Any] = {
 }
 FORMS = {
     "POST /ui/archive/{job_id}/keep": {"is_kept": "true"},
+    "POST /ui/account/notifications/{target_id}/switch": {"is_enabled": "false"},
     "POST /ui/calibrations/{calibration_id}/apply": {"setting": "0"},
     "POST /ui/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"},
 }
 SENDING = {
+    "POST /jobs/bulk",
+    "POST /sweeps",
+    "POST /ui/sweeps/new",
     "POST /api/v2/models",
     "POST /ui/models/new",
     "GET /api/v2/models/named",
@@ -328,6 +384,7 @@ SENDING = {
     f"POST {K8S}/namespaces/{{namespace}}/{JIS}",
     "POST /uploads",
     "POST /uploads/presign",
+    "POST /uploads/resumable",
     "POST /jobs",
     "POST /ui/jobs/selected",
     "POST /ui/jobs/new",
@@ -336,6 +393,7 @@ SENDING = {
     "POST /ui/jobs/new/options",
     "POST /ui/jobs/new/sample",
     "GET /ui/jobs/compare",
+    "GET /ui/jobs/compare.csv",
     "POST /api/v2/me/tokens",
     "POST /ui/account/tokens",
     "GET /api/v2/files",
@@ -384,6 +442,9 @@ def hers(shared: Deployment, alice: Person) -> dict[str, str]:
         job = api.convert(small_model(), pngs(3), name=MARK)
         assert job["status"] == "COMPLETED", job["error"]
         upload = api.upload(small_model(), pngs(2))
+        unfinished = api.http.post(
+            "/uploads/resumable", headers={**TUS, "Upload-Length": "5", "Upload-Metadata": FIELD}
+        )
         assert api.http.put("/api/v2/files/content", params={"path": f"{HOME}/alice/datasets/a.txt"}).is_success
         task = api.http.post("/api/v2/tasks", content=f"{SCRIPT}name: {MARK}\n").json()
         model = {"name": f"{MARK}-model", "job_id": job["job_id"], "artifact": "onnx"}
@@ -393,10 +454,17 @@ def hers(shared: Deployment, alice: Person) -> dict[str, str]:
         samples = {"samples": ("set.npz", npz(x=np.zeros((3, 3, 16, 16), np.float32)))}
         calibration = api.http.post(f"/ui/services/default/{gate}/calibrate", files=samples, headers=OURS)
         assert calibration.status_code == 303, calibration.text
+        target = {"kind": "webhook", "address": f"https://example.org/{MARK}"}
+        target_id = api.http.post("/notifications/targets", json=target).json()["target_id"]
+        share_id = api.http.post(f"/jobs/{job['job_id']}/shares", json={}).json()["share_id"]
+        sweep = {"models": [{"name": MARK, **_keys(job)}], "options": [{"name": "plain"}]}
+        sweep_id = api.http.post("/sweeps", json=sweep).json()["sweep_id"]
+        delivery_id = api.http.post(f"/notifications/targets/{target_id}/test").json()["delivery_id"]
     token_id = alice.token.split("_")[1]
     return {
         "job_id": job["job_id"],
         "upload": upload["upload_id"],
+        "upload_id": unfinished.headers["location"].rpartition("/")[2],
         "token_id": token_id,
         "user": "alice",
         "task_id": task["task_id"],
@@ -404,7 +472,17 @@ def hers(shared: Deployment, alice: Person) -> dict[str, str]:
         "model": f"{MARK}-model",
         "calibration_id": calibration.headers["location"].rpartition("/")[2],
         "job_uid": video,
+        "target_id": target_id,
+        "share_id": share_id,
+        "sweep_id": sweep_id,
+        "delivery_id": delivery_id,
     }
+
+
+def _keys(job: Mapping[str, Any]) -> dict[str, str]:
+    """Of the inputs of a job, for another."""
+    names = {"model_key": "model.onnx", "quant_key": "quant.zip"}
+    return {key: job["artifacts"][name]["key"] for key, name in names.items()}
 
 
 def a_service(name: str, model: str = "small") -> dict[str, Any]:
@@ -416,6 +494,7 @@ def nobodys() -> dict[str, str]:
     return {
         "job_id": UNKNOWN,
         "upload": UNKNOWN,
+        "upload_id": UNKNOWN,
         "token_id": UNKNOWN_TOKEN,
         "user": "nobody-at-all",
         "task_id": UNKNOWN_TASK,
@@ -423,6 +502,10 @@ def nobodys() -> dict[str, str]:
         "model": "unheard-of-model",
         "calibration_id": UNKNOWN_CALIBRATION,
         "job_uid": UNKNOWN_VIDEO,
+        "target_id": UNKNOWN_TARGET,
+        "share_id": UNKNOWN_SHARE,
+        "sweep_id": UNKNOWN_SWEEP,
+        "delivery_id": UNKNOWN_DELIVERY,
     }
 
 
@@ -493,7 +576,9 @@ def test_anothers_thing_is_answered_like_one_that_does_not_exist(
         body = {"json": BODIES.get(thing), "data": FORMS.get(thing)}
         if "{service}" in path and method in ("PUT", "PATCH", "POST"):
             body = body_for(path, whose)
-        headers = {"Accept": accept, **({"Content-Type": "application/merge-patch+json"} if method == "PATCH" else {})}
+        headers = {"Accept": accept, **TUS}
+        if method == "PATCH":
+            headers |= PART if "/uploads/" in path else {"Content-Type": "application/merge-patch+json"}
         seen.append(shape_of(spy.request(method, filled(path, whose), headers=headers, **body), whose))
     assert seen[0] == seen[1]
     assert seen[0][0] in (404, 200 if path.endswith("/live") else 404)
@@ -528,6 +613,11 @@ def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
     model_of, wanted = {"params": {"name": whose["model"]}}, {"name": "mine", "job_id": whose["job_id"]}
     video: dict[str, Any] = {"job_uid": whose["job_uid"]}
     return {
+        "POST /jobs/bulk": [
+            {"json": {"verb": verb, "job_ids": [whose["job_id"]]}} for verb in ("cancel", "delete", "tag")
+        ],
+        "POST /sweeps": nothing,
+        "POST /ui/sweeps/new": [{"data": {"job": whose["job_id"], "method": "minmax", "scale": "channel"}}],
         f"POST {VIDEO}/jobs": nothing,
         f"POST {VIDEO}/profile": nothing,
         "POST /user/submit_job": nothing,
@@ -563,6 +653,7 @@ def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
         f"POST {K8S}/namespaces/{{namespace}}/{JIS}": nothing,
         "POST /uploads": nothing,
         "POST /uploads/presign": nothing,
+        "POST /uploads/resumable": nothing,
         "POST /api/v2/me/tokens": nothing,
         "POST /ui/account/tokens": nothing,
         "POST /ui/jobs/new/sample": nothing,
@@ -604,6 +695,7 @@ def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
             {"params": {"a": whose["job_id"]}},
             {"params": {"a": whose["job_id"], "b": whose["job_id"]}},
         ],
+        "GET /ui/jobs/compare.csv": [{"params": {"a": whose["job_id"], "b": whose["job_id"]}}],
     }
 
 
@@ -738,6 +830,7 @@ def filled(path: str, whose: Mapping[str, str]) -> str:
         "name": "alice" if "users" in path else "out.nef",
         "artifact": "out.onnx",
         "index": "0",
+        "place": "0",
         "token_id": whose["token_id"],
         "key": "a",
         "path": "datasets",
@@ -747,9 +840,14 @@ def filled(path: str, whose: Mapping[str, str]) -> str:
         "sample_id": "s1",
         "rest": "x",
         "calibration_id": whose["calibration_id"],
+        "upload_id": whose["upload_id"],
         "job_uid": whose["job_uid"],
         "stage": "face_detection",
         "node": "edge0",
+        "target_id": whose["target_id"],
+        "delivery_id": whose["delivery_id"],
+        "share_id": whose["share_id"],
+        "sweep_id": whose["sweep_id"],
         "uid": UNKNOWN,
         "sha256": "0" * 64,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import uuid
 import zipfile
@@ -17,11 +18,12 @@ import pytest
 from app.bootstrap.container import Container
 from app.conversion import model
 from app.conversion.model import JobError, JobRecord, Stage, StageRecord, StageState, Status
+from app.conversion.model.job_filter import parse
 from app.conversion.options import Chip, Options, ToolchainName
-from app.conversion.pages.jobs import MAX_READ, PAGE_JOBS
-from app.conversion.store import CHUNK, JobFilter, JobStore
+from app.conversion.pages.job_list import PAGE_JOBS
+from app.conversion.store import JobStore
 from app.kit.clock import now, to_text
-from tests.harness.api import FINISHED, Api, pngs, small_model, until
+from tests.harness.api import FINISHED, Api, pngs, small_model, store_of, until
 from tests.harness.deployment import Deployment
 
 OURS = {"Sec-Fetch-Site": "same-origin"}
@@ -66,15 +68,15 @@ def test_the_list_shows_jobs_and_escapes_their_names(web: httpx.Client, finished
     page = web.get("/ui/jobs").text
     assert f'href="/ui/jobs/{finished["job_id"]}"' in page
     assert "first &lt;b&gt;light&lt;/b&gt;" in page and "<b>light" not in page
-    assert "Completed" in page and '<span class="tag">alpha</span>' in page
+    assert "Converted" in page and '<span class="tag">alpha</span>' in page
 
 
 @pytest.mark.parametrize(
     ("passed", "snr_db", "verdict", "badge", "title"),
     [
-        (False, 12.71, "BELOW_RULE", 'warn">Completed, below the rule', "⚠ 12.7 dB, below the rule"),
-        (True, 45.0, "PASSED", 'ok">Completed', "✓ 45.0 dB"),
-        (None, None, None, 'ok">Completed', "✓"),
+        (False, 12.71, "BELOW_RULE", 'bad verdict-badge">Converted · below 20 dB', "⚠ 12.7 dB, below the rule"),
+        (True, 45.0, "PASSED", 'ok verdict-badge">Converted', "✓ 45.0 dB"),
+        (None, None, None, 'wait verdict-badge">Converted · not measured', "✓"),
     ],
 )
 def test_a_completed_job_is_green_only_where_its_quality_keeps_the_rule(
@@ -92,8 +94,8 @@ def test_a_completed_job_is_green_only_where_its_quality_keeps_the_rule(
     rows = web.get("/ui/jobs", params={"q": name}).text
     page, fragment = web.get(f"/ui/jobs/{job_id}").text, web.get(f"/ui/jobs/{job_id}/live?seen=x", headers=HTMX).text
     for text in (rows, page, fragment):
-        assert re.findall(r'<span class="badge ((?:ok|warn)">Completed.*?)</span>', text) == [badge]
-    assert ('class="below"' in rows) is is_below
+        assert re.findall(r'<span class="badge ([a-z]+ verdict-badge">Converted.*?)</span>', text) == [badge]
+    assert ("snr is-below" in rows) is is_below
     for text in (page, fragment):
         assert f"<title>{title} · {name} · Modelmill</title>" in text
     assert web.get(f"/jobs/{job_id}").json()["verdict"] == verdict
@@ -116,15 +118,90 @@ def test_filters_are_a_plain_form(web: httpx.Client, finished: dict[str, Any]) -
     link = f'href="/ui/jobs/{finished["job_id"]}"'
     for query, is_found in (
         ("q=LIGHT", True),
-        ("q=alpha&status=COMPLETED&toolchain=&platform=", True),
-        ("status=FAILED", False),
+        ("q=tag:alpha+status:completed", True),
+        ("q=status:failed", False),
         ("q=no+such+name", False),
-        ("platform=720", False),
+        ("q=target:kl720", False),
     ):
         assert (link in web.get(f"/ui/jobs?{query}").text) is is_found, query
     assert "No job matches" in web.get("/ui/jobs?q=no+such+name").text
-    wrong = web.get("/ui/jobs?status=SLEEPING")
-    assert wrong.status_code == 422 and "<html" in wrong.text
+
+
+def test_a_filter_that_is_none_says_which_word_and_what_there_is(web: httpx.Client, finished: dict[str, Any]) -> None:
+    wrong = web.get("/ui/jobs?q=status:sleeping")
+    assert wrong.status_code == 422 and "There is no status &#39;sleeping&#39;" in wrong.text
+    assert "cancelled" in wrong.text and 'aria-invalid="true"' in wrong.text and 'value="status:sleeping"' in wrong.text
+
+
+def test_every_column_sorts_both_ways(web: httpx.Client, service: Deployment) -> None:
+    measured = {"mm three": 30.0, "mm one": 10.0, "mm two": 20.0}
+    made = [put_completed(service, name, {"passed": db >= 20, "snr_db": db}) for name, db in measured.items()]
+    waiting = put_job(service, "mm none")[1]
+    name = r"data-row-link>(mm \w+)<"
+    for sort, order in (("snr", ["one", "two", "three", "none"]), ("name", ["none", "one", "three", "two"])):
+        page = web.get(f"/ui/jobs?q=mm&sort={sort}").text
+        assert re.findall(name, page) == [f"mm {word}" for word in order] and 'aria-sort="ascending"' in page
+        turned = re.search(r'aria-sort="ascending"><a href="([^"]+)">', page)
+        assert turned is not None
+        back = re.findall(name, web.get(turned[1].replace("&amp;", "&")).text)
+        assert back[0] == ("mm three" if sort == "snr" else "mm two")
+        assert back[-1] == "mm none"
+    for store, record in [*made, (made[0][0], waiting)]:
+        store.delete(record.job_id)
+
+
+def test_tabs_count_and_a_saved_view_is_kept_and_removed(web: httpx.Client, service: Deployment) -> None:
+    store, record = put_completed(service, "low", {"passed": False, "snr_db": 3.0})
+    page = web.get("/ui/jobs?q=verdict:below").text
+    count = re.search(r'aria-current="page">Below the rule <span class="count is-bad"><span class="num">(\d+)', page)
+    assert count is not None and int(count[1]) >= 1
+    saved = web.post("/ui/jobs/views", data={"name": "Bad <ones>", "q": "snr:<5"}, headers=OURS)
+    assert saved.headers["location"] == "/ui/jobs?q=snr%3A%3C5" and "HttpOnly" in saved.headers["set-cookie"]
+    page = web.get(saved.headers["location"]).text
+    assert 'aria-current="page">Bad &lt;ones&gt;</a>' in page and "Remove the view" in page
+    web.post("/ui/jobs/views", data={"name": "Bad <ones>", "q": "snr:<5", "action": "remove"}, headers=OURS)
+    assert "Bad &lt;ones&gt;" not in web.get("/ui/jobs").text
+    for number in range(8):
+        web.post("/ui/jobs/views", data={"name": f"view {number}", "q": "a"}, headers=OURS)
+    full = web.post("/ui/jobs/views", data={"name": "one more", "q": "a"}, headers=OURS)
+    assert full.status_code == 400 and "8 views are the most" in full.text
+    web.cookies.set("job_views", "not ours", domain=web.base_url.host, path="/ui")
+    assert web.get("/ui/jobs").status_code == 200
+    store.delete(record.job_id)
+
+
+def test_the_list_tells_of_newer_jobs_that_the_filter_accepts(web: httpx.Client, service: Deployment) -> None:
+    put_job(service, "herald one")
+    asked = re.search(r'id="jobs-live" hx-get="([^"]+)"', web.get("/ui/jobs?q=herald").text)
+    assert asked is not None
+    url = asked[1].replace("&amp;", "&")
+    assert "new job" not in web.get(url, headers=HTMX).text
+    put_job(service, "something else")
+    assert "new job" not in web.get(url, headers=HTMX).text
+    put_job(service, "herald two")
+    assert "1 new job · show" in web.get(url, headers=HTMX).text
+
+
+def test_the_filter_is_completed_by_keys_values_and_words_of_jobs(web: httpx.Client, service: Deployment) -> None:
+    put_job(service, "Zephyr net")
+    for text, offered in (
+        ("sta", "status:"),
+        ("snr:<20 status:f", "snr:&lt;20 status:failed"),
+        ("name:zep", "name:zephyr"),
+        ("verdict:", "verdict:below"),
+    ):
+        assert f'value="{offered}"' in web.get("/ui/jobs/completions", params={"q": text}, headers=HTMX).text, text
+
+
+def test_the_search_finds_jobs_pages_and_lists(web: httpx.Client, service: Deployment) -> None:
+    _, record = put_job(service, "Quokka")
+    for path, headers in (("/ui/search", {}), ("/ui/search/results", HTMX)):
+        text = web.get(path, params={"q": "quok"}, headers=headers).text
+        assert f'href="/ui/jobs/{record.job_id}"' in text and 'href="/ui/models?q=quok"' in text
+        assert 'href="/ui/system"' in web.get(path, params={"q": "syst"}, headers=headers).text
+    assert "There is no filter" in web.get("/ui/search/results", params={"q": "a:b"}, headers=HTMX).text
+    chinese = web.get("/ui/search/results", params={"q": "系統"}, headers={**HTMX, "Accept-Language": "zh-TW"}).text
+    assert 'href="/ui/system"' in chinese
 
 
 def test_paging_survives_new_jobs(web: httpx.Client, service: Deployment) -> None:
@@ -169,12 +246,13 @@ def test_several_jobs_are_cancelled_and_deleted_after_a_question(web: httpx.Clie
     assert web.get(f"/jobs/{ids[0]}", headers={"Accept": "application/json"}).status_code == 404
 
 
-def test_two_jobs_are_compared_and_not_three(web: httpx.Client) -> None:
-    ids = [str(uuid.uuid4()) for _ in range(3)]
-    two = web.post("/ui/jobs/selected", data={"id": ids[:2], "action": "compare"}, headers=OURS)
-    assert two.headers["location"] == f"/ui/jobs/compare?a={ids[0]}&b={ids[1]}"
-    three = web.post("/ui/jobs/selected", data={"id": ids, "action": "compare"}, headers=OURS)
-    assert three.status_code == 400 and "exactly two" in three.text
+def test_two_to_eight_jobs_are_compared_and_not_one_nor_nine(web: httpx.Client) -> None:
+    ids = [str(uuid.uuid4()) for _ in range(9)]
+    three = web.post("/ui/jobs/selected", data={"id": ids[:3], "action": "compare"}, headers=OURS)
+    assert three.headers["location"] == f"/ui/jobs/compare?a={ids[0]}&b={ids[1]}&c={ids[2]}"
+    for wrong in (ids[:1], ids):
+        refused = web.post("/ui/jobs/selected", data={"id": wrong, "action": "compare"}, headers=OURS)
+        assert refused.status_code == 400 and "two to eight" in refused.text
 
 
 def test_the_page_of_a_finished_job_offers_everything_and_asks_for_nothing(
@@ -204,7 +282,7 @@ def test_the_page_of_an_active_job_listens_polls_and_without_script_reloads(
     assert web.get(poll[1], headers=HTMX).status_code == 204
     store.apply(record.job_id, model.cancelled(Stage.ONNX, now=to_text(now())))
     ended = web.get(poll[1], headers=HTMX)
-    assert ended.status_code == 200 and "every 4s" not in ended.text and "hx-get" not in ended.text
+    assert ended.status_code == 200 and "every 4s" not in ended.text and "/live?" not in ended.text
     assert f'id="job-live-{record.job_id}"' in ended.text and 'hx-swap-oob="outerMorph"' in ended.text
     assert "Cancelled in stage ONNX" in ended.text
 
@@ -248,6 +326,72 @@ def test_a_job_is_cancelled_and_deleted_without_script(web: httpx.Client, servic
     assert "nothing to cancel" in web.get(late).text
     assert web.post(f"{path}/delete", headers=OURS).headers["location"] == "/ui/jobs?note=deleted"
     assert web.get(path).status_code == 404
+
+
+def test_name_tags_and_notes_are_changed_on_the_page_and_a_wrong_one_changes_nothing(
+    web: httpx.Client, service: Deployment
+) -> None:
+    _, record = put_job(service, "before")
+    path = f"/ui/jobs/{record.job_id}"
+    sent = {"name": "after", "tags": "a, b,a", "notes": "two\r\nlines <b>"}
+    assert web.post(f"{path}/edit", data=sent, headers=OURS).headers["location"] == f"{path}?tab=options&note=edited"
+    page = web.get(f"{path}?tab=options").text
+    assert "<h1>after</h1>" in page and "two\nlines &lt;b&gt;" in page and 'value="a, b"' in page
+    refused = web.post(f"{path}/edit", data={**sent, "name": "x" * 300}, headers=OURS)
+    assert refused.status_code == 422
+    found = web.get(f"/jobs/{record.job_id}").json()
+    assert (found["name"], found["tags"], found["notes"]) == ("after", ["a", "b"], "two\nlines <b>")
+
+
+def test_a_job_is_kept_for_good_and_let_go_again(web: httpx.Client, finished: dict[str, Any]) -> None:
+    path = f"/ui/jobs/{finished['job_id']}"
+    for is_kept, said, offered in ((True, "Kept for good.", "do not keep"), (False, "deleted <time", "keep for good")):
+        web.post(f"{path}/keep", data={"keep": str(is_kept).lower()}, headers=OURS)
+        page = web.get(path).text
+        assert said in page and f">{offered}</button>" in page
+        assert web.get(f"/jobs/{finished['job_id']}").json()["keep"] is is_kept
+
+
+def test_a_next_action_is_applied_as_a_new_job_with_the_change_alone(web: httpx.Client, service: Deployment) -> None:
+    with Api(service.url) as api:
+        options = {"quantization": {"method": "percentile"}}
+        job_id = api.convert(small_model(), pngs(3), name="misfed", tags=["kept"], options=options)["job_id"]
+        recognition = {"is_sure": True, "family": "yunet", "title": "YuNet", "summary": "BGR"}
+        recognition |= {"preprocess": {"color": "BGR"}}
+        intake = json.loads(service.redis.hget(f"job:{job_id}", "intake"))  # type: ignore[arg-type]
+        service.redis.hset(f"job:{job_id}", "intake", json.dumps({**intake, "recognition": recognition}))
+        page = web.get(f"/ui/jobs/{job_id}").text
+        assert "Prepare the pictures as YuNet models are trained" in page
+        asked = re.search(
+            r'action="([^"]+/apply[^"]*)"[^>]*><input type="hidden" name="action" value="(preprocess:)"', page
+        )
+        assert asked is not None
+        first, second = (web.post(asked[1], data={"action": asked[2]}, headers=OURS) for _ in range(2))
+        assert first.status_code == 303 and first.headers["location"] == second.headers["location"]
+        new_id = first.headers["location"].removeprefix("/ui/jobs/").partition("?")[0]
+        new = api.wait(new_id, has_ended)
+    assert (new["name"], new["tags"], new["options"]["preprocess"]["color"]) == ("misfed", ["kept"], "BGR")
+    assert new["options"]["quantization"]["method"] == "percentile"
+
+
+def test_an_action_that_there_is_not_is_refused_and_makes_no_job(web: httpx.Client, finished: dict[str, Any]) -> None:
+    count = len(web.get("/jobs").json()["jobs"])
+    answer = web.post(f"/ui/jobs/{finished['job_id']}/apply", data={"action": "goal:9"}, headers=OURS)
+    assert answer.status_code == 404 and "no such action" in answer.text
+    assert len(web.get("/jobs").json()["jobs"]) == count
+
+
+def test_a_tab_that_there_is_not_is_refused(web: httpx.Client, finished: dict[str, Any]) -> None:
+    assert web.get(f"/ui/jobs/{finished['job_id']}?tab=nothing").status_code == 422
+
+
+def test_a_job_whose_reports_are_gone_still_has_its_page(web: httpx.Client, service: Deployment) -> None:
+    with Api(service.url) as api:
+        job_id = api.convert(small_model(), pngs(3), name="reportless")["job_id"]
+    store_of(service).delete(f"jobs/{job_id}/output/bie.json")
+    page = web.get(f"/ui/jobs/{job_id}")
+    assert page.status_code == 200 and "its reports are out of reach" in page.text
+    assert f'href="/jobs/{job_id}/artifacts/out.nef"' in page.text
 
 
 def test_all_files_come_as_one_zip(web: httpx.Client, finished: dict[str, Any]) -> None:
@@ -294,17 +438,13 @@ def test_a_page_of_ten_thousand_jobs_reads_a_bounded_number_of_records(container
         return read_many(asked)
 
     container.store.records.read_many = counting  # type: ignore[method-assign]
-    found, older = container.conversion.jobs.page(JobFilter(), "local", limit=PAGE_JOBS, cursor=None, max_read=MAX_READ)
-    assert len(found) == PAGE_JOBS and older and sum(read) <= CHUNK
+    found = container.conversion.index.search(parse("9990", now=now()), "local", limit=PAGE_JOBS)
+    records = container.conversion.jobs.several(found.job_ids, "local")
+    assert [record.name for record in records] == ["seed 9990 "] and found.total == 1
+    assert sum(read) == 10_000 + 1, "records are read when they are indexed, and those of the page"
     read.clear()
-    rare = JobFilter(owner="local", text="seed 9990 ")
-    found, older = container.conversion.jobs.page(rare, "local", limit=PAGE_JOBS, cursor=None, max_read=MAX_READ)
-    assert sum(read) <= MAX_READ + CHUNK
-    pages = 1
-    while older and not found:
-        found, older = container.conversion.jobs.page(rare, "local", limit=PAGE_JOBS, cursor=older, max_read=MAX_READ)
-        pages += 1
-    assert [record.name for record in found] == ["seed 9990 "] and pages == 5
+    page = container.conversion.index.search(parse("seed", now=now()), "local", offset=5000, limit=PAGE_JOBS)
+    assert len(page.job_ids) == PAGE_JOBS and page.total == 10_000 and read == [0]
 
 
 def _seed(container: Container, count: int) -> None:

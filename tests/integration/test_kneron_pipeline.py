@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import onnx
 import pytest
 
 from app.conversion.toolchains.kneron import nef
@@ -63,3 +64,21 @@ def test_a_chip_is_needed(vendor_api: Api) -> None:
     )
     assert answer.status_code == 422
     assert "platform" in answer.json()["error"]["message"]
+
+
+def test_a_crash_comes_with_the_smallest_part_that_still_causes_it(vendor_api: Api, tmp_path: Path) -> None:
+    job = vendor_api.convert(
+        kneron.model("analysis:abort_at_Softmax").SerializeToString(),
+        samples(),
+        options={"toolchain": "kneron", "platform": "720"},
+    )
+    assert job["status"] == "FAILED"
+    assert job["error"]["detail"]["triage"] == {
+        "nodes": 1,
+        "of": 2,
+        "operators": ["Softmax"],
+        "file": "bie.triage.onnx",
+    }
+    answer = vendor_api.http.get(f"/jobs/{job['job_id']}/artifacts/bie.triage.onnx")
+    (tmp_path / "part.onnx").write_bytes(answer.content)
+    assert [node.op_type for node in onnx.load(tmp_path / "part.onnx").graph.node] == ["Softmax"]

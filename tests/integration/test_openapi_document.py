@@ -18,7 +18,7 @@ from app.settings import Settings
 @pytest.fixture
 def served(settings: Settings) -> Iterator[dict[str, Any]]:
     app = create_app(settings)
-    yield json.loads(json.dumps(app.state.openapi))
+    yield json.loads(json.dumps(app.state.openapi()))
     app.state.container.sandbox.close()
     app.state.container.close()
     app.state.container.broker.close()

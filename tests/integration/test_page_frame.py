@@ -38,7 +38,8 @@ def test_files_are_cached_by_their_hash(web: httpx.Client) -> None:
     for url in re.findall(r'(?:src|href)="(/static/[^"#]+)', page):
         answer = web.get(url)
         assert answer.status_code == 200 and "immutable" in answer.headers["cache-control"], url
-    assert web.get("/static/modelmill.css").headers["cache-control"] == "no-cache"
+    sent = web.get("/static/modelmill.css")
+    assert sent.headers["cache-control"] == "no-cache" and sent.headers["content-encoding"] == "gzip"
     assert web.get("/static/../pyproject.toml").status_code == 404
 
 

@@ -85,6 +85,8 @@ def test_a_real_model_goes_through_all_stages_with_a_sensible_quality_table(case
     assert len(weighted) >= 3 and all(25 < layer["weight_snr_db"] < 70 for layer in weighted)
     assert all(layer["snr_db"]["n"] > 0 for layer in layers if not layer.get("silent_samples"))
     assert bie["quality"]["layers_left_out"] == 0
+    task = bie["quality"]["task"]
+    assert task is None or task["float_agreement"] is None or task["float_agreement"] > 0.5
 
     assert reports[Stage.NEF]["agreement"]["bit_true"]
     model = HostModel(folder / "out.nef")

@@ -1,5 +1,4 @@
-"""The commands of conversion: convert, jobs, archive, inspect, run. Heavy libraries are imported by the command that
-needs them.
+"""The commands of conversion: convert, jobs, canary, saturation, … A command imports what is heavy by itself.
 
 A command parses, calls the client (or a local use case) and prints; results go to stdout, troubles to stderr.
 """
@@ -8,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from app.conversion.cli import archive, convert, jobs, local
+from app.conversion.cli import archive, canary, convert, jobs, local, saturation
 
 
 def register(app: typer.Typer) -> None:
@@ -16,5 +15,7 @@ def register(app: typer.Typer) -> None:
     app.command("convert", epilog=convert.EPILOG)(convert.convert)
     app.add_typer(jobs.commands, name="jobs")
     app.add_typer(archive.commands, name="archive")
+    app.command("canary")(canary.canary)
+    app.command("saturation")(saturation.saturation)
     app.command("inspect")(local.inspect)
     app.command("run")(local.run)

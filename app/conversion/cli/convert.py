@@ -23,7 +23,10 @@ Optional = str | None
 
 def convert(
     context: typer.Context,
-    model: Annotated[Path, typer.Argument(help="The ONNX file.")],
+    model: Annotated[
+        str,
+        typer.Argument(help="The ONNX file; or hf://, mlflow://, models:/, s3://, https:// for the service."),
+    ],
     images: Annotated[
         list[Path], typer.Argument(help="Reference images: a folder, a zip, pictures, .npy or .npz files.")
     ],
@@ -40,6 +43,15 @@ def convert(
         list[str] | None,
         typer.Option(help='Fixed shape of an input: "input=1,3,224,224"; may be repeated.', rich_help_panel=TARGET),
     ] = None,
+    preprocess: Annotated[
+        Optional,
+        typer.Option(
+            metavar="NAME|JSON",
+            help="unit, signed, imagenet, shift127, bytes_bgr, or the options as JSON; default what the model's family "
+            "and first layer tell, where they are sure.",
+            rich_help_panel=PREPROCESS,
+        ),
+    ] = None,
     color: Annotated[Optional, typer.Option(metavar="RGB|BGR|GRAY|auto", rich_help_panel=PREPROCESS)] = None,
     resize: Annotated[Optional, typer.Option(metavar="stretch|letterbox", rich_help_panel=PREPROCESS)] = None,
     scale: Annotated[float | None, typer.Option(help="Default 1/255.", rich_help_panel=PREPROCESS)] = None,
@@ -47,6 +59,17 @@ def convert(
         Optional, typer.Option(help='"127" or one per channel: "0.485,0.456,0.406".', rich_help_panel=PREPROCESS)
     ] = None,
     std: Annotated[Optional, typer.Option(help="As mean.", rich_help_panel=PREPROCESS)] = None,
+    goal: Annotated[
+        Optional,
+        typer.Option(
+            metavar='"snr>=20"|"drop<=1%"|smallest|fastest',
+            help="Search for what reaches it, in place of --method.",
+            rich_help_panel=QUANTIZE,
+        ),
+    ] = None,
+    budget: Annotated[
+        Optional, typer.Option(metavar="90s|10m|1h", help="How long that may take.", rich_help_panel=QUANTIZE)
+    ] = None,
     method: Annotated[Optional, typer.Option(metavar="minmax|percentile|entropy", rich_help_panel=QUANTIZE)] = None,
     percentile: Annotated[
         float | None,
@@ -74,10 +97,13 @@ def convert(
 ) -> None:
     """Convert an ONNX model: ONNX → BIE → NEF. Uploads, waits, downloads the results to DIR."""
     from app.conversion.cli.conversion import ConversionOrder
-    from app.conversion.cli.convert import numbers, options_of
+    from app.conversion.cli.convert import numbers, options_of, preprocess_flags, seconds
 
+    searched = "kneron" if toolchain == "kneron" else "quantization"
     flags = {
         "toolchain": toolchain,
+        f"{searched}.goal": goal,
+        f"{searched}.budget_s": seconds(budget),
         "platform": chip,
         "preprocess.color": color if color in (None, "auto") else str(color).upper(),
         "preprocess.resize": resize,
@@ -91,11 +117,12 @@ def convert(
     }
     if min_snr is not None and not wait:
         raise BadRequest("--min-snr needs the result of the job", hint="Leave out --no-wait.")
-    chosen = options_of(options, flags, shape or [])
+    given = {path: value for path, value in flags.items() if value is not None}
+    chosen = options_of(options, {**preprocess_flags(preprocess), **given}, shape or [])
     order = ConversionOrder(model, images, chosen, name=name, tags=tuple(tag or ()), timeout_s=timeout)
     with client_of(context, url) as client:
         if wait:
-            _convert(client, order, out or Path(f"{model.stem}-converted"), min_snr, as_json)
+            _convert(client, order, out or Path(f"{order.stem}-converted"), min_snr, as_json)
         else:
             _submit(client, order, as_json)
 
@@ -129,6 +156,7 @@ def _convert(client: Any, order: Any, folder: Path, min_snr: float | None, as_js
         typer.echo(json.dumps(outcome, indent=2))
     else:
         conversion.show_quality(console, report)
+        conversion.show_next(console, client.actions(record["job_id"])["actions"])
         console.print(f"{conversion.RESULT} lies in {files[conversion.RESULT]}", markup=False, soft_wrap=True)
     lack = "" if min_snr is None else conversion.lack_of_quality(record, report, min_snr)
     if lack:
@@ -150,7 +178,7 @@ def options_of(file: Path | None, flags: Mapping[str, Any], shapes: Sequence[str
     """The options as JSON: the file's, overlaid with the flags that were given.
 
     Args:
-        flags: By dotted path, e.g. {"preprocess.color": "BGR"}; None for a flag that was not given.
+        flags: By dotted path, e.g. {"preprocess.color": "BGR"}.
         shapes: Each "input=1,3,224,224".
 
     Raises:
@@ -158,8 +186,7 @@ def options_of(file: Path | None, flags: Mapping[str, Any], shapes: Sequence[str
     """
     chosen = _from_file(file) if file else {}
     for path, value in flags.items():
-        if value is not None:
-            _put(chosen, path.split("."), value)
+        _put(chosen, path.split("."), value)
     for text in shapes:
         name, shape = _shape(text)
         chosen.setdefault("input_shapes", {})[name] = shape
@@ -175,6 +202,38 @@ def numbers(text: str | None, flag: str) -> list[float] | None:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise BadRequest(f"{flag} {text!r} is no number", hint='Write "127" or "0.485,0.456,0.406".') from None
+
+
+def seconds(text: str | None) -> float | None:
+    """Of "90s", "10m" or "1h". Raises BadRequest."""
+    from app.conversion.goals import parse_budget
+
+    if text is None:
+        return None
+    try:
+        return parse_budget(text)
+    except ValueError as error:
+        raise BadRequest(f"--budget: {error}", hint="Write 90s, 10m or 1h.") from None
+
+
+def preprocess_flags(text: str | None) -> dict[str, Any]:
+    """A preset's values or a JSON object, as flags. Raises BadRequest."""
+    from app.conversion.presets import PREPROCESS as PRESETS
+
+    if text is None:
+        return {}
+    if text in PRESETS:
+        return {f"preprocess.{name}": value for name, value in PRESETS[text].items()}
+    try:
+        values = json.loads(text)
+    except ValueError:
+        values = None
+    if not isinstance(values, dict):
+        raise BadRequest(
+            f"--preprocess {text!r} is neither a name nor a JSON object",
+            hint=f'The names are {", ".join(PRESETS)}; an object is such as {{"color": "BGR", "scale": 1}}.',
+        )
+    return {f"preprocess.{name}": value for name, value in values.items()}
 
 
 def _shape(text: str) -> tuple[str, list[int]]:

@@ -92,11 +92,63 @@ def logs(
 
 
 @commands.command()
+def actions(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url = None) -> None:
+    """What to do next about a conversion, the most worthwhile first, each with its price."""
+    from app.conversion.cli.conversion import action_line
+
+    with client_of(context, url) as client:
+        answer = client.actions(job_of(client, job)["job_id"])
+    if as_json:
+        typer.echo(json.dumps(answer, indent=2))
+        return
+    for action in answer["actions"]:
+        typer.echo(action_line(action))
+    if not answer["actions"]:
+        typer.echo("There is nothing to advise.")
+
+
+@commands.command()
 def cancel(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url = None) -> None:
     """End a queued or running job."""
     with client_of(context, url) as client:
         record = client.cancel(job_of(client, job)["job_id"])
     typer.echo(json.dumps(record, indent=2) if as_json else f"Job {record['job_id']} is cancelled.")
+
+
+@commands.command()
+def edit(
+    context: typer.Context,
+    job: JobId,
+    name: Annotated[str | None, typer.Option(help="Its new name.")] = None,
+    tag: Annotated[list[str] | None, typer.Option("--tag", help="Its tags from now on; may be repeated.")] = None,
+    notes: Annotated[str | None, typer.Option(help="What you want to remember of it.")] = None,
+    keep: Annotated[
+        bool | None, typer.Option("--keep/--no-keep", help="Its files stay, however old they grow.")
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Change its name, tags or notes, or have its files kept."""
+    values = {"name": name, "tags": tag or None, "notes": notes, "keep": keep}
+    given = {field: value for field, value in values.items() if value is not None}
+    if not given:
+        raise BadRequest("nothing is to be changed", hint="Give --name, --tag, --notes, --keep or --no-keep.")
+    with client_of(context, url) as client:
+        record = client.edit(job_of(client, job)["job_id"], **given)
+    typer.echo(json.dumps(record, indent=2) if as_json else f"Job {record['job_id']} is changed.")
+
+
+@commands.command()
+def share(
+    context: typer.Context,
+    job: JobId,
+    days: Annotated[int, typer.Option(min=1, max=365, help="So long the link holds.")] = 7,
+    label: Annotated[str, typer.Option(help="Whom it is for.")] = "",
+    url: Url = None,
+) -> None:
+    """Print a link by which others see the job without an account. It is shown this once."""
+    with client_of(context, url) as client:
+        typer.echo(client.share(job_of(client, job)["job_id"], days=days, label=label))
 
 
 @commands.command()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 
 from rich.console import Console
 
 from app.conversion.cli.conversion import ConversionOrder, convert, fetch, show_failure, show_quality
 from app.conversion.client import ConversionClient
-from app.kit.errors import NotFound
+from app.kit.cli.command import Exit, complain, exit_code
+from app.kit.errors import ModelmillError, NotFound
 from app.kit.files.data_files import data_folder
 
 FOLDER = data_folder("ops/samples/digits")
@@ -26,7 +29,7 @@ def convert_sample(url: str, folder: Path, console: Console, *, token: str = "")
         "Converting the bundled sample: a classifier of handwritten digits, 100 reference images.", soft_wrap=True
     )
     with ConversionClient(url, token=token) as client:
-        record = convert(client, ConversionOrder(MODEL, [IMAGES], name="digits", tags=("sample",)), console)
+        record = convert(client, ConversionOrder(str(MODEL), [IMAGES], name="digits", tags=("sample",)), console)
         if record["status"] != "COMPLETED":
             show_failure(client, record, console)
             return False
@@ -45,3 +48,20 @@ def _show_accuracy(console: Console, nef: Path) -> None:
         f"accuracy on {accuracy.samples} other images: {accuracy.fp32:.1%} fp32, {accuracy.int8:.1%} int8",
         highlight=False,
     )
+
+
+def main() -> int:
+    """`python -m app.conversion.cli.sample URL FOLDER`, as `modelmill up --sample` runs it."""
+    url, folder = sys.argv[1:]
+    token = os.environ.get("MODELMILL_TOKEN", "").strip()
+    try:
+        return Exit.OK if convert_sample(url, Path(folder), Console(), token=token) else Exit.FAILED
+    except ModelmillError as error:
+        complain(error)
+        return exit_code(error)
+    except KeyboardInterrupt:
+        return Exit.CANCELLED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

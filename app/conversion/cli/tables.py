@@ -39,6 +39,27 @@ def quality_table(report: Json) -> Table:
     return table
 
 
+def candidates_table(report: Json) -> Table:
+    """What a search for a goal has tried, from bie.json."""
+    goal = report.get("goal") or {}
+    outcome = "reached" if goal.get("is_reached") else "not reached"
+    table = Table("candidate", "SNR dB", "lowest", "int8 %", "kB", "ms", "", title=f"{goal.get('text')}: {outcome}")
+    for column in table.columns[1:6]:
+        column.justify = "right"
+    for candidate in report["search"]["candidates"]:
+        size = candidate.get("size_bytes")
+        table.add_row(
+            escape(str(candidate.get("name", ""))),
+            _number(candidate.get("snr_db"), 1),
+            _number(candidate.get("snr_min_db"), 1),
+            _number(100 * candidate.get("int8_share", 0.0), 0),
+            _number(None if size is None else size / 1000, 0),
+            _number(candidate.get("latency_ms"), 2),
+            "taken" if candidate.get("is_taken") else "",
+        )
+    return table
+
+
 def facts_of_quality(report: Json) -> Iterator[str]:
     """Lines under the table: verdict, size, latency, calibration."""
     verdict, size, latency = (report.get(key) or {} for key in ("verdict", "size", "latency_ms"))
@@ -51,6 +72,9 @@ def facts_of_quality(report: Json) -> Iterator[str]:
         yield f"size: {_kilobytes(size['float_bytes'])} float, {_kilobytes(size['int8_bytes'])} int8"
     if latency.get("float") and latency.get("int8"):
         yield f"latency on this CPU: {latency['float']:g} ms float, {latency['int8']:g} ms int8"
+    task = (report.get("judgement") or {}).get("task") or (report.get("quality") or {}).get("task") or {}
+    if task.get("float_agreement") is not None:
+        yield f"answers: {task['kind']} {task['float_agreement']:.3f} of the float model's, {task['n']} images"
     calibration = report.get("calibration") or {}
     if calibration.get("samples"):
         yield f"calibrated on {calibration['samples']} samples by {calibration.get('method', 'the vendor')}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from app.conversion.errors import BadArchive, ImagesTooLarge, ZipBomb
-from app.conversion.toolchains.samples import KINDS
+from app.conversion.sample_kinds import KINDS
 
 READ_ERRORS = (
     zipfile.BadZipFile,

@@ -8,21 +8,16 @@ of its weights times the pixel, so the stored mean and variance of that answer g
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 import onnx
-from onnx import numpy_helper
 
+from app.conversion.intake.graph_view import Array, GraphView
 from app.conversion.intake.range_checks import ExpectedRange, order_of
 from app.conversion.toolchains import graph
 
-Array = npt.NDArray[Any]
-PASSING = frozenset({"Transpose", "Cast", "Identity", "Pad", "Reshape", "Dropout"})
 NORMALIZING = frozenset({"Sub", "Add", "Mul", "Div"})
-STEPS_MAX = 8
 CHANNELS_MIN = 4
 AGREEMENT_MIN = 0.3
 """Share of the channels' answers that the sum of their weights must explain, else the filters do not blur."""
@@ -33,7 +28,7 @@ def expectation_of(model: onnx.ModelProto) -> ExpectedRange:
     inputs = graph.graph_inputs(model)
     if len(inputs) != 1:
         return ExpectedRange()
-    view = _View(model)
+    view = GraphView(model)
     node = view.first(inputs[0].name)
     if node is None:
         return ExpectedRange()
@@ -46,49 +41,11 @@ def expectation_of(model: onnx.ModelProto) -> ExpectedRange:
     return ExpectedRange()
 
 
-class _View:
-    """Who reads a tensor, and the stored numbers by name."""
-
-    def __init__(self, model: onnx.ModelProto) -> None:
-        self._tensors = {tensor.name: tensor for tensor in model.graph.initializer}
-        self._readers: dict[str, list[onnx.NodeProto]] = {}
-        for node in model.graph.node:
-            if node.op_type == "Constant":
-                self._tensors.update(_constant(node))
-            for name in node.input:
-                self._readers.setdefault(name, []).append(node)
-
-    def first(self, name: str) -> onnx.NodeProto | None:
-        """The one node that first computes with the tensor, past those that only pass it on."""
-        for _ in range(STEPS_MAX):
-            readers = self._readers.get(name, [])
-            if len(readers) != 1:
-                return None
-            if readers[0].op_type not in PASSING:
-                return readers[0]
-            name = readers[0].output[0]
-        return None
-
-    def numbers(self, name: str) -> Array | None:
-        tensor = self._tensors.get(name)
-        if tensor is None or tensor.data_location == onnx.TensorProto.EXTERNAL:
-            return None
-        try:
-            return np.asarray(numpy_helper.to_array(tensor), dtype=np.float64)
-        except (ValueError, TypeError, KeyError):  # raw bytes that do not fit the shape, or a type that onnx has not
-            return None
-
-
-def _constant(node: onnx.NodeProto) -> Mapping[str, onnx.TensorProto]:
-    values = [attribute.t for attribute in node.attribute if attribute.HasField("t")]
-    return {node.output[0]: values[0]} if values else {}
-
-
-def _operand(view: _View, node: onnx.NodeProto) -> Array | None:
+def _operand(view: GraphView, node: onnx.NodeProto) -> Array | None:
     return next((numbers for name in node.input if (numbers := view.numbers(name)) is not None), None)
 
 
-def _from_constants(view: _View, node: onnx.NodeProto) -> ExpectedRange:
+def _from_constants(view: GraphView, node: onnx.NodeProto) -> ExpectedRange:
     """Sub or Add first: its constant is the mean. Mul or Div first: its constant is the deviation or the range."""
     scale, offset = 1.0, 0.0
     order = ""
@@ -113,7 +70,7 @@ def _from_constants(view: _View, node: onnx.NodeProto) -> ExpectedRange:
     return ExpectedRange(mean=-offset / scale, deviation=0.6 / abs(scale), order=order, why="constants")
 
 
-def _chain(view: _View, node: onnx.NodeProto | None) -> Iterator[onnx.NodeProto]:
+def _chain(view: GraphView, node: onnx.NodeProto | None) -> Iterator[onnx.NodeProto]:
     for _ in range(4):
         if node is None or node.op_type not in NORMALIZING:
             return
@@ -121,7 +78,7 @@ def _chain(view: _View, node: onnx.NodeProto | None) -> Iterator[onnx.NodeProto]
         node = view.first(node.output[0])
 
 
-def _from_input_norm(view: _View, node: onnx.NodeProto) -> ExpectedRange:
+def _from_input_norm(view: GraphView, node: onnx.NodeProto) -> ExpectedRange:
     if len(node.input) != 5:
         return ExpectedRange()
     mean, variance = view.numbers(node.input[3]), view.numbers(node.input[4])
@@ -131,7 +88,7 @@ def _from_input_norm(view: _View, node: onnx.NodeProto) -> ExpectedRange:
     return ExpectedRange(float(mean.mean()), float(np.sqrt(variance).mean()), order=order, why="batchnorm")
 
 
-def _from_convolution(view: _View, node: onnx.NodeProto) -> ExpectedRange:
+def _from_convolution(view: GraphView, node: onnx.NodeProto) -> ExpectedRange:
     after = view.first(node.output[0])
     if after is None or after.op_type != "BatchNormalization" or len(after.input) != 5:
         return ExpectedRange()

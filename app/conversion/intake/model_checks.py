@@ -11,6 +11,7 @@ import onnx
 
 from app.conversion.errors import InvalidModel, ModelTooLarge, TooNewModel, UnsupportedInput, UnsupportedOperator
 from app.conversion.intake.expected_range import expectation_of
+from app.conversion.intake.preprocess_recognition import Recognition, recognize
 from app.conversion.intake.range_checks import ExpectedRange
 from app.conversion.options import Options, ToolchainName
 from app.conversion.toolchains import graph
@@ -55,6 +56,8 @@ class CheckedModel:
     inputs: list[TensorSpec]
     expectation: ExpectedRange = field(default_factory=ExpectedRange)
     """The values that it takes, as its first layers tell."""
+    recognition: Recognition | None = None
+    """The preprocessing that it was trained with; None for a model that takes no pictures."""
     changes: list[str] = field(default_factory=list)
     warnings: list[dict[str, Any]] = field(default_factory=list)
     """Each {code, message, detail}."""
@@ -85,7 +88,8 @@ def check_model(path: Path, options: Options, *, max_bytes: int) -> CheckedModel
     if options.toolchain is ToolchainName.KNERON:
         _refuse_batch(inputs)
     facts = {**graph.facts(model), "size_bytes": size}
-    return CheckedModel(facts, inputs, expectation_of(model), changes, _chip_warnings(options, model))
+    warnings = _chip_warnings(options, model)
+    return CheckedModel(facts, inputs, expectation_of(model), recognize(model), changes, warnings)
 
 
 def _refuse_versions(model: onnx.ModelProto, reads: ModelLimits) -> None:

@@ -18,6 +18,7 @@ from app.conversion.intake import sample_measurement
 from app.conversion.intake.archive import extract
 from app.conversion.intake.expected_range import expectation_of
 from app.conversion.intake.model_checks import check_model
+from app.conversion.intake.preprocess_recognition import recognize
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.kneron.operators import probably_missing
@@ -41,7 +42,8 @@ def preview_model(request: dict[str, Any], progress: Progress) -> dict[str, Any]
 
     Returns:
         graph.facts with "size_bytes"; "open_inputs": inputs whose shape must be asked for; "expects": see
-        ExpectedRange; "missing": chip → operators it probably lacks; "problems": toolchain → error as a dict.
+        ExpectedRange; "recognition": Recognition.to_json, or None for a model that takes no pictures; "missing": chip →
+        operators it probably lacks; "problems": toolchain → error as a dict.
 
     Raises:
         BadInput: What graph.load raises for a file that no toolchain can use.
@@ -54,6 +56,7 @@ def preview_model(request: dict[str, Any], progress: Progress) -> dict[str, Any]
     missing = {chip.value: probably_missing(chip, model) for chip in Chip} if is_kneron else {}
     expects = asdict(expectation_of(model))
     open_inputs = _open_inputs(model)
+    recognition = recognize(model)
     del model
     progress(0.4, "checking it")
     problems = {name.value: problem for name in offered if (problem := _problem(path, name, request["max_bytes"]))}
@@ -61,6 +64,7 @@ def preview_model(request: dict[str, Any], progress: Progress) -> dict[str, Any]
         "facts": facts,
         "open_inputs": open_inputs,
         "expects": expects,
+        "recognition": recognition.to_json() if recognition else None,
         "missing": missing,
         "problems": problems,
     }

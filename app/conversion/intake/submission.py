@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from app.conversion.errors import ImagesTooLarge
@@ -11,10 +11,11 @@ from app.conversion.intake import calibration_checks
 from app.conversion.intake.archive import Unpacked, extract
 from app.conversion.intake.calibration_report import INFORMS, SampleStats
 from app.conversion.intake.model_checks import CheckedModel, check_model
+from app.conversion.intake.preprocess_recognition import Recognition, summary_of
 from app.conversion.intake.sample_measurement import measure_samples
-from app.conversion.options import Options
+from app.conversion.options import Options, Preprocess
 from app.conversion.toolchains.base import FEW_SAMPLES, GOOD_SAMPLES
-from app.conversion.toolchains.samples import SampleSet
+from app.conversion.toolchains.samples import KINDS, SampleSet
 from app.kit.files.digest import sha256_of
 
 NAMED_AT_MOST = 10
@@ -30,11 +31,13 @@ def check_submission(request: dict[str, Any], progress: Progress) -> dict[str, A
 
     Args:
         request: {"model": path, "images": path of a zip, .npy, .npz or picture, "unpack_to": folder, "options": JSON of
-            Options, "limits": {"model_bytes", "images_bytes", "unpacked_bytes", "max_images"}}.
+            Options, "is_preprocess_open": was none chosen, so that the recognized one may be taken?, "limits":
+            {"model_bytes", "images_bytes", "unpacked_bytes", "max_images"}}.
 
     Returns:
         {"model": facts, "samples": {"samples", "skipped", "kinds", "ignored"}, "warnings": [{"code", "message",
-        "detail"}], "changes": [sentence], "sha256": {file name: hex digest of both inputs}}.
+        "detail"}], "changes": [sentence], "recognition": Recognition.to_json with "is_taken" or None, "sha256": {file
+        name: hex digest of both inputs}}.
 
     Raises:
         BadInput: One of the intake errors.
@@ -48,6 +51,10 @@ def check_submission(request: dict[str, Any], progress: Progress) -> dict[str, A
     folder = Path(request["unpack_to"])
     unpacked = extract(images, folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
     progress(0.5, "reading the reference samples")
+    recognition = checked.recognition if request.get("is_preprocess_open") and _has_pictures(unpacked) else None
+    is_taken = recognition is not None and recognition.is_sure
+    if recognition and is_taken:
+        options = options.model_copy(update={"preprocess": recognition.preprocess})
     samples = SampleSet(folder, checked.inputs, options.preprocess, skip_damaged=options.allow_damaged_images)
     _refuse_many(len(samples), limits["max_images"])
     facts = samples.check(lambda fraction: progress(0.5 + fraction * 0.45, "reading the reference samples"))
@@ -57,10 +64,27 @@ def check_submission(request: dict[str, Any], progress: Progress) -> dict[str, A
     return {
         "model": checked.facts,
         "samples": {**facts, "ignored": unpacked.ignored[:100]},
-        "warnings": checked.warnings + _sample_warnings(facts, unpacked) + findings,
+        "warnings": checked.warnings + _doubts(recognition) + _sample_warnings(facts, unpacked) + findings,
         "changes": checked.changes,
+        "recognition": {**checked.recognition.to_json(), "is_taken": is_taken} if checked.recognition else None,
         "sha256": digests,
     }
+
+
+def _has_pictures(unpacked: Unpacked) -> bool:
+    """Arrays are taken as they are."""
+    return "image" in {KINDS.get(PurePosixPath(name).suffix.lower()) for name in unpacked.files}
+
+
+def _doubts(recognition: Recognition | None) -> list[dict[str, Any]]:
+    """Said where no preprocessing was named, none is sure, and the likeliest is another than the default."""
+    if recognition is None or recognition.is_sure or recognition.is_default:
+        return []
+    text = (
+        f"no preprocessing was named, and the default is taken: {summary_of(Preprocess())}; this model more likely "
+        f"takes {recognition.summary} ({recognition.confidence:.0%})"
+    )
+    return [{"code": "PREPROCESS_UNSURE", "message": text, "detail": recognition.to_json()}]
 
 
 def _refuse_large(images: Path, max_bytes: int) -> None:

@@ -11,8 +11,9 @@ from app.conversion.model.changes import (
     live_fields,
     succeeded,
 )
-from app.conversion.model.fields import ARTIFACT, artifact_fields, from_fields, to_fields
+from app.conversion.model.fields import ARTIFACT, artifact_fields, edit_fields, from_fields, to_fields
 from app.conversion.model.record import (
+    SNR_DB_MIN,
     TERMINAL,
     TRANSITIONS,
     Artifact,
@@ -31,6 +32,7 @@ from app.conversion.model.record import (
 __all__ = [
     "ARTIFACT",
     "CANCELLED",
+    "SNR_DB_MIN",
     "TERMINAL",
     "TRANSITIONS",
     "Artifact",
@@ -47,6 +49,7 @@ __all__ = [
     "artifact_fields",
     "cancelled",
     "claimed",
+    "edit_fields",
     "failed",
     "from_fields",
     "given_back",

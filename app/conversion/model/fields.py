@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
@@ -31,6 +32,7 @@ def to_fields(record: JobRecord) -> dict[str, str]:
         "intake": json.dumps(record.intake),
         "origin": record.origin,
         **({} if record.forecast_s is None else {"forecast_s": f"{record.forecast_s:.3f}"}),
+        **edit_fields({name: value for name in ("notes", "keep") if (value := getattr(record, name))}),
     }
     for step, stage in record.stages.items():
         fields |= {f"{step}.{name}": text for name, text in _stage_fields(stage).items() if text}
@@ -58,7 +60,15 @@ def from_fields(fields: dict[str, str]) -> JobRecord:
         intake=_parts(fields["intake"]),
         origin=fields.get("origin", ""),  # which older records do not have
         forecast_s=float(fields["forecast_s"]) if "forecast_s" in fields else None,
+        notes=fields.get("notes", ""),
+        keep=fields.get("keep") == "1",
     )
+
+
+def edit_fields(values: Mapping[str, Any]) -> dict[str, str]:
+    """What its user may change at any time. values: name, tags, notes, keep."""
+    texts: dict[str, Callable[[Any], str]] = {"tags": json.dumps, "keep": lambda is_kept: "1" if is_kept else ""}
+    return {name: texts.get(name, str)(value) for name, value in values.items()}
 
 
 @lru_cache(maxsize=256)

@@ -9,6 +9,9 @@ from typing import Any
 
 from app.conversion.options import Options
 
+SNR_DB_MIN = 20.0
+"""Kneron's manual calls an output of 20 dB and more acceptable."""
+
 
 class Stage(StrEnum):
     """The three steps, in their only order. Values are the requirement's words for `stage` and `status`."""
@@ -161,6 +164,10 @@ class JobRecord:
     """What the model was made by, task:<id> of a training task; empty when its user brought it."""
     forecast_s: float | None = None
     """Seconds to its end, as expected when it was submitted; None where too few jobs had finished to tell."""
+    notes: str = ""
+    """What its user wrote about it."""
+    keep: bool = False
+    """Its files stay, however old they grow."""
 
     @property
     def is_terminal(self) -> bool:
@@ -175,6 +182,16 @@ class JobRecord:
         """None until stage BIE has ended, and where it did not measure that."""
         passed = self.stages[Stage.BIE.step].summary.get("passed")
         return None if passed is None else Verdict.PASSED if passed else Verdict.BELOW_RULE
+
+    @property
+    def snr_db(self) -> float | None:
+        """Of the worst output, in dB; None where it is not measured."""
+        return self.stages[Stage.BIE.step].summary.get("snr_db")
+
+    @property
+    def rule_db(self) -> float:
+        """The SNR in dB that the verdict asks of every output."""
+        return float(self.stages[Stage.BIE.step].summary.get("rule_db", SNR_DB_MIN))
 
     @property
     def progress(self) -> int:

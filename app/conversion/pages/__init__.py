@@ -5,7 +5,21 @@ Order matters: fixed paths (/ui/jobs/new, /ui/jobs/compare) come before /ui/jobs
 
 from __future__ import annotations
 
-from app.conversion.pages import archive, compare, from_home, graph, job, jobs, new, quality, results, system
+from app.conversion.pages import (
+    answers,
+    archive,
+    compare,
+    from_home,
+    graph,
+    job,
+    job_edit,
+    jobs,
+    new,
+    quality,
+    results,
+    search,
+    system,
+)
 
 ROUTES = [
     *jobs.ROUTES,
@@ -13,11 +27,14 @@ ROUTES = [
     *from_home.ROUTES,
     *compare.ROUTES,
     *job.ROUTES,
+    *job_edit.ROUTES,
     *quality.ROUTES,
+    *answers.ROUTES,
     *graph.ROUTES,
     *system.ROUTES,
     *results.ROUTES,
     *archive.ROUTES,
+    *search.ROUTES,
 ]
 
 __all__ = ["ROUTES"]

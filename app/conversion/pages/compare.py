@@ -1,9 +1,12 @@
-"""Two jobs side by side. The address names both, so it is a permalink."""
+"""Two to eight jobs side by side. The address names them all, so it is a permalink; as CSV, too."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,23 +15,34 @@ from starlette.routing import Route
 from app.conversion.access import conversion_of
 from app.conversion.errors import JobNotFound
 from app.conversion.model import JobRecord
+from app.conversion.pages.pareto import view_of
 from app.conversion.service import Conversion
-from app.conversion.service.comparison import LayerPair, compare
+from app.conversion.service.answers import AnsweredPicture, Answers, stored_answers
+from app.conversion.service.comparison import JobsComparison, LayerPair, compare
+from app.conversion.service.quality.candidates import Candidate
+from app.conversion.service.quality.table import cell
 from app.conversion.service.quality.views import EXACT_DB
 from app.conversion.store import JobFilter
 from app.conversion.toolchains.base import SNR_DB_MIN
+from app.kit.errors import BadRequest
 from app.kit.web import charts
 from app.kit.web.auth import user_of
 from app.kit.web.templates import render
 
+LETTERS = "abcdefgh"
+"""Of the parameters of the address: as many jobs can be compared."""
 RECENT = 30
 LAYERS_SHOWN = 14
+OUTPUTS_SHOWN = 8
+PICTURES_SHOWN = 4
 
 
 @dataclass(frozen=True)
 class ComparedJob:
-    """One of the two."""
+    """One of them."""
 
+    letter: str
+    """Of its parameter."""
     job_id: str
     """As the address names it; empty when none is chosen."""
     job: JobRecord | None
@@ -41,23 +55,90 @@ class ComparedJob:
 
 def page(request: Request) -> Response:
     conversion, user = conversion_of(request), user_of(request)
-    a, b = (_side(conversion, request.query_params.get(name, "").strip(), user) for name in ("a", "b"))
+    sides = _sides(conversion, request, user)
     recent, _ = conversion.jobs.page(JobFilter(), user, limit=RECENT, cursor=None)
-    comparison = compare(conversion, a.job, b.job) if a.job and b.job else None
+    chosen = [side for side in sides if side.job is not None]
+    jobs = [side.job for side in chosen if side.job is not None]
+    comparison = compare(conversion, jobs) if len(jobs) > 1 else None
     return render(
         request,
         "conversion/compare.html",
-        area="jobs",
-        a=a,
-        b=b,
+        area="compare",
+        sides=sides,
+        letters=[side.letter.upper() for side in chosen],
         recent=recent,
-        found=comparison,
+        comparison=comparison,
+        pareto=view_of(candidates(comparison, [side.letter for side in chosen]), SNR_DB_MIN) if comparison else None,
+        pictures=_pictures(conversion, comparison) if comparison else [],
         charts=charts,
         points=points,
         layers_shown=LAYERS_SHOWN,
+        outputs_shown=OUTPUTS_SHOWN,
         rule_db=SNR_DB_MIN,
         exact_db=EXACT_DB,
+        permalink=compare_url([job.job_id for job in jobs]),
+        csv_url=compare_url([job.job_id for job in jobs], ".csv"),
+        swapped=compare_url([job.job_id for job in reversed(jobs)]),
+        is_full=len(sides) >= len(LETTERS),
     )
+
+
+def as_csv(request: Request) -> Response:
+    """What the page shows, a line for each number and a column for each job."""
+    conversion, user = conversion_of(request), user_of(request)
+    jobs = [side.job for side in _sides(conversion, request, user) if side.job is not None]
+    if len(jobs) < 2:
+        raise BadRequest("Two jobs or more can be compared.", hint="Name them as a=…&b=….")
+    file = io.StringIO()
+    writer = csv.writer(file)
+    for line in lines(compare(conversion, jobs)):
+        writer.writerow(cell(value) for value in line)
+    headers = {"Content-Disposition": 'attachment; filename="compare.csv"', "Cache-Control": "no-store"}
+    return Response(file.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def lines(comparison: JobsComparison) -> Iterator[Sequence[object]]:
+    """Of the CSV: section, name, and the value of each job."""
+    yield ["section", "name", *(job.name or job.job_id for job in comparison.jobs)]
+    yield ["job", "job_id", *(job.job_id for job in comparison.jobs)]
+    yield ["job", "status", *(job.status.value for job in comparison.jobs)]
+    yield ["job", "verdict", *(job.verdict.value if job.verdict else None for job in comparison.jobs)]
+    yield ["quality", "snr_db", *(job.snr_db for job in comparison.jobs)]
+    pairs = [(q.size_bytes, q.latency_ms) for q in comparison.qualities]
+    yield ["size", "int8_bytes", *(size.int8 if size else None for size, _ in pairs)]
+    yield ["latency", "int8_ms", *(latency.int8 if latency else None for _, latency in pairs)]
+    yield from (["seconds", row.name, *row.values] for row in comparison.times)
+    yield from (["option", row.name, *map(_option, row.values)] for row in comparison.options)
+    yield from (["output", row.name, *row.snr_db] for row in comparison.outputs)
+    if len(comparison.jobs) == 2:
+        pairs_of_layers = [(p.a.name, p.a.snr_db.shown, p.b.snr_db.shown) for p in comparison.layers]
+        yield from (["layer", *pair] for pair in pairs_of_layers)
+
+
+def _option(value: object) -> object:
+    return ", ".join(map(str, value)) if isinstance(value, list) else value
+
+
+def compare_url(job_ids: Sequence[str], ending: str = "") -> str:
+    """The permalink of a comparison."""
+    return f"/ui/jobs/compare{ending}?{urlencode(dict(zip(LETTERS, job_ids, strict=False)))}"
+
+
+def candidates(comparison: JobsComparison, letters: Sequence[str]) -> list[Candidate]:
+    """The jobs as points of the plots; none is taken."""
+    found = []
+    for place, (job, quality) in enumerate(zip(comparison.jobs, comparison.qualities, strict=True)):
+        size, latency = quality.size_bytes, quality.latency_ms
+        found.append(
+            Candidate(
+                id=place,
+                name=f"{letters[place].upper()} {job.name}".strip(),
+                snr_db=quality.boundaries[1].snr_db,
+                size_bytes=int(size.int8) if size else None,
+                latency_ms=latency.int8 if latency else None,
+            )
+        )
+    return found
 
 
 def points(pairs: Sequence[LayerPair]) -> list[charts.ChartPoint]:
@@ -73,11 +154,43 @@ def points(pairs: Sequence[LayerPair]) -> list[charts.ChartPoint]:
     ]
 
 
-def _side(conversion: Conversion, job_id: str, user: str) -> ComparedJob:
+@dataclass(frozen=True)
+class PicturePair:
+    """The answers of two jobs to the same picture."""
+
+    name: str
+    a: AnsweredPicture
+    b: AnsweredPicture
+
+
+def picture_pairs(comparison: JobsComparison, first: Answers, second: Answers) -> list[PicturePair]:
+    """Pictures that both jobs of one model were asked about, the worst of the first job first."""
+    places = [
+        {quality.worst_samples[one.place].name: one for one in answers.pictures}
+        for quality, answers in zip(comparison.qualities, (first, second), strict=True)
+    ]
+    return [PicturePair(name, one, places[1][name]) for name, one in places[0].items() if name in places[1]]
+
+
+def _pictures(conversion: Conversion, comparison: JobsComparison) -> list[PicturePair]:
+    """Of two jobs whose answers have been drawn already; nothing is run for a comparison."""
+    if len(comparison.jobs) != 2 or not (comparison.is_same_model and comparison.is_same_images):
+        return []
+    first, second = (stored_answers(conversion, job) for job in comparison.jobs)
+    return picture_pairs(comparison, first, second)[:PICTURES_SHOWN] if first and second else []
+
+
+def _sides(conversion: Conversion, request: Request, user: str) -> list[ComparedJob]:
+    """Two at least, chosen or not, and every other that the address names."""
+    asked = {letter: request.query_params.get(letter, "").strip() for letter in LETTERS}
+    return [_side(conversion, letter, asked[letter], user) for letter in LETTERS if letter in "ab" or asked[letter]]
+
+
+def _side(conversion: Conversion, letter: str, job_id: str, user: str) -> ComparedJob:
     try:
-        return ComparedJob(job_id, conversion.jobs.known(job_id, user) if job_id else None)
+        return ComparedJob(letter, job_id, conversion.jobs.known(job_id, user) if job_id else None)
     except JobNotFound:
-        return ComparedJob(job_id, None)
+        return ComparedJob(letter, job_id, None)
 
 
-ROUTES = [Route("/ui/jobs/compare", page)]
+ROUTES = [Route("/ui/jobs/compare", page), Route("/ui/jobs/compare.csv", as_csv)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -17,19 +18,28 @@ from app.conversion.access import conversion_of
 from app.conversion.errors import JobFinished
 from app.conversion.model import CANCELLED, JobRecord, Stage, StageState
 from app.conversion.pages import view_models
+from app.conversion.pages.job_actions import action_context, applied
+from app.conversion.pages.job_tabs import JobQuery, log_text, panel, tab_links
+from app.conversion.pages.job_view import new_lines, stage_spans, state_icon, told_once, waited_s
+from app.conversion.pages.quality import measured_context
 from app.conversion.pages.results import gone_page
 from app.conversion.service.estimates import Outlook
+from app.conversion.service.failures import blame_of, earlier_failures
+from app.conversion.service.quality import Reports, reports_of
 from app.kit.clock import now
-from app.kit.errors import NotFound
+from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
+from app.kit.web.forms import sent_fields
+from app.kit.web.http import query
+from app.kit.web.idempotency import form_once
 from app.kit.web.live_fragment import reload_page
 from app.kit.web.templates import render
 from app.kit.web.zip_stream import zip_stream
 from app.settings import settings_of
 
-TAIL_BYTES = 32 << 10
 FAILURE_LINES = 12
+RUNNING_LINES = 3
 REDRAWN_S = 20
 """A fragment whose job stands still is drawn anew this often, for its estimate grows old."""
 
@@ -39,16 +49,8 @@ def job(request: Request) -> Response:
         record = _record(request)
     except NotFound:
         return gone_page(request)
-    stage = view_models.log_stage(record)
-    context = _live_context(request, record) | {
-        "area": "jobs",
-        "parameters": view_models.parameters(record.options),
-        "trained_by": view_models.trained_by(record),
-        "log_stage": stage,
-        "log_text": _log_tail(request, record, stage),
-        "note": request.query_params.get("note", ""),
-    }
-    return render(request, "conversion/job.html", **context)
+    asked = query(request, JobQuery)
+    return render(request, "conversion/job.html", **_context(request, record, asked), note=asked.note)
 
 
 def live(request: Request) -> Response:
@@ -57,11 +59,12 @@ def live(request: Request) -> Response:
         record = _record(request)
     except NotFound:
         return reload_page()  # the page then says what happened
-    context = _live_context(request, record)
+    asked = query(request, JobQuery)
     seen = request.query_params.get("seen", "")
-    if seen == context["seen"]:
+    if seen == _version(record, conversion_of(request).estimates.outlook(record, now())):
         return Response(status_code=204)
-    is_measured_anew = seen.rpartition("-")[2] != context["seen"].rpartition("-")[2]
+    is_measured_anew = seen.rpartition("-")[2] != _measured(record)
+    context = _context(request, record, asked, has_panel=is_measured_anew)
     return render(request, "conversion/_job_update.html", **context, is_measured_anew=is_measured_anew)
 
 
@@ -69,20 +72,55 @@ def _record(request: Request) -> JobRecord:
     return conversion_of(request).jobs.get(request.path_params["job_id"], user_of(request))
 
 
+def _context(request: Request, record: JobRecord, asked: JobQuery, *, has_panel: bool = True) -> dict[str, Any]:
+    """What the page, or the answer to its poll, is made of. has_panel: with what is behind the open tab."""
+    reports, is_unread = _reports(request, record)
+    quality = reports.quality(record.options.toolchain.value)
+    parameters = view_models.parameters(record.options)
+    changed = [one for one in parameters if not one.is_default]
+    measured = measured_context(quality)
+    return {
+        "area": "jobs",
+        **_live_context(request, record),
+        **measured,
+        **action_context(record, quality, reports.bie),
+        "is_unread": is_unread,
+        "parameters": parameters,
+        "changed": changed,
+        "trained_by": view_models.trained_by(record),
+        "tab": asked.tab.value,
+        "tabs": tab_links(record, quality, len(changed)),
+        **(panel(request, record, quality, asked) if has_panel else {}),
+    }
+
+
+def _reports(request: Request, record: JobRecord) -> tuple[Reports, bool]:
+    """What was measured, and whether that could not be read: the job's state is worth a page all the same."""
+    try:
+        return reports_of(conversion_of(request), record), False
+    except (ModelmillError, ValueError):
+        return Reports(), True
+
+
 def _live_context(request: Request, record: JobRecord) -> dict[str, Any]:
     outlook = conversion_of(request).estimates.outlook(record, now())
+    reason = record.error.reason if record.error else ""
     return {
         "job": record,
         "outlook": outlook,
         "seen": _version(record, outlook),
         "stages": [(stage, record.stages[stage.step], view_models.ran_s(record.stages[stage.step])) for stage in Stage],
+        "spans": stage_spans(record),
+        "icon_state": state_icon(record),
         "took": view_models.took_s(record),
+        "waited": waited_s(record),
         "files": view_models.files(record.artifacts),
         "expires_at": view_models.expires_at(record, settings_of(request).record_ttl_s),
-        "measured": _measured(record),
         "is_cancelled": record.error is not None and record.error.code == CANCELLED,
-        "facts": view_models.facts(record.error.detail) if record.error else [],
-        "last_lines": _last_lines(request, record),
+        "facts": told_once(reason, view_models.facts(record.error.detail)) if record.error else [],
+        "last_lines": new_lines([reason, record.error.hint if record.error else ""], _last_lines(request, record)),
+        "blame": blame_of(record.error).value if record.error else "",
+        "earlier": earlier_failures(conversion_of(request), record),
     }
 
 
@@ -94,19 +132,19 @@ def _version(record: JobRecord, outlook: Outlook | None) -> str:
     return f"{sha256(what.encode()).hexdigest()[:12]}-{_measured(record)}"
 
 
-def _measured(record: JobRecord) -> int:
-    return sum(stage.state is StageState.DONE for stage in record.stages.values())
-
-
-def _log_tail(request: Request, record: JobRecord, stage: Stage) -> str:
-    return conversion_of(request).jobs.log_tail(record, stage, TAIL_BYTES).decode("utf-8", "replace")
+def _measured(record: JobRecord) -> str:
+    """Changes when the tabs have something new to show: a stage has reported, or the job has ended."""
+    done = sum(stage.state is StageState.DONE for stage in record.stages.values())
+    return f"{done}{'e' if record.is_terminal else ''}"
 
 
 def _last_lines(request: Request, record: JobRecord) -> list[str]:
-    """What the failed stage wrote last."""
-    if record.error is None or record.error.code == CANCELLED:
+    """What the failed or the running stage wrote last."""
+    is_running = not record.is_terminal and record.current.state is StageState.RUNNING
+    if not is_running and (record.error is None or record.error.code == CANCELLED):
         return []
-    return _log_tail(request, record, record.stage).rstrip().splitlines()[-FAILURE_LINES:]
+    lines = log_text(request, record, record.stage).rstrip().splitlines()
+    return lines[-RUNNING_LINES if is_running else -FAILURE_LINES :]
 
 
 def cancel(request: Request) -> Response:
@@ -136,10 +174,18 @@ def all_files(request: Request) -> Response:
     return StreamingResponse(zip_stream(members), media_type="application/zip", headers=headers)
 
 
+async def apply(request: Request) -> Response:
+    """Carry out a next action: convert again with what it changes."""
+    fields = await sent_fields(request, most_bytes=1024, what="An action")
+    made = await run_in_threadpool(applied, request, fields.get("action", ""))
+    return see_other(f"/ui/jobs/{made.job_id}?note=applied")
+
+
 ROUTES = [
     Route("/ui/jobs/{job_id}", job),
     Route("/ui/jobs/{job_id}/live", live),
     Route("/ui/jobs/{job_id}/cancel", cancel, methods=["POST"]),
     Route("/ui/jobs/{job_id}/delete", delete, methods=["POST"]),
     Route("/ui/jobs/{job_id}/all.zip", all_files),
+    Route("/ui/jobs/{job_id}/apply", form_once(apply), methods=["POST"]),
 ]

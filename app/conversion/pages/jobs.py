@@ -1,10 +1,9 @@
-"""The list of jobs: filter, page, and what is done to several at once."""
+"""The list of jobs: filter, order, page, and what is done to several at once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
-from urllib.parse import urlencode
 
 from pydantic import BaseModel, BeforeValidator, Field
 from starlette.concurrency import run_in_threadpool
@@ -14,45 +13,37 @@ from starlette.routing import Route
 
 from app.conversion.access import conversion_of
 from app.conversion.errors import JobFinished, JobNotFound
-from app.conversion.model import JobRecord, Status
-from app.conversion.options import Chip, ToolchainName
-from app.conversion.pages import view_models
+from app.conversion.job_index import Found, Sort
+from app.conversion.model import JobRecord
+from app.conversion.model.digest import STATES, VERDICTS, digest
+from app.conversion.model.job_filter import KEYS, BadFilter, JobQuery, parse
+from app.conversion.pages import samples, view_models
+from app.conversion.pages.compare import LETTERS, compare_url
+from app.conversion.pages.job_list import (
+    COOKIE,
+    NAME_MAX,
+    PAGE_JOBS,
+    TABS,
+    TEXT_MAX,
+    VIEWS_MAX,
+    ListQuery,
+    SavedView,
+    cookie_text,
+    list_url,
+    saved_views,
+)
 from app.conversion.pages.results import reset_view
-from app.conversion.schemas import CURSOR
 from app.conversion.service import Conversion
-from app.conversion.store import JobFilter
+from app.kit.clock import from_text, now
 from app.kit.errors import BadRequest
 from app.kit.web.auth import user_of
-from app.kit.web.common_pages import see_other
-from app.kit.web.http import FilterForm, form, query
+from app.kit.web.common_pages import YEAR_S, see_other
+from app.kit.web.http import form, query
 from app.kit.web.templates import render
-from app.settings import settings_of
 
-PAGE_JOBS = 50
-MAX_READ = 2000
-"""Records that one search looks at; then it offers to search on. A page is answered, however rare its matches."""
-
-
-class ListQuery(FilterForm):
-    status: Status | None = None
-    toolchain: ToolchainName | None = None
-    platform: Chip | None = None
-    owner: Annotated[str, Field(max_length=200)] | None = None
-    q: Annotated[str, Field(max_length=200)] | None = None
-    cursor: Annotated[str, Field(pattern=CURSOR)] | None = None
-    note: Literal["cancelled", "deleted", "restarted"] | None = None
-    count: Annotated[int, Field(ge=0)] = 1
-
-    @property
-    def is_filtered(self) -> bool:
-        return any((self.status, self.toolchain, self.platform, self.owner, self.q))
-
-    def url(self, cursor: str | None) -> str:
-        filters = self.model_dump(
-            mode="json", include={"status", "toolchain", "platform", "owner", "q"}, exclude_none=True
-        )
-        return "/ui/jobs?" + urlencode({**filters, **({"cursor": cursor} if cursor else {})})
-
+WORDS = {"status": STATES, "verdict": VERDICTS, "target": ("host",), "created": ("<1h", "<1d", "<7d")}
+"""What completes a key; names, models and tags are completed from the user's own jobs."""
+COMPLETIONS = 8
 
 Several = Annotated[tuple[str, ...], BeforeValidator(lambda ids: (ids,) if isinstance(ids, str) else ids)]
 
@@ -65,46 +56,116 @@ class Selection(BaseModel):
     confirmed: bool = False
 
 
+class ViewForm(BaseModel):
+    """A view to save, or to forget."""
+
+    name: Annotated[str, Field(min_length=1, max_length=NAME_MAX)]
+    q: Annotated[str, Field(max_length=TEXT_MAX)] = ""
+    action: Literal["save", "remove"] = "save"
+
+
 def jobs(request: Request) -> Response:
-    params = query(request, ListQuery)
-    job_filter = JobFilter(
-        status=params.status, toolchain=params.toolchain, platform=params.platform, owner=params.owner, text=params.q
-    )
-    conversion = conversion_of(request)
-    records, older = conversion.jobs.page(
-        job_filter, user_of(request), limit=PAGE_JOBS, cursor=params.cursor, max_read=MAX_READ
-    )
+    params, conversion, user = query(request, ListQuery), conversion_of(request), user_of(request)
+    found, problem = _found(conversion, user, params)
+    records = conversion.jobs.several(found.job_ids, user)
+    counts = conversion.index.counts(user, [text for _, text in TABS if text])
     return render(
         request,
         "conversion/jobs.html",
         area="jobs",
         asked=params,
-        older=older,
+        problem=problem,
+        total=found.total,
+        last_page=max(1, -(-found.total // PAGE_JOBS)),
+        tabs=[(name, list_url(q=text), counts.get(text)) for name, text in TABS],
+        all_jobs=conversion.index.search(JobQuery(), user, limit=1).total,
+        views=saved_views(request),
+        samples=[sample.name for sample in samples.installed()],
+        sorts=Sort,
+        newest=_newest(params, records),
         **_rows(conversion, records),
         **reset_view(request),
-        statuses=list(Status),
-        toolchains=settings_of(request).toolchains,
-        chips=list(Chip),
+        status_code=422 if problem else 200,
     )
 
 
+def _found(conversion: Conversion, user: str, params: ListQuery) -> tuple[Found, BadFilter | None]:
+    """The page of jobs, or why the filter is none."""
+    try:
+        wanted = parse(params.text, now=now())
+    except BadFilter as error:
+        return Found(0, []), error
+    meanwhile = _count_newer(conversion, user, params.text, params.seen) if params.is_newest_first else 0
+    offset = params.offset + meanwhile
+    found = conversion.index.search(
+        wanted, user, sort=params.sort, is_descending=params.is_descending, offset=offset, limit=PAGE_JOBS
+    )
+    return found, None
+
+
+def _newest(params: ListQuery, records: Sequence[JobRecord]) -> str:
+    """When the first job of the first page was created, where the newest are shown; '' elsewhere."""
+    return records[0].created_at if params.is_newest_first and params.page == 1 and records else ""
+
+
 def live(request: Request) -> Response:
-    """The cells of those rows that were not finished, and which of them to ask for again. After a reset the
-    page is loaded anew."""
-    conversion = conversion_of(request)
+    """The cells of those rows that were not finished, and which of them to ask for again; how many jobs are newer than
+    the page. After a reset the page is loaded anew."""
+    conversion, user = conversion_of(request), user_of(request)
     began = conversion.jobs.store.began_at()
     if (
         request.query_params.get("began", began) != began
     ):  # the rows of the open page are of jobs that there are no more
         return Response(headers={"HX-Redirect": "/ui/jobs?note=restarted"})
     ids = request.query_params.get("ids", "").split(",")[:PAGE_JOBS]
-    rows = _rows(conversion, conversion.jobs.several(ids, user_of(request)))
-    return render(request, "conversion/_jobs_live.html", **rows, began=began)
+    rows = _rows(conversion, conversion.jobs.several(ids, user))
+    newest, text = request.query_params.get("newest", ""), request.query_params.get("q", "")[:TEXT_MAX]
+    params = ListQuery(q=text)
+    news = _count_newer(conversion, user, text, newest)
+    return render(request, "conversion/_jobs_live.html", **rows, began=began, newest=newest, asked=params, news=news)
+
+
+def _count_newer(conversion: Conversion, user: str, text: str, newest: str) -> int:
+    try:
+        moment = from_text(newest).timestamp()
+        wanted = parse(text, now=now())
+    except (ValueError, BadFilter):
+        return 0
+    return conversion.index.search(wanted.newer_than(moment), user, limit=1).total
+
+
+def completions(request: Request) -> Response:
+    """What completes the word that is being written in the filter, as options of its list."""
+    text = request.query_params.get("q", "")[-TEXT_MAX:]
+    before, _, word = text.rpartition(" ")
+    key, colon, beginning = word.partition(":")
+    if not colon:
+        offered = [f"{name}:" for name in KEYS if name.startswith(word.lower())]
+    else:
+        known = WORDS.get(key) or conversion_of(request).index.completions(
+            user_of(request), key, beginning.lower(), at_most=COMPLETIONS
+        )
+        offered = [f"{key}:{value}" for value in known if value.startswith(beginning.lower())]
+    lead = f"{before} " if before else ""
+    return render(request, "conversion/_filter_options.html", options=[lead + one for one in offered[:COMPLETIONS]])
+
+
+async def view(request: Request) -> Response:
+    """Save the filter under a name, or forget one: in a cookie of this browser."""
+    given = await form(request, ViewForm)
+    others = [saved for saved in saved_views(request) if saved.name != given.name]
+    kept = [*others, SavedView(given.name, given.q)] if given.action == "save" else others
+    if len(kept) > VIEWS_MAX:
+        raise BadRequest(f"{VIEWS_MAX} views are the most.", hint="Remove one that you no longer need.")
+    response = see_other(list_url(q=given.q))
+    response.set_cookie(COOKIE, cookie_text(kept), max_age=YEAR_S, samesite="lax", httponly=True, path="/ui")
+    return response
 
 
 def _rows(conversion: Conversion, records: Sequence[JobRecord]) -> dict[str, Any]:
     return {
         "jobs": records,
+        "digests": {job.job_id: digest(job) for job in records},
         "active": [job.job_id for job in records if not job.is_terminal],
         "ahead": {job.job_id: conversion.jobs.queue_position(job) for job in records if not job.is_terminal},
         "took": {job.job_id: view_models.took_s(job) for job in records},
@@ -134,9 +195,9 @@ async def selected(request: Request) -> Response:
 
 
 def _compare(ids: Sequence[str]) -> Response:
-    if len(ids) != 2:
-        raise BadRequest("Two jobs can be compared.", hint="Go back and tick exactly two jobs.")
-    return see_other("/ui/jobs/compare?" + urlencode({"a": ids[0], "b": ids[1]}))
+    if not 2 <= len(ids) <= len(LETTERS):
+        raise BadRequest("Two to eight jobs can be compared.", hint="Go back and tick two to eight jobs.")
+    return see_other(compare_url(ids))
 
 
 def _each(conversion: Conversion, user: str, action: str, records: Sequence[JobRecord]) -> int:
@@ -157,5 +218,7 @@ def _each(conversion: Conversion, user: str, action: str, records: Sequence[JobR
 ROUTES = [
     Route("/ui/jobs", jobs),
     Route("/ui/jobs/live", live),
+    Route("/ui/jobs/completions", completions),
+    Route("/ui/jobs/views", view, methods=["POST"]),
     Route("/ui/jobs/selected", selected, methods=["POST"]),
 ]

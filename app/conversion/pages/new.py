@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,14 +16,13 @@ from app.conversion import object_keys, schemas
 from app.conversion.access import conversion_of
 from app.conversion.errors import KeyNotFound, TooManyJobs
 from app.conversion.options import Chip, Options, ToolchainName
-from app.conversion.pages import new_form, new_view
+from app.conversion.pages import new_form, new_view, samples
 from app.conversion.pages.new_form import FormProblem, Values, field_problem, place_of, problem_of
 from app.conversion.service import Conversion
 from app.conversion.service.previews import Previews
 from app.conversion.service.submissions import Submission
 from app.conversion.service.uploads import Uploads, parts_of, split_model
 from app.kit.errors import ModelmillError, NotFound
-from app.kit.files.data_files import data_folder
 from app.kit.objects import ObjectMissing
 from app.kit.web.auth import user_of
 from app.kit.web.http import retry_after
@@ -31,8 +31,7 @@ from app.kit.web.multipart_form import SentFile, SentForm, sent_form
 from app.kit.web.templates import render
 from app.settings import settings_of
 
-SAMPLE = data_folder("ops/samples/digits")
-SAMPLE_MODEL, SAMPLE_IMAGES = SAMPLE / "digits.onnx", SAMPLE / "reference.zip"
+SAMPLE_MODEL, SAMPLE_IMAGES = samples.ALL[0].model, samples.ALL[0].images
 FORM_BYTES = 1 << 22
 FILLED_IN = ("model_key", "model_name", "quant_key", "quant_name", "name")
 """What a link may fill in; whose uploads these are is checked where they are looked at."""
@@ -197,7 +196,7 @@ def _new_job(values: Values, options: Options, errors: Errors) -> schemas.NewJob
         return schemas.NewJob(
             model_key=values["model_key"],
             quant_key=values["quant_key"],
-            name=values["name"],
+            name=values["name"] or PurePath(values["model_name"]).stem,
             tags=new_form.tags_of(values),
             options=options,
         )
@@ -252,7 +251,7 @@ def thumbnail(request: Request) -> Response:
 
 
 async def convert_sample(request: Request) -> Response:
-    """Submit the bundled sample, so that a newcomer sees a conversion at one click."""
+    """Submit a bundled sample, so that a newcomer sees a conversion at one click."""
     try:
         job_id = await run_in_threadpool(_submit_sample, request)
     except TooManyJobs as error:
@@ -261,19 +260,18 @@ async def convert_sample(request: Request) -> Response:
 
 
 def _submit_sample(request: Request) -> str:
-    if not SAMPLE_MODEL.exists() or not SAMPLE_IMAGES.exists():
-        raise NotFound("The bundled sample is not installed here.", hint="Start from a copy of the repository.")
+    sample = samples.sample_of(request.path_params.get("name", samples.ALL[0].name))
     conversion, user = conversion_of(request), user_of(request)
     keys = {
         part: stored(conversion.uploads, user, part, [SentFile(path.name, path)])[0]
-        for part, path in (("model", SAMPLE_MODEL), ("images", SAMPLE_IMAGES))
+        for part, path in (("model", sample.model), ("images", sample.images))
     }
     record = conversion.submissions.submit(
         Submission(
             model_key=keys["model"],
             quant_key=keys["images"],
             owner=user,
-            name="digits",
+            name=sample.name,
             tags=("sample",),
             options=_first_options(settings_of(request).toolchains),
         )
@@ -288,6 +286,7 @@ ROUTES = [
     Route("/ui/jobs/new/images", images_part, methods=["POST"]),
     Route("/ui/jobs/new/options", options_part, methods=["POST"]),
     Route("/ui/jobs/new/sample", form_once(convert_sample), methods=["POST"]),
+    Route("/ui/jobs/new/sample/{name}", form_once(convert_sample), methods=["POST"]),
     Route("/ui/inputs/{kind}/{source_id}/thumbs/{file}", thumbnail, methods=["GET"]),
 ]
 

@@ -227,11 +227,20 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "quantization.activation": ("Activations", "Type of the quantized activations."),
     "quantization.per_channel": ("Weights per channel", "One scale per output channel instead of one per layer."),
     "quantization.exclude_nodes": ("Nodes left in float", "One node name per line, as in out.onnx."),
+    "quantization.goal": ("Goal", "snr>=20 searches for it; drop<=1%%, smallest, fastest. Empty: as chosen below."),
+    "quantization.budget_s": ("Time budget, seconds", "For a goal: the search keeps the best so far."),
+    "kneron.goal": (
+        "Goal",
+        "snr>=20 goes from int8 up to int16 until it holds; each step is a whole run. Empty: one.",
+    ),
+    "kneron.budget_s": ("Time budget, seconds", "For a goal: after it no further rung is begun."),
     "kneron.datapath_bitwidth_mode": ("Bit width of activations", "mix: some layers in 16 bits; mixbw: by budget."),
     "kneron.weight_bitwidth_mode": ("Bit width of weights", ""),
     "kneron.model_in_bitwidth_mode": ("Bit width of inputs", ""),
     "kneron.model_out_bitwidth_mode": ("Bit width of outputs", ""),
     "kneron.cpu_node_bitwidth_mode": ("Bit width of CPU nodes", ""),
+    "kneron.const_in_bitwidth_mode": ("Bit width of constant inputs", "default: the vendor's own."),
+    "kneron.int16_nodes": ("Nodes in 16 bits", "KL730 only; one node name per line, as in out.onnx."),
     "kneron.flops_ratio": ("Share of 16-bit work", "For mixbw: how much of the arithmetic may be in 16 bits."),
     "kneron.datapath_range_method": ("Range method", "mmse suits outputs without a sigmoid or softmax."),
     "kneron.percentage": ("Percentage", "Share of the values that an 8-bit range keeps, 0.999 to 1."),
@@ -256,11 +265,14 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
 _MIXBW = ("kneron.datapath_bitwidth_mode", "kneron.weight_bitwidth_mode")
 _APPLIES: Mapping[str, _Applies] = {
     "quantization.percentile": lambda v: v.get("quantization.method") == "percentile",
+    "quantization.budget_s": lambda v: bool(v.get("quantization.goal")),
+    "kneron.budget_s": lambda v: bool(v.get("kneron.goal")),
     "kneron.flops_ratio": lambda v: "mixbw" in [v.get(name) for name in _MIXBW],
     "kneron.percentage": lambda v: v.get("kneron.datapath_range_method") == "percentage",
     "kneron.percentage_16b": lambda v: v.get("kneron.datapath_range_method") == "percentage",
     "kneron.percentile": lambda v: v.get("kneron.datapath_range_method") == "mmse",
     "kneron.outlier_factor": lambda v: v.get("kneron.datapath_range_method") == "mmse",
+    "kneron.int16_nodes": lambda v: v.get("platform") in ("", Chip.KL730.value),
     "kneron.input_fmt": lambda v: v.get("platform") in ("", Chip.KL730.value),
 }
 

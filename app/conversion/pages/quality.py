@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from app.conversion.access import conversion_of
+from app.conversion.pages.job_view import headline, notable_outputs, remarks, rule_of, saturating_groups
 from app.conversion.schemas import Strict
 from app.conversion.service import quality as service
-from app.conversion.service.graphs import graph_files
+from app.conversion.service.quality import Quality
 from app.conversion.service.quality.views import EXACT_DB, LayerQuality
 from app.conversion.service.thumbnails import MEDIA_TYPE, thumbnail
 from app.kit.web import charts
@@ -33,7 +34,7 @@ NO_PICTURE = (
 class LayersQuery(Strict):
     """How to show the layers."""
 
-    order: Literal["worst", "graph"] = "worst"
+    order: Literal["worst", "graph", "alone"] = "worst"
     precision: Literal["all", "int8", "float"] = "all"
     rows: Literal["some", "all"] = "some"
 
@@ -43,22 +44,35 @@ def fragment(request: Request) -> Response:
     chosen = query(request, LayersQuery)
     conversion, user = conversion_of(request), user_of(request)
     job = conversion.jobs.get(request.path_params["job_id"], user)
-    context = service.quality_context(conversion, job, user, order=chosen.order, precision=chosen.precision)
+    quality = service.quality_of(conversion, job)
     template = "conversion/_quality.html" if "hx-request" in request.headers else "conversion/quality.html"
-    layers = context["layers"] if chosen.rows == "all" else context["layers"][:ROWS_SHOWN]
-    response = render(
-        request,
-        template,
-        area="jobs",
-        **context,
-        rows=layers,
-        graphs=graph_files(job),
-        charts=charts,
-        layer_columns=layer_columns,
-        images_shown=IMAGES_SHOWN,
-    )
+    layers = layers_context(quality, chosen.order, chosen.precision, chosen.rows)
+    response = render(request, template, area="jobs", job=job, **measured_context(quality), **layers)
     response.headers["Vary"] = f"{response.headers['Vary']}, HX-Request"
     return response
+
+
+def measured_context(quality: Quality) -> dict[str, Any]:
+    """What every template that shows measurements needs."""
+    return {
+        "quality": quality,
+        "charts": charts,
+        "layer_columns": layer_columns,
+        "images_shown": IMAGES_SHOWN,
+        "rule_db": rule_of(quality),
+        "exact_db": EXACT_DB,
+        "saturating": saturating_groups(quality.saturating),
+        "remarks": remarks(quality),
+        "head": headline(quality),
+        "notable": notable_outputs(quality.boundaries[1].outputs, rule_of(quality)),
+    }
+
+
+def layers_context(quality: Quality, order: service.Order, precision: service.Precision, rows: str) -> dict[str, Any]:
+    """What the table and the chart of the layers need. rows: all of them, or some."""
+    layers = service.chosen_layers(quality, order, precision)
+    shown = layers if rows == "all" else layers[:ROWS_SHOWN]
+    return {"layers": layers, "rows": shown, "order": order, "precision": precision}
 
 
 def as_csv(request: Request) -> Response:
@@ -111,7 +125,7 @@ def _db(value: float) -> str:
     return f"≥ {EXACT_DB:g} dB" if value >= EXACT_DB else f"{value:.1f} dB"
 
 
-def _quality(request: Request) -> tuple[str, service.Quality]:
+def _quality(request: Request) -> tuple[str, Quality]:
     conversion = conversion_of(request)
     job = conversion.jobs.get(request.path_params["job_id"], user_of(request))
     return job.job_id, service.quality_of(conversion, job)

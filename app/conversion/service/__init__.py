@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.conversion import model
+from app.conversion.job_index import JobIndex
 from app.conversion.model import JobRecord
 from app.conversion.service.dispatch import Dispatch
+from app.conversion.service.edits import Edits
 from app.conversion.service.estimates import Estimates
 from app.conversion.service.expiry import Expiry
 from app.conversion.service.jobs import Jobs
 from app.conversion.service.previews import Previews
 from app.conversion.service.results import Results
+from app.conversion.service.resumable_uploads import ResumableUploads
 from app.conversion.service.submissions import Admission, Submissions
 from app.conversion.service.uploads import Uploads
 from app.kit.clock import now
@@ -21,11 +24,13 @@ __all__ = [
     "Admission",
     "Conversion",
     "Dispatch",
+    "Edits",
     "Estimates",
     "Expiry",
     "Jobs",
     "Previews",
     "Results",
+    "ResumableUploads",
     "Submissions",
     "Uploads",
 ]
@@ -34,8 +39,11 @@ __all__ = [
 @dataclass(frozen=True)
 class Conversion:
     uploads: Uploads
+    resumable_uploads: ResumableUploads
     submissions: Submissions
     jobs: Jobs
+    index: JobIndex
+    edits: Edits
     dispatch: Dispatch
     estimates: Estimates
     expiry: Expiry

@@ -19,7 +19,7 @@ from app.conversion.service.descriptions import ArchivedJob, Descriptions
 from app.conversion.service.jobs import delete_files
 from app.conversion.service.submissions import Submissions
 from app.conversion.store import JobStore
-from app.kit.clock import from_text
+from app.kit.clock import from_text, now, to_text
 from app.kit.objects import ObjectStore
 from app.kit.sql import Database
 
@@ -104,6 +104,7 @@ class Archive:
         """Have it stay however old it grows, or no longer."""
         self.get(job_id, user)
         self.descriptions.keep(job_id, is_kept=is_kept)
+        self.store.edit(job_id, user, {"keep": is_kept}, at=to_text(now()))
         self.store.note_archived(user, job_id)
         return self.get(job_id, user)
 
@@ -138,13 +139,13 @@ class Archive:
                 index.put(conn, index.row_of(job.record, is_kept=job.is_kept))
         return Rebuilt(len(jobs), len(gone), len(job_ids) - len(jobs))
 
-    def expire_deleted_users(self, now: datetime) -> None:
+    def expire_deleted_users(self, moment: datetime) -> None:
         """Nobody is left to keep their jobs: these go when any other job's files would."""
         with self.database.read() as conn:
             owners = index.owners_of(conn)
         for owner in sorted(owners):
             if not self.is_user(owner):
-                self._expire(owner, now - self.gone_ttl)
+                self._expire(owner, moment - self.gone_ttl)
 
     def _expire(self, owner: str, before: datetime) -> None:
         with self.database.read() as conn:

@@ -1,8 +1,8 @@
-"""Two jobs side by side: what was asked differently, and what came of it. Pure, but for reading the reports."""
+"""Jobs side by side: what was asked differently, and what came of it. Pure, but for reading the reports."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class OptionDifference:
-    """An option with its two values; None where the toolchain of that job does not know it."""
+    """An option of two jobs with its two values; None where the toolchain of that job does not know it."""
 
     name: str
     a: Any
@@ -31,43 +31,33 @@ class OptionDifference:
 
 
 @dataclass(frozen=True)
-class StageDurations:
-    """Seconds that a stage (or "total") took in each job; None while it has not ended or never ran."""
-
-    step: str
-    a: float | None
-    b: float | None
-
-
-@dataclass(frozen=True)
-class IntakeFact:
-    """A fact found at intake."""
+class ComparedValues:
+    """One fact or number of all jobs, in their order; None where a job has none."""
 
     name: str
     kind: str
-    """How to show it: number, bytes, text or sha256."""
-    a: Any
-    b: Any
+    """How to show it: number, bytes, seconds, text, sha256 or option."""
+    values: tuple[Any, ...]
 
     @property
     def differs(self) -> bool:
-        return bool(self.a != self.b)
+        return any(value != self.values[0] for value in self.values)
 
 
 @dataclass(frozen=True)
-class OutputPair:
-    """The same output of both, or of one only."""
+class ComparedOutput:
+    """The same output of all jobs; None where a job has none of this name."""
 
     name: str
-    a: OutputQuality | None
-    b: OutputQuality | None
+    outputs: tuple[OutputQuality | None, ...]
 
     @property
-    def change_db(self) -> float | None:
-        """How much b gains, in dB; None without two numbers."""
-        first = self.a.snr_db.shown if self.a else None
-        second = self.b.snr_db.shown if self.b else None
-        return None if first is None or second is None else second - first
+    def worst_db(self) -> float | None:
+        return min((snr for snr in self.snr_db if snr is not None), default=None)
+
+    @property
+    def snr_db(self) -> tuple[float | None, ...]:
+        return tuple(output.snr_db.shown if output else None for output in self.outputs)
 
 
 @dataclass(frozen=True)
@@ -81,46 +71,70 @@ class LayerPair:
 
 
 @dataclass(frozen=True)
-class JobComparison:
-    a: JobRecord
-    b: JobRecord
-    quality_a: Quality
-    quality_b: Quality
-    options: tuple[OptionDifference, ...]
-    times: tuple[StageDurations, ...]
-    outputs: tuple[OutputPair, ...]
+class JobsComparison:
+    """What is of one model alone (options, outputs, layers) is empty for different ones."""
+
+    jobs: tuple[JobRecord, ...]
+    qualities: tuple[Quality, ...]
+    options: tuple[ComparedValues, ...]
+    """Those that are not the same in all."""
+    times: tuple[ComparedValues, ...]
+    outputs: tuple[ComparedOutput, ...]
+    """The worst first."""
     layers: tuple[LayerPair, ...]
-    """Layers that both have and measured, the largest change first; empty for different models."""
-    facts: tuple[IntakeFact, ...]
+    """Of the first job and the last: those that both measured, the largest change first."""
+    facts: tuple[ComparedValues, ...]
 
     @property
     def is_same_model(self) -> bool:
-        return _is_same(self.a, self.b, object_keys.MODEL)
+        return _is_same(self.jobs, object_keys.MODEL)
 
     @property
     def is_same_images(self) -> bool:
-        return _is_same(self.a, self.b, object_keys.IMAGES)
+        return _is_same(self.jobs, object_keys.IMAGES)
 
 
-def compare(conversion: Conversion, a: JobRecord, b: JobRecord) -> JobComparison:
-    """Compare two jobs, which need not have ended.
+def compare(conversion: Conversion, jobs: Sequence[JobRecord]) -> JobsComparison:
+    """Compare jobs, which need not have ended.
 
     Args:
-        a: The first job, already checked to be the user's.
-        b: The second, likewise.
+        jobs: Two or more, already checked to be the user's.
     """
-    first, second = quality_of(conversion, a), quality_of(conversion, b)
-    return JobComparison(
-        a,
-        b,
-        first,
-        second,
-        options=differing_options(a.options, b.options),
-        times=_times(a, b),
-        outputs=matched_outputs(first, second),
-        layers=matched_layers(first, second) if _is_same(a, b, object_keys.MODEL) else (),
-        facts=_facts(a, b),
+    return comparison_of(jobs, [quality_of(conversion, job) for job in jobs])
+
+
+def comparison_of(jobs: Sequence[JobRecord], qualities: Sequence[Quality]) -> JobsComparison:
+    """Pure. qualities: of the jobs, in their order."""
+    is_same = _is_same(jobs, object_keys.MODEL)
+    return JobsComparison(
+        tuple(jobs),
+        tuple(qualities),
+        options=option_rows([job.options for job in jobs]) if is_same else (),
+        times=_times(jobs),
+        outputs=output_rows(qualities) if is_same else (),
+        layers=matched_layers(qualities[0], qualities[-1]) if is_same else (),
+        facts=_facts(jobs),
     )
+
+
+def option_rows(options: Sequence[Options]) -> tuple[ComparedValues, ...]:
+    """Options that are not the same in all, by dotted name. See differing_options."""
+    names = {
+        difference.name: None for one in options for other in options for difference in differing_options(one, other)
+    }
+    flat = [_flat_options(one) for one in options]
+    return tuple(
+        ComparedValues(name, "option", tuple(one.get(name) for one in flat))
+        for name in sorted(names, key=_option_order)
+    )
+
+
+def output_rows(qualities: Sequence[Quality]) -> tuple[ComparedOutput, ...]:
+    """Outputs after quantization, by name, the worst first; those without a number last."""
+    by_name = [{output.name: output for output in quality.boundaries[1].outputs} for quality in qualities]
+    names = dict.fromkeys(name for outputs in by_name for name in outputs)
+    rows = [ComparedOutput(name, tuple(outputs.get(name) for outputs in by_name)) for name in names]
+    return tuple(sorted(rows, key=lambda row: (row.worst_db is None, row.worst_db or 0.0)))
 
 
 def differing_options(a: Options, b: Options) -> tuple[OptionDifference, ...]:
@@ -132,12 +146,6 @@ def differing_options(a: Options, b: Options) -> tuple[OptionDifference, ...]:
         for name in sorted(first.keys() | second.keys(), key=_option_order)
         if first.get(name) != second.get(name) and (shared or not _is_default(name, first, second))
     )
-
-
-def matched_outputs(a: Quality, b: Quality) -> tuple[OutputPair, ...]:
-    """Outputs after quantization, by name, in the order of the first job."""
-    first, second = ({output.name: output for output in quality.boundaries[1].outputs} for quality in (a, b))
-    return tuple(OutputPair(name, first.get(name), second.get(name)) for name in {**first, **second})
 
 
 def matched_layers(a: Quality, b: Quality) -> tuple[LayerPair, ...]:
@@ -174,12 +182,11 @@ def _option_order(name: str) -> tuple[bool, bool, str]:
     return name != "toolchain", name != "platform", name
 
 
-def _times(a: JobRecord, b: JobRecord) -> tuple[StageDurations, ...]:
-    stages = [StageDurations(stage.step, _stage_s(a, stage), _stage_s(b, stage)) for stage in Stage]
-    return (
-        *stages,
-        StageDurations("total", _apart_s(a.created_at, a.finished_at), _apart_s(b.created_at, b.finished_at)),
-    )
+def _times(jobs: Sequence[JobRecord]) -> tuple[ComparedValues, ...]:
+    """Seconds that each stage took, and all of it; None while it has not ended or never ran."""
+    stages = [ComparedValues(stage.step, "seconds", tuple(_stage_s(job, stage) for job in jobs)) for stage in Stage]
+    total = tuple(_apart_s(job.created_at, job.finished_at) for job in jobs)
+    return (*stages, ComparedValues("total", "seconds", total))
 
 
 def _stage_s(record: JobRecord, stage: Stage) -> float | None:
@@ -191,20 +198,22 @@ def _apart_s(start: str | None, end: str | None) -> float | None:
     return (from_text(end) - from_text(start)).total_seconds() if start and end else None
 
 
-def _facts(a: JobRecord, b: JobRecord) -> tuple[IntakeFact, ...]:
-    def both(name: str, kind: str, *path: str) -> IntakeFact:
-        return IntakeFact(name, kind, _at(a.intake, *path), _at(b.intake, *path))
+def _facts(jobs: Sequence[JobRecord]) -> tuple[ComparedValues, ...]:
+    """What was found at intake."""
+
+    def row(name: str, kind: str, value: Callable[[JobRecord], Any]) -> ComparedValues:
+        return ComparedValues(name, kind, tuple(value(job) for job in jobs))
+
+    def found(name: str, kind: str, part: str) -> ComparedValues:
+        return row(name, kind, lambda job: _at(job.intake, part, name))
 
     return (
-        IntakeFact("model_sha256", "sha256", _sha256(a, object_keys.MODEL), _sha256(b, object_keys.MODEL)),
-        IntakeFact("model_size", "bytes", _size(a, object_keys.MODEL), _size(b, object_keys.MODEL)),
-        both("opset", "number", "model", "opset"),
-        both("nodes", "number", "model", "nodes"),
-        both("parameters", "number", "model", "parameters"),
-        both("macs", "number", "model", "macs"),
-        IntakeFact("images_sha256", "sha256", _sha256(a, object_keys.IMAGES), _sha256(b, object_keys.IMAGES)),
-        both("samples", "number", "samples", "samples"),
-        both("producer", "text", "model", "producer"),
+        row("model_sha256", "sha256", lambda job: _sha256(job, object_keys.MODEL)),
+        row("model_size", "bytes", lambda job: _size(job, object_keys.MODEL)),
+        *(found(name, "number", "model") for name in ("opset", "nodes", "parameters", "macs")),
+        row("images_sha256", "sha256", lambda job: _sha256(job, object_keys.IMAGES)),
+        found("samples", "number", "samples"),
+        found("producer", "text", "model"),
     )
 
 
@@ -214,8 +223,8 @@ def _at(data: Any, *path: str) -> Any:
     return data
 
 
-def _is_same(a: JobRecord, b: JobRecord, name: str) -> bool:
-    return _sha256(a, name) == _sha256(b, name)
+def _is_same(jobs: Sequence[JobRecord], name: str) -> bool:
+    return len({_sha256(job, name) for job in jobs}) == 1
 
 
 def _sha256(record: JobRecord, name: str) -> str | None:

@@ -13,6 +13,7 @@ from app.conversion import model, object_keys
 from app.conversion.metrics import count_end
 from app.conversion.model import Artifact, Change, JobError, JobRecord, Stage, StageState
 from app.conversion.service.completion import Completion, completes
+from app.conversion.service.end_message import end_message
 from app.conversion.store import JobStore
 from app.kit.clock import now, to_text
 from app.kit.observability.tracing import note
@@ -56,7 +57,8 @@ class Dispatch:
         """Take in a done message: the job ends, or its next stage is noted and queued in one step."""
         stage = Stage(step.upper())
         change = self._change(job_id, stage, result, reason, facts or {})
-        message = None if change.is_end or stage.next is None else self.prepare(stage.next, job_id)
+        after = None if change.is_end else stage.next
+        message = end_message(self.broker, job_id) if after is None else self.prepare(after, job_id)
         is_archived = completes(change)
         if is_archived:
             self.completion.prepare(job_id, change)
@@ -93,7 +95,7 @@ class Dispatch:
 
     def sweep(self) -> None:
         """What no worker reports by itself: hosts that never come back, dispatches that were cut off."""
-        self.broker.maintain((*QUEUES, Queue.DONE, Queue.PERIODIC))
+        self.broker.maintain((*QUEUES, Queue.DONE, Queue.PERIODIC, Queue.NOTIFICATIONS))
         alive = self.store.workers()
         queued: dict[Stage, list[str]] = {stage: [] for stage in Stage}
         for record in self.store.active():

@@ -16,6 +16,7 @@ from statistics import quantiles
 from typing import Any, Generic, TypeVar
 
 from app.conversion.model import JobRecord, Stage, StageState, Status
+from app.conversion.service.predictions import PredictionAccuracy, prediction_accuracy, prediction_error_db
 from app.conversion.store import JobStore
 from app.kit.clock import from_text
 from app.kit.queue.blocking_broker import BlockingBroker
@@ -41,6 +42,8 @@ class FinishedJob:
     """From its submission to its end."""
     forecast_s: float | None = None
     """What was expected at its submission; None where it could not be told."""
+    prediction_error_db: float | None = None
+    """See there; None for a job that applied no action."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,13 @@ class Estimates:
         by_toolchain = {toolchain: accuracy(self._pasts(toolchain)) for toolchain in sorted(toolchains)}
         return {toolchain: measured for toolchain, measured in by_toolchain.items() if measured is not None}
 
+    def predictions(self) -> dict[str, PredictionAccuracy]:
+        """How right recent promises of actions were, by toolchain; without toolchains that have too few."""
+        toolchains = sorted({past.toolchain for past in self._history.value()})
+        errors = {each: [past.prediction_error_db for past in self._pasts(each)] for each in toolchains}
+        measured = {each: prediction_accuracy(known) for each, known in errors.items()}
+        return {each: accuracy for each, accuracy in measured.items() if accuracy is not None}
+
     def pace_s(self, toolchain: str) -> float | None:
         """Seconds from the end of one job to that of the next, as `pace` reckons; None when that cannot be told."""
         return pace(self._pasts(toolchain), {stage: self.workers(stage, toolchain) for stage in Stage})
@@ -161,7 +171,7 @@ def past_of(record: JobRecord) -> FinishedJob | None:
             return None
         ran_s[stage] = max(0.0, (from_text(own.finished_at) - from_text(own.started_at)).total_seconds())
     took_s = (from_text(record.finished_at or record.updated_at) - from_text(record.created_at)).total_seconds()
-    return FinishedJob(record.options.toolchain.value, ran_s, took_s, record.forecast_s)
+    return FinishedJob(record.options.toolchain.value, ran_s, took_s, record.forecast_s, prediction_error_db(record))
 
 
 def _pasts(records: Iterable[JobRecord]) -> list[FinishedJob]:

@@ -54,14 +54,16 @@ class Expiry:
             is_old = info.modified_at < now - 2 * self.job_ttl
             if is_old and info.key.rpartition("/")[2] not in with_files:
                 self.objects.delete(info.key)  # of a job whose files went in another way
+        for info in list(self.objects.list(object_keys.UPLOADING)):
+            if info.modified_at < now - self.upload_ttl:
+                self.objects.delete(info.key)
         for folder in self._folders("uploads/"):
             if folder.newest_at < now - self.upload_ttl:
                 self.objects.delete_prefix(object_keys.upload(folder.entry_id, ""))
 
     def _is_over(self, folder: _Folder, now: datetime) -> bool:
-        if object_keys.DESCRIPTION in folder.names:
-            return object_keys.KEPT not in folder.names and folder.newest_at < now - self.archive_ttl
-        return folder.newest_at < now - self.job_ttl
+        ttl = self.archive_ttl if object_keys.DESCRIPTION in folder.names else self.job_ttl
+        return object_keys.KEPT not in folder.names and folder.newest_at < now - ttl
 
     def _delete_job(self, job_id: str) -> None:
         record = self.store.get(job_id)

@@ -13,7 +13,6 @@ from app.conversion.model import Artifact, JobRecord, Stage
 from app.conversion.options import ToolchainName
 from app.conversion.service import Conversion
 from app.conversion.toolchains.base import OUTPUTS
-from app.conversion.toolchains.host.runtime import MODEL
 from app.kit.objects import CHUNK_BYTES
 
 BUFFER_BYTES = 1 << 18
@@ -56,6 +55,8 @@ def graph_bytes(conversion: Conversion, file: GraphFile) -> GraphBytes:
     """Raises ObjectMissing, or ArtifactNotReady for a NEF that holds no model to look at."""
     if file.name != OUTPUTS[Stage.NEF]:
         return GraphBytes(file.artifact.size_bytes, conversion.jobs.read(file.artifact))
+    from app.conversion.toolchains.host.runtime import MODEL  # numpy comes with it: not before it is needed
+
     source = io.BufferedReader(_StoredFile(conversion, file.artifact), BUFFER_BYTES)
     try:
         archive = zipfile.ZipFile(source)

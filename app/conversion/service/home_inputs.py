@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from app.conversion import object_keys
 from app.conversion.errors import NoImages
+from app.conversion.sample_kinds import KINDS
 from app.conversion.service.intake_sandbox import IntakeSandbox
 from app.conversion.service.uploads import FileParts, FileStart, Uploads
-from app.conversion.toolchains.samples import KINDS
 from app.homes.errors import FileMissing, NotAFile, PathRefused
 from app.homes.model import Entry, Kind
 from app.homes.read_only_tree import ReadOnlyTree

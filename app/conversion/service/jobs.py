@@ -11,6 +11,7 @@ from app.conversion.errors import ArtifactNotReady, JobActive, JobFinished, JobN
 from app.conversion.metrics import count_end
 from app.conversion.model import Artifact, JobRecord, Stage, StageRecord, StageState, Status
 from app.conversion.service.descriptions import Descriptions
+from app.conversion.service.end_message import end_message
 from app.conversion.store import JobFilter, JobStore, job_not_found
 from app.kit.clock import from_text, now, to_text
 from app.kit.objects import ObjectMissing, ObjectStore
@@ -78,7 +79,8 @@ class Jobs:
         """End the job, queued or running. A running stage's processes are killed within seconds."""
         record = self.get(job_id, user)
         while not record.is_terminal:
-            if self.store.apply(job_id, model.cancelled(record.stage, now=to_text(now()))):
+            end = model.cancelled(record.stage, now=to_text(now()))
+            if self.store.apply(job_id, end, end_message(self.broker, job_id)):
                 self.broker.take_back(record.stage.step, job_id)
                 count_end(record.stage.step, Status.FAILED, model.CANCELLED)
                 return self.get(job_id, user)

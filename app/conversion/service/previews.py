@@ -30,7 +30,7 @@ from app.settings import Settings
 
 PREVIEW_MODEL = "app.conversion.intake.preview:preview_model"
 PREVIEW_IMAGES = "app.conversion.intake.preview:preview_images"
-FORM = 1
+FORM = 2
 """Version of the stored previews; raise it when their content changes."""
 PREVIEW_TIME_S = 50.0
 """Somebody is waiting for the page. What takes longer is left to the check at submission."""
@@ -44,6 +44,8 @@ class ModelPreview:
     """See graph.facts."""
     open_inputs: tuple[dict[str, Any], ...] = ()
     expectation: ExpectedRange = field(default_factory=ExpectedRange)
+    recognition: dict[str, Any] | None = None
+    """The preprocessing that it was trained with, see Recognition.to_json; None for a model that takes no pictures."""
     missing: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """Operators that a chip probably lacks, by chip."""
     problems: dict[str, ModelmillError] = field(default_factory=dict)
@@ -109,6 +111,7 @@ class Previews:
             facts=facts["facts"],
             open_inputs=tuple(facts["open_inputs"]),
             expectation=ExpectedRange(**facts["expects"]),
+            recognition=facts["recognition"],
             missing=facts["missing"],
             problems={name: ModelmillError.from_dict(error) for name, error in facts["problems"].items()},
         )

@@ -10,7 +10,7 @@ import json
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
@@ -18,7 +18,7 @@ from app.conversion import model, object_keys
 from app.conversion.errors import KeyNotFound, ToolchainUnserved, TooManyJobs
 from app.conversion.metrics import JOBS_SUBMITTED
 from app.conversion.model import Artifact, JobRecord, Stage
-from app.conversion.options import Options, ToolchainName
+from app.conversion.options import Options, Preprocess, ToolchainName
 from app.conversion.service.dispatch import Dispatch
 from app.conversion.service.estimates import Estimates
 from app.conversion.service.intake_sandbox import IntakeSandbox, aborts_refused
@@ -49,6 +49,8 @@ class Submission:
     """See JobRecord."""
     job_id: str = ""
     """Set by a caller that may submit again after a crash and must not make a second job; else empty."""
+    prediction: Mapping[str, Any] = field(default_factory=dict)
+    """What the options promise, where they are an applied action; see prediction_of."""
 
 
 class Submissions:
@@ -79,6 +81,9 @@ class Submissions:
             self._check_key(key, submission.owner)
         self._merge_model(submission.model_key)
         intake = self._check_inputs(submission)
+        submission = _with_recognized(submission, intake.get("recognition"))
+        if submission.prediction:
+            intake["prediction"] = dict(submission.prediction)
         job_id = submission.job_id or str(uuid4())
         try:
             inputs = self._keep_inputs(job_id, submission, intake.pop("sha256"))
@@ -169,6 +174,7 @@ class Submissions:
                 "images": str(folder / object_keys.IMAGES),
                 "unpack_to": str(folder / "unpacked"),
                 "options": submission.options.model_dump(mode="json"),
+                "is_preprocess_open": "preprocess" not in submission.options.model_fields_set,
                 "limits": {
                     "model_bytes": settings.max_model_bytes,
                     "images_bytes": settings.max_images_bytes,
@@ -200,6 +206,15 @@ class Submissions:
         self.store.delete(job_id)
         self.objects.delete(object_keys.owned(owner, job_id))
         self.objects.delete_prefix(object_keys.job(job_id))
+
+
+def _with_recognized(submission: Submission, recognition: Mapping[str, Any] | None) -> Submission:
+    """With the preprocessing that was recognized, where the check has taken it."""
+    if not recognition or not recognition["is_taken"]:
+        return submission
+    preprocess = Preprocess.model_validate(recognition["preprocess"])
+    logger.info("Preprocessing is taken as recognized: %s. %s", recognition["summary"], recognition["reason"])
+    return replace(submission, options=submission.options.model_copy(update={"preprocess": preprocess}))
 
 
 def _no_such_key(key: str) -> KeyNotFound:

@@ -16,6 +16,7 @@ import redis
 from app.conversion.model import JobRecord, Stage
 from app.conversion.service import Conversion
 from app.conversion.service.estimates import ForecastAccuracy
+from app.conversion.service.predictions import PredictionAccuracy
 from app.kit.clock import from_text
 from app.kit.errors import ModelmillError
 from app.kit.queue.messages import Queue
@@ -87,6 +88,8 @@ class SystemView:
     versions: tuple[tuple[str, str], ...]
     forecasts: dict[str, ForecastAccuracy] = field(default_factory=dict)
     """How right the forecasts of a job's end were, by toolchain; empty while Redis is away."""
+    predictions: dict[str, PredictionAccuracy] = field(default_factory=dict)
+    """How right the promises of applied actions were, likewise."""
 
     @property
     def stages(self) -> tuple[QueueView, ...]:
@@ -113,8 +116,10 @@ def read_system(conversion: Conversion, settings: Settings, user: str, now: date
     try:
         queues = _queues(conversion, user, now) if health.is_up else ()
         forecasts = conversion.estimates.accuracies() if health.is_up else {}
+        predictions = conversion.estimates.predictions() if health.is_up else {}
     except redis.RedisError as error:
-        queues, forecasts, health = (), {}, DependencyHealth(health.name, health.detail, problem=_first_line(error))
+        queues, forecasts, predictions = (), {}, {}
+        health = DependencyHealth(health.name, health.detail, problem=_first_line(error))
     return SystemView(
         queues=queues,
         redis=health,
@@ -122,6 +127,7 @@ def read_system(conversion: Conversion, settings: Settings, user: str, now: date
         toolchains=tuple(toolchain.value for toolchain in settings.toolchains),
         versions=versions(),
         forecasts=forecasts,
+        predictions=predictions,
     )
 
 

@@ -14,11 +14,13 @@ def run_stage(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Run one stage in the sandbox.
 
     Args:
-        request: {stage, work_dir, images, options, threads, limits, kneron_python}.
+        request: {stage, work_dir, images, options, notes: lines for the log, threads, limits, kneron_python}.
 
     Returns:
         The fields of StageResult, paths as text.
     """
+    for note in request.get("notes", ()):
+        print(note)
     options = Options.model_validate(request["options"])
     stage_request = StageRequest(Stage(request["stage"]), Path(request["work_dir"]), options, request["threads"])
     if request["images"]:

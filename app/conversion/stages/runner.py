@@ -10,10 +10,12 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from app.conversion.metrics import STAGE_SECONDS
-from app.conversion.model import Artifact, JobError, JobRecord
+from app.conversion.model import Artifact, JobError, JobRecord, Stage
 from app.conversion.options import ToolchainName
 from app.conversion.stages.heartbeat import Heartbeat, RunningStage, StageLog
 from app.conversion.stages.job_claimer import JobClaimer
+from app.conversion.stages.triage import MODEL_BYTES_MOST, is_crash
+from app.conversion.stages.triage_runner import TriageRunner, advice_of
 from app.conversion.stages.workspace import Workspace
 from app.conversion.store import JobStore
 from app.conversion.toolchains.kneron import installation
@@ -122,7 +124,8 @@ class StageRunner:
             with span("upload"):
                 artifacts = again(lambda: space.store_outputs(result, max_bytes=self.settings.max_artifact_bytes))
         except ModelmillError as error:
-            return _failure(space.cause_of(error), _log_if_possible(space, error))
+            kept = self._triage(space, running, error)
+            return _failure(space.cause_of(error), {**_log_if_possible(space, error), **kept})
         artifacts |= again(space.store_log)
         used = {"cpu_s": finished.cpu_s, "wall_s": finished.wall_s, "peak_bytes": finished.peak_bytes}
         facts = {"summary": {**result["summary"], **used}, "versions": result["versions"]}
@@ -135,14 +138,41 @@ class StageRunner:
             "work_dir": str(space.folder),
             "images": str(space.images) if space.images else None,
             "options": space.record.options.model_dump(mode="json"),
+            "notes": notes_of(space.record),
             "threads": self.settings.threads,
             "limits": limits,
             "kneron_python": str(self.settings.kneron_python),
         }
 
+    def _triage(self, space: Workspace, running: RunningStage, error: ModelmillError) -> dict[str, Artifact]:
+        """Where a toolchain died: the smallest part of the model over which it still does, as an artifact."""
+        if not is_crash(error) or space.images is None or space.model.stat().st_size > MODEL_BYTES_MOST:
+            return {}
+        triage = TriageRunner(self.sandbox, space, self._request(space), self._places(space.record), running)
+        try:
+            part = triage.smallest_failing()
+            if part is None:
+                return {}
+            name = f"{space.stage.step}.triage.onnx"
+            stored = again(lambda: space.store_extra(name, part.model))
+        except (ModelmillError, OSError) as failed:
+            logger.warning("A crash could not be narrowed down: %s", failed)
+            return {}
+        error.detail = {**error.detail, "triage": {**part.to_json(), "file": name}}
+        error.hint = f"{error.hint} {advice_of(part, name)}".strip()
+        return stored
+
     def _places(self, record: JobRecord) -> SandboxPaths:
         is_vendors = record.options.toolchain is ToolchainName.KNERON
         return installation.places(self.settings.kneron_python) if is_vendors else NOWHERE
+
+
+def notes_of(record: JobRecord) -> list[str]:
+    """What the log of the first stage begins with: what was decided for the user when the job was submitted."""
+    recognition = record.intake.get("recognition")
+    if record.stage is not Stage.ONNX or not recognition or not recognition["is_taken"]:
+        return []
+    return [f"preprocessing, as recognized: {recognition['summary']}. {recognition['reason']}"]
 
 
 def limits_of(settings: Settings, space: Workspace) -> Limits:

@@ -108,6 +108,10 @@ class Workspace:
             stored[name] = self.objects.put_file(object_keys.extra_file(job_id, name), path)
         return {name: _artifact(upload) for name, upload in stored.items()}
 
+    def store_extra(self, name: str, path: Path) -> dict[str, Artifact]:
+        """Upload one further file of the stage under this name."""
+        return {name: _artifact(self.objects.put_file(object_keys.extra_file(self.record.job_id, name), path))}
+
     def store_log(self) -> dict[str, Artifact]:
         if not self.log.exists():
             return {}

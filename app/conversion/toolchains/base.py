@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from app.conversion import model
 from app.conversion.model import Stage
 from app.conversion.options import Options, ToolchainName
 from app.kit.sandbox.errors import StageFailed
@@ -18,9 +19,7 @@ from app.kit.sandbox.errors import StageFailed
 REF_IMAGES = "ref_images"
 SCRATCH = "scratch"
 OUTPUTS = {Stage.ONNX: "out.onnx", Stage.BIE: "out.bie", Stage.NEF: "out.nef"}
-
-SNR_DB_MIN = 20.0
-"""Kneron's manual calls an output of 20 dB and more acceptable."""
+SNR_DB_MIN = model.SNR_DB_MIN
 
 FEW_SAMPLES, GOOD_SAMPLES = 20, 100
 """Kneron's manual asks for at least 100 reference samples; field practice: below 20 the ranges are a guess."""

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
+from modelmill_client import errors
 
 from app.edge.agent.driver import Reply
 from app.edge.agent.options import socket_url
@@ -145,7 +146,10 @@ class WebClient:
         error = _object(body).get("error")
         if not isinstance(error, dict) and (status < HTTPStatus.BAD_REQUEST or status >= HTTPStatus.BAD_GATEWAY):
             return Unreachable(f"{self.url} answers HTTP {status} now.")
-        return ApiError(status, error if isinstance(error, dict) else {})
+        refusal = errors.ApiError(status, error if isinstance(error, dict) else {})
+        told = ApiError(refusal)
+        told.hint = refusal.hint  # the command line's advice how to sign in is not for nodes
+        return told
 
     def _not_modelmill(self) -> Unreachable:
         return Unreachable(f"What answers at {self.url} is not Modelmill, or of another version.")

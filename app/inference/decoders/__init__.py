@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from app.inference.decoders.anchor_faces import Retinaface, Scrfd
 from app.inference.decoders.base import DecodedOutputs, ModelFamily, Outputs, OutputSpec
 from app.inference.decoders.classifier import Classifier
 from app.inference.decoders.fastestdet import Fastestdet
+from app.inference.decoders.nanodet import Nanodet
 from app.inference.decoders.ultraface import Ultraface
+from app.inference.decoders.ultralytics import Yolov5, Yolov8
 from app.inference.decoders.yolox import Yolox
 from app.inference.decoders.yunet import Yunet
 from app.inference.errors import ModelUnusable
@@ -16,7 +19,18 @@ from app.inference.preprocessing import Size, shape_text
 
 __all__ = ["FAMILIES", "DecodedOutputs", "ModelFamily", "OutputSpec", "Outputs", "family_of"]
 
-FAMILIES: tuple[ModelFamily, ...] = (Yunet(), Ultraface(), Fastestdet(), Yolox(), Classifier())
+FAMILIES: tuple[ModelFamily, ...] = (
+    Yunet(),
+    Ultraface(),
+    Scrfd(),
+    Retinaface(),
+    Fastestdet(),
+    Yolov8(),
+    Yolov5(),
+    Nanodet(),
+    Yolox(),
+    Classifier(),
+)
 
 
 def family_of(named: Decoder, ports: Sequence[OutputSpec], size: Size) -> ModelFamily:

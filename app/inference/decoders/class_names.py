@@ -89,14 +89,19 @@ COCO = (
 )
 """The 80 classes of COCO, in the order in which detectors are trained on them."""
 
-_FACES = frozenset({Decoder.ULTRAFACE, Decoder.YUNET})
-_OBJECTS = frozenset({Decoder.FASTESTDET, Decoder.YOLOX})
-_BESIDE = 5
-"""Channels of a detector that are not classes: a box and its objectness."""
+_FACES = frozenset({Decoder.ULTRAFACE, Decoder.YUNET, Decoder.SCRFD, Decoder.RETINAFACE})
+_BESIDE = {
+    Decoder.FASTESTDET: 5,
+    Decoder.YOLOX: 5,
+    Decoder.YOLOV5: 5,
+    Decoder.YOLOV8: 4,
+    Decoder.NANODET: 32,
+}
+"""Channels of a detector that are not classes: a box, and what belongs to it."""
 
 
 def usual_labels(decoder: Decoder, shape: tuple[int | None, ...]) -> tuple[str, ...]:
     """shape: of the first output. Empty where the classes are not known."""
     if decoder in _FACES:
         return FACE
-    return COCO if decoder in _OBJECTS and len(COCO) + _BESIDE in shape[1:] else ()
+    return COCO if decoder in _BESIDE and len(COCO) + _BESIDE[decoder] in shape[1:] else ()

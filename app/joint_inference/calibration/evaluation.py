@@ -10,8 +10,9 @@ from typing import Any
 from app.inference.errors import InferenceFailed
 from app.inference.prediction import ModelCard
 from app.inference.predictor import Predictor, open_predictor
+from app.joint_inference.calibration.model import MAX_SAMPLES
 from app.joint_inference.calibration.predictions import SamplePredictions
-from app.joint_inference.calibration.samples import MAX_SAMPLES, WANTED, CalibrationSample, count_of, read_samples
+from app.joint_inference.calibration.samples import WANTED, CalibrationSample, count_of, read_samples
 from app.joint_inference.calibration.sweep import sweep
 from app.joint_inference.errors import BadSamples
 from app.joint_inference.hard_examples import known, make

@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+MAX_SAMPLES = 2000
+"""Of a set."""
 TIME_S = 1800.0
 """How long both models may take for all samples."""
 LOST_AFTER = timedelta(seconds=2 * TIME_S)

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, TypeAlias
 
 from app.inference.prediction import Box, Prediction
 from app.joint_inference.calibration.predictions import SamplePredictions
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 MIN_IOU = 0.5
-Sums = npt.NDArray[np.float64]
+Sums: TypeAlias = "npt.NDArray[np.float64]"
 """[n, 2]: of each sample what is good of it and what it counts; quality is the sum of the one by that of the other."""
 
 
@@ -43,6 +45,8 @@ class QualityMeasures:
 
 def measure(answers: Sequence[SamplePredictions]) -> QualityMeasures:
     """By the truth where every sample has one of the kind that the models answer. Raises ValueError without samples."""
+    import numpy as np
+
     kind = _kind(answers)
     edge = np.array([_worth(kind, answer, answer.edge) for answer in answers], dtype=np.float64)
     cloud = np.array([_worth(kind, answer, answer.cloud) for answer in answers], dtype=np.float64)

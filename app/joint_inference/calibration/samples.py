@@ -22,10 +22,10 @@ from app.conversion.intake.entries import READ_ERRORS
 from app.inference.errors import DamagedPicture
 from app.inference.picture_codec import decode
 from app.inference.prediction import Box, Picture
+from app.joint_inference.calibration.model import MAX_SAMPLES
 from app.joint_inference.calibration.predictions import UNKNOWN, GroundTruth
 from app.joint_inference.errors import BadSamples
 
-MAX_SAMPLES = 2000
 MAX_BYTES = 2 << 30
 """Of the set once unpacked."""
 MAX_PICTURE_BYTES = 64 << 20

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-import numpy as np
-
 from app.inference.prediction import Prediction
 from app.joint_inference.calibration.predictions import SamplePredictions
 from app.joint_inference.calibration.quality import Kind, QualityMeasures, measure, ratio
@@ -122,6 +120,8 @@ def best_within(settings: Iterable[Setting], budget: float) -> Setting | None:
 
 
 def _tried(name: str, predictions: Sequence[Prediction], measured: QualityMeasures, make: Make) -> list[Setting]:
+    import numpy as np
+
     settings = []
     for parameters in _grid(name):
         try:

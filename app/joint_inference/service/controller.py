@@ -22,6 +22,7 @@ from app.joint_inference.service.reports import Reports
 from app.joint_inference.service.services import Services
 from app.joint_inference.worker_options import algorithm_of, cloud_options, edge_options
 from app.kit.clock import from_text, to_text
+from app.kit.sql import Event, publish
 from app.model_registry.service import Model, Models
 from app.nodes.model import Node, Order, WorkKey
 from app.nodes.service import Nodes
@@ -192,6 +193,7 @@ class Controller:
             store.note_look(conn, [service.uid], to_text(now))
             if status != fresh.status:
                 store.change_service(conn, fresh, status=status)
+                _publish(conn, fresh, plan.condition, now)
         if status != fresh.status:
             self.services.announce()
         return nodes_to_nudge
@@ -246,6 +248,20 @@ def _status(service: Service, plan: ServicePlan, warning: Condition | None, now:
         return status
     is_same = _timeless(status) == _timeless(service.status)
     return dict(service.status) if is_same else status
+
+
+def _publish(conn: Connection, service: Service, condition: Condition, now: datetime) -> None:
+    """Tells its user that it came into another state. That a new one waits is no news."""
+    last = current_of(service.status)
+    before = str(last["type"]) if last is not None else ConditionType.PENDING.value
+    if condition.type.value == before:
+        return
+    kind, subject, at = f"service.{condition.type.value.lower()}", f"service:{service.uid}", to_text(now)
+    name = f"{service.namespace}/{service.name}"
+    facts = {"namespace": service.namespace, "service": service.name, "condition": condition.type.value}
+    facts |= {"code": str(condition.reason), "reason": condition.message}
+    path = f"/ui/services/{service.namespace}/{service.name}"
+    publish(conn, Event(f"{subject}:{kind}:{at}", kind, service.owner, subject, name, at, path, facts))
 
 
 def _timeless(status: Any) -> Any:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from app.inference.decoders import OutputSpec, family_of
 from app.inference.errors import ModelUnusable
 from app.inference.prediction import Decoder
-from app.inference.preprocessing import Shape, Size, input_layout
 from app.joint_inference.errors import ModelsDiffer
 from app.joint_inference.hard_examples.base import BadParameter
 from app.joint_inference.model.resource import Role, Worker
 from app.joint_inference.model.status import Condition, ConditionType, Reason
 from app.joint_inference.worker_options import worker_options
 from app.model_registry.model import Model
+
+if TYPE_CHECKING:
+    from app.inference.preprocessing import Shape, Size
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,8 @@ def _output_of(worker: Worker, model: Model | None) -> ModelOutput | None:
         return None
     named = worker_options(Role(worker.role), worker.parameters).predictor.decoder
     named = named if named is not Decoder.AUTO else model.card.decoder
+    from app.inference.decoders import OutputSpec, family_of  # numpy comes with it: not before it is needed
+
     ports = [OutputSpec(str(tensor["name"]), _shape(tensor)) for tensor in model.facts.get("outputs") or ()]
     are_whole = bool(ports) and all(None not in port.shape[1:] for port in ports)
     classes = ports[0].shape[1] if are_whole and len(ports) == 1 and len(ports[0].shape) > 1 else None
@@ -88,6 +91,8 @@ def _output_of(worker: Worker, model: Model | None) -> ModelOutput | None:
 
 def _size(model: Model) -> Size:
     """Zeros where the input leaves it open."""
+    from app.inference.preprocessing import input_layout
+
     inputs = model.facts.get("inputs") or ()
     try:
         return input_layout(_shape(inputs[0]), (0, 0)).size if inputs else (0, 0)

@@ -1,4 +1,5 @@
-"""What every client of this product's JSON API does alike: who asks where, errors, files. Owns HTTP; prints nothing.
+"""What every client of this product's JSON API does alike, for the command line: it stands on the package
+`modelmill_client`, tries nothing again, and tells errors as the commands do. Prints nothing.
 
 Errors of the service come back as ApiError with its code, message and hint; no answer at all is Unreachable.
 """
@@ -6,26 +7,26 @@ Errors of the service come back as ApiError with its code, message and hint; no 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 import httpx
+from modelmill_client import Modelmill, errors
+from modelmill_client.inputs import OnBytes
 
 from app.kit.cli.command import Unreachable
 from app.kit.cli.service_options import DEFAULT_URL
 from app.kit.errors import BadRequest, ModelmillError
 
+__all__ = ["ApiClient", "ApiError", "OnBytes", "WaitedEnough", "told"]
+
 SIGN_IN = (
     "Set MODELMILL_TOKEN to a valid token: issue one on the page /ui/account of the service, ask an administrator, or "
     "on the service's machine run `modelmill users token NAME`."
 )
-TIMEOUT = httpx.Timeout(connect=5, read=300, write=300, pool=5)
-CHUNK_BYTES = 1 << 20
-OnBytes = Callable[[int], None]
+START = "Start it with `modelmill up`, or name another address with --url or MODELMILL_URL."
+CHECK_URL = "Check --url or MODELMILL_URL."
 
 
 class ApiError(ModelmillError):
@@ -33,13 +34,12 @@ class ApiError(ModelmillError):
 
     code = "API_ERROR"
 
-    def __init__(self, status: int, body: dict[str, Any]) -> None:
-        super().__init__(
-            str(body.get("message") or f"HTTP {status}"), hint=str(body.get("hint") or ""), detail=body.get("detail")
-        )
-        self.status = status  # type: ignore[misc]  # the service's, not the class's
-        self.code = str(body.get("code") or "API_ERROR")  # type: ignore[misc]
-        self.can_retry = bool(body.get("can_retry"))  # type: ignore[misc]
+    def __init__(self, error: errors.ApiError) -> None:
+        hint = SIGN_IN if error.status == httpx.codes.UNAUTHORIZED else error.hint
+        super().__init__(error.message, hint=hint, detail=error.detail)
+        self.status = error.status  # type: ignore[misc]  # the service's, not the class's
+        self.code = error.code  # type: ignore[misc]
+        self.can_retry = error.can_retry  # type: ignore[misc]
 
 
 class WaitedEnough(ModelmillError):
@@ -55,79 +55,49 @@ class ApiClient:
     ) -> None:
         """token: an API token; without one the service knows only who is on its own machine."""
         self.url = url.rstrip("/")
-        is_local = urlsplit(self.url).hostname in {"127.0.0.1", "localhost", "::1"}
-        self._http = httpx.Client(
-            base_url=self.url,
-            timeout=TIMEOUT,
-            transport=transport,
-            trust_env=not is_local,  # no proxy to ourselves
-            headers={"Authorization": f"Bearer {token}"} if token else {},
-        )
+        with told():
+            self._client = Modelmill(self.url, token, retries=0, transport=transport)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._http.close()
+        self._client.close()
 
     def _json(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
-        with self._answer(method, path, **arguments) as answer:
-            body = _parsed(answer.read())
-        if not isinstance(body, dict):
-            raise self._stranger()
-        return body
+        with told():
+            return self._client.transport.json(method, path, **arguments)
 
     def _save(self, path: str, target: Path, sha256: str, on_bytes: OnBytes = lambda _: None) -> Path:
         """Into target, under another name until its sha256 has been checked."""
-        draft, digest = target.with_name(f".{target.name}.part"), hashlib.sha256()
-        try:
-            with self._answer("GET", path) as answer, draft.open("wb") as file:
-                for chunk in answer.iter_bytes(CHUNK_BYTES):
-                    digest.update(chunk)
-                    file.write(chunk)
-                    on_bytes(len(chunk))
-            if digest.hexdigest() != sha256:
-                raise Unreachable(f"{target.name} was damaged on the way", hint="Download it again.")
-            return draft.replace(target)
-        finally:
-            draft.unlink(missing_ok=True)
+        with told():
+            return self._client.transport.save(path, target, sha256, on_bytes)
+
+    def _pages(
+        self, path: str, field: str, *, limit: int, filters: Mapping[str, str | None]
+    ) -> Iterator[dict[str, Any]]:
+        """The entries of a list that comes in pages, at most `limit`."""
+        with told():
+            yield from self._client.pages(path, field, limit=limit, filters=filters)
 
     @contextlib.contextmanager
     def _answer(self, method: str, path: str, **arguments: Any) -> Iterator[httpx.Response]:
         """A good answer, its body not yet read. Raises ApiError, Unreachable."""
-        try:
-            with self._http.stream(method, path, **arguments) as answer:
-                if answer.is_error:
-                    raise self._refusal(answer)
-                yield answer
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise Unreachable(
-                f"nothing answers at {self.url}",
-                hint="Start it with `modelmill up`, or name another address with --url or MODELMILL_URL.",
-            ) from error
-        except httpx.TransportError as error:
-            if isinstance(error, httpx.UnsupportedProtocol):
-                raise BadRequest(f"{self.url} is no address", hint=f"It should look like {DEFAULT_URL}.") from error
-            raise Unreachable(f"the connection to {self.url} broke: {error or type(error).__name__}") from error
-        except httpx.InvalidURL as error:
-            raise BadRequest(
-                f"{self.url} is no address: {error}", hint=f"It should look like {DEFAULT_URL}."
-            ) from error
-
-    def _refusal(self, answer: httpx.Response) -> ModelmillError:
-        body = _parsed(answer.read())
-        if isinstance(body, dict) and isinstance(body.get("error"), dict):
-            error = ApiError(answer.status_code, body["error"])
-            if answer.status_code == httpx.codes.UNAUTHORIZED:
-                error.hint = SIGN_IN
-            return error
-        return self._stranger()
-
-    def _stranger(self) -> Unreachable:
-        return Unreachable(f"what answers at {self.url} is not Modelmill", hint="Check --url or MODELMILL_URL.")
+        with told(), self._client.transport.answer(method, path, **arguments) as answer:
+            yield answer
 
 
-def _parsed(body: bytes) -> Any:
-    with contextlib.suppress(ValueError):
-        return json.loads(body)
-    return None
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+    """What the client raises, as the commands tell it. Raises ApiError, Unreachable, BadRequest, WaitedEnough."""
+    try:
+        yield
+    except errors.ApiError as error:
+        raise ApiError(error) from error
+    except errors.WaitedEnough as error:
+        raise WaitedEnough(error.message, hint="It goes on; see `modelmill jobs list`.") from error
+    except errors.BadUrl as error:
+        raise BadRequest(error.message, hint=error.hint) from error
+    except errors.Unreachable as error:
+        hint = START if "nothing answers" in error.message else CHECK_URL if not error.can_retry else error.hint
+        raise Unreachable(error.message, hint=hint) from error

@@ -7,7 +7,7 @@ Stores are synchronous and safe to share between threads; asynchronous callers u
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -119,6 +119,13 @@ class ObjectStore(Protocol):
         """Copy inside the store, without moving the bytes through this process; returns the target.
 
         Raises ObjectMissing, StoreFull.
+        """
+        ...
+
+    def join(self, sources: Sequence[str], target: str) -> ObjectInfo:
+        """Make one object of several, in this order, and return it; the sources stay. ValueError for no source.
+
+        Inside the store, as far as it can. Raises ObjectMissing, StoreFull.
         """
         ...
 

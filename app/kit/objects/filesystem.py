@@ -16,7 +16,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -132,6 +132,18 @@ class FilesystemStore:
             with self._folder.twin(fd) as draft:
                 self._commit(target, draft, copied)
             return _info(target, fd, copied)
+
+    def join(self, sources: Sequence[str], target: str) -> ObjectInfo:
+        check_key(target)
+        if not sources:
+            raise ValueError("nothing to join")
+        with self._folder.draft() as (fd, draft):
+            for source in sources:
+                with self._opened(source) as (source_fd, _):
+                    folder.copy_all(source_fd, fd)
+            size_bytes, sha256 = _digest(fd)
+            self._commit(target, draft, _Meta(size_bytes, sha256, DEFAULT_CONTENT_TYPE, time.time()))
+        return self.info(target)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         *segments, start = check_prefix(prefix).split("/")

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import builtins
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from itertools import chain
 from pathlib import Path
 
 from minio.commonconfig import ComposeSource, CopySource
 from minio.datatypes import Object
 from minio.deleteobjects import DeleteObject
 from minio.error import S3Error
-from minio.helpers import MAX_PART_SIZE
+from minio.helpers import MAX_PART_SIZE, MIN_PART_SIZE
 from urllib3 import BaseHTTPResponse
 
 from app.kit.files.digest import sha256_of
@@ -39,7 +40,7 @@ from app.kit.objects.base import (
 from app.kit.objects.folder import FULL_HERE, disk_errors
 from app.kit.objects.s3_connection import Bucket, Connection
 from app.kit.objects.s3_errors import s3_errors
-from app.kit.objects.s3_upload import Metered, cut, upload
+from app.kit.objects.s3_upload import MAX_PARTS, Metered, cut, upload
 
 COPY_LIMIT_BYTES = MAX_PART_SIZE  # beyond this S3 copies by ranges only
 
@@ -137,6 +138,19 @@ class S3Store:
                 # What is composed starts with blank metadata.
                 metadata = {"Content-Type": source_info.content_type}
                 self._client.compose_object(bucket, target, [ComposeSource(bucket, source)], metadata={**metadata})
+        return self.info(target)
+
+    def join(self, sources: Sequence[str], target: str) -> ObjectInfo:
+        check_key(target)
+        if not sources:
+            raise ValueError("nothing to join")
+        sizes = [self.info(source).size_bytes for source in sources]
+        if len(sources) <= MAX_PARTS and all(MIN_PART_SIZE <= size <= COPY_LIMIT_BYTES for size in sizes[:-1]):
+            bucket = self._bucket.name
+            with s3_errors(target):
+                self._client.compose_object(bucket, target, [ComposeSource(bucket, source) for source in sources])
+        else:  # S3 copies no smaller parts
+            self.put(target, chain.from_iterable(map(self.read, sources)))
         return self.info(target)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -52,6 +52,10 @@ class TimedStore:
     def copy(self, source: str, target: str) -> ObjectInfo:
         with timed("copy"):
             return self.store.copy(source, target)
+
+    def join(self, sources: Sequence[str], target: str) -> ObjectInfo:
+        with timed("join"):
+            return self.store.join(sources, target)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         with timed("list"):

@@ -21,6 +21,8 @@ from prometheus_client.registry import Collector
 
 HASH = "metrics"
 POUR_EVERY_S = 2.0
+LOOK_EVERY_S = 10.0
+"""So often it is looked whether something was counted of which nobody gave notice."""
 STOP_S = 3.0
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}
 Labels = tuple[tuple[str, str], ...]
@@ -59,6 +61,15 @@ HTTP_SECONDS = Histogram(
 )
 
 
+_news = threading.Event()
+
+
+def note() -> None:
+    """Something may have been counted in this process: a request was answered, a message was dealt with."""
+    if not _news.is_set():
+        _news.set()
+
+
 class MetricsExporter:
     """Pours what this process has counted in `registry` into Redis. client: one with short time-outs."""
 
@@ -76,6 +87,7 @@ class MetricsExporter:
     def stop(self) -> None:
         """Pour the rest and end."""
         self._stop.set()
+        _news.set()
         if self._thread.ident is not None:
             self._thread.join(STOP_S)
 
@@ -97,7 +109,9 @@ class MetricsExporter:
     def _run(self) -> None:
         is_last = False
         while not is_last:
+            _news.wait(LOOK_EVERY_S)
             is_last = self._stop.wait(POUR_EVERY_S)
+            _news.clear()
             try:
                 self.pour()
             except redis.RedisError as error:

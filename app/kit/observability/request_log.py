@@ -15,7 +15,7 @@ from uuid import uuid4
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.kit.observability import logs, tracing
+from app.kit.observability import logs, metrics, tracing
 from app.kit.observability.metrics import HTTP_REQUESTS, HTTP_SECONDS
 from app.kit.web.http import REQUEST_ID
 
@@ -68,6 +68,7 @@ def _tell(scope: Scope, status: int, took_s: float) -> None:
     method, route = scope["method"] if scope["method"] in METHODS else "other", _route(scope)
     HTTP_REQUESTS.labels(method, route, str(status)).inc()
     HTTP_SECONDS.labels(method, route).observe(took_s)
+    metrics.note()
     if tracing.is_on() and not scope["path"].startswith(QUIET):
         attributes = {"http.route": route, "http.response.status_code": status}
         tracing.note(f"{method} {route}", **attributes, **scope.get("path_params", {}))

@@ -102,6 +102,7 @@ class BlockingBroker(ConsumerBroker):
     def drain(self) -> None:
         """Fetch no more: this process is about to end. What it has in hand it may finish."""
         self.is_draining = True
+        self.wake()
 
     def close(self) -> None:
         """Close every connection; a pool that was handed over is not closed by its client."""

@@ -14,6 +14,7 @@ names never arrived. Instead a new consumer puts back what its predecessor never
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
@@ -32,7 +33,8 @@ from app.kit.redis.connections import Command, ConnectionPool, RedisConnection, 
 
 T = TypeVar("T")
 MESSAGE_ID = "redis_message_id"
-MAX_BLOCK_S = 2.0
+MAX_BLOCK_S = 5.0
+"""How long one wait lasts; less than the socket's time limit."""
 
 # KEYS: namespace. ARGV: now in ms, broker id, queue, how many to fetch, how to claim their records ('' for not at all),
 # how many of the following are acked, ids acked, ids to go to the dead letters. Returns how many wait still, the texts
@@ -63,6 +65,8 @@ local left, found = redis.call('LLEN', queue), redis.call('HMGET', texts, unpack
 return {left, found, ARGV[5] == '' and {} or claimed(cjson.decode(ARGV[5]), ids, found)}
 """
 )
+DRAIN_S = 0.05
+"""So soon a consumer that fetches no more sees that it is to end."""
 MAX_FETCH = 1000
 """A script can unpack only so many values at once."""
 
@@ -132,9 +136,22 @@ class ConsumerBroker(RedisBroker):
         self.connections = ConnectionPool(client)
         self.exchange = Script(self.connections, EXCHANGE)
         self._hands: dict[str, Hand] = {}
+        self._waiting: dict[str, int] = {}
 
     def hand(self, queue: str) -> Hand:
         return self._hands.setdefault(queue, Hand())
+
+    def waits(self, queue: str, connection_id: int) -> None:
+        """Redis' number of the connection on which this queue is waited for."""
+        self._waiting[queue] = connection_id
+
+    def wake(self) -> None:
+        """End every wait of this process for messages. Redis being away has ended them already."""
+        for hand in list(self._hands.values()):
+            hand.is_eased.set()
+        with contextlib.suppress(redis.RedisError):
+            for connection_id in list(self._waiting.values()):
+                self.client.client_unblock(connection_id)
 
     def list_key(self, queue: str) -> str:
         return f"{self.namespace}:{queue}"
@@ -155,7 +172,7 @@ class BlockingConsumer(_RedisConsumer):
         super().__init__(broker, queue_name, prefetch, timeout)
         self.hand = broker.hand(queue_name)
         self._line = RedisConnection(broker.client)
-        self._wait_s = min(timeout / 1000, MAX_BLOCK_S)
+        self._look_s = timeout / 1000
         self._is_dry = False
         _connected(self._begin)
 
@@ -234,6 +251,12 @@ class BlockingConsumer(_RedisConsumer):
         commands = [self._settle_and_fetch(answers, 0)] if answers else []
         return [*commands, wait, self._settle_and_fetch([], room)]
 
+    @property
+    def _wait_s(self) -> float:
+        """Delayed messages in hand become due while nothing comes."""
+        has_delayed = self.queue_name != q_name(self.queue_name) and self.outstanding_message_count > 0
+        return min(self._look_s, MAX_BLOCK_S) if has_delayed else MAX_BLOCK_S
+
     def _settle_and_fetch(self, answers: list[Answer], room: int) -> Command:
         done = [answer.redis_id for answer in answers if answer.is_done]
         dead = [answer.redis_id for answer in answers if not answer.is_done]
@@ -248,11 +271,12 @@ class BlockingConsumer(_RedisConsumer):
         return self.broker.claimers.get(self.queue_name)
 
     def _wait_for_room(self) -> None:
-        self.hand.is_eased.wait(self.timeout / 1000)
+        self.hand.is_eased.wait(DRAIN_S if self.broker.is_draining else self.timeout / 1000)
         self.hand.is_eased.clear()
 
     def _begin(self) -> None:
-        self._line.ask([self.broker.exchange.load])
+        _, connection_id = self._line.ask([self.broker.exchange.load, ("CLIENT", "ID")])
+        self.broker.waits(self.queue_name, connection_id)
         unseen = self.broker.fetched(self.broker.broker_id, self.queue_name) - set(self.hand.messages.values())
         if unseen:
             self.logger.warning("Putting back %d message(s) whose fetch was cut off.", len(unseen))

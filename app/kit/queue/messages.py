@@ -23,6 +23,13 @@ class Queue(StrEnum):
     JOINT_CALIBRATION = "joint_calibration"
     VIDEO = "video"
     VIDEO_PLANS = "video_plans"
+    NOTIFICATIONS = "notifications"
+    SWEEPS = "sweeps"
+    EXCHANGE = "exchange"
+
+
+DELAYED = frozenset({Queue.JOINT_CALIBRATION, Queue.VIDEO_PLANS, Queue.NOTIFICATIONS})
+"""Queues to which something is sent for later."""
 
 
 class Message(StrEnum):
@@ -61,6 +68,14 @@ class Message(StrEnum):
     RECONCILE_VIDEO = "reconcile_video", Queue.VIDEO
     FORGET_OLD_VIDEO = "forget_old_video", Queue.VIDEO
     PLAN_VIDEO = "plan_video", Queue.VIDEO_PLANS
+
+    JOB_ENDED = "job_ended", Queue.NOTIFICATIONS
+    DELIVER = "deliver", Queue.NOTIFICATIONS
+    FORGET_DELIVERIES = "forget_deliveries", Queue.NOTIFICATIONS
+
+    SUBMIT_SWEEPS = "submit_sweeps", Queue.SWEEPS
+
+    TRANSFER = "transfer", Queue.EXCHANGE
 
 
 class Sender(Protocol):

@@ -2,7 +2,8 @@
 
 A record may belong to a group (jobs: their owner), whose active ones are counted by a set of their own. A change may
 carry a message, which is put on its queue, in the queues' own database, by the same step that makes it due.
-Keys of a kind k: `k:<id>` the record, `ks` all ids by score, `ks:active` those not at their end, `ks:active:<group>`.
+Keys of a kind k: `k:<id>` the record, `ks` all ids by score, `ks:active` those not at their end, `ks:active:<group>`;
+`ks:index:dirty` counts the changes that an index has not seen yet, see record_index_scripts.
 """
 
 _LETTER = """
@@ -51,6 +52,7 @@ redis.call('HSET', KEYS[1], unpack(ARGV, 11))
 redis.call('ZADD', KEYS[2], ARGV[1], ARGV[2])
 redis.call('ZADD', KEYS[3], ARGV[1], ARGV[2])
 if KEYS[4] then redis.call('SADD', KEYS[4], ARGV[2]) end
+redis.call('HINCRBY', KEYS[2] .. ':index:dirty', ARGV[2], 1)
 redis.call('PUBLISH', 'nudge:' .. KEYS[1], 'changed')
 if ARGV[6] ~= '' then post({unpack(ARGV, 6, 10)}) end
 return 1
@@ -68,9 +70,9 @@ local function stands(record, guards)
 end
 """
 
-# KEYS: record, active index, a text beside the record to drop. ARGV: ttl in seconds ('' while the record is active),
-# id, field of the group, a message in five parts ('' for none), number of guards,
-# (field, '|allowed|values|') per guard, then field, value, ... Returns 1 if the record was changed.
+# KEYS: record, active index, prefix of the index to tell ('' for none), a text beside the record to drop. ARGV: ttl in
+# seconds ('' while the record is active), id, field of the group, a message in five parts ('' for none), number of
+# guards, (field, '|allowed|values|') per guard, then field, value, ... Returns 1 if the record was changed.
 CHANGE = (
     _GROUP
     + _LETTER
@@ -85,7 +87,11 @@ if ARGV[1] ~= '' then
   local group = group_of(KEYS[1], KEYS[2], ARGV[3])
   if group then redis.call('SREM', group, ARGV[2]) end
 end
-if KEYS[3] then redis.call('UNLINK', KEYS[3]) end
+if KEYS[3] ~= '' then
+  redis.call('HINCRBY', KEYS[3] .. 'dirty', ARGV[2], 1)
+  if ARGV[1] ~= '' then redis.call('ZADD', KEYS[3] .. 'expires', redis.call('TIME')[1] + ARGV[1], ARGV[2]) end
+end
+if KEYS[4] then redis.call('UNLINK', KEYS[4]) end
 redis.call('PUBLISH', 'nudge:' .. KEYS[1], ARGV[1] ~= '' and 'ended' or 'changed')
 if ARGV[4] ~= '' then post({unpack(ARGV, 4, 8)}) end
 return 1
@@ -124,6 +130,7 @@ if group then redis.call('SREM', group, ARGV[1]) end
 redis.call('DEL', KEYS[1])
 redis.call('ZREM', KEYS[2], ARGV[1])
 redis.call('ZREM', KEYS[3], ARGV[1])
+redis.call('HINCRBY', KEYS[3] .. ':index:dirty', ARGV[1], 1)
 redis.call('PUBLISH', 'nudge:' .. KEYS[1], 'ended')
 """
 )

@@ -41,14 +41,21 @@ class JobLimit:
 
 
 class Records:
-    """kind: prefix of the keys. group_field: field whose value groups the active records; '' for none."""
+    """kind: prefix of the keys. group_field: field whose value groups the active records; '' for none.
 
-    def __init__(self, client: redis.Redis, kind: str, *, group_field: str = "") -> None:
+    indexed: fields whose change an index has to hear of (record_index); that a record came or went, it hears anyway.
+    """
+
+    def __init__(
+        self, client: redis.Redis, kind: str, *, group_field: str = "", indexed: frozenset[str] = frozenset()
+    ) -> None:
         self.client: Any = client  # redis-py types every answer as one of the sync or the async client
         self.kind = kind
         self.group_field = group_field
         self.all_index = f"{kind}s"
         self.active_index = f"{kind}s:active"
+        self.index_prefix = f"{kind}s:index:"
+        self.indexed = indexed
         lines = self._lines = ConnectionPool(client, encoding="utf-8")
         self._look = Script(lines, scripts.LOOK)
         self._create = Script(lines, scripts.CREATE)
@@ -114,7 +121,8 @@ class Records:
         drop_text: name of a text beside the record that is no longer needed. message: sent in the same step, if the
         fields are set.
         """
-        keys = [self.key(record_id), self.active_index]
+        told = self.index_prefix if ttl_s is not None or not self.indexed.isdisjoint(fields) else ""
+        keys = [self.key(record_id), self.active_index, told]
         if drop_text:
             keys.append(f"{self.key(record_id)}:{drop_text}")
         ttl = "" if ttl_s is None else ttl_s
@@ -127,7 +135,8 @@ class Records:
         """As change, in one round trip with reading the record as it is then, changed or not; None: there is none."""
         key = self.key(record_id)
         args: list[Any] = ["", record_id, self.group_field, *_parts(None), *_conditions(guards), *_flat(fields)]
-        flat_fields = self._change.ask([key, self.active_index], args, ("HGETALL", key))[1]
+        told = "" if self.indexed.isdisjoint(fields) else self.index_prefix
+        flat_fields = self._change.ask([key, self.active_index, told], args, ("HGETALL", key))[1]
         if isinstance(flat_fields, list):  # Redis' older protocol knows no maps
             flat_fields = as_map(flat_fields)
         return flat_fields or None
@@ -177,6 +186,8 @@ class Records:
         if gone:
             self.client.zrem(self.all_index, *gone)
             self.client.zrem(self.active_index, *gone)
+            for record_id in gone:
+                self.client.hincrby(f"{self.index_prefix}dirty", record_id, 1)
 
     def _group_index(self, value: str) -> str:
         return f"{self.active_index}:{value}"

@@ -8,6 +8,7 @@ from sqlalchemy import MetaData
 
 from app.kit.sql.database import Database, note_change
 from app.kit.sql.encryption import Sealed, Sealer, new_secret
+from app.kit.sql.events import Event, publish
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -18,4 +19,4 @@ NAMING = {
 }
 metadata = MetaData(naming_convention=NAMING)
 
-__all__ = ["Database", "Sealed", "Sealer", "metadata", "new_secret", "note_change"]
+__all__ = ["Database", "Event", "Sealed", "Sealer", "metadata", "new_secret", "note_change", "publish"]

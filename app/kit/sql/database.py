@@ -24,6 +24,7 @@ from app.kit.errors import ModelmillError
 from app.kit.files.private_folders import make_private
 from app.kit.sql import encryption
 from app.kit.sql.errors import DatabaseUnavailable
+from app.kit.sql.events import LISTENER, EventListener
 
 LOCK_WAIT_S = 30
 BUSY_AGAIN_S = 0.01
@@ -44,6 +45,7 @@ class Database:
         sealer: encryption.Sealer | None = None,
         *,
         announce: Callable[[Collection[str]], None] = lambda _: None,
+        on_event: EventListener | None = None,
     ) -> None:
         """Opens nothing yet.
 
@@ -51,9 +53,11 @@ class Database:
             url: sqlite:///path or postgresql://user:password@host/name.
             sealer: of the columns that are encrypted; without it they cannot be used.
             announce: is given the keys that a transaction noted as changed, once it is committed; must not raise.
+            on_event: hears of events within the transactions that publish them.
         """
         target = make_url(url)
         self._announce = announce
+        self._on_event = on_event
         self.is_sqlite = target.get_backend_name() == "sqlite"
         if self.is_sqlite:
             path = Path(target.database or "")
@@ -81,6 +85,7 @@ class Database:
         changed: set[str] = set()
         with _translated(), self._connect("BEGIN IMMEDIATE") as connection:
             connection.info[CHANGED] = changed
+            connection.info[LISTENER] = self._on_event
             with connection.begin():
                 yield connection
         if changed:

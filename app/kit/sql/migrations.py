@@ -6,27 +6,33 @@ others find it done.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import Connection, inspect, text
 
 from app.kit.sql.database import Database
 from app.kit.sql.errors import WrongDatabaseVersion
 
+if TYPE_CHECKING:  # a database that is current, as all but the first start find it, needs none of it
+    from alembic.config import Config
+
+VERSIONS = "versions"
+REVISION = re.compile(r'^(down_)?revision = "(\w+)"', re.MULTILINE)
 LOCK_KEY = 0x6D6F64656C  # any number of our own: PostgreSQL's advisory locks have no names
 
 
 def upgrade(database: Database, migrations: Path) -> None:
     """To this program's version. Raises WrongDatabaseVersion for a database from the future, with nothing changed."""
-    move(database, migrations, "head")
+    if current(database) != _head(migrations):
+        move(database, migrations, "head")
 
 
 def move(database: Database, migrations: Path, revision: str) -> None:
     """revision: "head", "base" or the name of one. Going back loses what the older version has no place for."""
+    from alembic import command
+
     config = _config(migrations)
     with database.write() as connection:
         if not database.is_sqlite:
@@ -41,7 +47,7 @@ def move(database: Database, migrations: Path, revision: str) -> None:
 
 def require_current(database: Database, migrations: Path) -> None:
     """For who may not upgrade. Raises WrongDatabaseVersion."""
-    present, own = current(database), ScriptDirectory.from_config(_config(migrations)).get_current_head()
+    present, own = current(database), _head(migrations)
     if present != own:
         raise WrongDatabaseVersion(
             f"The database is of version {present or 'none'}, and this program of {own}.",
@@ -52,11 +58,27 @@ def require_current(database: Database, migrations: Path) -> None:
 def current(database: Database) -> str | None:
     """The version of the database; None while it is empty."""
     with database.read() as connection:
-        return MigrationContext.configure(connection).get_current_revision()
+        return _revision(connection)
+
+
+def _revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def _head(migrations: Path) -> str:
+    """This program's version: the one that no other is built on. Read as text, for Alembic would run all of them."""
+    names = [REVISION.findall(path.read_text("utf-8")) for path in (migrations / VERSIONS).glob("[0-9]*.py")]
+    of_files = {name for pairs in names for is_before, name in pairs if not is_before}
+    (head,) = of_files - {name for pairs in names for is_before, name in pairs if is_before}
+    return str(head)
 
 
 def _refuse_future(connection: Connection, config: Config) -> None:
-    revision = MigrationContext.configure(connection).get_current_revision()
+    from alembic.script import ScriptDirectory
+
+    revision = _revision(connection)
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     if revision is not None and revision not in known:
         raise WrongDatabaseVersion(
@@ -67,7 +89,9 @@ def _refuse_future(connection: Connection, config: Config) -> None:
 
 def _is_behind(connection: Connection, config: Config, revision: str) -> bool:
     """Does this revision lie before the database's?"""
-    present = MigrationContext.configure(connection).get_current_revision()
+    from alembic.script import ScriptDirectory
+
+    present = _revision(connection)
     if present is None or revision == "head":
         return False
     before = ScriptDirectory.from_config(config).iterate_revisions(present, "base")
@@ -75,6 +99,8 @@ def _is_behind(connection: Connection, config: Config, revision: str) -> bool:
 
 
 def _config(migrations: Path) -> Config:
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(migrations).replace("%", "%%"))
     return config

@@ -24,7 +24,20 @@ from app.kit.web.security import SAFE_METHODS
 from app.kit.web.state import FromContainer
 
 LOGIN, LOGOUT = "/ui/login", "/ui/logout"
-OPEN = ("/healthz", "/readyz", "/metrics", "/openapi.json", "/objects", "/static", LOGIN, LOGOUT, "/ui/lang")
+OPEN = (
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/openapi.json",
+    "/objects",
+    "/shared",
+    "/ui/shared",
+    "/device-results",
+    "/static",
+    LOGIN,
+    LOGOUT,
+    "/ui/lang",
+)
 """Open to all: what tells nothing of anybody, what asks for its own token, and links that are signed."""
 ADMIN = ("/api/v2/users", "/api/v2/audit", "/ui/admin")
 LINK = "/neptune/link"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,6 +45,15 @@ class Line(NamedTuple):
     """Of an SVG path."""
 
 
+class Mark(NamedTuple):
+    x: float
+    """Its place on the axis, in pixels."""
+    at: float
+    """The same in the units of the axis."""
+    tip: str
+    """Is shown on hover: what happened there."""
+
+
 class Dot(NamedTuple):
     x: float
     y: float
@@ -68,10 +78,37 @@ class Plot:
     right: int = WIDTH - RIGHT
     top: int = TOP
     bottom: int = HEIGHT - BOTTOM
+    marks: tuple[Mark, ...] = ()
+    series: tuple[tuple[str, Series], ...] = ()
+    """The values of the lines, by kind; what they are multiplied with in the labels, and how these end."""
+    high: float | None = None
+    times: float = 1.0
+    ending: str = ""
+
+    @property
+    def data(self) -> str:
+        """The values as JSON, for a chart that one can touch: x ascending, null where a line has no value."""
+        places = sorted({at for _, points in self.series for at, _ in points})
+        columns = [dict(points) for _, points in self.series]
+        unit = 60.0 if self.in_seconds else 1.0
+        return json.dumps(
+            {
+                "kinds": [kind for kind, _ in self.series],
+                "x": [round(at * unit, 4) for at in places],
+                "y": [[_scaled(column.get(at), self.times) for at in places] for column in columns],
+                "high": None if self.high is None else self.high * self.times,
+                "ending": self.ending,
+                "marks": [[round(mark.at * unit, 4), mark.tip] for mark in self.marks],
+            }
+        )
 
     @property
     def kinds(self) -> set[str]:
         return {line.kind for line in self.lines} | {dot.kind for dot in self.dots}
+
+
+def _scaled(value: float | None, times: float) -> float | None:
+    return None if value is None else float(f"{value * times:.6g}")
 
 
 def axes(x: tuple[float, float], y: tuple[float, float]) -> tuple[Scale, Scale]:
@@ -91,7 +128,12 @@ def values_of(series: Iterable[Series]) -> list[float]:
 
 
 def time_plot(
-    series: Mapping[str, Series], *, top: float | None = None, times: float = 1.0, ending: str = ""
+    series: Mapping[str, Series],
+    *,
+    top: float | None = None,
+    times: float = 1.0,
+    ending: str = "",
+    marks: Sequence[tuple[float, str]] = (),
 ) -> Plot | None:
     """A line for each series. None while there is nothing to draw a line of.
 
@@ -100,6 +142,7 @@ def time_plot(
         top: the highest value of the axis; by default a round one above all.
         times: what the values are multiplied with in the labels.
         ending: of each label, as "%".
+        marks: what happened, and when, in minutes before the last point; what is outside of the axis is left out.
     """
     values = values_of(series.values())
     if not values or max(map(len, series.values())) < LEAST_POINTS:
@@ -114,6 +157,11 @@ def time_plot(
         tuple(line for line in lines if line.path),
         in_seconds=in_seconds,
         is_cut=max(values) > y.high,
+        marks=tuple(Mark(x(at), at, tip) for at, tip in marks if start <= at <= 0),
+        series=tuple(series.items()),
+        high=y.high,
+        times=times,
+        ending=ending,
     )
 
 

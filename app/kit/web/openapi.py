@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from http import HTTPStatus
+from http.client import responses
 from typing import Any, Literal, TypeGuard
 
 from pydantic import BaseModel
@@ -13,7 +13,7 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from starlette.routing import Route
 
 from app.kit.web import idempotency
-from app.kit.web.security import SECURE_SESSION_COOKIE, SESSION_COOKIE
+from app.kit.web.security import SAFE_METHODS, SECURE_SESSION_COOKIE, SESSION_COOKIE
 
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 REFUSALS = (401, 429)
@@ -62,7 +62,7 @@ class Operation:
     with. body: model of a JSON body, or a ready request body object.
     """
 
-    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+    method: Literal["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
     path: str
     endpoint: Any
     summary: str
@@ -195,7 +195,7 @@ def _security(operation: Operation, demands_accounts: bool) -> list[dict[str, An
 
 def _refusals(operation: Operation) -> set[int]:
     refusals = set(REFUSALS if operation.callers else ())
-    if operation.callers and operation.method != "GET":
+    if operation.callers and operation.method not in SAFE_METHODS:
         refusals.add(403)
     if operation.body is not None:
         refusals.update(REFUSALS_OF_BODIES)
@@ -220,8 +220,13 @@ def _header_parameters(operation: Operation) -> list[dict[str, Any]]:
     return [{"name": name, "in": "header", "required": False, "schema": schema} for name, schema in sent.items()]
 
 
+def _phrase(status: int) -> str:
+    """460 is of tus, and not among the registered ones."""
+    return responses.get(status, "Checksum Mismatch")
+
+
 def _answer(status: int, answer: Answer, operation: Operation | None, schemas: Schemas) -> dict[str, Any]:
-    described: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+    described: dict[str, Any] = {"description": _phrase(status)}
     if isinstance(answer, tuple):
         described["content"] = {kind: {"schema": {"type": "string"} if kind == "text/plain" else {}} for kind in answer}
     elif answer is not None:

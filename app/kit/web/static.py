@@ -28,12 +28,13 @@ def _digest(path: Path, _changed_ns: int) -> str:
 
 
 class HashedFiles(StaticFiles):
-    """As StaticFiles; what was asked for by its hash is cached for ever, the rest is asked for again each time."""
+    """As StaticFiles; what is named by its hash or version is kept for ever, the rest is asked for again each time."""
 
     def __init__(self) -> None:
         super().__init__(directory=FOLDER)
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
-        response.headers["Cache-Control"] = FOR_EVER if b"v=" in scope["query_string"] else "no-cache"
+        is_versioned = b"v=" in scope["query_string"] or path.startswith("vendor/")  # whose names carry their versions
+        response.headers["Cache-Control"] = FOR_EVER if is_versioned else "no-cache"
         return response

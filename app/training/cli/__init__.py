@@ -1,8 +1,11 @@
-"""`modelmill train …`: submit, list, show, logs, cancel, cluster. Heavy libraries are imported by what needs them.
+"""`modelmill train …`: submit, list, show, logs, cancel, cluster, simulate. What needs heavy libraries imports them.
 
 A command parses, calls the client and prints; results go to stdout, troubles to stderr.
 """
 
+from app.training.cli.simulation import simulate
 from app.training.cli.tasks import commands
+
+commands.command()(simulate)
 
 __all__ = ["commands"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 import uuid
 from datetime import UTC, datetime
@@ -124,6 +125,40 @@ def logs(
 
 
 @commands.command()
+def plot(
+    context: typer.Context,
+    task: TaskId,
+    metric: Annotated[
+        list[str] | None, typer.Option("--metric", "-m", metavar="NAME", help="Which curve; again for more.")
+    ] = None,
+    time: Annotated[bool, typer.Option("--time", help="Over seconds in place of steps.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """The learning curves of a task; without --metric the names there are, and the first curves."""
+    with client_of(context, url) as client:
+        answer = client.metrics(task_of(client, task)["task_id"], names=metric or ())
+    if as_json:
+        typer.echo(json.dumps(answer, indent=2))
+        return
+    missing = sorted(set(metric or ()) - set(answer["names"]))
+    if missing:
+        known = ", ".join(answer["names"]) or "none yet"
+        raise NotFound(f"the task tells nothing of {', '.join(missing)}", hint=f"What it tells: {known}.")
+    if not answer["series"]:
+        typer.echo("It has told no figures yet.")
+        return
+    from app.training.cli.curves import MOST_DRAWN, curve_text, summary_line
+
+    columns = min(shutil.get_terminal_size().columns, 100)
+    for series in answer["series"][: None if metric else MOST_DRAWN]:
+        typer.echo(curve_text(series, columns=columns, by_time=time, has_color=sys.stdout.isatty()))
+        typer.echo(summary_line(series))
+    if not metric and len(answer["names"]) > MOST_DRAWN:
+        typer.echo(f"There are more (-m NAME): {', '.join(answer['names'])}")
+
+
+@commands.command()
 def cancel(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
     """End a task that waits or runs."""
     with client_of(context, url) as client:
@@ -134,6 +169,23 @@ def cancel(context: typer.Context, task: TaskId, as_json: AsJson = False, url: U
         typer.echo(f"Task {record['task_id']} is cancelled.")
     else:
         typer.echo(f"Task {record['task_id']} is being stopped, which takes some seconds.")
+
+
+@commands.command()
+def priority(
+    context: typer.Context,
+    task: TaskId,
+    level: Annotated[str, typer.Argument(metavar="high|normal|low", help="high is for administrators alone.")],
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Change how urgent a task is that waits. An administrator changes anybody's, by its whole id."""
+    with client_of(context, url) as client:
+        task_id = task if FULL_ID.fullmatch(task) else task_of(client, task)["task_id"]
+        record = client.set_priority(task_id, level)
+    typer.echo(
+        json.dumps(record, indent=2) if as_json else f"Task {record['task_id']} has priority {record['priority']}."
+    )
 
 
 @commands.command()

@@ -13,17 +13,26 @@ One that is too large for the cluster as it is now blocks as well. Nodes go and 
 restarted on one; a run of days that slipped in during that minute would cost the one at the head those days. Who asks
 for more than there will ever be is told so in words, and so is everybody behind; a cancel ends it.
 
+**Backfill.** Where that is switched on and the time limits of what runs tell when the head can start, later tasks go
+ahead as far as they do not delay it: see `reservation`. The head is told its moment.
+
+**A user's limit.** Who holds as many GPUs as a user may keeps their place, and others go ahead.
+
 The reasons are those at the end of the decision: what is said to be free is what is left then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
+from app.kit.clock import from_text, to_text
 from app.training.model.capacity import Capacity, Demand, Held, Need, Node, grains, plain
-from app.training.model.task import Waiting, WaitingCode
+from app.training.model.reservation import Reservation, reserve
+from app.training.model.task import Priority, Waiting, WaitingCode
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,10 @@ class Queued:
     backfill: bool = False
     next_run_at: str | None = None
     """Not before, as ISO 8601 in UTC."""
+    user: str = ""
+    run_limit_s: int | None = None
+    """So long it may run; None: without end."""
+    priority: Priority = Priority.NORMAL
 
 
 @dataclass(frozen=True)
@@ -47,8 +60,26 @@ class Decision:
     """Of all others, by task, in that order too."""
 
 
+@dataclass(frozen=True)
+class AdmissionRules:
+    """What an installation may ask beside the gang rule."""
+
+    most_gpus_per_user: int | None = None
+    held_gpus: Mapping[str, int] = field(default_factory=dict)
+    """By user, of active tasks."""
+    does_backfill: bool = False
+    ends: Mapping[str, datetime] = field(default_factory=dict)
+    """When active tasks end at the latest, by id; those without a limit are not in it."""
+
+
 def decide(
-    waiting: Sequence[Queued], held: Sequence[Held], nodes: Sequence[Node], *, now: str, may_start: int | None
+    waiting: Sequence[Queued],
+    held: Sequence[Held],
+    nodes: Sequence[Node],
+    *,
+    now: str,
+    may_start: int | None,
+    rules: AdmissionRules = AdmissionRules(),
 ) -> Decision:
     """Choose the tasks that start now.
 
@@ -58,10 +89,12 @@ def decide(
         nodes: Of the cluster, with what Ray says is free on each.
         now: ISO 8601 in UTC.
         may_start: How many more may be active at once; None: any number. It may be below zero.
+        rules: What else the installation asks.
     """
-    round_ = _Round(Capacity(nodes, held), now, may_start)
+    round_ = _Round(Capacity(nodes, held), now, may_start, rules)
     reasons: dict[str, Waiting] = {}
     unfit: dict[str, Demand] = {}
+    head: tuple[str, Reservation] | None = None
     is_over = False
     for queued in waiting:
         if is_over:
@@ -73,23 +106,37 @@ def decide(
         if reason is _NO_ROOM:
             unfit[queued.task_id] = queued.demand
         reasons[queued.task_id] = reason
-        is_over = not (queued.backfill or round_.keeps_room_for(queued, reason))
+        if queued.backfill or head or reason.code in PASSED_BY or round_.keeps_room_for(queued, reason):
+            continue
+        if reason is _NO_ROOM and rules.does_backfill:
+            reservation = round_.reserve(queued, held, nodes)
+            head = (queued.task_id, reservation) if reservation else None
+        is_over = head is None
     empty = Capacity(nodes)
     why = {demand: _why(demand, round_.room, empty) for demand in set(unfit.values())}
     reasons.update((task_id, why[demand]) for task_id, demand in unfit.items())
-    return Decision(tuple(round_.admitted), reasons)
+    if head:
+        task_id, reservation = head
+        reason = reasons[task_id]
+        reasons[task_id] = Waiting(reason.code, {**reason.facts, "starts_by": to_text(reservation.starts_by)})
+    return Decision(tuple(one.task_id for one in round_.admitted), reasons)
 
 
+PASSED_BY = frozenset({WaitingCode.USER_LIMIT, WaitingCode.BEHIND})
+"""Who waits for this lets others go ahead."""
 _NO_ROOM = Waiting(WaitingCode.GPUS)
 """Stands for what is known only when all have been considered."""
 
 
 class _Round:
-    def __init__(self, room: Capacity, now: str, may_start: int | None) -> None:
+    def __init__(self, room: Capacity, now: str, may_start: int | None, rules: AdmissionRules) -> None:
         self.room = room
         self.now = now
         self.may_start = may_start
-        self.admitted: list[str] = []
+        self.rules = rules
+        self.reservation: Reservation | None = None
+        self.held_gpus = Counter(rules.held_gpus)
+        self.admitted: list[Queued] = []
         self.refused: set[Demand] = set()
         """Room only shrinks in a round: who does not fit once will not fit later."""
 
@@ -107,10 +154,9 @@ class _Round:
 
     def consider(self, queued: Queued, active: int) -> Waiting | None:
         """None: it was admitted."""
-        if queued.next_run_at is not None and queued.next_run_at > self.now:
-            return Waiting(WaitingCode.RETRY, {"at": queued.next_run_at})
-        if self.may_start is not None and len(self.admitted) >= self.may_start:
-            return Waiting(WaitingCode.MOST_RUNNING, {"most": active + self.may_start})
+        held_back = self._held_back(queued, active)
+        if held_back is not None:
+            return held_back
         if queued.demand in self.refused:
             return _NO_ROOM
         need = Need.of(queued.demand)
@@ -118,9 +164,33 @@ class _Round:
         if driver_at is None:
             self.refused.add(queued.demand)
             return _NO_ROOM
+        if self.reservation and not self.reservation.admits(queued.demand, queued.run_limit_s, from_text(self.now)):
+            return Waiting(WaitingCode.BEHIND)
         self.room.take(need, driver_at)
-        self.admitted.append(queued.task_id)
+        self.held_gpus[queued.user] += queued.demand.gpus
+        self.admitted.append(queued)
         return None
+
+    def _held_back(self, queued: Queued, active: int) -> Waiting | None:
+        """By something else than room."""
+        if queued.next_run_at is not None and queued.next_run_at > self.now:
+            return Waiting(WaitingCode.RETRY, {"at": queued.next_run_at})
+        if self.may_start is not None and len(self.admitted) >= self.may_start:
+            return Waiting(WaitingCode.MOST_RUNNING, {"most": active + self.may_start})
+        most, gpus = self.rules.most_gpus_per_user, self.held_gpus[queued.user]
+        if most is not None and queued.demand.gpus and gpus + queued.demand.gpus > most:
+            return Waiting(WaitingCode.USER_LIMIT, {"held": gpus, "most": most})
+        return None
+
+    def reserve(self, queued: Queued, held: Sequence[Held], nodes: Sequence[Node]) -> Reservation | None:
+        """For the head, behind what runs and what was admitted just now. None: nothing tells when it will fit."""
+        now, ends = from_text(self.now), dict(self.rules.ends)
+        for one in self.admitted:
+            if one.run_limit_s is not None:
+                ends[one.task_id] = now + timedelta(seconds=one.run_limit_s)
+        begun = [Held(one.task_id, one.demand) for one in self.admitted]
+        self.reservation = reserve(queued.demand, [*held, *begun], nodes, ends)
+        return self.reservation
 
 
 # --- why there is no room ---------------------------------------------------------------------------

@@ -30,6 +30,19 @@ class Rollout(StrEnum):
     TRTLLM = "trtllm"
 
 
+class Priority(StrEnum):
+    """How urgent a task is, where the queue heeds it: see queue_order."""
+
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+
+    @property
+    def rank(self) -> int:
+        """The lower, the sooner."""
+        return list(Priority).index(self)
+
+
 class State(StrEnum):
     QUEUED = "QUEUED"
     """Nobody has looked yet whether there is room."""
@@ -103,6 +116,8 @@ class FailureKind(StrEnum):
     """The machine or Ray's own processes died."""
     LOST = "LOST"
     """Ray does not know the job any more: its head lost its memory."""
+    TIME_LIMIT = "TIME_LIMIT"
+    """It ran for as long as it may."""
     CANCELED = "CANCELED"
     UNKNOWN = "UNKNOWN"
 
@@ -111,7 +126,7 @@ class WaitingCode(StrEnum):
     """Why a task waits. Each with its facts: see Waiting."""
 
     GPUS = "GPUS"
-    """free, needed"""
+    """free, needed; of these three, starts_by: when it starts at the latest, if that is known"""
     WHOLE_NODES = "WHOLE_NODES"
     """free, needed, nodes, per_node: enough in all, but not together. never: true if no nodes of this cluster can"""
     CPUS = "CPUS"
@@ -124,6 +139,8 @@ class WaitingCode(StrEnum):
     """at: when it is tried again; kind: of the failure, if that is known"""
     MOST_RUNNING = "MOST_RUNNING"
     """most: how many tasks may run at once"""
+    USER_LIMIT = "USER_LIMIT"
+    """held, most: GPUs of its user; others go ahead"""
     DISABLED = "DISABLED"
     """Its user is disabled: it keeps its place, and others go ahead"""
     RAY = "RAY"
@@ -166,6 +183,9 @@ class Task:
     """How often it may still begin anew after its machine, or Ray, was lost."""
     max_wait_s: int | None = None
     """How many seconds its program may wait for its placement group; None: the usual time."""
+    max_run_s: int | None = None
+    """How many seconds an attempt may run before it is stopped; None: without end."""
+    priority: Priority = Priority.NORMAL
     next_run_at: str | None = None
     """Not to be started before."""
     cancel_requested_at: str | None = None

@@ -19,7 +19,9 @@ _CAUSES = {
 
 
 def in_words(waiting: Waiting) -> str:
-    return f"waiting: {_SAYING[waiting.code](waiting.facts)}"
+    starts_by = waiting.facts.get("starts_by")
+    promise = f"; it starts by {starts_by} at the latest" if starts_by else ""
+    return f"waiting: {_SAYING[waiting.code](waiting.facts)}{promise}"
 
 
 def _gpus(facts: Facts) -> str:
@@ -58,6 +60,10 @@ def _most_running(facts: Facts) -> str:
     return f"only {_count(facts, 'most', 'task')} may run at once"
 
 
+def _user_limit(facts: Facts) -> str:
+    return f"its user holds {_count(facts, 'held', 'GPU')} and may hold {_number(facts, 'most')}"
+
+
 def _disabled(_: Facts) -> str:
     return "its user is disabled"
 
@@ -74,6 +80,7 @@ _SAYING: dict[WaitingCode, Callable[[Facts], str]] = {
     WaitingCode.BEHIND: _behind,
     WaitingCode.RETRY: _retry,
     WaitingCode.MOST_RUNNING: _most_running,
+    WaitingCode.USER_LIMIT: _user_limit,
     WaitingCode.DISABLED: _disabled,
     WaitingCode.RAY: _ray,
 }

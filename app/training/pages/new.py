@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -21,7 +22,7 @@ from app.homes.home_paths import HomePath
 from app.homes.model import COMMON, Kind
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
-from app.kit.web.auth import user_of
+from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.editor import FORM, Draft, Problems, action_of, as_form, as_text, problems_of_text, refused, with_retry
 from app.kit.web.forms import sent_fields
@@ -32,6 +33,7 @@ from app.training.model import Demand, Workload
 from app.training.pages import new_form
 from app.training.pages.examples import example
 from app.training.pages.new_form import Values
+from app.training.service.checkpoints import RESUME
 from app.training.spec import MAX_SPEC_BYTES, TaskSpec, read_spec
 from app.training.workloads import demand_of
 
@@ -54,7 +56,8 @@ class TaskDraft(Draft[Values]):
 
 
 def new(request: Request) -> Response:
-    """?mode: form (the first), yaml. ?workload. ?from={task}: with the text of that one."""
+    """?mode: form (the first), yaml. ?workload. ?from={task}: with the text of that one; &resume={step}: to go on from
+    its checkpoint of that step."""
     params = request.query_params
     workload = new_form.workload_of(params.get("workload", ""))
     mode = YAML if params.get("mode") == YAML else FORM
@@ -62,6 +65,7 @@ def new(request: Request) -> Response:
     values = new_form.empty_values(workload)
     if params.get("from"):
         text = training_of(request).tasks.get(user_of(request), params["from"]).task.spec_text
+        text = _resumed(request, text, params["from"], params.get("resume", ""))
     with suppress(ModelmillError):  # of an older version of this product: the text is shown all the same
         spec, _ = read_spec(text.encode())
     if params.get("from"):
@@ -70,6 +74,16 @@ def new(request: Request) -> Response:
     if mode == FORM:
         spec, text, _ = new_form.spec_of(values)
     return _page(request, TaskDraft(mode, values, text, spec=spec, key=str(uuid4())))
+
+
+def _resumed(request: Request, text: str, task_id: str, step: str) -> str:
+    """The text of a task with the checkpoint that it is to go on from, in place of what it says of that."""
+    checkpoints = training_of(request).tasks.checkpoints(user_of(request), task_id) if step else []
+    path = next((one.path for one in checkpoints if str(one.step) == step), None)
+    if path is None:
+        return text
+    kept = [line for line in text.splitlines() if not line.startswith(f"{RESUME}:")]
+    return "\n".join([*kept, f"{RESUME}: {path}", ""])
 
 
 async def create(request: Request) -> Response:
@@ -102,11 +116,12 @@ def _create(request: Request, sent: Mapping[str, str]) -> Response:
 
 def _submit(request: Request, draft: TaskDraft) -> str:
     """Once, however often the button was pressed; a changed text under a key that was used is another task."""
-    tasks, user, body = training_of(request).tasks, user_of(request), draft.text.encode()
+    tasks, caller, body = training_of(request).tasks, caller_of(request), draft.text.encode()
+    submit = partial(tasks.submit, caller.user, body, now=now(), is_admin=caller.is_admin)
     try:
-        task, _ = tasks.submit(user, body, idempotency_key=draft.key or None, now=now())
+        task, _ = submit(idempotency_key=draft.key or None)
     except KeyReused:
-        task, _ = tasks.submit(user, body, now=now())
+        task, _ = submit()
     return task.task_id
 
 

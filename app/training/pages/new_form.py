@@ -32,6 +32,8 @@ TEXTS = (
     "train_file",
     "val_file",
     "rollout",
+    "resume_from",
+    "priority",
     "convert.images",
     "convert.model",
 )
@@ -44,7 +46,9 @@ NUMBERS = (
     "total_training_steps",
     "save_freq",
     "test_freq",
+    "keep_checkpoints",
     "max_wait_s",
+    "max_run_s",
     "restart_on_infra",
 )
 LINES = ("args", "overrides")
@@ -52,7 +56,7 @@ TICKS = ("backfill", "convert")
 FIELDS = ("workload", *TEXTS, *NUMBERS, *LINES, *TICKS)
 VERL_FIELDS = frozenset(
     {"model_id", "rollout", "nnodes", "cpus_per_gpu", "total_epochs", "total_training_steps", "save_freq", "test_freq"}
-) | {"overrides"}
+) | {"overrides", "keep_checkpoints", "resume_from"}
 SCRIPT_FIELDS = frozenset({"program", "args", "cpus"})
 NOT_OF = {Workload.SCRIPT: VERL_FIELDS, Workload.SFT: SCRIPT_FIELDS | {"rollout"}}
 VALUE_MAX = 40_000

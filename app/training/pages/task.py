@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,11 +24,11 @@ from app.training.access import training_of
 from app.training.model import Conversion, State, TaskEvent
 from app.training.pages import view_models
 from app.training.pages.queue_health import QueueHealth, condition_of
-from app.training.service import LogView, TaskView
+from app.training.service import Checkpoint, LogView, TaskView
 from app.training.store.changes import task_key
 
 PREVIEW_LINES = 20
-SHOWN_ATTEMPTS, SHOWN_EVENTS = 12, 100
+SHOWN_ATTEMPTS, SHOWN_EVENTS, SHOWN_CHECKPOINTS = 12, 100, 20
 """The last ones."""
 REDRAWN_S = 15
 """A fragment whose task stands still is drawn anew this often, for its bars grow."""
@@ -71,6 +72,7 @@ class TaskHead:
     view: TaskView
     condition: QueueHealth
     at: datetime
+    checkpoints: Sequence[Checkpoint] = ()
 
     @property
     def is_live(self) -> bool:
@@ -81,16 +83,18 @@ class TaskHead:
         view = self.view
         attempts = [(it.ray_status, it.log_bytes, it.placement_pending_since) for it in view.attempts]
         conversions = [(it.job_id, it.problem, it.next_try_at) for it in view.conversions]
+        steps = [one.step for one in self.checkpoints]
         drawn = int(self.at.timestamp() // REDRAWN_S) if self.is_live else ""
         return version_of(
-            view.task.version, view.waiting, view.ahead, attempts, conversions, self.condition.trouble, drawn
+            view.task.version, view.waiting, view.ahead, attempts, conversions, steps, self.condition.trouble, drawn
         )
 
 
 def _head(request: Request) -> TaskHead:
     training = training_of(request)
-    view = training.tasks.get(user_of(request), request.path_params["task_id"])
-    return TaskHead(view, condition_of(training), now())
+    user, task_id = user_of(request), request.path_params["task_id"]
+    view = training.tasks.get(user, task_id)
+    return TaskHead(view, condition_of(training), now(), training.tasks.checkpoints(user, task_id))
 
 
 def _body(request: Request, head: TaskHead) -> dict[str, Any]:
@@ -113,6 +117,7 @@ def _body(request: Request, head: TaskHead) -> dict[str, Any]:
         "artifacts": sorted(view.artifacts, key=lambda path: (path.count("/"), path)),
         "samples": _samples(request, view),
         "is_releasable": view.task.is_releasable(head.at),
+        "checkpoints": list(reversed(head.checkpoints))[:SHOWN_CHECKPOINTS],
         "is_live": head.is_live,
         "seen": head.seen,
         "given": {},

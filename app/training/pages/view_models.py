@@ -156,8 +156,15 @@ def ran_s(attempt: Attempt) -> float | None:
 
 
 def plain(log: str) -> str:
-    """Without colours, which a terminal shows and a page does not."""
-    return CONTROLS.sub("", ESCAPE.sub("", log))
+    """Without colours, which a terminal shows and a page does not; of a progress bar its last state."""
+    lines = ESCAPE.sub("", log).split("\n")
+    return CONTROLS.sub("", "\n".join(map(_last_state, lines)))
+
+
+def _last_state(line: str) -> str:
+    """A program that draws a progress bar goes back to the beginning of the line for each of its states."""
+    states = [state for state in line.split("\r") if state]
+    return states[-1] if states else ""
 
 
 def short(task_id: str) -> str:

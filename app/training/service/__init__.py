@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.training.service.checkpoints import Checkpoint
 from app.training.service.cluster import ClusterPicture, ClusterView, Holder
+from app.training.service.curves import CurveReader, TaskCurves
 from app.training.service.options import TrainingOptions
 from app.training.service.results import ConversionRequest, Converter, Results
 from app.training.service.tasks import AttemptFolder, LogView, Tasks, TaskView
@@ -18,17 +20,21 @@ class Training:
     tasks: Tasks
     results: Results
     picture: ClusterPicture
+    curves: CurveReader
 
 
 __all__ = [
     "AttemptFolder",
+    "Checkpoint",
     "ClusterPicture",
     "ClusterView",
     "ConversionRequest",
     "Converter",
+    "CurveReader",
     "Holder",
     "LogView",
     "Results",
+    "TaskCurves",
     "TaskView",
     "Tasks",
     "Training",

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from redis import Redis
+from redis import Redis, RedisError
 
 from app.kit.redis.records import NUDGES
 from app.training.model import Node
@@ -47,6 +47,8 @@ class ClusterView:
     """Ray has not answered since then, and nodes are as last seen."""
     problem: str = ""
     """Why it does not answer, as far as is known."""
+    order: tuple[str, ...] = ()
+    """Ids of the first tasks in the queue, where that is not the order of submission."""
 
 
 _VIEW = TypeAdapter(ClusterView)
@@ -75,6 +77,14 @@ class ClusterPicture:
             if self._last != last:
                 pipe.publish(f"{NUDGES}{CLUSTER}", "")
             pipe.execute()
+
+    def order(self) -> tuple[str, ...]:
+        """Of the queue, as far as it is known to differ from the order of submission. Never raises."""
+        try:
+            view = self.get()
+        except RedisError:
+            return ()
+        return view.order if view else ()
 
     def get(self) -> ClusterView | None:
         """None: no scheduler has looked for some time, or one of another version has."""

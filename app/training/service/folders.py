@@ -66,7 +66,7 @@ def opened_file(homes: Homes, user: str, path: str) -> Iterator[int]:
 
     Raises HomeMissing, FileMissing, NotAFile, and PathRefused for a link.
     """
-    with disk_errors(path), _parent(homes, user, path) as (folder_fd, name):
+    with disk_errors(path), parent_of(homes, user, path) as (folder_fd, name):
         try:
             fd = os.open(name, _FILE, dir_fd=folder_fd)
         except OSError as error:
@@ -82,7 +82,7 @@ def opened_file(homes: Homes, user: str, path: str) -> Iterator[int]:
 def models_in(homes: Homes, user: str, path: str) -> list[str]:
     """ONNX files in the folder of an attempt, as paths from there, in order. Folders that cannot be read, and names
     that are no text, are passed over."""
-    with disk_errors(path), _parent(homes, user, path) as (above_fd, name):
+    with disk_errors(path), parent_of(homes, user, path) as (above_fd, name):
         top_fd = os.open(name, FOLDER, dir_fd=above_fd)
         try:
             return sorted(_models(top_fd))
@@ -119,7 +119,7 @@ def _below(top_fd: int, place: str) -> Iterator[int]:
 
 
 @contextmanager
-def _parent(homes: Homes, user: str, path: str) -> Iterator[tuple[int, str]]:
+def parent_of(homes: Homes, user: str, path: str) -> Iterator[tuple[int, str]]:
     """(descriptor of the folder that it lies in, its name), reached over no link."""
     with homes.files.opened(user) as home, home.parent(home_path_of(homes.options, user, path).inner) as parent:
         yield parent

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from app.training.model.queue_order import QueuePolicy
 
 
 @dataclass(frozen=True)
@@ -21,4 +24,9 @@ class TrainingOptions:
     retry_most_s: int = 86400
     max_running_tasks: int = 0
     max_unended_per_user: int = 200
+    queue: QueuePolicy = QueuePolicy.FIFO
+    does_backfill: bool = False
+    most_gpus_per_user: int | None = None
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Of users for fair shares; 1 of who is not in it."""
     dashboard_url: str = ""

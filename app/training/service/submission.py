@@ -18,7 +18,8 @@ from app.kit.sql import Database
 from app.kit.web.idempotency import KeyReused, checked_key
 from app.training import store
 from app.training.errors import BadSpec, TooManyTasks, TrainingOff
-from app.training.model import Task, Workload
+from app.training.model import Priority, Task, Workload
+from app.training.service.checkpoints import resume_path
 from app.training.service.options import TrainingOptions
 from app.training.spec import ConvertSpec, TaskSpec, read_spec
 from app.training.store import NewTask, TaskIdTaken
@@ -33,6 +34,17 @@ def new_task_id(prefix: str, user: str, workload: Workload, now: datetime) -> st
     stamp = now.astimezone(UTC).strftime("%Y%m%d-%H%M%S")
     end = f"-{workload.value}-{stamp}-{secrets.token_hex(2)}"
     return f"{prefix}-{user.replace('.', '-').replace('_', '-')}"[: MAX_ID - len(end)] + end
+
+
+def check_priority(priority: Priority, *, is_admin: bool) -> None:
+    """Raises BadSpec: everybody's task would be urgent else."""
+    if priority is Priority.HIGH and not is_admin:
+        problem = "only administrators may ask for it"
+        raise BadSpec(
+            f"priority: {problem}",
+            hint="Send it as normal, and ask an administrator to raise it.",
+            detail={"problems": [{"at": "priority", "problem": problem}]},
+        )
 
 
 _VERL = "verl"
@@ -68,7 +80,9 @@ class TaskSubmission:
     homes: Homes
     check_conversion: CheckConversion
 
-    def submit(self, user: str, body: bytes, key: str | None, now: datetime) -> tuple[Task, bool]:
+    def submit(
+        self, user: str, body: bytes, key: str | None, now: datetime, *, is_admin: bool = False
+    ) -> tuple[Task, bool]:
         """See Tasks.submit."""
         if not self.options.is_on:
             raise TrainingOff(
@@ -80,7 +94,9 @@ class TaskSubmission:
         spec, text = read_spec(body)  # by its text alone, as it will be read again whenever it is used
         if key is not None and (existing := self._existing(user, key, text)):
             return existing, False  # even if it could not be submitted any more
+        check_priority(spec.priority, is_admin=is_admin)
         check_paths(self.homes.rules, user, spec)
+        resume_path(self.database, self.homes, user, spec)
         if spec.convert is not None:
             self._check_conversion(spec.convert)
         return self._add(user, spec, text, key, now)
@@ -114,6 +130,8 @@ class TaskSubmission:
                 backfill=spec.backfill,
                 infra_retries=spec.restart_on_infra,
                 max_wait_s=spec.max_wait_s,
+                max_run_s=spec.max_run_s,
+                priority=spec.priority,
                 idempotency_key=key,
             )
             try:

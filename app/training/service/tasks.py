@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -16,16 +16,18 @@ from app.kit.errors import BadInput, ModelmillError
 from app.kit.sql import Database
 from app.training import store
 from app.training.errors import TaskFinished, TaskNotFound, TaskNotReleasable
-from app.training.model import Attempt, Event, State, Task, TaskEvent
+from app.training.model import Attempt, Event, Priority, State, Task, TaskEvent
+from app.training.model.queue_order import QueuePolicy
+from app.training.service.checkpoints import Checkpoint, checkpoints_of_task
 from app.training.service.folders import checkpoints_of, folders_of, log_of, models_in
 from app.training.service.options import TrainingOptions
-from app.training.service.submission import CheckConversion, TaskSubmission
+from app.training.service.submission import CheckConversion, TaskSubmission, check_priority
 from app.training.service.views import AttemptFolder, LogView, TaskView
 from app.training.store import TaskFilter
 
 Kick = Callable[[], None]
 """Wakes the scheduler. Must not fail when Redis does not answer: it looks by itself every few seconds."""
-CANCEL_REQUESTED = "CANCEL_REQUESTED"
+CANCEL_REQUESTED, PRIORITY = "CANCEL_REQUESTED", "PRIORITY"
 RELEASED = (
     "{user} let it go before Ray said that it had ended: its program may still run on the cluster, and is stopped when "
     "Ray answers."
@@ -43,26 +45,32 @@ class Tasks:
         homes: Homes,
         kick: Kick,
         check_conversion: CheckConversion = lambda *_: None,
+        order: Callable[[], Sequence[str]] = tuple,
     ) -> None:
+        """order: ids of waiting tasks, where the queue is not in the order of submission."""
         self.options = options
         self.database = database
         self.homes = homes
         self.kick = kick
+        self._order = order
         self._submitting = TaskSubmission(options, database, homes, check_conversion)
 
-    def submit(self, user: str, body: bytes, *, idempotency_key: str | None = None, now: datetime) -> tuple[Task, bool]:
+    def submit(
+        self, user: str, body: bytes, *, idempotency_key: str | None = None, now: datetime, is_admin: bool = False
+    ) -> tuple[Task, bool]:
         """Put a new task at the end of the queue.
 
         Args:
             body: The spec, YAML or JSON.
             idempotency_key: If it came before, the task of then is returned.
+            is_admin: May ask for a high priority.
 
         Returns:
             The task, and whether it is new.
 
         Raises TrainingOff, UnreadableSpec, BadSpec, TooLarge, PathRefused, KeyReused, TooManyTasks.
         """
-        task, is_new = self._submitting.submit(user, body, idempotency_key, now)
+        task, is_new = self._submitting.submit(user, body, idempotency_key, now, is_admin=is_admin)
         if is_new:
             self.kick()
         return task, is_new
@@ -71,7 +79,7 @@ class Tasks:
         with self.database.read() as conn:
             task = _own(conn, user, task_id)
             attempts = store.attempts_of(conn, task_id)
-            ahead = store.counts_ahead(conn, [task]).get(task_id)
+            ahead = self._counts_ahead(conn, [task]).get(task_id)
             conversions = store.conversions_of(conn, task_id)
         folders = folders_of(self.homes, user, attempts)
         artifacts = self._artifacts(task, folders)
@@ -88,7 +96,7 @@ class Tasks:
             rows = store.page(conn, user, filters, before=before, limit=limit + 1)
             tasks = rows[:limit]
             attempts = store.latest_attempts(conn, [task.task_id for task in tasks])
-            ahead = store.counts_ahead(conn, tasks)
+            ahead = self._counts_ahead(conn, tasks)
         views = [TaskView(task, _only(attempts.get(task.task_id)), ahead.get(task.task_id)) for task in tasks]
         return views, str(tasks[-1].seq) if len(rows) > limit else None
 
@@ -137,6 +145,30 @@ class Tasks:
         self.kick()
         return changed
 
+    def set_priority(
+        self, user: str, task_id: str, priority: Priority, *, now: datetime, is_admin: bool = False
+    ) -> Task:
+        """Of a task that waits. is_admin: of anybody's, and high.
+
+        Raises TaskNotFound, TaskFinished (it waits no more), BadSpec.
+        """
+        check_priority(priority, is_admin=is_admin)
+        at, changed = to_text(now), None
+        while changed is None:  # the scheduler was faster
+            with self.database.write() as conn:
+                task = _any(conn, task_id) if is_admin else _own(conn, user, task_id)
+                if not task.is_waiting:
+                    raise TaskFinished(
+                        f"The task does not wait any more: it is {task.state.value}.",
+                        hint="Only the place in the queue can be changed.",
+                    )
+                changed = store.change(conn, task, at, priority=priority)
+                if changed is not None:
+                    detail = {"by": user, "from": task.priority.value, "to": priority.value}
+                    store.add_event(conn, task_id, PRIORITY, at, detail)
+        self.kick()
+        return changed
+
     def events(self, user: str, task_id: str, *, after: int = 0) -> list[TaskEvent]:
         with self.database.read() as conn:
             _own(conn, user, task_id)
@@ -149,6 +181,12 @@ class Tasks:
             attempts = store.attempts_of(conn, task_id)
         return log_of(self.homes, task, attempts, attempt_no=attempt_no, tail=tail)
 
+    def checkpoints(self, user: str, task_id: str) -> list[Checkpoint]:
+        """What verl has left so far, by step; of a script none."""
+        with self.database.read() as conn:
+            task = _own(conn, user, task_id)
+        return checkpoints_of_task(self.homes, task)
+
     def count_unended(self, user: str) -> int:
         with self.database.read() as conn:
             return store.count_unended(conn, user)
@@ -160,6 +198,13 @@ class Tasks:
         for task in under_way:
             with suppress(TaskFinished):  # by itself, meanwhile
                 self.cancel(user, task.task_id, now=moment())
+
+    def _counts_ahead(self, conn: Connection, tasks: Sequence[Task]) -> Mapping[str, int]:
+        """How many come before each of these that waits."""
+        if self.options.queue is QueuePolicy.FIFO:
+            return store.counts_ahead(conn, tasks)
+        places = {task_id: place for place, task_id in enumerate(self._order())}
+        return {task.task_id: places[task.task_id] for task in tasks if task.is_waiting and task.task_id in places}
 
     def _end_folder(self, user: str, task_id: str, now: datetime) -> None:
         """Of one that waits to be tried again: no attempt will end it. Should one begin meanwhile, it has it again."""

@@ -7,13 +7,23 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, field_validator
 
-from app.training.model import Rollout, Workload
+from app.training.model import Priority, Rollout, Workload
 from app.training.spec.overrides import INTERPOLATION, Overrides, is_allowed
-from app.training.spec.texts import Line, LogicalPath, ModelId, OnnxPath, Pictures, ProgramName, Words, unfit
+from app.training.spec.texts import (
+    Line,
+    LogicalPath,
+    ModelId,
+    OnnxPath,
+    Pictures,
+    ProgramName,
+    ResumePoint,
+    Words,
+    unfit,
+)
 
 _VERL_ONLY = frozenset(
     {"rollout", "cpus_per_gpu", "total_epochs", "total_training_steps", "save_freq", "test_freq"}
-    | {"overrides", "model_id"}
+    | {"overrides", "model_id", "keep_checkpoints", "resume_from"}
 )
 _SCRIPT_ONLY = frozenset({"program", "args", "cpus"})
 _REQUIRED = {
@@ -22,7 +32,7 @@ _REQUIRED = {
     Workload.SFT: ("train_file",),
     Workload.SCRIPT: ("code_path",),
 }
-_PATHS = ("code_path", "model_path", "train_file", "val_file")
+_PATHS = ("code_path", "model_path", "train_file", "val_file", "resume_from")
 
 
 def problem_of(workload: Workload, name: str, value: Any, *, is_default: bool, before: Mapping[str, Any]) -> str | None:
@@ -76,6 +86,7 @@ def _problem_with_models(workload: Workload, model_id: str | None, model_path: s
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Cpus = Annotated[float, Field(gt=0, le=1024, allow_inf_nan=False)]
 MAX_WAIT_S = 30 * 86400
+MAX_RUN_S = 365 * 86400
 
 
 class Frozen(BaseModel):
@@ -133,13 +144,22 @@ class TaskSpec(Frozen):
     """Steps between checkpoints; -1 for none but the last."""
     test_freq: Annotated[int, Field(ge=-1, le=1_000_000_000)] | None = None
     """Steps between validations; -1 for none."""
+    keep_checkpoints: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """verl: how many of the last checkpoints are kept; without it all."""
+    resume_from: ResumePoint | None = None
+    """verl: the checkpoint that it begins with: a task of yours, by its id, whose last one is taken, or the folder of
+    one, like /private/users/alice/jobs/…/checkpoints/global_step_50."""
     overrides: Overrides = Field(default_factory=dict)
     """verl: further settings by their Hydra keys, like actor_rollout_ref.actor.optim.lr; + before a key adds it. A
     value is a text, a number, true, false, null, or a list or map of these."""
+    priority: Annotated[Priority, Field(strict=False)] = Priority.NORMAL
+    """high (administrators alone), normal or low: heeded where the queue is ordered by priority or fair shares."""
     backfill: bool = False
     """While this task waits at the head of the line, later ones may go ahead."""
     max_wait_s: Annotated[int, Field(ge=1, le=MAX_WAIT_S)] | None = None
     """So many seconds its program may wait for its placement group; then it is stopped, and tried again later."""
+    max_run_s: Annotated[int, Field(ge=60, le=MAX_RUN_S)] | None = None
+    """So many seconds an attempt may run; then it is stopped, and the task has failed. Its checkpoints are kept."""
     restart_on_infra: Annotated[int, Field(ge=0, le=5)] = 1
     """How often it begins anew when its machine, or Ray, was lost."""
     convert: ConvertSpec | None = None

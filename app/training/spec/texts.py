@@ -75,6 +75,7 @@ ProgramName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9
 _PART = r"[A-Za-z0-9](?:[A-Za-z0-9_]|[.-][A-Za-z0-9_]){0,95}"
 ModelId = Annotated[str, StringConstraints(pattern=rf"^{_PART}(?:/{_PART})?$", max_length=200)]
 """Qwen/Qwen2.5-0.5B-Instruct: as Hugging Face allows, so without .. and --."""
+ResumePoint = Annotated[str, StringConstraints(min_length=1, max_length=MAX_PATH_BYTES), AfterValidator(visible)]
 InnerPath = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(inside)]
 OnnxPath = Annotated[InnerPath, AfterValidator(an_onnx)]
 Pictures = Annotated[LogicalPath, AfterValidator(inside_or_whole)]

@@ -25,6 +25,7 @@ from app.training.store.queue import (
     queue,
     released,
     unended_of,
+    uses_since,
 )
 from app.training.store.tasks import (
     NewTask,
@@ -76,4 +77,5 @@ __all__ = [
     "released",
     "unconverted",
     "unended_of",
+    "uses_since",
 ]

@@ -9,16 +9,19 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from app.kit.clock import from_text
 from app.training.model import (
     ACTIVE,
     TERMINAL,
     WAITING,
     Demand,
+    Priority,
     State,
     Task,
     Waiting,
     Workload,
 )
+from app.training.model.queue_order import Use
 from app.training.store.changes import note_task
 from app.training.store.tables import attempts, read_tasks, tasks, to_demand, to_value, to_values, to_waiting
 
@@ -34,6 +37,8 @@ class QueueEntry:
     backfill: bool
     next_run_at: str | None
     waiting: Waiting | None
+    priority: Priority = Priority.NORMAL
+    max_run_s: int | None = None
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ class TaskFilter:
 def queue(conn: Connection) -> list[QueueEntry]:
     """The whole queue, in order, without what is written in the specs."""
     c = tasks.c
-    columns = (c.task_id, c.user_name, c.state, c.demand, c.backfill, c.next_run_at, c.waiting)
+    columns = (c.task_id, c.user_name, c.state, c.demand, c.backfill, c.next_run_at, c.waiting, c.priority, c.max_run_s)
     query = sa.select(*columns).where(c.state.in_(to_values(WAITING))).order_by(c.seq)
     return [
         QueueEntry(
@@ -75,6 +80,28 @@ def queue(conn: Connection) -> list[QueueEntry]:
             bool(row.backfill),
             row.next_run_at,
             to_waiting(row.waiting),
+            Priority(row.priority),
+            row.max_run_s,
+        )
+        for row in conn.execute(query)
+    ]
+
+
+def uses_since(conn: Connection, since: str, now: str) -> list[Use]:
+    """GPUs that attempts held and that ended since then, or hold now. Times are ISO 8601 in UTC."""
+    c = attempts.c
+    columns = (tasks.c.user_name, tasks.c.demand, c.created_at, c.started_at, c.ended_at)
+    query = (
+        sa.select(*columns)
+        .join(tasks, tasks.c.task_id == c.task_id)
+        .where(sa.or_(c.ended_at.is_(None), c.ended_at >= since))
+    )
+    return [
+        Use(
+            row.user_name,
+            to_demand(row.demand).gpus,
+            from_text(max(row.started_at or row.created_at, row.created_at)),
+            from_text(row.ended_at or now),
         )
         for row in conn.execute(query)
     ]

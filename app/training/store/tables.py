@@ -17,6 +17,7 @@ from app.training.model import (
     Conversion,
     Demand,
     FailureKind,
+    Priority,
     State,
     Task,
     Waiting,
@@ -42,6 +43,8 @@ tasks = sa.Table(
     sa.Column("backfill", sa.Boolean, nullable=False),
     sa.Column("infra_retries", sa.Integer, nullable=False),
     sa.Column("max_wait_s", sa.Integer),
+    sa.Column("max_run_s", sa.Integer),
+    sa.Column("priority", sa.String(8), nullable=False, server_default="normal"),
     sa.Column("next_run_at", TIME),
     sa.Column("waited_since", TIME, nullable=False),
     sa.Column("cancel_requested_at", TIME),
@@ -119,6 +122,8 @@ def to_task(row: Any) -> Task:
         backfill=bool(row.backfill),
         infra_retries=row.infra_retries,
         max_wait_s=row.max_wait_s,
+        max_run_s=row.max_run_s,
+        priority=Priority(row.priority),
         next_run_at=row.next_run_at,
         cancel_requested_at=row.cancel_requested_at,
         latest_attempt_no=row.latest_attempt_no,
@@ -179,7 +184,7 @@ def _kind(text: str | None) -> FailureKind | None:
 def to_value(value: Any) -> Any:
     if isinstance(value, Waiting):
         return json.dumps({"code": value.code.value, "facts": value.facts})
-    return value.value if isinstance(value, State | FailureKind) else value
+    return value.value if isinstance(value, State | FailureKind | Priority) else value
 
 
 def to_values(states: Collection[State]) -> list[str]:

@@ -11,6 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
+from app.kit.sql import Event as UserEvent
+from app.kit.sql import publish
 from app.training.model import (
     TERMINAL,
     TRANSITIONS,
@@ -18,6 +20,7 @@ from app.training.model import (
     Attempt,
     Demand,
     Event,
+    Priority,
     State,
     Task,
     TaskEvent,
@@ -57,6 +60,8 @@ class NewTask:
     backfill: bool = False
     infra_retries: int = 1
     max_wait_s: int | None = None
+    max_run_s: int | None = None
+    priority: Priority = Priority.NORMAL
     idempotency_key: str | None = None
 
 
@@ -80,6 +85,8 @@ def add_task(conn: Connection, task: NewTask, at: str) -> Task:
                 backfill=task.backfill,
                 infra_retries=task.infra_retries,
                 max_wait_s=task.max_wait_s,
+                max_run_s=task.max_run_s,
+                priority=task.priority.value,
                 waited_since=at,
                 latest_attempt_no=0,
                 error_summary="",
@@ -108,6 +115,8 @@ def add_task(conn: Connection, task: NewTask, at: str) -> Task:
         task.backfill,
         task.infra_retries,
         task.max_wait_s,
+        task.max_run_s,
+        task.priority,
     )
 
 
@@ -152,6 +161,8 @@ def apply(
     changed = change(conn, task, at, state=state, **fields)
     if changed is not None and state is not task.state:
         add_event(conn, task.task_id, "STATE", at, {"from": task.state.value, "to": state.value, **(detail or {})})
+        if state in TERMINAL:
+            publish(conn, _end_of(changed, at))
     return changed
 
 
@@ -208,3 +219,18 @@ def latest_attempts(conn: Connection, task_ids: Sequence[str]) -> dict[str, Atte
     is_latest = sa.and_(tasks.c.task_id == attempts.c.task_id, tasks.c.latest_attempt_no == attempts.c.attempt_no)
     query = sa.select(attempts).join(tasks, is_latest).where(attempts.c.task_id.in_(task_ids))
     return {row.task_id: to_attempt(row) for row in conn.execute(query)}
+
+
+def _end_of(task: Task, at: str) -> UserEvent:
+    kind = f"task.{task.state.value.lower()}"
+    facts = {
+        "task_id": task.task_id,
+        "state": task.state.value,
+        "attempts": task.latest_attempt_no,
+        "code": task.failure_kind.value if task.failure_kind else None,
+        "reason": task.error_summary,
+    }
+    subject = f"task:{task.task_id}"
+    return UserEvent(
+        f"{subject}:{kind}", kind, task.user, subject, task.name or task.task_id, at, f"/ui/tasks/{task.task_id}", facts
+    )

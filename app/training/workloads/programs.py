@@ -26,6 +26,8 @@ class Program:
     """CPUs of what it starts besides."""
     model_keys: tuple[str, ...]
     """Where the model goes."""
+    keep_keys: tuple[str, ...]
+    """What says how many checkpoints are kept."""
     settings: Mapping[str, JsonValue] = field(default_factory=dict)
     """Always set."""
     defaults: Mapping[str, JsonValue] = field(default_factory=dict)
@@ -44,6 +46,7 @@ PROGRAMS: Mapping[Workload, Program] = {
         cpus_per_gpu=3,
         driver_cpus=1,  # its TaskRunner
         model_keys=("actor_rollout_ref.model.path", "critic.model.path"),
+        keep_keys=("trainer.max_actor_ckpt_to_keep", "trainer.max_critic_ckpt_to_keep"),
         settings={"algorithm.adv_estimator": "gae", **_ONE_TRAINER},
         defaults=_BATCHES,
     ),
@@ -52,6 +55,7 @@ PROGRAMS: Mapping[Workload, Program] = {
         cpus_per_gpu=3,
         driver_cpus=1,
         model_keys=("actor_rollout_ref.model.path",),
+        keep_keys=("trainer.max_actor_ckpt_to_keep",),
         settings={"algorithm.adv_estimator": "grpo", **_ONE_TRAINER},
         # A group of one answer has nothing to be compared with, and verl's own default is one.
         defaults={**_BATCHES, "actor_rollout_ref.rollout.n": 5, "actor_rollout_ref.actor.use_kl_loss": True},
@@ -61,6 +65,7 @@ PROGRAMS: Mapping[Workload, Program] = {
         cpus_per_gpu=10,  # it leaves RayResourcePool its default of max_colocate_count
         driver_cpus=0,
         model_keys=("model.path",),
+        keep_keys=("trainer.max_ckpt_to_keep",),
     ),
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from app.homes.errors import refused
 from app.homes.model import COMMON, JOBS, home_of
 from app.training.gateway import Submission
 from app.training.model import Rollout, Workload
+from app.training.model.learning_curve import METRICS_FILE
 from app.training.spec import TaskSpec
 from app.training.spec.overrides import INTERPOLATION
 from app.training.workloads.programs import PROGRAMS, Program, demand_of
@@ -53,6 +54,7 @@ def _quoted(text: str) -> str:
 
 
 CHECKPOINTS = "checkpoints"
+METRICS = "MODELMILL_METRICS_FILE"
 
 
 class ClusterOptions(Protocol):
@@ -94,12 +96,14 @@ def submission_of(
     user: str,
     options: ClusterOptions,
     logical_root: str,
+    resume_path: str | None = None,
     entry: Sequence[str] | None = None,
 ) -> Submission:
     """Make of a spec what Ray is given. The paths are taken as they are: app.training.service.submission checks them.
 
     Args:
         logical_root: The root of paths as tasks name them.
+        resume_path: The checkpoint that verl begins with, as tasks name it; None: the last of the task's own.
         entry: What the interpreter runs instead of the workload's program, with the same arguments.
     """
     root = options.homes_root.rstrip("/")
@@ -109,7 +113,7 @@ def submission_of(
     if program is None:
         folder, words = _script(spec, paths, entry)
     else:
-        folder, words = _verl(spec, program, paths, entry, task_id)
+        folder, words = _verl(spec, program, paths, entry, _settings(spec, program, paths, task_id, resume_path))
     demand = demand_of(spec)
     return Submission(
         submission_id=submission_id,
@@ -130,14 +134,18 @@ def _script(spec: TaskSpec, paths: _Paths, entry: Sequence[str] | None) -> tuple
 
 
 def _verl(
-    spec: TaskSpec, program: Program, paths: _Paths, entry: Sequence[str] | None, task_id: str
+    spec: TaskSpec,
+    program: Program,
+    paths: _Paths,
+    entry: Sequence[str] | None,
+    told: Mapping[str, JsonValue],
 ) -> tuple[str, list[str]]:
     """It runs in the folder of its code, which Python and Ray's workers then import from."""
     folder = paths.real_of("code_path", spec.code_path) if spec.code_path else paths.job
     defaults = {**program.defaults, **_rollout_defaults(spec)}
-    settings = {**defaults, **spec.overrides, **program.settings, **_settings(spec, program, paths, task_id)}
+    settings = {**defaults, **spec.overrides, **program.settings, **told}
     arguments = [argument(key, value) for key, value in settings.items()]
-    return folder, [*(entry or ["-m", program.module]), *arguments, "trainer.logger=[console]"]
+    return folder, [*(entry or ["-m", program.module]), *arguments, "trainer.logger=[console,file]"]
 
 
 def _rollout_defaults(spec: TaskSpec) -> dict[str, JsonValue]:
@@ -147,7 +155,9 @@ def _rollout_defaults(spec: TaskSpec) -> dict[str, JsonValue]:
     return {"actor_rollout_ref.rollout.tensor_model_parallel_size": 1}
 
 
-def _settings(spec: TaskSpec, program: Program, paths: _Paths, task_id: str) -> dict[str, JsonValue]:
+def _settings(
+    spec: TaskSpec, program: Program, paths: _Paths, task_id: str, resume_path: str | None
+) -> dict[str, JsonValue]:
     model = paths.real_of("model_path", spec.model_path) if spec.model_path else spec.model_id
     generates = spec.workload is not Workload.SFT
     settings: dict[str, JsonValue] = {
@@ -161,6 +171,9 @@ def _settings(spec: TaskSpec, program: Program, paths: _Paths, task_id: str) -> 
         "trainer.total_training_steps": spec.total_training_steps,
         "trainer.save_freq": spec.save_freq,
         "trainer.test_freq": spec.test_freq,
+        **dict.fromkeys(program.keep_keys, spec.keep_checkpoints),
+        "trainer.resume_mode": resume_path and "resume_path",
+        "trainer.resume_from_path": resume_path and paths.real_of("resume_from", resume_path),
         "trainer.default_local_dir": f"{paths.task}/{CHECKPOINTS}",
         "trainer.project_name": "modelmill",
         "trainer.experiment_name": task_id,
@@ -174,10 +187,12 @@ def _env(spec: TaskSpec, paths: _Paths, task_id: str) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "MODELMILL_JOB_FOLDER": paths.job,
         "MODELMILL_TASK_ID": task_id,
+        METRICS: f"{paths.job}/{METRICS_FILE}",
         "HF_HOME": f"{paths.real}/{COMMON}/hf",
     }
     if spec.workload is not Workload.SCRIPT:
-        return {**env, "HYDRA_FULL_ERROR": "1"}  # else Hydra hides where a program failed
+        # without the first Hydra hides where a program failed; the second is where verl's logger `file` writes
+        return {**env, "HYDRA_FULL_ERROR": "1", "VERL_FILE_LOGGER_PATH": env[METRICS]}
     for field in ("train_file", "val_file", "model_path"):
         path = getattr(spec, field)
         if path is not None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -24,8 +23,11 @@ from app.video.model.stage_call import MAX_BODY_BYTES
 from app.video.service import Catalogue, Resources
 from app.video.service.resources import host_of
 
+if TYPE_CHECKING:
+    import httpx
+
 MAX_ANSWER_BYTES = 64 << 20
-TIMEOUT = httpx.Timeout(60.0, connect=3.0)
+TIMEOUT_S, CONNECT_S = 60.0, 3.0
 FORWARDED_HEADERS = ("content-type", "content-length", "accept")
 NODE = "node"
 RETURNED_HEADERS = ("content-type", "retry-after")
@@ -127,8 +129,11 @@ async def _forward(request: Request, stage: str, servers: Sequence[ServingNode])
         _LimitedBody(request),
         {name: request.headers[name] for name in FORWARDED_HEADERS if name in request.headers},
     )
+    import httpx
+
+    timeout = httpx.Timeout(TIMEOUT_S, connect=CONNECT_S)
     params = httpx.QueryParams(str(request.query_params)).remove(NODE)
-    async with httpx.AsyncClient(timeout=TIMEOUT, trust_env=False) as http:
+    async with httpx.AsyncClient(timeout=timeout, trust_env=False) as http:
         for server in servers:
             headers, url = (
                 {**headers_sent, "Authorization": f"Bearer {server.host.secret}"},

@@ -62,7 +62,8 @@ class JobReport(TypedDict):
     """Rises with each report of a job, also over restarts of the runner: one that is not greater than the last is
     ignored."""
     results: list[dict[str, Any]]
-    """New since the last report: {"n_loop": n, …count…, "e2e": s, "tracked": bool}; n_loop rises over restarts."""
+    """New since the last report: {"n_loop": n, …count…, "at": s since 1970, "pts": s in the source, "e2e": s,
+    "tracked": bool, "bbox": […], "labels": […], "scores": […]}; n_loop rises over restarts."""
     plan_result: NotRequired[PlanResult]
     flags: NotRequired[list[str]]
     silent_s: NotRequired[float]

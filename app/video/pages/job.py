@@ -84,6 +84,7 @@ def body_of(request: Request, job: VideoJob, at: datetime) -> dict[str, Any]:
     job_events = video.jobs.events(user, job.uid)[::-1][:SHOWN_EVENTS]
     log = video.jobs.decisions(user, job.uid, limit=READ_DECISIONS)
     decisions = view_models.decisions_of(log)[:SHOWN_DECISIONS]
+    marks = plots.marks_of(series, decisions)
     is_live = job.state is not JobState.DONE and not view.measures and _is_live(request, job, at)
     return {
         "view": view,
@@ -92,9 +93,9 @@ def body_of(request: Request, job: VideoJob, at: datetime) -> dict[str, Any]:
         "url": url_of(job.uid),
         "is_live": is_live,
         "drawing": drawing_of(job, view),
-        "delays": plots.delay_plot(series),
-        "rates": plots.fps_plot(series),
-        "qualities": plots.quality_plot(series),
+        "delays": plots.delay_plot(series, marks),
+        "rates": plots.fps_plot(series, marks),
+        "qualities": plots.quality_plot(series, marks),
         "decisions": decisions,
         "events": job_events,
         "policies": policies(),

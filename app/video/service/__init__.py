@@ -11,6 +11,7 @@ from app.video.service.pictures import Pictures, Snapshots
 from app.video.service.planner import Planner
 from app.video.service.reports import Reports, SeriesPoint, plots_in
 from app.video.service.resources import NodeVideos, Resources
+from app.video.service.results import ResultPage, Results
 from app.video.store import DecisionRecord, JobEvent
 
 
@@ -21,6 +22,7 @@ class Video:
     resources: Resources
     planning: Planner
     reports: Reports
+    results: Results
     pictures: Pictures
     controller: Controller
 
@@ -36,6 +38,8 @@ __all__ = [
     "Planner",
     "Reports",
     "Resources",
+    "ResultPage",
+    "Results",
     "SeriesPoint",
     "Snapshots",
     "Submission",

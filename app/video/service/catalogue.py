@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from app.edge.video.stages.registry import kinds
 from app.inference.prediction import ModelCard
 from app.kit.access import AccessRule, Member
 from app.kit.clock import to_text
@@ -112,6 +111,8 @@ class Catalogue:
 
     def kinds(self) -> Mapping[str, StageKind]:
         """By the kind's name."""
+        from app.edge.video.stages.registry import kinds  # numpy comes with them: not before somebody asks
+
         return kinds()
 
     def kinds_of_stages(self, user: str) -> dict[str, StageKind]:

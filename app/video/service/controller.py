@@ -18,6 +18,7 @@ from app.video.service.node_changes import NodeSnapshot, changes_of
 from app.video.service.planner import Planner
 from app.video.service.reports import Reports
 from app.video.service.resources import Resources
+from app.video.service.results import Results
 from app.video.service.stage_deployment import StageDeployment
 from app.video.store import StoredJob
 
@@ -40,6 +41,7 @@ class Controller:
         resources: Resources,
         planning: Planner,
         reports: Reports,
+        results: Results,
         nodes: Nodes,
         *,
         processes: int,
@@ -50,6 +52,7 @@ class Controller:
         self.resources = resources
         self.planning = planning
         self.reports = reports
+        self.results = results
         self.nodes = nodes
         self.deployment = StageDeployment(database, resources, processes=processes)
         self.keep_days = keep_days
@@ -124,6 +127,7 @@ class Controller:
         with self.database.read() as conn:
             uids = store.ended_before(conn, to_text(now - timedelta(days=self.keep_days)))
         self.jobs.forget(uids)
+        self.results.forget_old(now)
 
     def _withdraw(self, uid: str, stored: StoredJob | None) -> None:
         with self.database.write() as conn:

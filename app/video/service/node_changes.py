@@ -80,7 +80,7 @@ class JobChange:
             return
         if self.flag is not None:
             flags = {*stored.job.flags, OFFLINE} if self.flag else {*stored.job.flags} - {OFFLINE}
-            store.change(conn, stored.job.uid, flags=sorted(flags))
+            store.change_flags(conn, stored.job, flags, at=at)
         if self.reason is not None:
             store.change(conn, stored.job.uid, reason=self.reason)
         store.add_event(conn, stored.job.uid, at, type=self.type, message=self.message)

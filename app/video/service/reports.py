@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import redis
@@ -16,6 +16,7 @@ from app.kit.errors import BadRequest
 from app.kit.redis.time_series import TimeSeries
 from app.kit.sql import Database
 from app.video import store
+from app.video.model.frame_result import FrameRecord
 from app.video.model.job import RESULTS_KEPT, Ending, JobState, VideoJob
 from app.video.model.profile import Measurement
 from app.video.model.reader import Reader
@@ -31,6 +32,8 @@ MOST_RESULTS = 1000
 MOST_ROWS = 2000
 MOST_CHARACTERS = 1 << 18
 MOST_SILENT_S = 30 * 86400.0
+MOST_SECONDS = 2.0e11
+"""Since 1970: later ones have no date."""
 OFFLINE = "offline"
 LONGEST = {"node": 63, "stage": 64, "resolution": 16, "model": 64, "at": 32}
 _READER = Reader(BadRequest)
@@ -126,12 +129,13 @@ class Reports:
             columns |= {"results": [*job.results, *added][-RESULTS_KEPT:], "n_loop": added[-1]["n_loop"]}
         if report.plan_result is not None:
             columns["plan_result"] = report.plan_result
-        if report.flags is not None:
-            columns["flags"] = sorted({*report.flags, *({OFFLINE} & set(job.flags))})
         columns["no_signal_since"] = _silent_since(job, report, now)
         if report.progress is not None:
             columns["progress"] = report.progress
         store.change(conn, job.uid, **columns)
+        store.add_results(conn, job.uid, [FrameRecord(row["n_loop"], _moment(row, now), row) for row in added])
+        if report.flags is not None:
+            store.change_flags(conn, job, {*report.flags, *({OFFLINE} & set(job.flags))}, at=at)
         store.put_measurements(conn, report.profile)
         if report.note:
             store.add_event(conn, job.uid, at, type="Note", message=report.note)
@@ -139,6 +143,14 @@ class Reports:
             message = report.reason or f"Its runner says: {report.ending}."
             store.enter(conn, stored, JobState.DONE, at=at, message=message, ending=report.ending)
         return added
+
+
+def _moment(row: Mapping[str, Any], now: datetime) -> str:
+    """When the frame was answered, by the node's clock; now where a node does not say."""
+    at = row.get("at")
+    if isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at < MOST_SECONDS:
+        return to_text(datetime.fromtimestamp(at, UTC))
+    return to_text(now)
 
 
 def _silent_since(job: VideoJob, report: ParsedReport, now: datetime) -> str | None:

@@ -16,6 +16,7 @@ from app.video.store.jobs import (
     UidTaken,
     add_job,
     change,
+    change_flags,
     claim_number,
     count_by_state,
     count_unended,
@@ -29,6 +30,7 @@ from app.video.store.jobs import (
     page,
     unended,
 )
+from app.video.store.results import add_results, forget_results_before, results_of, trim_results
 from app.video.store.rows import StoredJob
 from app.video.store.stages import (
     StoredStage,
@@ -52,8 +54,10 @@ __all__ = [
     "add_decision",
     "add_event",
     "add_job",
+    "add_results",
     "all_stages",
     "change",
+    "change_flags",
     "claim_number",
     "count_by_state",
     "count_unended",
@@ -62,6 +66,7 @@ __all__ = [
     "enter",
     "events_of",
     "forget",
+    "forget_results_before",
     "get",
     "get_stage",
     "last_decision",
@@ -74,5 +79,7 @@ __all__ = [
     "put_measurements",
     "put_stage",
     "remove_stage",
+    "results_of",
+    "trim_results",
     "unended",
 ]

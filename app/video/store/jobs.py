@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from app.video.model.job import TRANSITIONS, Ending, JobState
+from app.kit.sql import Event, publish
+from app.video.model.job import TRANSITIONS, Ending, JobState, VideoJob
 from app.video.store.history import add_event
 from app.video.store.rows import JSON, StoredJob, as_text, columns_of, job_of_row
-from app.video.store.tables import decisions, events, insert_into, jobs, numbers
+from app.video.store.tables import decisions, events, insert_into, jobs, numbers, results
 
 IS_UNENDED = jobs.c.state != JobState.DONE.value
 
@@ -92,10 +93,29 @@ def enter(
         values |= {"flags": as_text([]), "no_signal_since": None}
     conn.execute(sa.update(jobs).where(jobs.c.uid == stored.job.uid).values(**values))
     add_event(conn, stored.job.uid, at, type=state, message=message)
+    if state is JobState.DONE:
+        facts = {"ending": ending.value if ending else "", "reason": message}
+        publish(conn, _event(stored.job, "video.ended", at, facts))
+
+
+def change_flags(conn: Connection, job: VideoJob, flags: Collection[str], *, at: str) -> None:
+    """Sets what a job is flagged with; tells its user when the first flag comes, and when the last one goes."""
+    change(conn, job.uid, flags=sorted(flags))
+    if flags and not job.flags:
+        publish(conn, _event(job, "video.alert", at, {"flags": sorted(flags), "reason": ", ".join(sorted(flags))}))
+    elif job.flags and not flags:
+        publish(conn, _event(job, "video.clear", at, {"flags": []}))
+
+
+def _event(job: VideoJob, kind: str, at: str, facts: Mapping[str, Any]) -> Event:
+    subject = f"video:{job.uid}"
+    data = {"uid": job.uid, "node": job.node, "video_id": job.video_id, **facts}
+    event_id = f"{subject}:{kind}" if kind == "video.ended" else f"{subject}:{kind}:{at}"
+    return Event(event_id, kind, job.owner, subject, job.uid, at, f"/ui/video/{job.uid}", data)
 
 
 def forget(conn: Connection, uids: Collection[str]) -> None:
-    for table in (events, decisions, jobs):
+    for table in (events, decisions, results, jobs):
         conn.execute(sa.delete(table).where(table.c.uid.in_(uids)))
 
 

@@ -69,6 +69,16 @@ events = sa.Table(
     sa.Column("message", sa.Text, nullable=False),
 )
 """See JobEvent."""
+results = sa.Table(
+    "video_results",
+    metadata,
+    sa.Column("uid", UID, primary_key=True),
+    sa.Column("n_loop", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("at", TIME, nullable=False, index=True),
+    sa.Column("labels", sa.Text, nullable=False),
+    sa.Column("row", sa.Text, nullable=False),
+)
+"""See FrameRecord. labels: the classes in it, a line each."""
 decisions = sa.Table(
     "video_decisions",
     metadata,

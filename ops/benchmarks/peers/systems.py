@@ -21,6 +21,7 @@ OWN = "own"
 """The product's own environment."""
 REQUIREMENTS = {
     OWN: (),
+    "nncf": ("nncf==3.4.0", "onnx==1.23.2", "onnxruntime==1.31.1"),
     "celery": ("celery[redis]==5.7.0", "redis==8.1.0", "hiredis==3.5.0"),
     "rq": ("rq==2.12.0", "redis==8.1.0", "hiredis==3.5.0"),
     "saq": ("saq[redis]==0.26.4", "hiredis==3.5.0", "typing-extensions"),  # it imports the last and does not say so

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 EPOCHS, BATCH, RATE = 12, 32, 0.004
 OPSET = 17
 FOLDER = "MODELMILL_JOB_FOLDER"
+METRICS = "MODELMILL_METRICS_FILE"
 
 
 def network() -> nn.Module:
@@ -85,6 +86,14 @@ def train(model: nn.Module, x: Tensor, y: Tensor, held_x: Tensor, held_y: Tensor
             total += loss.item() * len(inputs)
         right = share_right(model, held_x, held_y)
         print(f"epoch {epoch:2}/{EPOCHS}  loss {total / len(x):.4f}  accuracy {right:.2%}", flush=True)
+        tell(epoch, loss=total / len(x), accuracy=right, lr=schedule.get_last_lr()[0])
+
+
+def tell(epoch: int, **figures: float) -> None:
+    """A row for the learning curves on the page of the task."""
+    if path := os.environ.get(METRICS):
+        with Path(path).open("a") as file:
+            file.write(json.dumps({"step": epoch, "time": time.time(), **figures}) + "\n")
 
 
 def share_right(model: nn.Module, x: Tensor, y: Tensor) -> float:

@@ -47,7 +47,16 @@ def test_the_commands_are_those_of_the_capabilities() -> None:
     root = typer.Typer()
     for capability in CAPABILITIES:
         capability.commands(root)
-    assert [group.name for group in root.registered_groups] == ["jobs", "train", "joint", "video", "models", "nodes"]
+    assert [group.name for group in root.registered_groups] == [
+        "jobs",
+        "train",
+        "joint",
+        "video",
+        "models",
+        "nodes",
+        "notifications",
+        "sweeps",
+    ]
 
 
 def test_each_collector_is_made_of_the_container(container: Container) -> None:

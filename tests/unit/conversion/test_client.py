@@ -9,10 +9,11 @@ from http.server import BaseHTTPRequestHandler
 from types import SimpleNamespace
 
 import pytest
+from modelmill_client import timing
 
-from app.conversion import client as clients
 from app.conversion.cli.service import job_of
-from app.conversion.client import ApiError, ConversionClient, WaitedEnough
+from app.conversion.client import ConversionClient
+from app.kit.cli.api_client import ApiError, WaitedEnough
 from app.kit.cli.command import Exit, Unreachable, exit_code
 from app.kit.errors import BadRequest, NotFound
 from tests.harness.http_server import served
@@ -71,7 +72,7 @@ def server() -> Iterator[SimpleNamespace]:
 
 @pytest.fixture
 def client(server, monkeypatch) -> Iterator[ConversionClient]:
-    monkeypatch.setattr(clients, "POLL_S", 0.01)
+    monkeypatch.setattr(timing, "POLL_S", 0.01)
     with ConversionClient(server.url) as made:
         yield made
 
@@ -113,7 +114,7 @@ def test_a_service_that_is_away_for_a_moment_is_waited_for(server, client):
 
 
 def test_a_service_that_stays_away_is_given_up_on(server, client, monkeypatch):
-    monkeypatch.setattr(clients, "PATIENCE_S", 0)
+    monkeypatch.setattr(timing, "PATIENCE_S", 0)
     server.answers = [lambda handler: handler.connection.shutdown(2)]
     with pytest.raises(Unreachable):
         list(client.watch(ID))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,12 @@ from app.settings import load_settings
 from app.standalone import data_folder as folders
 from app.standalone.cli import parse_workers
 from app.standalone.data_folder import DataFolder, Lock
+from app.standalone.launch import Launch
 from app.standalone.ports import free_port, require_free
-from app.standalone.stack import Plan, parts
-from app.standalone.valkey import Valkey
+from app.standalone.processes import CONTROLLER, SCHEDULER
+from app.standalone.stack import Plan, launch_of, parts
+from app.standalone.valkey import valkey_part
+from app.standalone.valkey_server import Valkey
 
 
 @pytest.fixture
@@ -100,12 +104,29 @@ def test_workers_that_make_no_sense_are_refused(text):
         parse_workers(text)
 
 
-def test_the_parts_are_what_an_operator_would_type(folder):
-    plan = Plan(folder, "127.0.0.1", 8080, {"onnx": 1, "bie": 2, "nef": 0})
-    typed = {part.name: " ".join(part.command) for part in parts(plan, 8080)}
+def queues_of(plan: Plan) -> dict[str, list[str]]:
+    return {part.name: part.call.arguments.get("queues", []) for part in parts(plan, 8080) if part.call}
 
-    assert set(typed) == {"web", "scheduler", "controller", "onnx-0", "bie-0", "bie-1", "periodiq", "sftp"}
-    assert typed["bie-1"].endswith("dramatiq actors --queues bie --processes 1 --threads 1")
+
+def test_few_processes_serve_every_queue_and_as_many_jobs_of_a_stage_as_were_chosen(folder):
+    served = queues_of(Plan(folder, "127.0.0.1", 8080, {"onnx": 1, "bie": 3, "nef": 0}))
+
+    assert set(served) == {"web", "control", "worker-0", "worker-1", "worker-2", "sftp"}
+    assert [served[f"worker-{number}"] for number in range(3)] == [["onnx", "bie"], ["bie"], ["bie"]]
+    of_control = {queue.value for process in (SCHEDULER, CONTROLLER) for queue in process.queues}
+    assert set(served["control"]) == of_control
+
+
+def test_a_stack_without_workers_has_no_process_for_them(folder):
+    served = queues_of(Plan(folder, "127.0.0.1", 8080, {"onnx": 0, "bie": 0, "nef": 0}))
+    assert set(served) == {"web", "control", "sftp"}
+
+
+def test_a_launch_is_the_same_once_written_and_read(folder):
+    launch = replace(
+        launch_of(Plan(folder, "127.0.0.1", 0, {"onnx": 1, "bie": 1, "nef": 1})), after=("a note",), token="t"
+    )
+    assert Launch.from_json(launch.to_json()) == launch
 
 
 def test_training_is_scheduled_where_there_is_a_cluster_to_train_on(folder, monkeypatch):
@@ -113,17 +134,17 @@ def test_training_is_scheduled_where_there_is_a_cluster_to_train_on(folder, monk
     load_settings.cache_clear()
     try:
         plan = Plan(folder, "127.0.0.1", 8080, {"onnx": 1, "bie": 1, "nef": 1})
-        typed = {part.name: " ".join(part.command) for part in parts(plan, 8080)}
+        served = queues_of(plan)
     finally:
         monkeypatch.undo()
         load_settings.cache_clear()
 
-    assert typed["training"].endswith("actors --queues training training_results --processes 1 --threads 2")
+    assert {"training", "training_results"} <= set(served["control"])
 
 
 def test_the_valkey_keeps_nothing_and_its_password_is_private(folder):
     valkey = Valkey.at(free_port())
-    config = Path(valkey.part(folder.run).command[1])
+    config = Path(valkey_part(valkey, folder.run).command[1])
 
     assert 'save ""\nappendonly no\n' in config.read_text()
     assert stat.S_IMODE(config.stat().st_mode) == 0o600

@@ -8,7 +8,7 @@ import pytest
 
 from app.settings import secret_files
 from app.standalone.data_folder import DataFolder
-from app.standalone.process_secrets import environment_of
+from app.standalone.process_secrets import environment_of, without_secrets
 from app.standalone.stack import Plan, parts
 
 NOT_OF_WORKERS = {
@@ -27,7 +27,7 @@ OF_WORKERS = {
     "PATH": "/usr/bin",
 }
 ALL = {**NOT_OF_WORKERS, **OF_WORKERS, "MODELMILL_TOKEN": "mm_of_the_operator"}
-WORKERS = ("onnx-0", "bie-0", "nef-0", "periodiq")
+WORKERS = ("worker-0",)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_workers_are_told_of_redis_and_the_store_and_nothing_else(told, name):
     assert told(name) == OF_WORKERS
 
 
-@pytest.mark.parametrize("name", ["web", "scheduler", "controller"])
+@pytest.mark.parametrize("name", ["web", "control"])
 def test_servers_are_told_all_but_the_operators_own_token(told, name):
     assert told(name) == {**NOT_OF_WORKERS, **OF_WORKERS}
 
@@ -69,8 +69,13 @@ def test_who_may_not_have_all_secrets_is_not_told_of_the_folder_with_them(told, 
     monkeypatch.setenv("MODELMILL_SECRETS_DIR", str(tmp_path))
     files, folder = secret_files(), {"MODELMILL_SECRETS_DIR": str(tmp_path)}
     in_file = "MODELMILL_S3_SECRET_KEY"
-    worker, sftp, web = (told(name, files, in_file, **folder) for name in ("bie-0", "sftp", "web"))
+    worker, sftp, web = (told(name, files, in_file, **folder) for name in ("worker-0", "sftp", "web"))
     assert worker == {**OF_WORKERS, "MODELMILL_S3_SECRET_KEY": "from a file"}
     assert sftp == {"MODELMILL_SFTP_DATABASE_URL": "postgresql://sftp:own@host/db", "PATH": ALL["PATH"]}
     assert web["MODELMILL_SECRETS_DIR"] == str(tmp_path)
     assert "MODELMILL_S3_SECRET_KEY" not in web
+
+
+def test_the_process_that_all_are_forked_from_is_told_no_secret():
+    folder = {"MODELMILL_SECRETS_DIR": "/secrets", "MODELMILL_SFTP_DATABASE_URL": "postgresql://sftp:own@host/db"}
+    assert without_secrets({**ALL, **folder}) == {"PATH": ALL["PATH"]}

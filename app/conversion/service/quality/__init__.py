@@ -3,52 +3,66 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from app.conversion.model import JobRecord, Stage
 from app.conversion.service import Conversion
 from app.conversion.service.quality import report_reader
 from app.conversion.service.quality.table import QualityRow, rows, to_csv, to_json
-from app.conversion.service.quality.views import EXACT_DB, LayerQuality, Quality
-from app.conversion.toolchains.base import SNR_DB_MIN
+from app.conversion.service.quality.views import LayerQuality, Quality
 
-__all__ = ["Quality", "QualityRow", "quality_context", "quality_of", "rows", "to_csv", "to_json"]
+__all__ = [
+    "Quality",
+    "QualityRow",
+    "Reports",
+    "quality_of",
+    "reports_of",
+    "rows",
+    "to_csv",
+    "to_json",
+]
 
 REPORT_BYTES_MAX = 64 << 20
-Order = Literal["worst", "graph"]
+Order = Literal["worst", "graph", "alone"]
 Precision = Literal["all", "int8", "float"]
 
 
-def quality_of(conversion: Conversion, record: JobRecord) -> Quality:
-    """Read a job's quality from the reports that it has so far.
+@dataclass(frozen=True)
+class Reports:
+    """Of the stages, as they wrote them; None for a stage that has none (yet)."""
+
+    onnx: dict[str, Any] | None = None
+    bie: dict[str, Any] | None = None
+    nef: dict[str, Any] | None = None
+
+    def quality(self, toolchain: str) -> Quality:
+        return report_reader.quality(self.onnx, self.bie, self.nef, toolchain=toolchain)
+
+
+def reports_of(conversion: Conversion, record: JobRecord) -> Reports:
+    """Read the reports that a job has so far.
 
     Args:
         record: Already checked to be the user's.
+
+    Raises:
+        ObjectMissing, StoreUnavailable: The record names a report that cannot be read now.
     """
-    onnx, bie, nef = (_report(conversion, record, stage) for stage in Stage)
-    return report_reader.quality(onnx, bie, nef, toolchain=record.options.toolchain.value)
+    return Reports(*(_report(conversion, record, stage) for stage in Stage))
 
 
-def quality_context(
-    conversion: Conversion, record: JobRecord, user: str, *, order: Order = "worst", precision: Precision = "all"
-) -> dict[str, Any]:
-    """What templates/conversion/_quality.html needs beside `job`. Raises JobNotFound for another user's job."""
-    if record.owner != user:
-        record = conversion.jobs.get(record.job_id, user)
-    quality = quality_of(conversion, record)
-    return {
-        "job": record,
-        "quality": quality,
-        "layers": chosen_layers(quality, order, precision),
-        "order": order,
-        "precision": precision,
-        "rule_db": SNR_DB_MIN,
-        "exact_db": EXACT_DB,
-    }
+def quality_of(conversion: Conversion, record: JobRecord) -> Quality:
+    """What the reports of a job say. See reports_of."""
+    return reports_of(conversion, record).quality(record.options.toolchain.value)
 
 
 def chosen_layers(quality: Quality, order: Order, precision: Precision) -> tuple[LayerQuality, ...]:
+    """By their error added up, by their own error alone (worst first each), or in graph order."""
+    alone = quality.sensitivity
     ordered = quality.ranked if order == "worst" else quality.layers
+    if order == "alone":
+        ordered = tuple(sorted(ordered, key=lambda layer: (layer.name not in alone, alone.get(layer.name, 0.0))))
     return tuple(layer for layer in ordered if precision in ("all", "int8" if layer.is_int8 else "float"))
 
 

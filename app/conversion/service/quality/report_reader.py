@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from app.conversion.service.quality.candidates import read_search
 from app.conversion.service.quality.chip import boundaries_of, chip_report, chip_verdict
+from app.conversion.service.quality.goal import read_goal, read_judgement, read_sensitivity
 from app.conversion.service.quality.views import (
     Boundary,
     FloatInt8Pair,
@@ -50,6 +52,10 @@ def quality(onnx: Report | None, bie: Report | None, nef: Report | None, *, tool
         skipped=len(calibration.get("skipped", ())),
         float_tail=quantization.get("float_tail", {}).get("reason", ""),
         warnings=_warnings(onnx) + _warnings(bie),
+        goal=read_goal(bie),
+        judgement=read_judgement(bie),
+        search=read_search(bie),
+        sensitivity=read_sensitivity(bie),
     )
 
 
@@ -64,6 +70,8 @@ def _of_chip(onnx: Report | None, bie: Report | None, nef: Report | None) -> Qua
         skipped=len((bie or {}).get("skipped", ())),
         warnings=_warnings(onnx) + _warnings(bie) + _warnings(nef),
         chip=chip_report(onnx, bie, nef),
+        goal=read_goal(bie or {}),
+        search=read_search(bie or {}),
     )
 
 

@@ -63,7 +63,7 @@ def to_csv(quality: Quality) -> str:
     writer = csv.writer(file)
     writer.writerow(field.name for field in fields(QualityRow))
     for row in rows(quality):
-        writer.writerow(_cell(value) for value in asdict(row).values())
+        writer.writerow(cell(value) for value in asdict(row).values())
     return file.getvalue()
 
 
@@ -135,7 +135,8 @@ def _chip(chip: ChipReport | None) -> Iterator[QualityRow]:
     )
 
 
-def _cell(value: Any) -> Any:
+def cell(value: Any) -> Any:
+    """As a CSV holds it: empty for None, and no text that a spreadsheet takes for a formula."""
     if value is None:
         return ""
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
+from app.conversion.service.quality.candidates import Search
+from app.conversion.service.quality.goal import Goal, Judgement
 from app.conversion.toolchains.base import SNR_DB_MIN
 
 EXACT_DB = 120.0
@@ -42,6 +45,11 @@ class OutputQuality:
     """The operator that hides errors before it, if any."""
     silent_samples: int = 0
     other_shape_samples: int = 0
+
+    @property
+    def rank(self) -> float:
+        """By which the worst comes first, and one without a number last."""
+        return EXACT_DB + 1 if self.snr_db.shown is None else self.snr_db.shown
 
 
 @dataclass(frozen=True)
@@ -184,6 +192,11 @@ class Quality:
     float_tail: str = ""
     warnings: tuple[str, ...] = ()
     chip: ChipReport | None = None
+    goal: Goal | None = None
+    judgement: Judgement | None = None
+    search: Search | None = None
+    sensitivity: Mapping[str, float] = field(default_factory=dict)
+    """SNR in dB with this layer alone quantized, by the layer's name; empty where no search measured it."""
 
     @property
     def is_empty(self) -> bool:

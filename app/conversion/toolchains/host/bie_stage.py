@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.conversion.errors import NoImages
+from app.conversion.goals import parse_goal
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, StageResult
 from app.conversion.toolchains.host import provenance, quality
@@ -15,6 +16,8 @@ from app.conversion.toolchains.host.inputs import CachedSamples, first, referenc
 from app.conversion.toolchains.host.layers import LAYER_SAMPLES, match_layers, measure_layers
 from app.conversion.toolchains.host.quantizer import QuantizationPlan, plan, quantize
 from app.conversion.toolchains.host.runtime import Session, open_session
+from app.conversion.toolchains.host.search.search import SearchResult, search
+from app.conversion.toolchains.host.task_metrics import task_meter
 from app.conversion.toolchains.tensor_comparison import OutputStatistics
 from app.kit.files.digest import sha256_of
 from app.kit.sandbox.errors import StageFailed
@@ -30,6 +33,8 @@ class QuantizedModel:
     plan: QuantizationPlan
     calibration: ActivationRanges
     warnings: list[str]
+    search: SearchResult | None = None
+    """None where no goal was named."""
 
 
 def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
@@ -46,6 +51,8 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
     measured = _measure(quantized, samples, request, progress)
     report = {"calibration": _calibration(quantized, request, skipped)} | measured
     report["quantization"] = _quantization(quantized.plan, request)
+    if quantized.search is not None:
+        report |= _search_report(quantized.search, report)
     _mark_saturating(report, quality.saturating_outputs(quantized.float_model))
     report["warnings"] = [*quantized.warnings, *_quality_warnings(report)]
     _log(report)
@@ -68,6 +75,8 @@ def _quantize(model: Any, samples: CachedSamples, request: StageRequest, progres
     if chosen.problem:
         print(f"warning: {chosen.problem}")
         return QuantizedModel(model, copy.deepcopy(model), chosen, ActivationRanges({}, 0), [chosen.problem])
+    if options.goal:
+        return _searched(model, chosen, samples, request, progress)
     print(f"calibrating {len(chosen.tensors)} tensors on {len(samples)} samples, method {options.method}")
 
     def step(done: int, of: int) -> None:
@@ -78,6 +87,31 @@ def _quantize(model: Any, samples: CachedSamples, request: StageRequest, progres
     int8_model, warnings = quantize(model, calibration.ranges, chosen, options)
     print(f"quantized {len(chosen.nodes)} of {len(model.graph.node)} nodes to int8")
     return QuantizedModel(model, int8_model, chosen, calibration, warnings)
+
+
+def _searched(
+    model: Any, chosen: QuantizationPlan, samples: CachedSamples, request: StageRequest, progress: Progress
+) -> QuantizedModel:
+    options = request.options.quantization
+    goal = parse_goal(options.goal)
+    print(f"searching for {goal.text} on {len(samples)} samples, for at most {options.budget_s:g} s")
+
+    def step(share: float, text: str) -> None:
+        progress(QUANTIZED * share, text)
+
+    result = search(
+        model,
+        chosen,
+        samples,
+        options,
+        goal,
+        threads=request.threads,
+        meter_of=lambda: task_meter(model),
+        step=step,
+    )
+    print(f"the goal is {'reached' if result.goal['is_reached'] else 'not reached'}")
+    calibration = ActivationRanges(result.ranges, result.pictures)
+    return QuantizedModel(model, result.model, chosen, calibration, result.warnings, result)
 
 
 def _write(quantized: QuantizedModel, request: StageRequest, skipped: list[dict[str, str]]) -> None:
@@ -109,7 +143,8 @@ def _measure(
         progress(QUANTIZED + (OUTPUTS_MEASURED - QUANTIZED) * share, f"comparing float and int8 {count}/{of}")
 
     sessions = _sessions(request, request.threads)
-    outputs = quality.measure_outputs(*sessions, samples, step)
+    meter = task_meter(quantized.float_model)
+    outputs = quality.measure_outputs(*sessions, samples, step, meter)
     progress(OUTPUTS_MEASURED, "measuring layers")
     matching = match_layers(quantized.float_model, quantized.int8_model, quantized.plan.nodes)
     count = min(len(outputs.by_sample) or LAYER_SAMPLES, LAYER_SAMPLES)
@@ -119,12 +154,19 @@ def _measure(
     progress(0.95, "measuring latency")
     timed = sessions if request.threads == 1 else _sessions(request, 1)
     latency = [quality.latency_ms(session, first(samples, 1)) for session in timed]
+    measured = quality.quality_report(outputs, rows, matching.left_out, _count(outputs), count)
     return {
-        "quality": quality.quality_report(outputs, rows, matching.left_out, _count(outputs), count),
+        "quality": measured | {"task": meter.agreement().to_json() if meter else None},
         "size": {"float_bytes": request.input().stat().st_size, "int8_bytes": request.output.stat().st_size},
         "latency_ms": {"float": latency[0], "int8": latency[1], "threads": 1},
         "verdict": quality.verdict(outputs, len(quantized.plan.nodes)),
     }
+
+
+def _search_report(result: SearchResult, report: dict[str, Any]) -> dict[str, Any]:
+    """What was asked, tried and judged."""
+    judgement = result.judgement | {"task": report["quality"].get("task")}
+    return {"goal": result.goal, "search": result.search, "judgement": judgement}
 
 
 def _sessions(request: StageRequest, threads: int) -> tuple[Session, Session]:
@@ -175,6 +217,7 @@ def _summary(report: dict[str, Any]) -> dict[str, Any]:
         "passed": None if verdict["nothing_quantized"] else verdict["passed"],
         "samples": report["quality"]["samples"],
         "size_bytes": report["size"]["int8_bytes"],
+        "latency_ms": report["latency_ms"]["int8"],
     }
 
 

@@ -156,3 +156,9 @@ def element_types(model: Any) -> dict[str, int]:
     graph = model.graph
     values = [*graph.value_info, *graph.input, *graph.output]
     return {v.name: int(v.type.tensor_type.elem_type) for v in values if v.type.HasField("tensor_type")}
+
+
+def tensor_sizes(model: Any) -> dict[str, int]:
+    """Bytes of each tensor as float32; unknown dimensions count as one."""
+    values = [*model.graph.value_info, *model.graph.output]
+    return {v.name: 4 * math.prod(max(1, d.dim_value) for d in v.type.tensor_type.shape.dim) for v in values}

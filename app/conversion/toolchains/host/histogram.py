@@ -48,6 +48,23 @@ class Histogram:
         indices = np.clip(scaled.astype(np.int32), 0, BINS - 1)
         self.counts += np.bincount(indices, minlength=BINS)
 
+    def merge(self, other: Histogram) -> None:
+        """Take in all that another has counted."""
+        self.lowest, self.highest = min(self.lowest, other.lowest), max(self.highest, other.highest)
+        self._zeros += other._zeros
+        if other.limit == 0.0:
+            return
+        self._grow(other.limit)
+        places = (np.arange(BINS) + 0.5 - BINS / 2) * (other.limit / self.limit) + BINS / 2
+        self.counts += np.bincount(places.astype(np.int64), other.counts, BINS).astype(np.int64)
+
+    @property
+    def mean_square(self) -> float:
+        """Of the values; 0 before any."""
+        centres = (np.arange(BINS) + 0.5 - BINS / 2) * (2 * self.limit / BINS)
+        total = int(self.counts.sum()) + self._zeros
+        return float(np.dot(self.counts, centres**2)) / total if total else 0.0
+
     def percentile(self, percent: float) -> tuple[float, float]:
         """The range that keeps `percent` of the values by magnitude, cut to the values seen."""
         magnitudes = self._magnitudes()

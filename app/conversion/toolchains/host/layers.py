@@ -5,7 +5,6 @@ This module matches layers of the two graphs and measures them; it must not deci
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from app.conversion.toolchains.host.calibration import element_types, with_outputs
+from app.conversion.toolchains.host.calibration import element_types, tensor_sizes, with_outputs
 from app.conversion.toolchains.host.inputs import SampleArrays
 from app.conversion.toolchains.host.quantizer import FUSED_ACTIVATIONS, WEIGHTED
 from app.conversion.toolchains.host.runtime import open_session, run
@@ -97,7 +96,7 @@ class _Finder:
     def __init__(self, float_model: Any, int8_model: Any, int8_nodes: set[str]) -> None:
         self._int8_nodes = int8_nodes
         self._types = element_types(float_model)
-        self._sizes = _sizes(float_model)
+        self._sizes = tensor_sizes(float_model)
         self._users: dict[str, list[Any]] = {}
         for node in float_model.graph.node:
             for name in node.input:
@@ -164,9 +163,3 @@ class WeightErrors:
             scale, zero = scale.reshape(shape), zero.reshape(shape)
         result: Array = (values.astype(np.float32) - zero.astype(np.float32)) * scale
         return result
-
-
-def _sizes(model: Any) -> dict[str, int]:
-    """Bytes of each tensor as float32; unknown dimensions count as one."""
-    values = [*model.graph.value_info, *model.graph.output]
-    return {v.name: 4 * math.prod(max(1, d.dim_value) for d in v.type.tensor_type.shape.dim) for v in values}

@@ -8,13 +8,16 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.host.equivalence import require_finite_arrays
 from app.conversion.toolchains.host.inputs import SampleArrays, Samples, first
 from app.conversion.toolchains.host.runtime import Session, numeric_outputs, run
 from app.conversion.toolchains.tensor_comparison import OutputStatistics
+
+if TYPE_CHECKING:
+    from app.conversion.toolchains.host.task_metrics import TaskMeter
 
 OUTPUT_SAMPLES = 200
 WORST_SAMPLES = 20
@@ -29,15 +32,20 @@ MOVES = frozenset({"Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "I
 Step = Callable[[int, int], None]
 
 
-def measure_outputs(reference: Session, quantized: Session, samples: Samples, step: Step) -> OutputStatistics:
-    """Every numeric output of both, over at most OUTPUT_SAMPLES samples. Raises NotFinite."""
+def measure_outputs(
+    reference: Session, quantized: Session, samples: Samples, step: Step, meter: TaskMeter | None = None
+) -> OutputStatistics:
+    """Every numeric output of both, over at most OUTPUT_SAMPLES samples; the meter gets the same. Raises NotFinite."""
     result = OutputStatistics()
     total = min(len(samples), OUTPUT_SAMPLES)
     names = numeric_outputs(reference)
     for done, sample in enumerate(first(samples, OUTPUT_SAMPLES), start=1):
         expected = run(reference, sample.arrays, names)
         require_finite_arrays(expected, sample.name)
-        result.add(sample.name, expected, run(quantized, sample.arrays, names))
+        actual = run(quantized, sample.arrays, names)
+        result.add(sample.name, expected, actual)
+        if meter is not None:
+            meter.add(expected, actual)
         step(done, total)
     return result
 

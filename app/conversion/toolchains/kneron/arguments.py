@@ -10,6 +10,8 @@ from app.conversion.options import Chip, KneronOptions, Options
 PLAIN_NAME = re.compile(r"[\w.-]+", re.ASCII)
 IO_BITS = ("model_in_bitwidth_mode", "model_out_bitwidth_mode", "cpu_node_bitwidth_mode")
 BITS = ("datapath_bitwidth_mode", "weight_bitwidth_mode", *IO_BITS)
+NODE_BITS = 15
+"""What the vendor's quan_config calls 16 bits."""
 SWITCHES = ("opt_matmul", "replace_avgpool_with_conv", "replace_dilated_conv", "skip_check", "clear_shapes")
 
 
@@ -45,7 +47,12 @@ def analysis(options: KneronOptions, threads: int) -> dict[str, Any]:
         names += ["percentage", "percentage_16b"]
     if "mixbw" in (options.datapath_bitwidth_mode, options.weight_bitwidth_mode):
         names += ["flops_ratio"]
-    return {"threads": threads, **{name: getattr(options, name) for name in names}}
+    chosen = {"threads": threads, **{name: getattr(options, name) for name in names}}
+    if options.const_in_bitwidth_mode != "default":
+        chosen["const_in_bitwidth_mode"] = options.const_in_bitwidth_mode
+    if options.int16_nodes:
+        chosen["quan_config"] = {node: {"bitwidth": {"all": NODE_BITS}} for node in options.int16_nodes}
+    return chosen
 
 
 def compile(chip: Chip, options: KneronOptions) -> dict[str, Any]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib.resources import files
-from typing import Any
-
-import onnx
+from typing import TYPE_CHECKING, Any
 
 from app.conversion.options import Chip
-from app.conversion.toolchains import graph
+
+if TYPE_CHECKING:  # pages show the table and read no model
+    import onnx
 
 FOLDED = frozenset({"Constant", "ConstantOfShape", "Dropout", "Identity", "Shape", "Size", "Squeeze", "Unsqueeze"})
 """Gone after the vendor's optimizer, or turned into a Reshape."""
@@ -53,6 +53,8 @@ def probably_missing(chip: Chip, model: onnx.ModelProto) -> list[dict[str, Any]]
 
     Each entry: {operator, count, nodes (names of the first 5), note}. Folded operators are left out.
     """
+    from app.conversion.toolchains import graph
+
     nodes_by_note: dict[tuple[str, str], list[str]] = {}
     for node in graph.nodes(model):
         note = _note(chip, node)

@@ -9,16 +9,19 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from app.conversion.goals import parse_goal
 from app.conversion.model import Stage
-from app.conversion.options import Chip, ToolchainName
+from app.conversion.options import Chip, KneronOptions, ToolchainName
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, StageResult
 from app.conversion.toolchains.kneron import arguments, operators, report, sidecar, staged_inputs, verdict
 from app.conversion.toolchains.kneron.installation import DEFAULT_PYTHON
+from app.conversion.toolchains.kneron.ladder import Rung, rungs
+from app.conversion.toolchains.kneron.ladder_search import Quantized, search_ladder
 from app.conversion.toolchains.kneron.vendor import PhaseClock, Vendor, VendorOutcome
 from app.kit.files.digest import sha256_of
 from app.kit.sandbox.errors import StageFailed
@@ -48,6 +51,22 @@ class ScratchFolders:
         return ScratchFolders(
             scratch, staged_inputs.fresh_folder(scratch / "out"), staged_inputs.fresh_folder(scratch / "keep")
         )
+
+    def rung(self, number: int) -> ScratchFolders:
+        """Those of one run of several."""
+        scratch = staged_inputs.fresh_folder(self.scratch / f"rung-{number}")
+        return ScratchFolders(
+            scratch, staged_inputs.fresh_folder(scratch / "out"), staged_inputs.fresh_folder(scratch / "keep")
+        )
+
+
+@dataclass(frozen=True)
+class CalibratedModel:
+    """What every run of a quantization reads."""
+
+    model: Path
+    samples: dict[str, list[str]]
+    """Input name → files of its samples."""
 
 
 @dataclass(frozen=True)
@@ -111,12 +130,11 @@ class KneronToolchain:
         samples = staged_inputs.stage_calibration(
             request, graph.load(staged), staged_inputs.fresh_folder(room.scratch / "samples")
         )
-        chosen = {"analysis": arguments.analysis(request.options.kneron, request.threads)}
-        outcome = self._run(request, room, progress, staged, chosen, calibration=samples.paths)
-        result = verdict.succeeded(outcome, request.output)
+        source = CalibratedModel(staged, samples.paths)
+        options, quantized, searched = self._quantized(request, room, source, progress)
         shutil.rmtree(room.scratch / "samples")
-        measured = verdict.whole_report(outcome, result)
-        bits = arguments.requested_bits(request.options.kneron)
+        result, measured = quantized.result, quantized.measured
+        bits = arguments.requested_bits(options)
         warnings = samples.warnings + report.bits_ignored(bits, measured.get("bits", {}))
         warnings += [] if measured else ["the toolchain left no report, so speed and bit widths are not known"]
         meta = sidecar.BieMeta(
@@ -127,11 +145,48 @@ class KneronToolchain:
             model_id=request.options.kneron.model_id,
         )
         facts = {"samples": samples.count, "skipped": samples.skipped, "bits_requested": bits, "quantization": measured}
+        facts |= searched
         summary = {key: measured.get(key) for key in ("fps", "itc_ms", "snr_db")}
         summary["passed"] = None if summary["snr_db"] is None else summary["snr_db"] >= SNR_DB_MIN
         summary |= {"samples": samples.count, "cpu_nodes": len(measured.get("cpu_nodes", []))}
         extra = {sidecar.NAME: meta.write(room.keep / sidecar.NAME)}
         return self._result(request, room, result, StageFacts(facts, summary, warnings), extra)
+
+    def _quantized(
+        self, request: StageRequest, room: ScratchFolders, source: CalibratedModel, progress: Progress
+    ) -> tuple[KneronOptions, Quantized, dict[str, Any]]:
+        """By the options, or towards their goal.
+
+        Returns:
+            The arguments used, what came of them, and the report of the search.
+        """
+        options = request.options.kneron
+        if not options.goal:
+            return options, self._analyse(request, room, source, options, progress), {}
+
+        def quantize(rung: Rung, number: int, report: Progress) -> Quantized:
+            place = room.rung(number)
+            own = replace(request, options=request.options.model_copy(update={"kneron": rung.options}))
+            made = self._analyse(own, place, source, rung.options, report)
+            return replace(made, bie=Path(shutil.move(made.bie, place.scratch / "rung.bie")))
+
+        ladder, goal = rungs(_chip(request), options), parse_goal(options.goal)
+        outcome = search_ladder(ladder, goal, options.budget_s, quantize, progress)
+        shutil.copyfile(outcome.quantized.bie, request.output)
+        return outcome.taken.rung.options, outcome.quantized, outcome.report
+
+    def _analyse(
+        self,
+        request: StageRequest,
+        room: ScratchFolders,
+        source: CalibratedModel,
+        options: KneronOptions,
+        progress: Progress,
+    ) -> Quantized:
+        chosen = {"analysis": arguments.analysis(options, request.threads)}
+        outcome = self._run(request, room, progress, source.model, chosen, calibration=source.samples)
+        result = verdict.succeeded(outcome, request.output)
+        return Quantized(result, verdict.whole_report(outcome, result), request.output)
 
     def _nef(self, request: StageRequest, progress: Progress) -> StageResult:
         progress(0.0, "checking the BIE file")

@@ -10,17 +10,11 @@ from typing import Any
 
 from app.conversion.errors import DamagedImage, NoImages, WrongSampleShape
 from app.conversion.options import Preprocess
+from app.conversion.sample_kinds import KINDS
 from app.conversion.toolchains.samples.arrays import Array, ArrayStack, open_npy, open_npz
 from app.conversion.toolchains.samples.pictures import ImageReader
 from app.conversion.toolchains.samples.spec import InputSpec
 
-KINDS = {
-    **dict.fromkeys((".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".gif", ".tif", ".tiff"), "image"),
-    **dict.fromkeys((".avif", ".heic", ".heif"), "image"),
-    ".npy": "npy",
-    ".npz": "npz",
-}
-"""File ending → kind of sample."""
 NAMED_AT_MOST = 10
 
 

@@ -70,6 +70,8 @@ def needs_of(dag: Dag, kinds: Mapping[str, StageKind]) -> DagRequirements:
 def _outputs(kind: StageKind, read: set[str]) -> frozenset[str]:
     """Drawing needs all outputs; what is compared and tracked is read here."""
     outputs = read | {name for name in (kind.compared, kind.tracks) if name}
+    if kind.tracks:  # a box is told with its class and score
+        outputs |= {name for name, type_ in kind.outputs.items() if type_ in (Type.LABELS, Type.SCORES)}
     if kind.draws:
         if DRAWN in outputs:
             outputs |= set(kind.outputs)

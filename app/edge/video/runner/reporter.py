@@ -82,6 +82,8 @@ MOST_RESULTS = 5000
 """Unsent ones beyond it are lost, oldest first."""
 IN_ONE = 500
 """Results in a report, at most."""
+MOST_CHARACTERS = 1 << 17
+"""Of the results in a report: half of what the web takes; a result may come after that is as long."""
 
 
 class AgentClient:
@@ -206,7 +208,13 @@ class Reporter:
         return bool(news) or flags != self._last_flags or self._clock() - self._last_at >= AT_LEAST_EVERY_S
 
     def _taken(self) -> list[dict[str, Any]]:
-        return [self._results.popleft() for _ in range(min(IN_ONE, len(self._results)))]
+        """The oldest, as many as a report can hold."""
+        taken: list[dict[str, Any]] = []
+        characters = 0
+        while self._results and len(taken) < IN_ONE and characters < MOST_CHARACTERS:
+            taken.append(self._results.popleft())
+            characters += len(json.dumps(taken[-1]))
+        return taken
 
     def _add(self, report: JobReport, silent_s: float | None) -> None:
         self._result = self._plan_result() or self._result

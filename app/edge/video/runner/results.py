@@ -24,6 +24,7 @@ from app.edge.video.runner.reporter import Reporter
 from app.edge.video.runner.resize import Size, moved_boxes, ratio_of, size_of
 from app.inference.prediction import Picture
 from app.video.model.dag import Reference
+from app.video.model.kinds import Type
 
 GREY_SIDE = 320
 """Of the longer side of the grey picture, pixels."""
@@ -174,12 +175,16 @@ class FrameResults:
         row: dict[str, Any] = {
             **counts_of(self._needs, outcome.values),
             "n_loop": frame.n_loop,
+            "at": round(time.time(), 3),
             "e2e": round(e2e_s, 6),
             "tracked": frame.tracked,
         }
         if boxes is not None:
             ratio = ratio_of(outcome.size, size_of(frame.picture))
             row["bbox"] = [[round(side, 1) for side in box] for box in moved_boxes(boxes, ratio)]
+            row |= self._classes_of(outcome, len(boxes))
+        if frame.at is not None:
+            row["pts"] = round(frame.at, 3)
         json.dumps(row)  # raises for a result that could not be reported
         self._reporter.result(row)
         sent = sum(timing.sent for timing in outcome.timings.values())
@@ -193,6 +198,19 @@ class FrameResults:
             **self._rate(),
         }
         self._renderer.show(PreviewScene(frame.n_loop, frame.picture, outcome.values, outcome.size))
+
+    def _classes_of(self, outcome: Outcome, count: int) -> dict[str, Any]:
+        """What the stage of the boxes says of each."""
+        said: dict[str, Any] = {}
+        for field, type_ in self._needs.kinds[self._needs.tracked].outputs.items():
+            values = outcome.values.get(Reference(self._needs.tracked, field))
+            if not isinstance(values, list) or len(values) != count:
+                continue
+            if type_ is Type.LABELS:
+                said["labels"] = values
+            elif type_ is Type.SCORES:
+                said["scores"] = [round(float(score), 4) for score in values]
+        return said
 
     def _rate(self) -> dict[str, float]:
         fps = self._source_fps()

@@ -167,10 +167,12 @@ class ConnectionRegistry:
         self.login_threads = ThreadPoolExecutor(LOGIN_THREADS, "log-in")
         self._idle_s = idle_s
         self._connections: set[SftpConnection] = set()
+        self._arrival = asyncio.Event()
 
     def register(self, connection: SftpConnection) -> bool:
         """False when there are too many."""
         self._connections.add(connection)
+        self._arrival.set()
         unauthenticated = sum(
             1 for other in self._connections if not other.is_authenticated and other.address == connection.address
         )
@@ -185,6 +187,9 @@ class ConnectionRegistry:
     async def watch(self) -> None:
         """Run until cancelled: end the connections that may no longer be open, and those that do nothing."""
         while True:
+            if not self._connections:
+                self._arrival.clear()
+                await self._arrival.wait()
             await asyncio.sleep(WATCH_EVERY_S)
             self._end_idle(time.monotonic())
             await self._end_refused()

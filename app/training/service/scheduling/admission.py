@@ -26,6 +26,7 @@ from app.training.metrics.counters import WAIT_SECONDS
 from app.training.model import Attempt, Event, FailureKind, State, Task, Waiting, WaitingCode, submission_id
 from app.training.model.failures import Failure
 from app.training.model.gang import Queued
+from app.training.service.checkpoints import checkpoints_of_task, resume_path
 from app.training.service.scheduling.attempt_files import write_files
 from app.training.service.scheduling.completion import settle
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
@@ -47,7 +48,15 @@ def read_queue(context: SchedulerContext) -> list[QueueEntry]:
 
 
 def as_queued(entry: QueueEntry) -> Queued:
-    return Queued(entry.task_id, entry.demand, entry.backfill, entry.next_run_at)
+    return Queued(
+        entry.task_id,
+        entry.demand,
+        entry.backfill,
+        entry.next_run_at,
+        entry.user,
+        entry.max_run_s,
+        entry.priority,
+    )
 
 
 def write_reasons(
@@ -172,6 +181,9 @@ def _prepared(context: SchedulerContext, task: Task, attempt: Attempt) -> Submis
     spec, _ = read_spec(task.spec_text.encode())
     try:
         check_paths(context.homes.rules, task.user, spec)
+        resume = None  # a later attempt goes on from the task's own
+        if not checkpoints_of_task(context.homes, task):
+            resume = resume_path(context.database, context.homes, task.user, spec)
     except PathRefused:
         _require_storage(context)
         raise
@@ -182,6 +194,7 @@ def _prepared(context: SchedulerContext, task: Task, attempt: Attempt) -> Submis
         user=task.user,
         options=context.options,
         logical_root=context.homes.options.logical_root,
+        resume_path=resume,
     )
 
 

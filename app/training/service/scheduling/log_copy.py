@@ -29,7 +29,7 @@ class LogCopies:
         self._most_bytes = most_bytes
 
     def grow(self, user: str, folder: str, tail: bytes, *, is_whole: bool) -> int:
-        """Append what is new. A line without an end is left for later.
+        """Append what is new. A line without an end is left for later; a progress bar ends with each of its states.
 
         Args:
             tail: The last lines of the log.
@@ -38,7 +38,7 @@ class LogCopies:
         Returns:
             The size of the copy in bytes.
         """
-        tail = tail[: tail.rfind(b"\n") + 1][-self._most_bytes :]
+        tail = tail[: last_end(tail)][-self._most_bytes :]
         with opened_folder(self._files, user, folder) as folder_fd:
             with old_file(folder_fd, LOG, os.O_RDWR | os.O_APPEND) as fd:
                 if fd is not None:
@@ -121,13 +121,24 @@ def continued(stored: bytes, tail: bytes) -> bytes | None:
     if not tail:
         return b""
     old_view, tail_view = memoryview(stored), memoryview(tail)
-    first = tail[: tail.find(b"\n") + 1]
+    first = tail[: first_end(tail)]
     at = stored.find(first)
     while at >= 0:
         if tail_view[: len(stored) - at] == old_view[at:]:
             return tail[len(stored) - at :]
         at = stored.find(first, at + 1)
     return None
+
+
+def first_end(text: bytes) -> int:
+    """Where the first line, or state of a progress bar, is over; 0: nowhere."""
+    ends = [at for at in (text.find(b"\n"), text.find(b"\r")) if at >= 0]
+    return min(ends) + 1 if ends else 0
+
+
+def last_end(text: bytes) -> int:
+    """Where the last line, or state of a progress bar, is over; 0: nowhere."""
+    return max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
 
 
 def _end(fd: int, size_bytes: int) -> bytes:

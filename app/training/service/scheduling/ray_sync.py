@@ -151,9 +151,27 @@ def judge_wait(
     if since is None or tick.now - from_text(since) < timedelta(seconds=max_wait_s):
         return allocation
     message = f"The cluster had no room for its placement group for {max_wait_s} seconds, so it was stopped."
+    return _stop(context, allocation, FailureKind.INSUFFICIENT_RESOURCES, message)
+
+
+def judge_run(context: SchedulerContext, allocation: Allocation, tick: TickContext) -> Allocation:
+    """Stops an attempt that has run for as long as its task may. Raises RayUnreachable."""
+    attempt, max_run_s = allocation.attempt, allocation.task.max_run_s
+    if max_run_s is None or not allocation.is_running or attempt.failure_kind is not None or not attempt.started_at:
+        return allocation
+    began = max(from_text(attempt.started_at), from_text(attempt.created_at))  # by Ray's clock, which may be slow
+    if tick.now - began < timedelta(seconds=max_run_s):
+        return allocation
+    message = f"It ran for {max_run_s} seconds, as long as it may (max_run_s), and was stopped."
+    return _stop(context, allocation, FailureKind.TIME_LIMIT, message)
+
+
+def _stop(context: SchedulerContext, allocation: Allocation, kind: FailureKind, message: str) -> Allocation:
+    """The cause is on record before Ray is told; while it runs on, it is told again at each tick: see follow."""
+    attempt = allocation.attempt
     with context.database.write() as conn:
-        changed = store.change_attempt(conn, attempt, failure_kind=FailureKind.INSUFFICIENT_RESOURCES, message=message)
-    logger.info("Attempt %d is stopped: it waits for a placement group since %s.", attempt.attempt_no, since)
+        changed = store.change_attempt(conn, attempt, failure_kind=kind, message=message)
+    logger.info("Attempt %d is stopped: %s", attempt.attempt_no, message)
     context.gateway.stop(attempt.submission_id)
     return replace(allocation, attempt=changed)
 

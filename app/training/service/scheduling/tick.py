@@ -7,13 +7,15 @@ changes no state; it is asked again by the next one.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import redis
 
+from app.kit.clock import from_text, to_text
 from app.kit.errors import ModelmillError
 from app.kit.observability import logs
 from app.kit.redis.leader import Superseded, Watch
@@ -22,13 +24,18 @@ from app.training import store
 from app.training.errors import RayUnreachable
 from app.training.gateway import PlacementGroup
 from app.training.model import Node, State, Waiting, WaitingCode
-from app.training.model.gang import decide
+from app.training.model.gang import AdmissionRules, decide
+from app.training.model.queue_order import HALF_LIFE_S, QueuePolicy, Shares, decayed_use, in_order
 from app.training.service.cluster import ClusterPicture, ClusterView, Holder
+from app.training.service.options import TrainingOptions
 from app.training.service.scheduling.admission import as_queued, begin, read_queue, write_reason_for_all, write_reasons
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
-from app.training.service.scheduling.ray_sync import copy_log, follow, judge_wait, with_claim
+from app.training.service.scheduling.ray_sync import copy_log, follow, judge_run, judge_wait, with_claim
 
 EVER = datetime(1970, 1, 1, tzinfo=UTC)
+SHOWN_ORDER = 2000
+"""Places in the queue that users are told."""
+USE_READ_AFTER, USE_HALF_LIVES = timedelta(minutes=1), 4
 logger = logging.getLogger(__name__)
 
 
@@ -40,6 +47,8 @@ class Scheduler:
         self.picture = picture
         self._away_since: str | None = None
         self._answering_since: datetime | None = None
+        self._order: tuple[str, ...] = ()
+        self._use: tuple[datetime, Shares] | None = None
 
     def tick(self, now: datetime, watch: Watch = lambda: None) -> bool:
         """Is anything on its way, just begun or told to stop? Raises DatabaseUnavailable, and what watch raises."""
@@ -68,9 +77,10 @@ class Scheduler:
         nodes = self.context.gateway.nodes()
         begun, waiting = self._admit(allocations, nodes, tick)
         allocations += begun
-        return ClusterView(
-            tick.at, nodes, tuple(_holder(allocation) for allocation in allocations), waiting
-        ), allocations
+        view = ClusterView(tick.at, nodes, tuple(_holder(allocation) for allocation in allocations), waiting)
+        if self.context.options.queue is not QueuePolicy.FIFO:
+            view = replace(view, order=self._order[:SHOWN_ORDER])
+        return view, allocations
 
     def _follow_all(self, tick: TickContext) -> list[Allocation]:
         with self.context.database.read() as conn:
@@ -93,7 +103,7 @@ class Scheduler:
         for allocation in allocations:
             claiming = with_claim(allocation, groups)
             with _isolated(allocation.task.task_id):
-                claiming = judge_wait(self.context, claiming, groups, tick)
+                claiming = judge_run(self.context, judge_wait(self.context, claiming, groups, tick), tick)
             judged.append(claiming)
         return judged
 
@@ -103,13 +113,17 @@ class Scheduler:
         """What it has begun, and how many wait still."""
         queue = read_queue(self.context)
         if not queue:
+            self._order = ()
             return [], 0
         max_running = self.context.options.max_running_tasks
         may_start = max_running - len(allocations) if max_running else None
         held = [allocation.held for allocation in allocations]
         enabled = self.context.enabled_of({entry.user for entry in queue})
         entries = [as_queued(entry) for entry in queue if entry.user in enabled]
-        decision = decide(entries, held, nodes, now=tick.at, may_start=may_start)
+        entries = in_order(entries, self.context.options.queue, self._shares(tick))
+        rules = _rules(self.context.options, allocations)
+        decision = decide(entries, held, nodes, now=tick.at, may_start=may_start, rules=rules)
+        self._order = tuple(decision.reasons)
         begun = []
         for task_id in decision.admitted:
             tick.watch()
@@ -119,6 +133,18 @@ class Scheduler:
         disabled = {entry.task_id: Waiting(WaitingCode.DISABLED) for entry in queue if entry.user not in enabled}
         write_reasons(self.context, queue, {**decision.reasons, **disabled}, tick)
         return begun, len(queue) - len(decision.admitted)
+
+    def _shares(self, tick: TickContext) -> Shares | None:
+        """Who has used how much, reckoned once a minute; None where nobody asks."""
+        options = self.context.options
+        if options.queue is not QueuePolicy.FAIR:
+            return None
+        if self._use is None or not timedelta() <= tick.now - self._use[0] < USE_READ_AFTER:
+            since = to_text(tick.now - timedelta(seconds=USE_HALF_LIVES * HALF_LIFE_S))
+            with self.context.database.read() as conn:
+                uses = store.uses_since(conn, since, tick.at)
+            self._use = tick.now, Shares(decayed_use(uses, tick.now), options.weights)
+        return self._use[1]
 
     def _copy_logs(self, allocations: Sequence[Allocation], tick: TickContext) -> None:
         for allocation in allocations:
@@ -165,6 +191,18 @@ class Scheduler:
             self.picture.put(view)
         except redis.RedisError as error:
             logger.warning("The cluster is not shown: %s", error)
+
+
+def _rules(options: TrainingOptions, allocations: Sequence[Allocation]) -> AdmissionRules:
+    held: Counter[str] = Counter()
+    ends = {}
+    for allocation in allocations:
+        task, attempt = allocation.task, allocation.attempt
+        held[task.user] += task.demand.gpus
+        if task.max_run_s is not None:
+            began = max(from_text(attempt.started_at or attempt.created_at), from_text(attempt.created_at))
+            ends[task.task_id] = began + timedelta(seconds=task.max_run_s)
+    return AdmissionRules(options.most_gpus_per_user, held, options.does_backfill, ends)
 
 
 def _holder(allocation: Allocation) -> Holder:

@@ -113,6 +113,11 @@ class ModelConfig:
         if way == "stray_helper":
             subprocess.Popen(["sleep", "4"])
         snr = None if mode < 2 else (12.0 if way == "snr_low" else 33.25)
+        if way == "snr_ladder" and snr is not None:
+            mmse = 1.5 if datapath_range_method == "mmse" else 0.0
+            snr = {"int8": 12.0, "mix light": 17.0, "mixbw": 18.0 + 8 * flops_ratio, "int16": 31.0}[datapath_bitwidth_mode] + mmse
+        if way == "no_int8" and datapath_bitwidth_mode == "int8":
+            provoke("analysis", {"standin.fail": "analysis:quantization"})
         reports.write(folder, self.platform, bits, mode=way, snr=snr)
         print('Success for model "%s/%s" when running "general/Success"' % (self.stem, self.stem))
         if mode == 0:

@@ -20,6 +20,9 @@ def wanted(call, model):
 def provoke(call, model):
     """Fail as the model wants, when that mode is one that fails at once."""
     mode = wanted(call, model)
+    _, marked, operator = mode.partition("abort_at_")
+    if marked and not isinstance(model, dict) and any(node.op_type == operator for node in model.graph.node):
+        abort()
     if mode in RAISING:
         RAISING[mode]()
     return mode
@@ -125,4 +128,4 @@ RAISING = {
     "no_numpy": raising(RuntimeError("stop"), "ModuleNotFoundError: No module named 'numpy'"),
 }
 """Further modes, acted on where the files are written: no_file, none, empty, elsewhere, no_report, broken_report,
-ignored_bits, cpu_node, unsupported_op, snr_low, bad_crc, garbage, other_chip, stray_helper, dies_after."""
+abort_at_OPERATOR (dies over a model that has one), ignored_bits, cpu_node, unsupported_op, snr_low, snr_ladder (rises with the bit widths), no_int8, bad_crc, garbage, other_chip, stray_helper, dies_after."""

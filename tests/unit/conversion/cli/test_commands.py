@@ -12,7 +12,7 @@ from rich.console import Console
 
 from app.conversion.cli import local_run
 from app.conversion.cli.conversion import lack_of_quality, packed
-from app.conversion.cli.convert import numbers, options_of
+from app.conversion.cli.convert import numbers, options_of, preprocess_flags
 from app.conversion.cli.progress import ProgressLines, stage_text
 from app.conversion.cli.tables import facts_of_quality, plain, quality_table
 from app.conversion.errors import InvalidModel, NoImages
@@ -106,13 +106,25 @@ def test_flags_are_laid_over_the_options_file(tmp_path):
     file = tmp_path / "options.json"
     file.write_text(json.dumps({"preprocess": {"color": "BGR", "scale": 1}, "quantization": {"method": "entropy"}}))
 
-    chosen = options_of(file, {"preprocess.color": "RGB", "quantization.method": None}, ["input=1,3,224,224"])
+    chosen = options_of(file, {"preprocess.color": "RGB"}, ["input=1,3,224,224"])
 
     assert chosen == {
         "preprocess": {"color": "RGB", "scale": 1},
         "quantization": {"method": "entropy"},
         "input_shapes": {"input": [1, 3, 224, 224]},
     }
+
+
+def test_a_preprocessing_is_named_or_written_out():
+    assert preprocess_flags(None) == {}
+    assert preprocess_flags("bytes_bgr")["preprocess.color"] == "BGR"
+    assert preprocess_flags('{"color": "BGR", "scale": 1}') == {"preprocess.color": "BGR", "preprocess.scale": 1}
+
+
+@pytest.mark.parametrize("text", ["imagnet", "[1]", "{"])
+def test_a_preprocessing_that_is_none_is_refused(text):
+    with pytest.raises(BadRequest, match="neither a name nor a JSON object"):
+        preprocess_flags(text)
 
 
 def test_an_input_name_may_hold_an_equals_sign():

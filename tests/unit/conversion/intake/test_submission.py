@@ -381,3 +381,50 @@ def test_external_weights_are_refused_at_the_door(tmp_path: Path) -> None:
     model.graph.initializer[0].data_location = TensorProto.EXTERNAL
     with pytest.raises(ExternalWeights):
         submit(tmp_path, model, pictures(tmp_path / "quant.zip"))
+
+
+# --- the preprocessing --------------------------------------------------------------------------------
+def ultraface() -> onnx.ModelProto:
+    """By its shapes one of the family that takes (x - 127) / 128."""
+    model = small.relu((1, 3, 240, 320))
+    del model.graph.output[:]
+    model.graph.output.extend([small.value("y", [1, 4420, 2]), small.value("z", [1, 4420, 4])])
+    model.graph.node.append(helper.make_node("Relu", ["x"], ["z"]))
+    return model
+
+
+def submit_open(tmp_path: Path, model: onnx.ModelProto, images: Path, *, is_open: bool) -> dict[str, Any]:
+    request = {
+        "model": str(small.write(tmp_path / "model.onnx", model)),
+        "images": str(images),
+        "unpack_to": str(tmp_path / "unpacked"),
+        "options": {},
+        "is_preprocess_open": is_open,
+        "limits": LIMITS,
+    }
+    return check_submission(request, lambda fraction, message: None)
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_recognized_preprocessing_is_taken_where_none_was_named(tmp_path: Path, is_open: bool) -> None:
+    answer = submit_open(tmp_path, ultraface(), pictures(tmp_path / "quant.zip"), is_open=is_open)
+    assert answer["recognition"]["family"] == "ultraface"
+    assert answer["recognition"]["is_taken"] is is_open
+    assert answer["recognition"]["preprocess"]["mean"] == [127.0]
+
+
+def test_arrays_are_taken_as_they_are_so_nothing_is_taken_for_them(tmp_path: Path) -> None:
+    images = tmp_path / "quant.zip"
+    with zipfile.ZipFile(images, "w") as archive, archive.open("a.npy", "w") as file:
+        np.save(file, np.zeros((1, 3, 240, 320), np.float32))
+    answer = submit_open(tmp_path, ultraface(), images, is_open=True)
+    assert answer["recognition"]["is_taken"] is False
+
+
+def test_a_doubtful_preprocessing_is_said_and_not_taken(tmp_path: Path) -> None:
+    model = small.relu((1, 3, 112, 112))
+    model.graph.output[0].CopyFrom(small.value("y", [1, 512]))
+    answer = submit_open(tmp_path, model, pictures(tmp_path / "quant.zip"), is_open=True)
+    assert answer["recognition"]["is_taken"] is False
+    doubts = [warning for warning in answer["warnings"] if warning["code"] == "PREPROCESS_UNSURE"]
+    assert "(x − 127.5) / 127.5" in doubts[0]["message"]

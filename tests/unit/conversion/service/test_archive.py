@@ -15,6 +15,7 @@ from app.conversion.archive_index import ArchiveFilter
 from app.conversion.errors import NotArchived
 from app.conversion.model import Artifact, JobRecord, Stage, StageState, Status
 from app.conversion.options import Options
+from app.conversion.service.edits import Edits
 from app.kit.clock import now, to_text
 from app.kit.objects import StoreUnavailable
 
@@ -245,3 +246,17 @@ def test_a_deleted_users_jobs_go_also_those_that_were_kept(container: Container)
     container.archive.expire_deleted_users(now() + timedelta(seconds=ttl_s + 60))
     assert list(container.objects.list(object_keys.job(job_id))) == []
     assert listed(container, "alice") == set()
+
+
+def test_what_is_changed_later_is_changed_in_the_archive_too(container: Container) -> None:
+    job_id = completed(container, name="before")
+    Edits(container.conversion.jobs).change(job_id, "local", name="after", keep=True)
+    container.redis.flushall()
+    (row,) = container.archive.page(EVERYTHING, "local", limit=9)[0]
+    assert (row.name, row.is_kept) == ("after", True)
+
+
+def test_a_job_that_is_kept_by_the_archive_says_so(container: Container) -> None:
+    job_id = completed(container)
+    container.archive.keep(job_id, "local", is_kept=True)
+    assert container.store.require(job_id).keep is True

@@ -206,3 +206,67 @@ def test_outputs_that_no_decoder_understands_are_named(sides: list[tuple[int | N
 def test_a_decoder_that_is_named_has_to_fit() -> None:
     with pytest.raises(ModelUnusable, match=r"not those of yunet: probs \[\?, 10\]"):
         family_of(Decoder.YUNET, [OutputSpec("probs", (None, 10))], (8, 8))
+
+
+def test_yolov8_has_its_boxes_in_columns_and_no_objectness() -> None:
+    values = np.zeros((1, 7, 32 + 8 + 2), np.float32)
+    values[0, :, 11] = [20, 16, 8, 4, 0.1, 0.9, 0.3]
+    reading = read(Decoder.YOLOV8, (64, 32), {"output0": values})
+    np.testing.assert_allclose(corners(reading), [[32, 28, 48, 36]])
+    assert (reading.boxes[0].label, reading.boxes[0].score) == (1, pytest.approx(0.9))
+
+
+def test_yolov5_multiplies_object_and_class() -> None:
+    values = np.zeros((1, 3 * (32 + 8 + 2), 7), np.float32)
+    values[0, 100] = [20, 16, 8, 4, 0.9, 0.1, 0.8]
+    reading = read(Decoder.YOLOV5, (64, 32), {"output": values})
+    np.testing.assert_allclose(corners(reading), [[32, 28, 48, 36]])
+    assert (reading.boxes[0].label, reading.boxes[0].score) == (1, pytest.approx(0.72))
+
+
+@pytest.mark.parametrize("has_batch", [True, False])
+def test_scrfd_measures_from_its_cell_to_the_sides_of_the_box(has_batch: bool) -> None:
+    outputs = {}
+    for stride, count in ((8, 64), (16, 16), (32, 4)):
+        for name, width in (("score", 1), ("bbox", 4), ("kps", 10)):
+            shape = (1, count, width) if has_batch else (count, width)
+            outputs[f"{name}_{stride}"] = np.zeros(shape, np.float32)
+    outputs["score_8"].reshape(-1)[2 * 9 + 1] = 0.8
+    outputs["bbox_8"].reshape(-1, 4)[2 * 9 + 1] = [0.5, 1, 2, 1.5]
+    reading = read(Decoder.SCRFD, (64, 32), outputs)
+    np.testing.assert_allclose(corners(reading), [[(8 - 4) * 2, 0, (8 + 16) * 2, (8 + 12) * 2]])
+
+
+def test_retinaface_gives_offsets_to_its_prior_boxes() -> None:
+    count = 2 * (32 + 8 + 2)
+    outputs = {
+        "loc": np.zeros((1, count, 4), np.float32),
+        "conf": np.zeros((1, count, 2), np.float32),
+        "landms": np.zeros((1, count, 10), np.float32),
+    }
+    outputs["conf"][0, 2 * 9] = 0.1, 0.9
+    outputs["loc"][0, 2 * 9] = [1, 0, np.log(2) / 0.2, 0]
+    reading = read(Decoder.RETINAFACE, (64, 32), outputs)
+    centre, half = np.array([12 + 1.6, 12.0]), np.array([16.0, 8.0])
+    expected = np.concatenate([centre - half, centre + half]) * 2
+    np.testing.assert_allclose(corners(reading), [np.clip(expected, 0, [128, 64, 128, 64])], rtol=1e-5)
+
+
+def test_nanodet_weighs_distances_by_their_probabilities() -> None:
+    values = np.zeros((1, 32 + 8 + 2 + 1, 3 + 32), np.float32)
+    values[0, 9, :3] = 0.1, 0.2, 0.9
+    for side, step in enumerate((1, 0, 2, 3)):
+        values[0, 9, 3 + 8 * side + step] = 50
+    reading = read(Decoder.NANODET, (64, 32), {"output": values})
+    np.testing.assert_allclose(corners(reading), [[0, 16, 48, 64]], atol=1e-4)
+    assert reading.boxes[0].label == 2
+
+
+def test_families_that_look_alike_are_told_by_the_size_of_the_input() -> None:
+    def told(shape: tuple[int, ...]) -> Decoder:
+        return family_of(Decoder.AUTO, [OutputSpec("output", shape)], (416, 416)).name
+
+    assert told((1, 3549, 85)) is Decoder.YOLOX
+    assert told((1, 10647, 85)) is Decoder.YOLOV5
+    assert told((1, 84, 3549)) is Decoder.YOLOV8
+    assert told((1, 3598, 112)) is Decoder.NANODET

@@ -329,9 +329,20 @@ def brought_while_ending(broker: BlockingBroker, consumer: Any, send: Callable[[
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(next, consumer)
         until(lambda: broker.client.info("clients")["blocked_clients"])
-        broker.drain()
+        broker.is_draining = True  # as between the order to end and the wake-up that comes with it
         send()
         return waiting.result()
+
+
+def test_the_order_to_end_ends_the_wait_for_messages(broker: BlockingBroker) -> None:
+    consumer = broker.consume("heavy", timeout=2000)
+    assert next(consumer) is None
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(next, consumer)
+        until(lambda: broker.client.info("clients")["blocked_clients"])
+        broker.drain()
+        assert waiting.result() is None
+        assert not broker.client.info("clients")["blocked_clients"]
 
 
 def test_of_an_actors_pulses_only_the_newest_waits_and_it_keeps_the_place_of_the_first(broker: BlockingBroker) -> None:

@@ -60,6 +60,7 @@ SENTENCES: list[tuple[WaitingCode, dict[str, Any], str]] = [
     ),
     (WaitingCode.MOST_RUNNING, {"most": 1}, "waiting: only 1 task may run at once"),
     (WaitingCode.MOST_RUNNING, {"most": 3}, "waiting: only 3 tasks may run at once"),
+    (WaitingCode.USER_LIMIT, {"held": 8, "most": 8}, "waiting: its user holds 8 GPUs and may hold 8"),
     (WaitingCode.DISABLED, {}, "waiting: its user is disabled"),
     (
         WaitingCode.RAY,

@@ -14,8 +14,8 @@ from app.homes.service import Homes
 from app.kit.clock import to_text
 from app.kit.sql import Database
 from app.training import store
-from app.training.errors import LogMissing, TaskFinished, TaskNotFound, TaskNotReleasable
-from app.training.model import RELEASE_AFTER, Attempt, Event, State, Task, Waiting, WaitingCode, submission_id
+from app.training.errors import BadSpec, LogMissing, TaskFinished, TaskNotFound, TaskNotReleasable
+from app.training.model import RELEASE_AFTER, Attempt, Event, Priority, State, Task, Waiting, WaitingCode, submission_id
 from app.training.service import Tasks, TaskView, TrainingOptions, submission
 from app.training.store import TaskIdTaken
 
@@ -404,3 +404,26 @@ def test_a_task_that_nobody_has_looked_at_says_so_and_one_that_runs_says_nothing
 ) -> None:
     assert "has not looked" in TaskView(task).waiting_reason
     assert TaskView(run(task)).waiting_reason == ""
+
+
+# --- priority ---------------------------------------------------------------------------------------
+def test_a_task_that_waits_becomes_more_or_less_urgent(tasks: Tasks, task: Task) -> None:
+    assert tasks.set_priority("alice", task.task_id, Priority.LOW, now=NOW).priority is Priority.LOW
+    assert tasks.get("alice", task.task_id).task.priority is Priority.LOW
+    assert tasks.events("alice", task.task_id)[-1].detail == {"by": "alice", "from": "normal", "to": "low"}
+
+
+def test_only_administrators_make_a_task_urgent_and_anybodys(tasks: Tasks, task: Task) -> None:
+    with pytest.raises(BadSpec, match="only administrators"):
+        tasks.set_priority("alice", task.task_id, Priority.HIGH, now=NOW)
+    with pytest.raises(BadSpec, match="only administrators"):
+        tasks.submit("alice", SPEC + b"priority: high\n", now=NOW)
+    with pytest.raises(TaskNotFound):
+        tasks.set_priority("bob", task.task_id, Priority.LOW, now=NOW)
+    assert tasks.set_priority("bob", task.task_id, Priority.HIGH, now=NOW, is_admin=True).priority is Priority.HIGH
+
+
+def test_the_priority_of_what_waits_no_more_stays(tasks: Tasks, task: Task, run: Callable[..., Task]) -> None:
+    run(task)
+    with pytest.raises(TaskFinished, match="does not wait any more"):
+        tasks.set_priority("alice", task.task_id, Priority.LOW, now=NOW)

@@ -106,7 +106,7 @@ def test_ppo_is_told_everything_by_verls_own_names() -> None:
         "trainer.n_gpus_per_node=8 trainer.total_epochs=3 trainer.total_training_steps=70 "
         f"trainer.save_freq=-1 trainer.test_freq=5 trainer.default_local_dir={TASK}/checkpoints "
         "trainer.project_name=modelmill trainer.experiment_name=mvp2-alice-ppo-1 "
-        f"hydra.run.dir={JOB}/hydra 'trainer.logger=[console]'"
+        f"hydra.run.dir={JOB}/hydra 'trainer.logger=[console,file]'"
     )
 
 
@@ -169,10 +169,15 @@ def test_the_environment_says_where_the_job_is_and_puts_nothing_on_the_python_pa
         "PYTHONUNBUFFERED": "1",
         "MODELMILL_JOB_FOLDER": JOB,
         "MODELMILL_TASK_ID": "mvp2-alice-ppo-1",
+        "MODELMILL_METRICS_FILE": f"{JOB}/metrics.jsonl",
         "HF_HOME": f"{ROOT}/common/hf",
     }
     assert submission(script()).env == common
-    assert submission(verl()).env == {**common, "HYDRA_FULL_ERROR": "1"}
+    assert submission(verl()).env == {
+        **common,
+        "HYDRA_FULL_ERROR": "1",
+        "VERL_FILE_LOGGER_PATH": f"{JOB}/metrics.jsonl",
+    }
     assert submission(verl()).metadata == {"task_id": "mvp2-alice-ppo-1", "user": "alice", "workload": "ppo"}
 
 

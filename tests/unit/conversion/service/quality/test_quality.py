@@ -293,9 +293,9 @@ def test_outputs_and_layers_are_matched_by_name(quality: Quality) -> None:
         outputs=[{"name": "z", "snr_db": spread(9.0, 2.0), "cosine": spread(0.8, 0.7)}],
         layers=[layer("b", 22.0), layer("a", 40.5), layer("new", 1.0)],
     )
-    matched = comparison.matched_outputs(quality, other)
-    assert [(m.name, m.a is None, m.b is None, m.change_db) for m in matched] == [
-        ("y", False, True, None),
-        ("z", True, False, None),
+    matched = comparison.output_rows([quality, other])
+    assert [(row.name, row.snr_db, row.worst_db) for row in matched] == [
+        ("z", (None, 9.0), 9.0),
+        ("y", (38.9, None), 38.9),
     ]
     assert [(p.a.name, p.change_db) for p in comparison.matched_layers(quality, other)] == [("b", 10.0), ("a", 0.5)]

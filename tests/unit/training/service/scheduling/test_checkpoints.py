@@ -99,3 +99,34 @@ def test_a_program_has_no_folder_but_its_attempts(bench: Bench) -> None:
     bench.running("one")
     assert not bench.folder("one").exists()
     assert Tasks(bench.options, bench.database, bench.homes, lambda: None).get(USER, "one").checkpoints is None
+
+
+def resumed(ray: ScriptedRay, attempt: int) -> str | None:
+    found = re.search(r"trainer\.resume_from_path=(\S+)", ray.submissions[attempt - 1].entrypoint)
+    return found and found[1]
+
+
+def test_a_task_begins_with_the_checkpoint_that_it_names_and_goes_on_from_its_own(
+    bench: Bench, ray: ScriptedRay, checkpoints: Path
+) -> None:
+    begin = bench.folder("before") / "checkpoints" / "global_step_20"
+    begin.mkdir(parents=True)
+    spec = f"{PPO}resume_from: /private/users/{USER}/jobs/before/checkpoints/global_step_20\n"
+    bench.running("one", workload=Workload.PPO, spec=spec)
+    assert resumed(ray, 1) == str(begin)
+    assert "trainer.resume_mode=resume_path" in ray.submissions[0].entrypoint
+    (checkpoints / "global_step_50").mkdir(parents=True)
+    ray.lose_node("one--a01")
+    bench.tick(3600)
+    bench.tick(61)
+    assert bench.submitted() == ["one--a01", "one--a02"]
+    assert resumed(ray, 2) is None
+
+
+def test_a_checkpoint_that_has_gone_fails_the_task_before_it_reaches_ray(bench: Bench, ray: ScriptedRay) -> None:
+    spec = f"{PPO}resume_from: /private/users/{USER}/jobs/before/checkpoints/global_step_20\n"
+    bench.add("one", workload=Workload.PPO, spec=spec)
+    bench.tick()
+    assert bench.submitted() == []
+    assert bench.state("one") is State.FAILED
+    assert "global_step_20" in bench.task("one").error_summary

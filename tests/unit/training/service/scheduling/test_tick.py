@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
-from app.kit.clock import to_text
+from app.kit.clock import from_text, to_text
 from app.kit.sql import Database
 from app.training import store
 from app.training.gateway import PlacementGroup, RayStatus, Submission
-from app.training.model import RELEASE_AFTER, Demand, Event, FailureKind, State, Task, WaitingCode
+from app.training.model import RELEASE_AFTER, Demand, Event, FailureKind, Priority, State, Task, WaitingCode
 from app.training.model.failures import QUICK_FAILURES
+from app.training.model.queue_order import QueuePolicy
 from app.training.model.waiting_reason import in_words
 from app.training.service.scheduling.ray_sync import ARRIVAL_S
 from tests.harness.training.scripted_ray import BEGIN, SPEC, TOO_FEW, Bench, ScriptedRay
@@ -835,6 +837,85 @@ def test_one_that_succeeds_while_it_is_being_stopped_has_succeeded(bench: Bench,
     bench.tick()
     (attempt,) = bench.attempts("one")
     assert (bench.state("one"), attempt.failure_kind, attempt.message) == (State.SUCCEEDED, None, "")
+
+
+# --- other orders of the queue -------------------------------------------------------------------------
+def bench_with(database: Database, tmp_path: Path, ray: ScriptedRay, **options: object) -> Bench:
+    return Bench(database, tmp_path / "ordered", ray, **options)
+
+
+def test_the_urgent_go_first_where_the_queue_is_by_priority(
+    database: Database, tmp_path: Path, ray: ScriptedRay
+) -> None:
+    bench = bench_with(database, tmp_path, ray, queue=QueuePolicy.PRIORITY)
+    bench.add("later", priority=Priority.LOW)
+    bench.add("sooner", priority=Priority.HIGH)
+    bench.tick()
+    assert bench.submitted() == ["sooner--a01"]
+    assert bench.shown.view is not None and bench.shown.view.order == ("later",)
+
+
+def test_who_has_used_the_gpus_lately_comes_after_who_has_not(
+    database: Database, tmp_path: Path, ray: ScriptedRay
+) -> None:
+    bench = bench_with(database, tmp_path, ray, queue=QueuePolicy.FAIR)
+    before = bench.running("before")
+    bench.now += timedelta(hours=1)
+    ray.end(before)
+    bench.tick(60)
+    bench.add("of alice")
+    bench.add("of bob", user="bob")
+    bench.tick(120)
+    assert bench.submitted()[-1] == "of bob--a01"
+
+
+def test_a_user_who_holds_as_much_as_they_may_waits_and_others_go(
+    database: Database, tmp_path: Path, ray: ScriptedRay
+) -> None:
+    bench = bench_with(database, tmp_path, ray, most_gpus_per_user=4)
+    for name, user in (("one", "alice"), ("two", "alice"), ("three", "bob")):
+        bench.add(name, 4, user=user)
+    bench.tick()
+    assert bench.submitted() == ["one--a01", "three--a01"]
+    waiting = bench.task("two").waiting
+    assert waiting is not None and waiting.code is WaitingCode.USER_LIMIT
+
+
+def test_the_first_that_waits_is_told_its_moment_and_a_short_one_goes_ahead(
+    database: Database, tmp_path: Path, ray: ScriptedRay
+) -> None:
+    bench = bench_with(database, tmp_path, ray, does_backfill=True)
+    ray.claim(bench.running("half", 4, max_run_s=3600), ("node0", 4))
+    bench.add("whole", 8)
+    bench.add("short", 4, max_run_s=600)
+    bench.tick()
+    assert bench.submitted() == ["half--a01", "short--a01"]
+    waiting = bench.task("whole").waiting
+    assert waiting is not None and "starts_by" in waiting.facts
+
+
+# --- the time that a task may run ---------------------------------------------------------------------
+def test_one_that_ran_for_as_long_as_it_may_is_stopped_and_not_tried_again(bench: Bench, ray: ScriptedRay) -> None:
+    submission_id = bench.running("one", max_run_s=600)
+    began = from_text(bench.attempts("one")[0].created_at)  # this cluster's clock says 1970
+    bench.tick(599 - (bench.now - began).total_seconds())
+    assert ray.jobs[submission_id].job.status is RayStatus.RUNNING
+    bench.tick(1)
+    assert ray.jobs[submission_id].job.status is RayStatus.STOPPED
+    bench.tick()
+    task, (attempt,) = bench.task("one"), bench.attempts("one")
+    assert (task.state, task.failure_kind) == (State.FAILED, FailureKind.TIME_LIMIT)
+    assert "600 seconds" in attempt.message
+
+
+def test_a_stop_at_the_time_limit_is_repeated_until_ray_has_heard_it(bench: Bench, ray: ScriptedRay) -> None:
+    submission_id = bench.running("one", max_run_s=60)
+    ray.away = {"stop"}
+    bench.tick(100)
+    ray.away = set()
+    bench.restart()
+    bench.tick(1)
+    assert ray.jobs[submission_id].job.status is RayStatus.STOPPED
 
 
 # --- Ray is away ------------------------------------------------------------------------------------

@@ -1,0 +1,39 @@
+"""Puts notifications together from the settings: for the web, its actors, and whoever publishes an event."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.kit.network.networks import read_networks
+from app.kit.sql import Database
+from app.kit.sql.events import EventListener
+from app.notifications.record import listener
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    from app.notifications.service import Notifications
+
+
+def open_notifications(settings: Settings, database: Database) -> Notifications:
+    """Nothing connects before it is used."""
+    from app.notifications.senders import MailServer, Senders
+    from app.notifications.service import Notifications, Outbox, Targets
+
+    networks = read_networks(settings.notification_networks)
+    mail = MailServer(
+        settings.smtp_host,
+        settings.smtp_port,
+        settings.smtp_user,
+        settings.smtp_password.get_secret_value(),
+        settings.smtp_security,
+        settings.smtp_sender,
+    )
+    targets = Targets(
+        database, networks, has_mail=bool(settings.smtp_host), url_of=lambda path: f"{settings.web_url}{path}"
+    )
+    return Notifications(targets, Outbox(database, Senders(mail, networks), event_listener(settings)))
+
+
+def event_listener(settings: Settings) -> EventListener:
+    """What a database tells of events."""
+    return listener(lambda path: f"{settings.web_url}{path}")

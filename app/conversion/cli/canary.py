@@ -1,0 +1,136 @@
+"""`modelmill canary`: pinned conversions once more, by the toolchain as it is now or by that of another service."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.conversion.cli.service import client_of
+from app.kit.cli.command import CommandFailed, Exit
+from app.kit.cli.service_options import AsJson, Url
+from app.kit.errors import NotFound
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from app.conversion.canary import CanaryRow
+    from app.conversion.client import ConversionClient
+
+PINNED = "pinned"
+AGAIN = "canary"
+"""Tag of the jobs that are made."""
+INPUTS = ("model.onnx", "quant.zip")
+LISTED_AT_MOST = 1000
+Record = dict[str, Any]
+
+
+def canary(
+    context: typer.Context,
+    tag: Annotated[str, typer.Option(help="Which jobs are pinned: those with this tag.")] = PINNED,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The service with the other version; default the same one, after an upgrade."),
+    ] = None,
+    max_drop: Annotated[float, typer.Option(metavar="DB", min=0, help="A loss of SNR that is still the same.")] = 0.5,
+    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Wait no longer for each job.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Convert pinned jobs again and show what changed: SNR, time, size, failures. Exit code 6 when any is worse."""
+    with client_of(context, url) as client, _other(context, client, against) as target:
+        pinned = _pinned(client, tag)
+        submitted = [(record, _again(client, target, record)) for record in pinned]
+        rows = [_row(target, before, after["job_id"], max_drop, timeout) for before, after in submitted]
+    if as_json:
+        typer.echo(json.dumps([row.to_json() for row in rows], indent=2))
+    else:
+        _show(rows)
+    if any(row.is_worse for row in rows):
+        raise CommandFailed(Exit.BELOW)
+
+
+@contextmanager
+def _other(context: typer.Context, client: ConversionClient, against: str | None) -> Iterator[ConversionClient]:
+    """The service that converts again."""
+    if against is None:
+        yield client
+        return
+    with client_of(context, against) as target:
+        yield target
+
+
+def _pinned(client: ConversionClient, tag: str) -> list[Record]:
+    """Oldest first, so that the jobs run again in the order in which they once ran."""
+    from app.conversion.client import FINISHED
+
+    finished = [
+        record
+        for record in client.jobs(limit=LISTED_AT_MOST, q=tag)
+        if tag in record["tags"] and record["status"] in FINISHED
+    ]
+    if not finished:
+        raise NotFound(
+            f"no finished job has the tag {tag!r}", hint=f"Convert what is to be watched with --tag {tag}, once."
+        )
+    return finished[::-1]
+
+
+def _again(client: ConversionClient, target: ConversionClient, record: Record) -> Record:
+    """Submit the inputs of a job with its own options."""
+    keys = [record["artifacts"][name]["key"] for name in INPUTS]
+    if target is not client:
+        with tempfile.TemporaryDirectory(prefix="modelmill-") as folder:
+            files = [
+                client.download(record["job_id"], {"name": name, **record["artifacts"][name]}, Path(folder))
+                for name in INPUTS
+            ]
+            sent = target.upload(files[0], files[1])
+        keys = [sent["model_key"], sent["quant_key"]]
+    return target.submit(keys[0], keys[1], options=record["options"], name=record["name"], tags=(AGAIN,))
+
+
+def _row(target: ConversionClient, before: Record, job_id: str, max_drop: float, timeout_s: float | None) -> CanaryRow:
+    from app.conversion.canary import compared
+
+    after = before
+    for record in target.watch(job_id, timeout_s=timeout_s):
+        after = record
+    return compared(before, after, drop_db=max_drop)
+
+
+def _show(rows: Sequence[CanaryRow]) -> None:
+    from rich.console import Console
+
+    console = Console()
+    console.print(_table(rows))
+    changed = {tool: pair for row in rows for tool, pair in row.versions.items()}
+    if not changed:
+        console.print("No version differs: both runs were made by the same tools.", markup=False)
+    for tool, (before, after) in sorted(changed.items()):
+        console.print(f"{tool}: {before or 'none'} → {after or 'none'}", markup=False, highlight=False)
+    for row in rows:
+        if row.reason:
+            console.print(f"{row.name}: {row.reason}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _table(rows: Sequence[CanaryRow]) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("name", "outcome", "SNR dB", "seconds", "bytes", box=None, header_style="bold")
+    for row in rows:
+        style = "red" if row.is_worse else "green" if row.outcome in ("better", "recovered") else ""
+        cells = (_delta(row.snr_db, ".1f"), _delta(row.took_s, ".1f"), _delta(row.size_bytes, ",d"))
+        table.add_row(escape(row.name), row.outcome.replace("_", " "), *cells, style=style)
+    return table
+
+
+def _delta(pair: tuple[float | None, float | None], form: str) -> str:
+    """ "17.2 → 18.0"; a dash for what is not known."""
+    return " → ".join("–" if value is None else f"{value:{form}}" for value in pair)

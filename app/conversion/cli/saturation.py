@@ -1,0 +1,108 @@
+"""`modelmill saturation`: how many pictures calibration needs. Runs on this machine, without a service."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.conversion.cli.convert import preprocess_flags
+from app.kit.cli.service_options import AsJson
+
+if TYPE_CHECKING:
+    from app.conversion.options import Options
+    from app.conversion.toolchains.host.saturation import SaturationCurve
+
+IMAGES_MOST, UNPACKED_BYTES = 5000, 8 << 30
+
+
+def saturation(
+    model: Annotated[Path, typer.Argument(help="The ONNX file.")],
+    images: Annotated[list[Path], typer.Argument(help="A folder, a zip, pictures, .npy or .npz files.")],
+    preprocess: Annotated[
+        str | None, typer.Option(metavar="NAME|JSON", help="As of convert; default what is recognized.")
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Signal to noise against the number of calibration pictures, judged on pictures that set no range."""
+    from app.conversion.cli.conversion import packed, require_file
+
+    require_file(model, "model")
+    with packed(images) as archive:
+        curve = _curve(model, archive, preprocess, threads)
+    if as_json:
+        typer.echo(json.dumps(curve.to_json(), indent=2))
+        return
+    for line in lines(curve):
+        typer.echo(line)
+
+
+def lines(curve: SaturationCurve) -> Sequence[str]:
+    """A line for each number, and what they come to."""
+    numbers = ["–" if point.snr_db is None else f"{point.snr_db:.1f} dB" for point in curve.points]
+    rows = [f"{point.samples:6} pictures  {number}" for point, number in zip(curve.points, numbers, strict=True)]
+    most = curve.points[-1].samples
+    if curve.enough is None:
+        verdict = f"It still rises at {most}: more pictures may gain more."
+    else:
+        verdict = f"{curve.enough} are enough; {most} take {most / curve.enough:.0f} times as long and gain nothing."
+    return [*rows, f"judged on {curve.judges} other pictures. {verdict}"]
+
+
+def _curve(model: Path, archive: Path, preprocess: str | None, threads: int) -> SaturationCurve:
+    import onnx
+
+    from app.conversion.intake.archive import extract
+    from app.conversion.intake.model_checks import check_model
+    from app.conversion.model import Stage
+    from app.conversion.options import Options
+    from app.conversion.toolchains.base import REF_IMAGES, StageRequest
+    from app.conversion.toolchains.host import HostToolchain
+    from app.conversion.toolchains.host.inputs import reference_samples
+    from app.conversion.toolchains.host.provenance import inputs_of
+    from app.conversion.toolchains.host.saturation import saturation_curve
+
+    checked = check_model(model, Options(), max_bytes=model.stat().st_size)
+    options = _options(preprocess, checked.recognition)
+    with tempfile.TemporaryDirectory(prefix="modelmill-") as place:
+        folder = Path(place)
+        extract(archive, folder / REF_IMAGES, max_files=IMAGES_MOST, max_bytes=UNPACKED_BYTES)
+        (folder / "model.onnx").write_bytes(model.read_bytes())
+        request = StageRequest(Stage.ONNX, folder, options, threads)
+        with _silent():
+            output = HostToolchain().run(request, _quiet).output
+        optimized = onnx.load(output)
+        samples = reference_samples(request, inputs_of(optimized))
+        return saturation_curve(optimized, samples, options.quantization, threads=threads, step=_tell)
+
+
+def _options(preprocess: str | None, recognition: Any) -> Options:
+    from app.conversion.cli.convert import options_of
+    from app.conversion.options import Options
+
+    chosen = options_of(None, {**preprocess_flags(preprocess), "quantization.method": "minmax"}, [])
+    if preprocess is None and recognition is not None and recognition.is_sure:
+        typer.echo(f"preprocessing: {recognition.summary}", err=True)
+        chosen["preprocess"] = recognition.preprocess.model_dump(mode="json")
+    return Options.model_validate(chosen)
+
+
+def _tell(done: int, of: int) -> None:
+    typer.echo(f"calibrated {done} of {of} times", err=True)
+
+
+def _quiet(_fraction: float, _text: str) -> None:
+    """The one stage that runs here takes a moment."""
+
+
+def _silent() -> Any:
+    """What a stage says is the log of a job, and here is none."""
+    import contextlib
+    import io
+
+    return contextlib.redirect_stdout(io.StringIO())

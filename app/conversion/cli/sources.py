@@ -1,0 +1,46 @@
+"""Models that lie elsewhere and that the service fetches, as somebody at a terminal names them."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+from app.conversion.cli.progress import ProgressDisplay
+from app.conversion.client import ConversionClient
+from app.kit.errors import BadInput
+
+LOOK_AGAIN_S = 0.5
+SOURCE = re.compile(r"(hf|mlflow|s3|https)://|models:/")
+"""The beginning of what is no file."""
+
+
+class FetchFailed(BadInput):
+    """The service could not get the model from where it lies."""
+
+    code = "FETCH_FAILED"
+
+
+def is_source(model: str) -> bool:
+    """Is it no path of a file?"""
+    return SOURCE.match(model) is not None
+
+
+def stem_of(model: str) -> str:
+    """The last word of a path or a source, without its ending."""
+    if not is_source(model):
+        return Path(model).stem
+    return Path(re.split(r"[/:]", model.partition("?")[0].rstrip("/"))[-1]).stem
+
+
+def fetched_key(client: ConversionClient, source: str, display: ProgressDisplay) -> str:
+    """The key of a model that the service has fetched. Raises FetchFailed."""
+    transfer = client.fetch_model(source)
+    while transfer["state"] not in ("COMPLETED", "FAILED"):
+        time.sleep(LOOK_AGAIN_S)
+        transfer = client.transfer(transfer["transfer_id"])
+        if transfer["total_bytes"]:
+            display.sent(transfer["done_bytes"], transfer["total_bytes"])
+    if transfer["error"]:
+        raise FetchFailed(transfer["error"]["message"], hint=transfer["error"]["hint"])
+    return str(transfer["model_key"])

@@ -1,0 +1,55 @@
+"""The JSON API by which users change jobs that exist. OPERATIONS is its table of routes."""
+
+from __future__ import annotations
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.conversion import schemas
+from app.conversion.access import conversion_of
+from app.conversion.api import JOB_ID, job_response
+from app.kit.web.auth import user_of
+from app.kit.web.http import json_body
+from app.kit.web.openapi import Operation
+
+
+async def change_job(request: Request) -> Response:
+    values = (await json_body(request, schemas.JobChange)).model_dump(exclude_none=True)
+    conversion, job_id, user = conversion_of(request), request.path_params["job_id"], user_of(request)
+    record = await run_in_threadpool(lambda: conversion.edits.change(job_id, user, **values))
+    return await run_in_threadpool(job_response, conversion, record)
+
+
+async def change_jobs(request: Request) -> Response:
+    body = await json_body(request, schemas.BulkChange)
+    edits, user = conversion_of(request).edits, user_of(request)
+    result = await run_in_threadpool(
+        lambda: edits.each(body.verb, body.job_ids, user, add=body.add_tags, remove=body.remove_tags)
+    )
+    problems = [{"job_id": job_id, **error.to_dict()} for job_id, error in result.problems.items()]
+    answer = schemas.BulkAnswer.model_validate({"done": list(result.done), "problems": problems})
+    return JSONResponse(answer.model_dump(mode="json"))
+
+
+OPERATIONS = [
+    Operation(
+        "POST",
+        "/jobs/bulk",
+        change_jobs,
+        "Cancel, delete or tag many jobs; what cannot be done to one keeps no other from it",
+        {200: schemas.BulkAnswer},
+        errors=(400, 413, 422, 503),
+        body=schemas.BulkChange,
+    ),
+    Operation(
+        "PATCH",
+        "/jobs/{job_id}",
+        change_job,
+        "Change its name, tags or notes, or have its files kept",
+        {200: schemas.JobAnswer},
+        errors=(400, 404, 413, 422, 503),
+        body=schemas.JobChange,
+        parameters=JOB_ID,
+    ),
+]

@@ -1,0 +1,57 @@
+"""What a conversion is to reach: the grammar of goals and of budgets. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+GoalKind = Literal["snr", "drop", "fastest", "smallest"]
+
+DEFAULT_GOAL = "snr>=20"
+"""The vendor's rule for an acceptable output."""
+DEFAULT_BUDGET_S, BUDGET_S_MAX = 600, 24 * 3600
+FORMS = '"snr>=20" (dB at the worst output), "drop<=1%" (of the answers), "fastest" or "smallest"'
+SNR_DB_MAX = 90.0
+"""Beyond what 16 bits can hold no search can help."""
+
+_SNR = re.compile(r"^snr>=(?P<number>\d+(?:\.\d+)?)(?:db)?$")
+_DROP = re.compile(r"^drop<=(?P<number>\d+(?:\.\d+)?)%$")
+_BUDGET = re.compile(r"^(?P<number>\d+(?:\.\d+)?)(?P<unit>s|m|min|h)?$")
+_SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600}
+
+
+@dataclass(frozen=True)
+class Goal:
+    text: str
+    kind: GoalKind
+    threshold: float | None = None
+    """dB for snr, percent for drop; None for the others."""
+
+
+def parse_goal(text: str) -> Goal:
+    """Read a goal; blanks and case do not matter. Raises ValueError that names the forms there are."""
+    plain = re.sub(r"\s+", "", text).lower().replace("≥", ">=").replace("≤", "<=")
+    if plain == "fastest":
+        return Goal(plain, "fastest")
+    if plain == "smallest":
+        return Goal(plain, "smallest")
+    if match := _SNR.match(plain):
+        return _bounded(Goal(plain, "snr", float(match["number"])), SNR_DB_MAX, "dB")
+    if match := _DROP.match(plain):
+        return _bounded(Goal(plain, "drop", float(match["number"])), 100.0, "%")
+    raise ValueError(f"{text!r} is not a goal: write {FORMS}")
+
+
+def parse_budget(text: str) -> float:
+    """Seconds of "90", "90s", "10m" or "1h". Raises ValueError that names the forms there are."""
+    match = _BUDGET.match(re.sub(r"\s+", "", text).lower())
+    if match is None:
+        raise ValueError(f"{text!r} is not a length of time: write 90s, 10m or 1h")
+    return float(match["number"]) * _SECONDS[match["unit"]]
+
+
+def _bounded(goal: Goal, most: float, unit: str) -> Goal:
+    if goal.threshold is not None and not 0 < goal.threshold <= most:
+        raise ValueError(f"the goal {goal.text!r} cannot be: its number must be above 0 and at most {most:g} {unit}")
+    return goal

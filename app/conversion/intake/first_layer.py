@@ -1,0 +1,282 @@
+"""What the first layer of a network tells of the values it was trained on. Reads weights only; nothing is run.
+
+Up to its first non-linear operator a network answers a picture of one colour with a linear function of that colour.
+Batch normalization behind it has stored what that answer is on average, and so gives away the mean of each channel of
+the input. Where it was folded into the convolution, the answer to the mean picture is the normalization's own shift,
+which is small: weaker, and still enough to tell bytes from fractions, and often red from blue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from app.conversion.intake.graph_view import Array, GraphView
+from app.inference.preprocessing import AxisOrder
+
+NODES_MOST = 40
+"""A network's first layer lies within as many nodes that read what comes of the input."""
+CHANNELS_LEAST = 6
+AGREEMENT_LEAST = 0.3
+"""Share of the channels' deviations that the sums of their weights must explain, else the filters do not blur."""
+ACTIVATIONS = frozenset(
+    {"Relu", "Clip", "Sigmoid", "LeakyRelu", "PRelu", "HardSigmoid", "HardSwish", "Elu", "Mish", "MaxPool"}
+)
+SPATIAL = frozenset({"Pad", "Resize", "Upsample", "AveragePool", "Identity", "Cast", "Dropout", "Shape"})
+ARITHMETIC: Mapping[str, Callable[[Array, Array], Array]] = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": np.divide,
+}
+BLUR_LEAST = 0.05
+"""Share of its weights that a filter's sum must be: one of differences alone sees borders and no colours."""
+UNREADABLE = (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError, np.linalg.LinAlgError)
+Kind = Literal["batchnorm", "folded", "input_norm", "none"]
+
+
+@dataclass(frozen=True)
+class FirstLayer:
+    """Means are those of the values that are fed, by channel of the input."""
+
+    kind: Kind
+    """What tells it: stored statistics, the convolution they were folded into, or a normalization of the input."""
+    mean: Array | None = None
+    covariance: Array | None = None
+    """Of the mean, as the fit leaves it."""
+    spread: float | None = None
+    """Deviation of the values that are fed; of a folded layer its sign of life: deviation × spread is near 1."""
+    factor: Array | None = None
+    """What the graph itself multiplies each channel by before its first convolution, with offset; None: nothing."""
+    offset: Array | None = None
+
+
+NOTHING = FirstLayer("none")
+
+
+@dataclass(frozen=True)
+class _Response:
+    """How a tensor answers a picture of one colour: matrix[channel] · (colour, 1)."""
+
+    matrix: Array
+    axis: int
+    """Where its channels are."""
+
+
+def first_layer_of(model: onnx.ModelProto, name: str, channels: int, order: AxisOrder) -> FirstLayer:
+    """Of the input of that name. A graph that breaks the rules of its operators tells nothing."""
+    try:
+        return _Trace(GraphView(model), channels).run(model, name, order.index("C"))
+    except UNREADABLE:
+        return NOTHING
+
+
+class _Trace:
+    def __init__(self, view: GraphView, channels: int) -> None:
+        self._view, self._channels = view, channels
+        self._known: dict[str, _Response] = {}
+        self._entry: Array | None = None
+        """How the first convolution's input answers."""
+        self._is_blind = False
+
+    def run(self, model: onnx.ModelProto, name: str, axis: int) -> FirstLayer:
+        start = np.hstack([np.eye(self._channels), np.zeros((self._channels, 1))])
+        self._known[name] = _Response(start, axis)
+        reading = (node for node in model.graph.node if any(source in self._known for source in node.input))
+        for node in islice(reading, NODES_MOST):
+            sources = [source for source in node.input if source in self._known]
+            if node.op_type == "BatchNormalization":
+                return self._normalized(node)
+            answer = self._step(node)
+            if answer is None:
+                return self._folded(node, self._known[sources[0]])
+            for output, response in zip(node.output, answer, strict=False):
+                self._known[output] = response
+        return NOTHING
+
+    def _step(self, node: onnx.NodeProto) -> list[_Response] | None:
+        """What a linear operator makes of its input; None for one that is not, or that is not understood."""
+        if node.op_type in ARITHMETIC:
+            return self._arithmetic(node)
+        if node.op_type == "Concat":
+            return self._concatenated(node)
+        response = self._known.get(node.input[0])
+        return None if response is None else self._step_of_one(node, response)
+
+    def _step_of_one(self, node: onnx.NodeProto, response: _Response) -> list[_Response] | None:
+        if node.op_type in SPATIAL:
+            return [response]
+        if node.op_type == "Conv":
+            return self._convolved(node, response)
+        if node.op_type == "Transpose":
+            axes = list(_attribute(node, "perm", []))
+            return [_Response(response.matrix, axes.index(response.axis))] if axes else None
+        if node.op_type == "SpaceToDepth":
+            return [_Response(np.tile(response.matrix, (_attribute(node, "blocksize", 1) ** 2, 1)), response.axis)]
+        return self._picked(node, response)
+
+    def _arithmetic(self, node: onnx.NodeProto) -> list[_Response] | None:
+        values = [self._view.numbers(name) for name in node.input]
+        place = next((index for index, name in enumerate(node.input) if name in self._known), 0)
+        constant = values[1 - place] if len(values) == 2 else None
+        if constant is None or (place == 1 and node.op_type == "Div"):
+            return None
+        response = self._known[node.input[place]]
+        if constant.size not in (1, len(response.matrix)):
+            return None
+        each = np.broadcast_to(constant.reshape(-1), (len(response.matrix),))
+        matrix = response.matrix.copy()
+        operate = ARITHMETIC[node.op_type]
+        with np.errstate(all="ignore"):
+            if node.op_type in ("Mul", "Div"):
+                matrix = operate(matrix, each[:, None])
+            else:
+                matrix[:, -1] = operate(matrix[:, -1], each)
+                matrix = -matrix if place == 1 and node.op_type == "Sub" else matrix
+        return [_Response(matrix, response.axis)]
+
+    def _concatenated(self, node: onnx.NodeProto) -> list[_Response] | None:
+        parts = [self._known[name] for name in node.input if name in self._known]
+        axis = parts[0].axis
+        if len(parts) != len(node.input) or _attribute(node, "axis", -9) % 4 != axis:
+            return None
+        return [_Response(np.vstack([part.matrix for part in parts]), axis)]
+
+    def _picked(self, node: onnx.NodeProto, response: _Response) -> list[_Response] | None:
+        """Slice, Gather and Split: of the picture's sides they change nothing, of its channels they pick some."""
+        if node.op_type == "Gather" and _attribute(node, "axis", 0) % 4 == response.axis:
+            indexes = self._view.numbers(node.input[1])
+            return None if indexes is None else [_rows(response, indexes.astype(int).reshape(-1))]
+        if node.op_type == "Split" and _attribute(node, "axis", 0) % 4 == response.axis:
+            if len(response.matrix) % len(node.output):
+                return None
+            parts = np.split(np.arange(len(response.matrix)), len(node.output))
+            return [_rows(response, part) for part in parts]
+        return self._sliced(node, response) if node.op_type == "Slice" else None
+
+    def _sliced(self, node: onnx.NodeProto, response: _Response) -> list[_Response] | None:
+        parts = [self._slice_part(node, place, name) for place, name in enumerate(("starts", "ends", "axes", "steps"))]
+        starts, ends, axes, steps = parts
+        if starts is None or ends is None:
+            return None
+        axes = np.arange(len(starts)) if axes is None else axes
+        steps = np.ones(len(starts), int) if steps is None else steps
+        for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+            if axis % 4 == response.axis:
+                stop = None if step < 0 and end < -len(response.matrix) else end
+                response = _rows(response, np.arange(len(response.matrix))[start:stop:step])
+        return [response]
+
+    def _slice_part(self, node: onnx.NodeProto, place: int, name: str) -> Array | None:
+        if len(node.input) > place + 1:
+            numbers = self._view.numbers(node.input[place + 1])
+            return None if numbers is None else np.clip(numbers, -(1 << 31), 1 << 31).astype(int)
+        listed = _attribute(node, name, None)
+        return None if listed is None else np.clip(np.asarray(listed, dtype=float), -(1 << 31), 1 << 31).astype(int)
+
+    def _convolved(self, node: onnx.NodeProto, response: _Response) -> list[_Response] | None:
+        weights = self._view.numbers(node.input[1])
+        bias = self._view.numbers(node.input[2]) if len(node.input) > 2 else None
+        if weights is None or weights.ndim != 4 or response.axis != 1 or (len(node.input) > 2 and bias is None):
+            return None
+        if self._entry is None:
+            self._entry = response.matrix
+        sums, groups = weights.sum(axis=(2, 3)), _attribute(node, "group", 1)
+        self._is_blind |= bool(np.abs(sums).sum() < BLUR_LEAST * np.abs(weights).sum())
+        if len(response.matrix) != sums.shape[1] * groups or len(sums) % groups:
+            return None
+        inputs = np.split(response.matrix, groups)
+        matrix = np.vstack([part @ inner for part, inner in zip(np.split(sums, groups), inputs, strict=True)])
+        if bias is not None:
+            matrix[:, -1] += bias
+        return [_Response(matrix, 1)]
+
+    def _normalized(self, node: onnx.NodeProto) -> FirstLayer:
+        """The first batch normalization: what it stores is the mean of the linear answers."""
+        mean, variance = (self._view.numbers(name) for name in node.input[3:5])
+        if mean is None or variance is None or node.input[0] not in self._known:
+            return NOTHING
+        response = self._known[node.input[0]]
+        if len(mean) != len(response.matrix) or (variance < 0).any():
+            return NOTHING
+        if self._entry is None:
+            return self._input_norm(response, mean, variance)
+        deviation = np.sqrt(variance)
+        spread = _spread(response.matrix[:, :-1], deviation)
+        return self._fitted("batchnorm", response.matrix, mean, spread, 1 / np.maximum(deviation, 1e-9))
+
+    def _input_norm(self, response: _Response, mean: Array, variance: Array) -> FirstLayer:
+        """A normalization of the input itself: its mean and variance are those of the pixels."""
+        gains = np.abs(response.matrix[:, :-1]).sum(axis=1)
+        if len(mean) != self._channels or not gains.all():
+            return NOTHING
+        solved = np.linalg.lstsq(response.matrix[:, :-1], mean - response.matrix[:, -1], rcond=None)[0]
+        spread = float((np.sqrt(variance) / gains).mean())
+        covariance = np.eye(self._channels) * (0.05 * spread) ** 2
+        return FirstLayer("input_norm", solved, covariance, spread)
+
+    def _folded(self, node: onnx.NodeProto, response: _Response) -> FirstLayer:
+        """A convolution right before an activation: its normalization, if it had one, is in its weights."""
+        if self._entry is None:
+            return NOTHING
+        if node.op_type not in ACTIVATIONS and not self._is_gate(node):
+            return self._fixed(NOTHING)
+        sums = response.matrix[:, :-1].sum(axis=1)
+        life = float(np.sqrt((sums * sums).mean()))
+        return self._fitted("folded", response.matrix, np.zeros(len(response.matrix)), life or None, None)
+
+    def _is_gate(self, node: onnx.NodeProto) -> bool:
+        """SiLU and the like: x · sigmoid(x)."""
+        return node.op_type == "Mul" and any(name not in self._known for name in node.input)
+
+    def _fitted(
+        self, kind: Kind, matrix: Array, answer: Array, spread: float | None, weights: Array | None
+    ) -> FirstLayer:
+        """The mean picture to which the layer answers so, by least squares."""
+        sums, rest = matrix[:, :-1], answer - matrix[:, -1]
+        is_short = len(sums) < max(CHANNELS_LEAST, 2 * self._channels)
+        if is_short or self._is_blind or not np.isfinite(matrix).all():
+            return self._fixed(NOTHING)
+        if weights is not None:
+            sums, rest = sums * weights[:, None], rest * weights
+        normal = sums.T @ sums
+        if np.linalg.cond(normal) > 1e8:
+            return self._fixed(NOTHING)
+        mean = np.linalg.solve(normal, sums.T @ rest)
+        error = rest - sums @ mean
+        variance = float(error @ error) / max(len(sums) - self._channels, 1)
+        return self._fixed(FirstLayer(kind, mean, variance * np.linalg.inv(normal), spread))
+
+    def _fixed(self, layer: FirstLayer) -> FirstLayer:
+        """With what the graph itself does to the channels before its first convolution."""
+        entry = self._entry
+        if entry is None or len(entry) != self._channels:
+            return layer
+        factor, offset = entry[:, :-1].sum(axis=1), entry[:, -1]
+        if np.allclose(factor, 1) and np.allclose(offset, 0):
+            return layer
+        return FirstLayer(layer.kind, layer.mean, layer.covariance, layer.spread, factor, offset)
+
+
+def _rows(response: _Response, indexes: Array) -> _Response:
+    return _Response(response.matrix[indexes], response.axis)
+
+
+def _spread(sums: Array, deviation: Array) -> float | None:
+    """Deviation of the pixels: smooth pictures move a filter's answer by about the sum of its weights."""
+    total = np.abs(sums.sum(axis=1))
+    energy, power = float((total * total).sum()), float((deviation * deviation).sum())
+    if not energy or not power:
+        return None
+    spread = float((deviation * total).sum()) / energy
+    return spread if spread * spread * energy / power >= AGREEMENT_LEAST else None
+
+
+def _attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
+    return next((helper.get_attribute_value(entry) for entry in node.attribute if entry.name == name), default)

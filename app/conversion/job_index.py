@@ -1,0 +1,126 @@
+"""Finds a user's jobs by a filter, in any order, among however many: an index in Redis beside the records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import inf
+from typing import Any
+
+from app.conversion import model
+from app.conversion.model.digest import NUMBERS, JobDigest, digest, pieces
+from app.conversion.model.job_filter import LABELS, JobQuery, Term
+from app.conversion.store import JobStore
+from app.kit.redis.record_index import FEW, IndexDoc, RecordIndex, SearchPlan
+
+FORM = "1"
+"""Named anew whenever what is indexed of a record changes: the index is then made anew."""
+KINDS = ("name", "model", "tag")
+"""What words are found in."""
+NAME_BYTES = 6
+"""By how much of a name jobs are sorted: what fits into the 53 bits of a score."""
+STATUS_ORDER = ("running", "failed", "cancelled", "below", "unmeasured", "passed")
+
+
+class Sort(StrEnum):
+    """What a list can be sorted by."""
+
+    CREATED = "created"
+    NAME = "name"
+    STATUS = "status"
+    TARGET = "target"
+    SNR = "snr"
+    SIZE = "size"
+    LATENCY = "latency"
+    TOOK = "took"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A page of jobs. total: how many there are on all pages."""
+
+    total: int
+    job_ids: Sequence[str]
+
+
+class JobIndex:
+    """few: see record_index.FEW."""
+
+    def __init__(self, store: JobStore, *, few: int = FEW) -> None:
+        self._index = RecordIndex(store.records, _doc, form=FORM, few=few)
+
+    def search(
+        self,
+        query: JobQuery,
+        owner: str,
+        *,
+        sort: Sort = Sort.CREATED,
+        is_descending: bool = True,
+        offset: int = 0,
+        limit: int,
+    ) -> Found:
+        """This owner's jobs that the filter accepts. What has no value to sort by comes last either way."""
+        clauses = [_clause(term, owner) for term in query.terms]
+        if any(clause is None for clause in clauses):
+            return Found(0, [])
+        kept = [clause for clause in clauses if clause]
+        plan = SearchPlan(kept, sort.value, is_descending, offset, limit)
+        return Found(*self._index.search(owner, plan))
+
+    def counts(self, owner: str, labels: Sequence[str]) -> Mapping[str, int]:
+        """How many of this owner's jobs have each of these labels, for example status:failed."""
+        return self._index.counts(owner, labels)
+
+    def completions(self, owner: str, key: str, beginning: str, *, at_most: int) -> list[str]:
+        """Words that complete this value of a key (name, model or tag), as they occur."""
+        return self._index.words(owner, key, beginning, at_most=at_most) if key in KINDS else []
+
+
+def _doc(fields: dict[str, str]) -> IndexDoc:
+    record = model.from_fields(fields)
+    found = digest(record)
+    terms = {f"{kind}:{value}" for kind, values in found.labels.items() if kind != "owner" for value in values}
+    words = {(kind, word) for kind, texts in _words(found).items() for word in texts}
+    order = STATUS_ORDER.index(_standing(found))
+    [target] = found.labels["target"]
+    numbers = {name: found.numbers.get(name) for name in NUMBERS}
+    numbers |= {"name": _place_of_text(record.name), "status": order, "target": _place_of_text(target)}
+    return IndexDoc(record.owner, frozenset(terms), frozenset(words), numbers)
+
+
+def _words(found: JobDigest) -> dict[str, frozenset[str]]:
+    return {**found.texts, "tag": frozenset(piece for tag in found.labels["tag"] for piece in pieces(tag))}
+
+
+def _standing(found: JobDigest) -> str:
+    """Of STATUS_ORDER."""
+    [word] = found.labels["verdict"] or (found.labels["status"] & set(STATUS_ORDER))
+    return word
+
+
+def _place_of_text(text: str) -> float | None:
+    """A number that sorts as the beginning of the text does; None for an empty one."""
+    beginning = text.lower().encode()[:NAME_BYTES]
+    return float(int.from_bytes(beginning.ljust(NAME_BYTES, b"\0"))) if text else None
+
+
+def _clause(term: Term, owner: str) -> dict[str, Any] | None:
+    """For the index; {} where every job of the owner fits, None where none does."""
+    if term.key in NUMBERS:
+        # What a job has not stands in the index as +inf, which no bound of a filter reaches.
+        low = f"{'(' if term.is_low_open else ''}{term.low!r}"
+        high = "(inf" if term.high == inf else f"{'(' if term.is_high_open else ''}{term.high!r}"
+        return {"number": term.key, "low": low, "high": high}
+    if term.key == "owner":
+        return {} if owner.lower() in term.values else None
+    if term.key in LABELS:
+        return {"any": [{"terms": [f"{term.key}:{value}" for value in term.values]}]}
+    return {"any": [alternative for value in term.values for alternative in _alternatives(term.key, value)]}
+
+
+def _alternatives(key: str, value: str) -> list[dict[str, Any]]:
+    """In what ways a text is found."""
+    in_words = {"kinds": list(KINDS if key == "" else (key,)), "pieces": list(pieces(value))}
+    as_id = {"id": value}
+    return [as_id] if key == "id" else [in_words, as_id] if key == "" else [in_words]

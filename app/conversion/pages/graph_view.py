@@ -1,0 +1,172 @@
+"""Our own drawing of a job's graphs, beside Netron's: nodes coloured by what was measured of them, each a link to its
+row among the layers; and graphs side by side with what a step did. Pure but for reading the outlines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from starlette.requests import Request
+
+from app.conversion.access import conversion_of
+from app.conversion.model import JobRecord
+from app.conversion.service.graph_layout import NODE_HEIGHT, NODE_WIDTH, Layout, layout
+from app.conversion.service.graph_outlines import GraphDifference, GraphOutline, difference, graph_outlines
+from app.conversion.service.graphs import graph_files
+from app.conversion.service.quality import Quality
+from app.conversion.service.quality.views import EXACT_DB, LayerQuality
+from app.kit.errors import ModelmillError
+
+GraphFileName = Literal["", "model.onnx", "out.onnx", "out.bie"]
+GraphColour = Literal["snr", "alone", "bits", "time"]
+STEPS_DB = (10.0, 20.0, 30.0, 40.0)
+"""Between the five colours of SNR."""
+STEPS_TIME = (0.2, 0.4, 0.6, 0.8)
+"""Between the five colours of time, as shares of the slowest node's."""
+NAME_LETTERS = 19
+"""Of a name, in a node."""
+
+
+@dataclass(frozen=True)
+class DrawnNode:
+    x: float
+    y: float
+    op: str
+    name: str
+    """Short enough for the node."""
+    tip: str
+    kind: str
+    """Classes of its colour and mark."""
+    layer: int | None
+    """Position of its row among the layers."""
+    value: str
+    """The number its colour stands for."""
+
+
+@dataclass(frozen=True)
+class DrawnGraph:
+    name: str
+    layout: Layout
+    nodes: tuple[DrawnNode, ...]
+    difference: GraphDifference | None
+    """To the graph before it; None for the first."""
+    is_too_large: bool
+    total: int
+
+
+def graph_context(
+    request: Request, record: JobRecord, quality: Quality, *, file: GraphFileName, colour: GraphColour, beside: bool
+) -> dict[str, Any]:
+    """What the template of the graphs needs. A graph that cannot be read is said, not raised."""
+    context: dict[str, Any] = {
+        "graphs": graph_files(record),
+        "colour": colour,
+        "beside": beside,
+        "drawn": [],
+        "problem": "",
+    }
+    context |= {"node_width": NODE_WIDTH, "node_height": NODE_HEIGHT, "colours": colours(quality)}
+    try:
+        outlines = graph_outlines(conversion_of(request), record)
+    except ModelmillError as error:
+        return {**context, "problem": error.message, "files": [], "file": ""}
+    names = [outline.name for outline in outlines]
+    chosen = file if file in names else (names[-1] if names else "")
+    shown = outlines if beside else [outline for outline in outlines if outline.name == chosen]
+    return {**context, "files": names, "file": chosen, "drawn": draw(shown, quality, colour)}
+
+
+def colours(quality: Quality) -> list[GraphColour]:
+    """What nodes can be coloured by here."""
+    given: tuple[tuple[GraphColour, Any], ...] = (
+        ("snr", quality.layers),
+        ("alone", quality.sensitivity),
+        ("bits", True),
+        ("time", node_times(quality)),
+    )
+    return [name for name, has in given if has]
+
+
+def draw(outlines: Sequence[GraphOutline], quality: Quality, colour: GraphColour) -> list[DrawnGraph]:
+    """One or several graphs in the order of the conversion; each is compared with the one before it."""
+    layers = {layer.name: layer for layer in quality.layers}
+    times = node_times(quality)
+    pairs = zip([None, *outlines], outlines, strict=False)
+    steps = [None if before is None else difference(before, after) for before, after in pairs]
+    following = [*steps[1:], None]
+    return [
+        _drawn(outline, _Painter(quality, layers, times, colour, step, after), step)
+        for outline, step, after in zip(outlines, steps, following, strict=True)
+    ]
+
+
+def node_times(quality: Quality) -> dict[str, float]:
+    """ms by node, where a toolchain tells them."""
+    slowest = quality.chip.slowest if quality.chip else ()
+    return {node.origin or node.node: node.runtime_ms for node in slowest if node.runtime_ms is not None}
+
+
+def _drawn(outline: GraphOutline, painter: _Painter, step: GraphDifference | None) -> DrawnGraph:
+    placed = layout([node.sources for node in outline.nodes])
+    nodes = tuple(
+        painter.node(index, node.op, node.key, node.outputs, node.bits, place.x, place.y)
+        for index, (node, place) in enumerate(zip(outline.nodes, placed.nodes, strict=True))
+    )
+    return DrawnGraph(outline.name, placed, nodes, step, outline.is_too_large, outline.total)
+
+
+@dataclass(frozen=True)
+class _Painter:
+    """Gives a node its colour and its mark."""
+
+    quality: Quality
+    layers: Mapping[str, LayerQuality]
+    times: Mapping[str, float]
+    colour: GraphColour
+    step: GraphDifference | None
+    """That led to this graph."""
+    after: GraphDifference | None
+    """That leads on to the next one."""
+
+    def node(self, index: int, op: str, key: str, outputs: tuple[str, ...], bits: str, x: float, y: float) -> DrawnNode:
+        layer = next((self.layers[name] for name in (key, *outputs) if name in self.layers), None)
+        value, kind = self._value(layer, key, bits)
+        mark, remark = self._mark(index)
+        tip = " · ".join(part for part in (f"{op} {key}", bits, value, remark) if part)
+        short = key if len(key) <= NAME_LETTERS else f"…{key[1 - NAME_LETTERS :]}"
+        classes = f"{kind} {mark}".strip()
+        return DrawnNode(x, y, op, short, tip, classes, layer.position if layer else None, value)
+
+    def _value(self, layer: LayerQuality | None, key: str, bits: str) -> tuple[str, str]:
+        """The number, and the class of its colour."""
+        if self.colour == "bits":
+            return bits, f"bits-{bits}"
+        if self.colour == "time":
+            spent = self.times.get(key)
+            slowest = max(self.times.values(), default=0.0)
+            return (
+                ("", "unknown") if spent is None else (f"{spent:.3g} ms", f"heat-{_step(spent / slowest, STEPS_TIME)}")
+            )
+        if self.colour == "alone":
+            snr_db = self.quality.sensitivity.get(layer.name if layer else key)
+        else:
+            snr_db = layer.snr_db.shown if layer else None
+        if snr_db is None:
+            return "", "unknown"
+        shown = f"≥ {EXACT_DB:g} dB" if snr_db >= EXACT_DB else f"{snr_db:.1f} dB"
+        return shown, f"heat-{len(STEPS_DB) - _step(snr_db, STEPS_DB)}"
+
+    def _mark(self, index: int) -> tuple[str, str]:
+        if self.after and index in self.after.merged:
+            return "is-merged", f"→ {self.after.merged[index]}"
+        if self.after and index in self.after.removed:
+            return "is-removed", ""
+        if self.step and index in self.step.added:
+            return "is-added", ""
+        return "", ""
+
+
+def _step(value: float, steps: Sequence[float]) -> int:
+    """How many of the steps the value reaches."""
+    return sum(value >= step for step in steps)

@@ -1,0 +1,65 @@
+"""The next action of a job's page: which it is, and carrying it out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+
+from app.conversion.access import conversion_of
+from app.conversion.errors import ResultNotFound
+from app.conversion.model import JobRecord, Status
+from app.conversion.options import ToolchainName
+from app.conversion.service.predictions import prediction_of
+from app.conversion.service.quality import Quality, reports_of
+from app.conversion.service.quality.actions import Action, actions_of
+from app.conversion.service.reconversion import convert_again, patched
+from app.kit.web.auth import user_of
+
+
+@dataclass(frozen=True)
+class ShownAction:
+    action: Action
+    can_apply: bool
+    """Else it is for the reader to carry out."""
+
+    @property
+    def name(self) -> str:
+        """Tells it from the other actions of the job."""
+        return action_name(self.action)
+
+
+def action_name(action: Action) -> str:
+    return f"{action.code}:{action.params.get('id', '')}"
+
+
+def action_context(record: JobRecord, quality: Quality, bie: dict[str, Any] | None) -> dict[str, Any]:
+    """The first action, those after it, and what else can be done with a good result."""
+    shown = [ShownAction(one, _can_apply(record, one)) for one in actions_of(record, bie)]
+    is_done = record.status is Status.COMPLETED and "out.nef" in record.artifacts
+    is_good = is_done and (quality.verdict is None or quality.verdict.passed)
+    is_host = record.options.toolchain is ToolchainName.HOST
+    return {
+        "next_action": shown[0] if shown and not is_good else None,
+        "more_actions": shown if is_good else shown[1:],
+        "can_deploy": is_done,
+        "is_good": is_good,
+        "is_host": is_host,
+        "conversion_goal": quality.goal,
+    }
+
+
+def applied(request: Request, name: str) -> JobRecord:
+    """The new job. Raises ResultNotFound where the job has no such action (any more), and what submitting raises."""
+    conversion = conversion_of(request)
+    record = conversion.jobs.get(request.path_params["job_id"], user_of(request))
+    for action in actions_of(record, reports_of(conversion, record).bie):
+        if action_name(action) == name and action.options_patch:
+            promised = prediction_of(action.code, record.job_id, action.snr_db)
+            return convert_again(conversion, record, action.options_patch, promised)
+    raise ResultNotFound("This job has no such action.", hint="Open its page again.")
+
+
+def _can_apply(record: JobRecord, action: Action) -> bool:
+    return bool(action.options_patch) and patched(record.options, action.options_patch) is not None

@@ -1,0 +1,56 @@
+"""Forms that change a job that exists: its name, tags and notes, and whether it is kept."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, StringConstraints
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.conversion.access import conversion_of
+from app.conversion.pages.new_form import tags_of
+from app.conversion.schemas import JobChange
+from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.http import checked, form
+
+
+class WordsForm(BaseModel):
+    name: str = ""
+    tags: Annotated[str, StringConstraints(max_length=2000)] = ""
+    """Separated by commas."""
+    notes: str = ""
+
+
+class KeepForm(BaseModel):
+    keep: bool = False
+
+
+async def edit(request: Request) -> Response:
+    """Name, tags and notes, all three as the form has them."""
+    words = await form(request, WordsForm)
+    tags, notes = tags_of({"tags": words.tags}), words.notes.replace("\r\n", "\n")
+    change = checked(lambda: JobChange.model_validate({"name": words.name, "tags": tags, "notes": notes}))
+    return await _changed(request, change, "?tab=options&note=edited")
+
+
+async def keep(request: Request) -> Response:
+    """Keep its files for good, or let them go when their time is over."""
+    chosen = await form(request, KeepForm)
+    return await _changed(request, JobChange(keep=chosen.keep), "")
+
+
+async def _changed(request: Request, change: JobChange, query: str) -> Response:
+    conversion, job_id, user = conversion_of(request), request.path_params["job_id"], user_of(request)
+    values: dict[str, Any] = change.model_dump(exclude_none=True)
+    await run_in_threadpool(lambda: conversion.edits.change(job_id, user, **values))
+    return see_other(f"/ui/jobs/{job_id}{query}")
+
+
+ROUTES = [
+    Route("/ui/jobs/{job_id}/edit", edit, methods=["POST"]),
+    Route("/ui/jobs/{job_id}/keep", keep, methods=["POST"]),
+]

@@ -1,0 +1,112 @@
+"""What the list of jobs is asked for, and where its links lead: filter, order, page, saved views."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+from urllib.parse import urlencode
+
+from pydantic import Field
+from starlette.requests import Request
+
+from app.conversion.job_index import Sort
+from app.kit.web.http import FilterForm
+
+PAGE_JOBS = 50
+TEXT_MAX = 200
+TABS = (
+    ("all", ""),
+    ("running", "status:running"),
+    ("below", "verdict:below"),
+    ("failed", "status:failed"),
+)
+"""A tab is a filter; its number is the number of jobs with this label."""
+ASCENDING_FIRST = frozenset({Sort.NAME, Sort.TARGET, Sort.SNR, Sort.LATENCY, Sort.SIZE, Sort.STATUS})
+"""Columns whose first click shows the least: there lies what one looks for, the worst SNR or the fastest model."""
+COOKIE = "job_views"
+VIEWS_MAX = 8
+NAME_MAX = 40
+
+
+class ListQuery(FilterForm):
+    q: Annotated[str, Field(max_length=TEXT_MAX)] = ""
+    sort: Sort = Sort.CREATED
+    order: Literal["asc", "desc"] | None = None
+    page: Annotated[int, Field(ge=1, le=100_000)] = 1
+    seen: Annotated[str, Field(max_length=40)] = ""
+    """When the newest job of the first page was created: later pages go on from it, whatever came meanwhile."""
+    note: Literal["cancelled", "deleted", "restarted", "tagged", "saved"] | None = None
+    count: Annotated[int, Field(ge=0)] = 1
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.q.split())
+
+    @property
+    def is_descending(self) -> bool:
+        return self.order == "desc" if self.order else self.sort not in ASCENDING_FIRST
+
+    @property
+    def offset(self) -> int:
+        return (self.page - 1) * PAGE_JOBS
+
+    @property
+    def tab(self) -> str:
+        """Which tab is open; '' when the filter is another one."""
+        return next((name for name, text in TABS if text == self.text), "")
+
+    @property
+    def is_newest_first(self) -> bool:
+        return self.sort is Sort.CREATED and self.is_descending
+
+    def url(self, *, page: int = 1, seen: str = "") -> str:
+        return self._url(self.sort, self.order, page, seen)
+
+    def sorted_by(self, sort: Sort) -> str:
+        """Where the click on a column leads: sorts by it, or the other way round."""
+        if sort is not self.sort:
+            return self._url(sort, None, 1)
+        return self._url(sort, "asc" if self.is_descending else "desc", 1)
+
+    def _url(self, sort: Sort, order: str | None, page: int, seen: str = "") -> str:
+        fields = {
+            "q": self.text,
+            "sort": "" if sort is Sort.CREATED and not order else sort.value,
+            "order": order or "",
+            "page": "" if page == 1 else str(page),
+            "seen": "" if page == 1 else seen,
+        }
+        return list_url(**fields)
+
+
+def list_url(**fields: str) -> str:
+    given = {name: value for name, value in fields.items() if value}
+    return f"/ui/jobs?{urlencode(given)}" if given else "/ui/jobs"
+
+
+@dataclass(frozen=True)
+class SavedView:
+    """A filter that a user gave a name. They lie in a cookie of this browser."""
+
+    name: str
+    text: str
+
+
+def saved_views(request: Request) -> list[SavedView]:
+    """Those of this browser; none where the cookie is not one of ours."""
+    try:
+        pairs = json.loads(base64.urlsafe_b64decode(request.cookies.get(COOKIE, "")) or b"[]")
+        views = [SavedView(str(name)[:NAME_MAX], str(text)[:TEXT_MAX]) for name, text in pairs]
+    except (binascii.Error, ValueError, TypeError):
+        return []
+    return views[:VIEWS_MAX]
+
+
+def cookie_text(views: Sequence[SavedView]) -> str:
+    """What saved_views reads."""
+    text = json.dumps([(view.name, view.text) for view in views], ensure_ascii=False)
+    return base64.urlsafe_b64encode(text.encode()).decode()

@@ -1,0 +1,125 @@
+"""The tabs of a job's page: plain links, each with what its panel needs beside the head's context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+from starlette.requests import Request
+
+from app.conversion.access import conversion_of
+from app.conversion.model import JobRecord, Stage
+from app.conversion.pages import pareto, view_models
+from app.conversion.pages.answers import answers_context
+from app.conversion.pages.graph_view import GraphColour, GraphFileName, graph_context
+from app.conversion.pages.job_view import rule_of
+from app.conversion.pages.quality import layers_context
+from app.conversion.service.graphs import graph_files
+from app.conversion.service.quality import Quality
+from app.kit.web.public_address import reached_url
+
+TAIL_BYTES = 32 << 10
+
+
+class Tab(StrEnum):
+    OVERVIEW = "overview"
+    LAYERS = "layers"
+    OUTPUTS = "outputs"
+    PICTURES = "pictures"
+    GRAPH = "graph"
+    LOG = "log"
+    OPTIONS = "options"
+    API = "api"
+
+
+class JobQuery(BaseModel):
+    """What the address of a job's page may say beside the job."""
+
+    tab: Tab = Tab.OVERVIEW
+    note: str = ""
+    order: Literal["worst", "graph", "alone"] = "worst"
+    precision: Literal["all", "int8", "float"] = "all"
+    rows: Literal["some", "all"] = "some"
+    picture: int | None = Field(default=None, ge=0)
+    zoom: int = Field(default=1, ge=1, le=4)
+    draw: bool = False
+    """Make the answers now, though it takes a while."""
+    file: GraphFileName = ""
+    colour: GraphColour = "snr"
+    beside: bool = False
+    """All graphs side by side."""
+
+
+@dataclass(frozen=True)
+class TabLink:
+    tab: Tab
+    count: int | None
+    """Of what is behind it; None where there is nothing to count."""
+
+
+def tab_links(record: JobRecord, quality: Quality, changed: int) -> list[TabLink]:
+    """All tabs; one whose subject does not exist (yet) says so behind the link."""
+    counts = {
+        Tab.LAYERS: len(quality.layers),
+        Tab.OUTPUTS: len(quality.boundaries[1].outputs),
+        Tab.PICTURES: len(quality.worst_samples),
+        Tab.GRAPH: len(graph_files(record)),
+        Tab.OPTIONS: changed,
+    }
+    return [TabLink(tab, counts.get(tab) or None) for tab in Tab]
+
+
+def panel(request: Request, record: JobRecord, quality: Quality, asked: JobQuery) -> dict[str, Any]:
+    """The context of the tab's template."""
+    return PANELS.get(asked.tab, _nothing)(request, record, quality, asked)
+
+
+def log_text(request: Request, record: JobRecord, stage: Stage) -> str:
+    return conversion_of(request).jobs.log_tail(record, stage, TAIL_BYTES).decode("utf-8", "replace")
+
+
+def _nothing(_request: Request, _record: JobRecord, _quality: Quality, _asked: JobQuery) -> dict[str, Any]:
+    return {}
+
+
+def _overview(request: Request, record: JobRecord, quality: Quality, _asked: JobQuery) -> dict[str, Any]:
+    return {
+        **answers_context(request, record, quality),
+        "pareto": pareto.plots(quality.search, rule_of(quality)) if quality.search else None,
+    }
+
+
+def _layers(_request: Request, _record: JobRecord, quality: Quality, asked: JobQuery) -> dict[str, Any]:
+    return layers_context(quality, asked.order, asked.precision, asked.rows)
+
+
+def _pictures(request: Request, record: JobRecord, quality: Quality, asked: JobQuery) -> dict[str, Any]:
+    context = answers_context(request, record, quality, make=asked.draw)
+    at = asked.picture if asked.picture is not None and asked.picture < len(quality.worst_samples) else None
+    return {**context, "picture": at, "zoom": asked.zoom}
+
+
+def _graph(request: Request, record: JobRecord, quality: Quality, asked: JobQuery) -> dict[str, Any]:
+    return graph_context(request, record, quality, file=asked.file, colour=asked.colour, beside=asked.beside)
+
+
+def _log(request: Request, record: JobRecord, _quality: Quality, _asked: JobQuery) -> dict[str, Any]:
+    stage = view_models.log_stage(record)
+    return {"log_stage": stage, "log_text": log_text(request, record, stage)}
+
+
+def _api(request: Request, record: JobRecord, _quality: Quality, _asked: JobQuery) -> dict[str, Any]:
+    return {"base_url": reached_url(request), "options_json": record.options.model_dump_json(exclude_defaults=True)}
+
+
+PANELS: Mapping[Tab, Callable[[Request, JobRecord, Quality, JobQuery], dict[str, Any]]] = {
+    Tab.OVERVIEW: _overview,
+    Tab.LAYERS: _layers,
+    Tab.PICTURES: _pictures,
+    Tab.GRAPH: _graph,
+    Tab.LOG: _log,
+    Tab.API: _api,
+}

@@ -1,0 +1,156 @@
+"""What a search tried, as two plots: signal to noise against size and against latency. Pure; words are the templates'.
+
+Used for the candidates of one conversion and for conversions side by side. A plot is drawn by the template; colours
+and both themes are the stylesheet's. Each point leads to its row in the table, by its anchor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from app.conversion.service.quality.candidates import Candidate, Search, pareto
+from app.kit.web.charts import Scale
+from app.kit.web.formatting import file_size
+
+WIDTH, HEIGHT = 420, 250
+LEFT, RIGHT, TOP, BOTTOM = 44, 16, 14, 42
+MARGIN = 0.08
+"""Of an axis beyond its lowest and highest value, as a share of what lies between."""
+LEAST_MARGIN = 0.02
+"""Likewise, as a share of the highest value: next to equal values are drawn next to each other."""
+CAP_DB = 60.0
+"""Above it more is no better to an eye; what is beyond is drawn here, with its number in words."""
+Axis = Literal["size", "latency"]
+
+
+@dataclass(frozen=True)
+class Tick:
+    at: float
+    label: str
+
+
+@dataclass(frozen=True)
+class PlotPoint:
+    id: int
+    name: str
+    x: float
+    y: float
+    label: str
+    """What it is, with its numbers."""
+    kind: str
+    """taken, front or other."""
+
+
+@dataclass(frozen=True)
+class TradePlot:
+    """In pixels of a box of WIDTH × HEIGHT."""
+
+    axis: Axis
+    """size in KiB, latency in ms."""
+    points: tuple[PlotPoint, ...]
+    front: str
+    """Path of the line through those that nothing beats; empty for fewer than two."""
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    rule_y: float | None
+    width: int = WIDTH
+    height: int = HEIGHT
+    left: int = LEFT
+    right: int = WIDTH - RIGHT
+    top: int = TOP
+    bottom: int = HEIGHT - BOTTOM
+
+
+@dataclass(frozen=True)
+class ParetoView:
+    plots: tuple[TradePlot, ...]
+    """One for each axis of which two candidates are known."""
+    rows: tuple[Candidate, ...]
+    """Of the table: the one that was taken first, then by their SNR."""
+    front: frozenset[int]
+    """Ids of those that nothing beats."""
+    elapsed_s: float | None = None
+    ended_by: str = ""
+
+
+def plots(search: Search, rule_db: float) -> ParetoView:
+    """The view of one conversion's search."""
+    view = view_of(search.candidates, rule_db)
+    return ParetoView(view.plots, view.rows, view.front, search.elapsed_s, search.ended_by)
+
+
+def view_of(candidates: Sequence[Candidate], rule_db: float) -> ParetoView:
+    """rule_db: what an output must reach, drawn as a line."""
+    front = frozenset(one.id for one in pareto(candidates))
+    rows = sorted(candidates, key=lambda one: (not one.is_taken, one.snr_db is None, -(one.snr_db or 0.0), one.id))
+    axes: tuple[tuple[Axis, Callable[[Candidate], float | None]], ...] = (
+        ("size", lambda one: one.size_bytes and one.size_bytes / 1024),
+        ("latency", lambda one: one.latency_ms),
+    )
+    drawn = (_plot(axis, value, candidates, front, rule_db) for axis, value in axes)
+    return ParetoView(tuple(plot for plot in drawn if plot is not None), tuple(rows), front)
+
+
+def _plot(
+    axis: Axis,
+    value: Callable[[Candidate], float | None],
+    candidates: Sequence[Candidate],
+    front: frozenset[int],
+    rule_db: float,
+) -> TradePlot | None:
+    known = [
+        (one, float(x), min(one.snr_db, CAP_DB)) for one in candidates if (x := value(one)) and one.snr_db is not None
+    ]
+    if len(known) < 2:
+        return None
+    x_scale = _scale([x for _, x, _ in known], LEFT, WIDTH - RIGHT)
+    y_scale = _scale([*(y for _, _, y in known), rule_db], HEIGHT - BOTTOM, TOP)
+    points = tuple(
+        PlotPoint(one.id, one.name, x_scale(x), y_scale(y), _label(one), _kind(one, front)) for one, x, y in known
+    )
+    return TradePlot(
+        axis,
+        points,
+        _front_path(points),
+        tuple(Tick(x_scale(tick), f"{tick:g}") for tick in x_scale.ticks),
+        tuple(Tick(y_scale(tick), f"{tick:g}") for tick in y_scale.ticks),
+        y_scale(rule_db),
+    )
+
+
+def _scale(values: Sequence[float], start: float, stop: float) -> Scale:
+    low, high = min(values), max(values)
+    margin = max(MARGIN * (high - low), LEAST_MARGIN * abs(high)) or 1.0
+    return Scale(low - margin, high + margin, start, stop)
+
+
+def _front_path(points: Sequence[PlotPoint]) -> str:
+    """Steps from left to right: between two points nothing better is known."""
+    best = sorted(points, key=lambda point: (point.x, point.y))
+    kept: list[PlotPoint] = []
+    for point in best:
+        if not kept or point.y < kept[-1].y:
+            kept.append(point)
+    if len(kept) < 2:
+        return ""
+    return f"M{kept[0].x} {kept[0].y}" + "".join(f"H{point.x}V{point.y}" for point in kept[1:])
+
+
+def _kind(candidate: Candidate, front: frozenset[int]) -> str:
+    if candidate.is_taken:
+        return "taken"
+    return "front" if candidate.id in front else "other"
+
+
+def _label(candidate: Candidate) -> str:
+    parts = [candidate.name]
+    parts += [] if candidate.snr_db is None else [f"{candidate.snr_db:.1f} dB"]
+    parts += [] if candidate.size_bytes is None else [file_size(candidate.size_bytes)]
+    parts += [] if candidate.latency_ms is None else [_milliseconds(candidate.latency_ms)]
+    return " · ".join(parts)
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value:.3g} ms"

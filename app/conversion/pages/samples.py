@@ -1,0 +1,41 @@
+"""The bundled samples: models with their pictures that a first visitor converts with one click."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.kit.errors import NotFound
+from app.kit.files.data_files import data_folder
+
+DIGITS, DRAWN = data_folder("ops/samples/digits"), data_folder("ops/samples/drawn")
+
+
+@dataclass(frozen=True)
+class Sample:
+    name: str
+    model: Path
+    images: Path
+
+    @property
+    def is_installed(self) -> bool:
+        return self.model.exists() and self.images.exists()
+
+
+ALL = (
+    Sample("digits", DIGITS / "digits.onnx", DIGITS / "reference.zip"),
+    Sample("shapes", DRAWN / "shapes.onnx", DRAWN / "shapes.zip"),
+    Sample("dots", DRAWN / "dots.onnx", DRAWN / "dots.zip"),
+)
+
+
+def installed() -> list[Sample]:
+    return [sample for sample in ALL if sample.is_installed]
+
+
+def sample_of(name: str) -> Sample:
+    """Raises NotFound for one that there is not, or that is not installed."""
+    found = next((sample for sample in installed() if sample.name == name), None)
+    if found is None:
+        raise NotFound(f"The sample {name!r} is not installed here.", hint="Start from a copy of the repository.")
+    return found

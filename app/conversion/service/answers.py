@@ -1,0 +1,198 @@
+"""What a host conversion answers to its worst pictures, float and int8: made when first asked for, in the sandbox, and
+kept beside the job's outputs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+from app.conversion import object_keys
+from app.conversion.model import JobRecord, Stage
+from app.conversion.options import ToolchainName
+from app.conversion.service import Conversion
+from app.conversion.service.quality.views import Quality
+from app.conversion.toolchains.base import OUTPUTS
+from app.kit.errors import ModelmillError
+from app.kit.objects import ObjectMissing
+
+MAKE = "app.inference.answers:draw_answers"
+MEDIA_TYPE = "image/webp"
+PICTURES_MOST = 12
+FORM = 1
+"""Version of what is stored; raise it when its content changes."""
+MEMORY_BYTES = 4 << 30
+TIME_S = 50.0
+"""Somebody is waiting for the page."""
+FLOAT, INT8 = OUTPUTS[Stage.ONNX], OUTPUTS[Stage.BIE]
+
+
+@dataclass(frozen=True)
+class Box:
+    """Corners in pixels of the picture that is shown."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    score: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    boxes: tuple[Box, ...] = ()
+    classes: tuple[tuple[str, float], ...] = ()
+    """The likeliest classes with their probabilities, for a classifier."""
+
+
+@dataclass(frozen=True)
+class AnsweredPicture:
+    place: int
+    """Among the worst samples."""
+    width: int
+    height: int
+    float_: Answer
+    int8: Answer
+
+    @property
+    def class_pairs(self) -> list[tuple[tuple[str, float], tuple[str, float]]]:
+        """The likeliest classes of both, place by place."""
+        return list(zip(self.float_.classes, self.int8.classes, strict=False))
+
+    @property
+    def is_alike(self) -> bool:
+        """Do both say the same, as far as one looks: the likeliest class, or as many boxes of each name?"""
+        first, second = self.float_, self.int8
+        if first.classes or second.classes:
+            return first.classes[:1] != () and first.classes[0][0] == second.classes[0][0]
+        return sorted(box.label for box in first.boxes) == sorted(box.label for box in second.boxes)
+
+
+@dataclass(frozen=True)
+class Answers:
+    problem: str
+    """Why there are none; empty where there are."""
+    decoder: str
+    is_sure: bool
+    """Else the model's numbers are shown as a classifier's, which they may not be."""
+    pictures: tuple[AnsweredPicture, ...]
+
+
+class _Lock:
+    """A lock that a weak dictionary can hold."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+_at_work: WeakValueDictionary[str, _Lock] = WeakValueDictionary()
+"""By job id: a page that is loaded twice makes them once."""
+
+
+def may_answer(record: JobRecord, quality: Quality) -> bool:
+    """Could there be answers? A vendor's BIE runs in the vendor's simulator alone."""
+    is_host = record.options.toolchain is ToolchainName.HOST
+    return is_host and FLOAT in record.artifacts and INT8 in record.artifacts and bool(quality.worst_samples)
+
+
+def stored_answers(conversion: Conversion, record: JobRecord) -> Answers | None:
+    """Those that were made before; None where they were not."""
+    try:
+        found = json.loads(b"".join(conversion.jobs.objects.read(_key(record, "answers.json"))))
+    except ObjectMissing:
+        return None
+    return _read(found) if found.get("form") == FORM else None
+
+
+def answers(conversion: Conversion, record: JobRecord, quality: Quality) -> Answers | None:
+    """The answers to quality.worst_samples, made now where they were not before; None where there cannot be any.
+
+    Args:
+        record: Already checked to be the user's.
+    """
+    found = stored_answers(conversion, record)
+    if found is not None or not may_answer(record, quality):
+        return found
+    with _at_work.setdefault(record.job_id, _Lock()).lock:
+        names = [sample.name for sample in quality.worst_samples[:PICTURES_MOST]]
+        return stored_answers(conversion, record) or _made(conversion, record, names)
+
+
+def picture(conversion: Conversion, record: JobRecord, place: int) -> bytes | None:
+    """WebP of a picture that was answered to; None where there is none."""
+    with contextlib.suppress(ObjectMissing):
+        return b"".join(conversion.jobs.objects.read(_key(record, f"{place}.webp")))
+    return None
+
+
+def _key(record: JobRecord, name: str) -> str:
+    return object_keys.extra_file(record.job_id, f"answers/{name}")
+
+
+def _made(conversion: Conversion, record: JobRecord, names: Sequence[str]) -> Answers | None:
+    """Kept for the next time, unless it was the sandbox that failed."""
+    objects = conversion.jobs.objects
+    with conversion.uploads.intake.folder("answers-") as folder:
+        try:
+            objects.get_file(object_keys.input_(record.job_id, object_keys.IMAGES), folder / object_keys.IMAGES)
+            for name in (FLOAT, INT8):
+                objects.get_file(record.artifacts[name].key, folder / name)
+            found = _run(conversion, record, folder, names)
+        except ObjectMissing:  # the inputs or outputs were deleted meanwhile
+            return None
+        except ModelmillError as error:
+            return Answers(error.message, "", is_sure=False, pictures=())
+        for entry in found["pictures"]:
+            file = f"{entry['place']}.webp"
+            objects.put_file(_key(record, file), folder / "into" / file, content_type=MEDIA_TYPE)
+        text = json.dumps({"form": FORM, **found}).encode()
+        objects.put(_key(record, "answers.json"), [text], content_type="application/json")
+    return _read(found)
+
+
+def _run(conversion: Conversion, record: JobRecord, folder: Path, names: Sequence[str]) -> dict[str, Any]:
+    settings = conversion.submissions.settings
+    request = {
+        "float": str(folder / FLOAT),
+        "int8": str(folder / INT8),
+        "preprocess": record.options.preprocess.model_dump(mode="json"),
+        "images": str(folder / object_keys.IMAGES),
+        "unpack_to": str(folder / "unpacked"),
+        "into": str(folder / "into"),
+        "names": list(names),
+        "limits": {"max_images": settings.max_images, "unpacked_bytes": settings.max_unpacked_bytes},
+    }
+    return conversion.uploads.intake.run(MAKE, request, folder, memory_bytes=MEMORY_BYTES, time_s=TIME_S)
+
+
+def _read(found: dict[str, Any]) -> Answers:
+    labels = found.get("labels", [])
+    pictures = tuple(
+        AnsweredPicture(
+            entry["place"],
+            entry["width"],
+            entry["height"],
+            _answer(entry["float"], labels),
+            _answer(entry["int8"], labels),
+        )
+        for entry in found["pictures"]
+    )
+    return Answers(found["problem"], found.get("decoder", ""), bool(found.get("is_sure")), pictures)
+
+
+def _answer(found: dict[str, Any], labels: Sequence[str]) -> Answer:
+    boxes = tuple(
+        Box(min(x1, x2), min(y1, y2), abs(x2 - x1), abs(y2 - y1), score, _name(label, labels))
+        for x1, y1, x2, y2, score, label in found["boxes"]
+    )
+    return Answer(boxes, tuple((_name(label, labels), value) for label, value in found["classes"]))
+
+
+def _name(label: int, labels: Sequence[str]) -> str:
+    return labels[label] if 0 <= label < len(labels) else str(label)

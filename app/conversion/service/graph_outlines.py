@@ -1,0 +1,146 @@
+"""The graphs of a job as outlines, and what a step did to them: read in the sandbox once, kept beside the outputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.conversion import object_keys
+from app.conversion.model import Artifact, JobRecord, Stage
+from app.conversion.service import Conversion
+from app.conversion.service.graphs import graph_files
+from app.conversion.toolchains.base import OUTPUTS
+from app.kit.objects import ObjectMissing
+
+MAKE = "app.conversion.intake.graph_outline:outline_graphs"
+FORM = 1
+"""Version of what is stored; raise it when its content changes."""
+MEMORY_BYTES = 2 << 30
+TIME_S = 30.0
+"""Somebody is waiting for the page."""
+
+
+@dataclass(frozen=True)
+class GraphNode:
+    name: str
+    op: str
+    outputs: tuple[str, ...]
+    sources: tuple[int, ...]
+    """Indexes of the nodes it reads from."""
+    bits: str
+    """float, int16 or int8."""
+
+    @property
+    def key(self) -> str:
+        """What it is called: many nodes have no name, then their first output is it."""
+        return self.name or (self.outputs[0] if self.outputs else "")
+
+
+@dataclass(frozen=True)
+class GraphOutline:
+    name: str
+    """Of the artifact."""
+    nodes: tuple[GraphNode, ...]
+    total: int
+    """More than nodes has where the graph is too large to be drawn."""
+
+    @property
+    def is_too_large(self) -> bool:
+        return self.total > len(self.nodes)
+
+
+@dataclass(frozen=True)
+class GraphDifference:
+    """What a step did, by index of the node in the graph before or after."""
+
+    removed: frozenset[int]
+    merged: Mapping[int, str]
+    """Nodes that went into another, with what that is called."""
+    added: frozenset[int]
+    requantized: frozenset[int]
+    """Nodes after it that compute in other bits than before."""
+
+
+def graph_outlines(conversion: Conversion, record: JobRecord) -> list[GraphOutline]:
+    """Of model.onnx, out.onnx and out.bie, as far as there are such; a NEF has the nodes of its BIE.
+
+    Args:
+        record: Already checked to be the user's.
+
+    Raises:
+        ModelmillError: The files cannot be read, or not now.
+    """
+    wanted = {file.name: file.artifact for file in graph_files(record) if file.name != OUTPUTS[Stage.NEF]}
+    found = {name: _stored(conversion, record, artifact) for name, artifact in wanted.items()}
+    missing = {name: artifact for name, artifact in wanted.items() if found[name] is None}
+    if missing:
+        found |= _make(conversion, record, missing)
+    return [_outline(name, text) for name, text in found.items() if text is not None]
+
+
+def difference(before: GraphOutline, after: GraphOutline) -> GraphDifference:
+    """Nodes are the same by their name, or by the tensor they make."""
+    places = {node.name: index for index, node in enumerate(after.nodes) if node.name}
+    makers = {output: index for index, node in enumerate(after.nodes) for output in node.outputs}
+    pairs: dict[int, int] = {}
+    for index, node in enumerate(before.nodes):
+        place = places.get(node.name)
+        if place is not None and after.nodes[place].op == node.op:
+            pairs[index] = place
+    taken = set(pairs.values())
+    for index, node in enumerate(before.nodes):
+        place = makers.get(node.outputs[0]) if node.outputs else None
+        if index not in pairs and place is not None and place not in taken and after.nodes[place].op == node.op:
+            pairs[index] = place
+            taken.add(place)
+    gone = [index for index in range(len(before.nodes)) if index not in pairs]
+    merged = {
+        index: after.nodes[makers[output]].key
+        for index in gone
+        if (output := next((one for one in before.nodes[index].outputs if one in makers), None)) is not None
+    }
+    return GraphDifference(
+        removed=frozenset(gone) - merged.keys(),
+        merged=merged,
+        added=frozenset(range(len(after.nodes))) - set(pairs.values()),
+        requantized=frozenset(
+            place for index, place in pairs.items() if before.nodes[index].bits != after.nodes[place].bits
+        ),
+    )
+
+
+def _key(record: JobRecord, artifact: Artifact) -> str:
+    return object_keys.extra_file(record.job_id, f"outlines/{artifact.sha256[:16]}.json")
+
+
+def _stored(conversion: Conversion, record: JobRecord, artifact: Artifact) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads(b"".join(conversion.jobs.objects.read(_key(record, artifact))))
+    except ObjectMissing:
+        return None
+    return found if found.get("form") == FORM else None
+
+
+def _make(conversion: Conversion, record: JobRecord, wanted: Mapping[str, Artifact]) -> dict[str, dict[str, Any]]:
+    objects = conversion.jobs.objects
+    with conversion.uploads.intake.folder("outline-") as folder:
+        for name, artifact in wanted.items():
+            objects.get_file(artifact.key, folder / name)
+        request = {"graphs": {name: str(folder / name) for name in wanted}}
+        made = conversion.uploads.intake.run(MAKE, request, folder, memory_bytes=MEMORY_BYTES, time_s=TIME_S)
+    found = {name: {"form": FORM, **made[name]} for name in wanted}
+    for name, artifact in wanted.items():
+        text = json.dumps(found[name]).encode()
+        objects.put(_key(record, artifact), [text], content_type="application/json")
+    return found
+
+
+def _outline(name: str, found: Mapping[str, Any]) -> GraphOutline:
+    return GraphOutline(name, tuple(_node(row) for row in found["nodes"]), found["total"])
+
+
+def _node(row: Mapping[str, Any]) -> GraphNode:
+    sources: Sequence[int] = row["sources"]
+    return GraphNode(row["name"], row["op"], tuple(row["outputs"]), tuple(sources), row["bits"])

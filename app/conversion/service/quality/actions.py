@@ -1,0 +1,183 @@
+"""What to do next about a conversion, each with its price: ordered, the most worthwhile first.
+
+Pure. Read from the reports of a job and from what its intake said. An action that was tried has its gain from a
+measurement; one that was not has no gain. Texts are gettext keys with their numbers beside, as with findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.conversion.model import JobRecord
+from app.conversion.options import Options, ToolchainName
+from app.conversion.service.quality import candidates
+from app.conversion.service.quality.candidates import Search
+from app.conversion.toolchains.base import GOOD_SAMPLES, SNR_DB_MIN
+
+Report = Mapping[str, Any]
+
+MESSAGES: Mapping[str, str] = {
+    "preprocess": "Prepare the pictures as %(family)s models are trained: %(values)s.",
+    "preprocess_check": "Check the preprocessing: %(reason)s",
+    "goal": "Let the conversion search for %(goal)s by itself.",
+    "candidate": "Take %(name)s: %(snr_db)s dB.",
+    "fastest": "Stay in float where int8 is slower: int8 takes %(int8_ms)s ms and float %(float_ms)s ms here.",
+    "more_samples": "Calibrate with about %(good)s typical pictures instead of %(count)s.",
+    "outlier_samples": "Look at the pictures that cost most: %(names)s.",
+    "weights": "The weights of %(layers)s are the limit in 8 bits: 16 bits for them, or retraining.",
+    "rung": "Try the next rung of the vendor's ladder: %(name)s.",
+}
+"""By code."""
+PREPROCESS_CODES = ("CHANNEL_ORDER", "WRONG_SCALE", "WRONG_OFFSET", "OTHER_PREPROCESSING", "MEAN_ORDER")
+WORTH_DB = 0.5
+"""A gain below it is within the noise of the pictures."""
+WEIGHTS_DB = 25.0
+"""Weights of a layer that alone are below it leave no room for the activations' share of 20 dB."""
+NAMED_AT_MOST = 3
+
+
+@dataclass(frozen=True)
+class Action:
+    """One thing that may be done next."""
+
+    code: str
+    """A key of MESSAGES."""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """The numbers and names of its message."""
+    gain_db: float | None = None
+    """Of SNR at the worst output, against what was built; None: not known."""
+    size_delta_bytes: int | None = None
+    latency_delta_ms: float | None = None
+    """On the machine that measured; for a Kneron chip as its evaluator expects."""
+    is_measured: bool = False
+    """Was it tried? Else the gain is an expectation."""
+    options_patch: Mapping[str, Any] = field(default_factory=dict)
+    """What to merge into the job's options (JSON merge patch) to apply it; empty: nothing to apply by itself."""
+
+    @property
+    def message(self) -> str:
+        """A gettext key with %(name)s for the entries of params."""
+        return MESSAGES[self.code]
+
+    @property
+    def text(self) -> str:
+        """The message in English, with its numbers."""
+        return self.message % self.params
+
+    @property
+    def snr_db(self) -> float | None:
+        """What it promises; None where it promises nothing."""
+        return self.params.get("snr_db")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of a job."""
+
+    options: Options
+    bie: Report = field(default_factory=dict)
+    """bie.json; empty while there is none."""
+    warnings: Sequence[Report] = ()
+    """Of the intake: {code, message, detail}."""
+    recognition: Report = field(default_factory=dict)
+    """The preprocessing that the model's family is trained with, as Recognition.to_json gives it; may be empty."""
+
+
+def actions_of(record: JobRecord, bie: Report | None) -> tuple[Action, ...]:
+    """Of a job.
+
+    Args:
+        bie: Its bie.json; None while there is none, and then there is nothing to advise.
+    """
+    if bie is None:
+        return ()
+    intake = record.intake
+    return next_actions(Evidence(record.options, bie, intake.get("warnings", ()), intake.get("recognition") or {}))
+
+
+def next_actions(evidence: Evidence) -> tuple[Action, ...]:
+    """One ordered list: what makes the input wrong first, then what was measured to gain, then advice."""
+    search = candidates.read_search(evidence.bie)
+    return (
+        *_preprocess(evidence),
+        *sorted(_candidates(evidence, search), key=_price),
+        *_fastest(evidence),
+        *_goal(evidence, search),
+        *_samples(evidence),
+        *_weights(evidence),
+    )
+
+
+def _price(action: Action) -> tuple[bool, float]:
+    """What reaches the rule is ordered by its cost, cheapest first; what does not by its gain."""
+    reaches = action.params["snr_db"] >= SNR_DB_MIN
+    cost = action.latency_delta_ms if action.latency_delta_ms is not None else float(action.size_delta_bytes or 0)
+    return not reaches, cost if reaches else -(action.gain_db or 0.0)
+
+
+def _preprocess(evidence: Evidence) -> Iterator[Action]:
+    warning = next((w for w in evidence.warnings if w["code"] in PREPROCESS_CODES), None)
+    known = evidence.recognition
+    own = evidence.options.preprocess.model_dump(mode="json")
+    if known.get("is_sure") and {**own, **known["preprocess"]} != own:
+        patch = {"preprocess": known["preprocess"]}
+        yield Action(
+            "preprocess", {"family": known["title"] or known["family"], "values": known["summary"]}, options_patch=patch
+        )
+    elif warning is not None:
+        yield Action("preprocess_check", {"reason": warning["message"]})
+
+
+def _candidates(evidence: Evidence, search: Search | None) -> Iterator[Action]:
+    taken = search.taken if search else None
+    if search is None or taken is None or taken.snr_db is None:
+        return
+    for candidate in search.candidates:
+        if candidate.snr_db is None or candidate.id == taken.id or candidate.snr_db - taken.snr_db < WORTH_DB:
+            continue
+        yield Action(
+            "candidate",
+            {"name": candidate.name, "id": candidate.id, "snr_db": round(candidate.snr_db, 1)},
+            gain_db=round(candidate.snr_db - taken.snr_db, 2),
+            size_delta_bytes=candidates.difference(candidate.size_bytes, taken.size_bytes),
+            latency_delta_ms=candidates.difference(candidate.latency_ms, taken.latency_ms),
+            is_measured=True,
+            options_patch=candidates.patch_for(evidence.options.toolchain, candidate),
+        )
+
+
+def _fastest(evidence: Evidence) -> Iterator[Action]:
+    latency = evidence.bie.get("latency_ms") or {}
+    float_ms, int8_ms = latency.get("float"), latency.get("int8")
+    if float_ms and int8_ms and int8_ms > float_ms:
+        patch = candidates.goal_patch("fastest")
+        yield Action("fastest", {"int8_ms": int8_ms, "float_ms": float_ms}, None, None, float_ms - int8_ms, True, patch)
+
+
+def _goal(evidence: Evidence, search: Search | None) -> Iterator[Action]:
+    verdict = evidence.bie.get("verdict") or {}
+    is_host = evidence.options.toolchain is ToolchainName.HOST
+    if is_host and search is None and verdict and not verdict.get("passed") and not verdict.get("nothing_quantized"):
+        goal = f"snr>={SNR_DB_MIN:g}"
+        yield Action("goal", {"goal": goal}, options_patch=candidates.goal_patch(goal))
+
+
+def _samples(evidence: Evidence) -> Iterator[Action]:
+    count = (evidence.bie.get("calibration") or {}).get("samples", 0)
+    if 0 < count < GOOD_SAMPLES:
+        yield Action("more_samples", {"count": count, "good": GOOD_SAMPLES})
+    worst = (evidence.bie.get("quality") or {}).get("worst_samples", ())
+    low = [row["name"] for row in worst if row["snr_db"] < SNR_DB_MIN / 2][:NAMED_AT_MOST]
+    if low:
+        yield Action("outlier_samples", {"names": ", ".join(low)})
+
+
+def _weights(evidence: Evidence) -> Iterator[Action]:
+    layers = (evidence.bie.get("quality") or {}).get("layers", ())
+    passed = (evidence.bie.get("verdict") or {}).get("passed", True)
+    weak = [row for row in layers if row.get("weight_snr_db") is not None and row["weight_snr_db"] < WEIGHTS_DB]
+    if weak and not passed:
+        lowest = sorted(weak, key=lambda row: row["weight_snr_db"])[:NAMED_AT_MOST]
+        yield Action("weights", {"layers": ", ".join(row["name"] for row in lowest)})

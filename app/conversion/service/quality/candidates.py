@@ -1,0 +1,103 @@
+"""The search of a conversion for its goal, as its report has it: what was tried and what was taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from app.conversion.options import ToolchainName
+
+Report = Mapping[str, Any]
+KNOBS = ("method", "percentile", "per_channel")
+"""Of the quantization: what a goal decides by itself."""
+Number = TypeVar("Number", int, float)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to quantize the model, and what it came to."""
+
+    id: int
+    name: str
+    snr_db: float | None = None
+    """Of the worst output, mean over the pictures it was judged on."""
+    snr_min_db: float | None = None
+    int8_share: float | None = None
+    """0..1 of the tensors."""
+    size_bytes: int | None = None
+    latency_ms: float | None = None
+    drop_percent: float | None = None
+    """Of the task metric against float."""
+    is_taken: bool = False
+    is_measured: bool = False
+    """Built and run; else simulated."""
+    verdict_code: str = ""
+    steps: tuple[Report, ...] = ()
+    options: Report = field(default_factory=dict)
+    """The vendor's arguments, for a candidate of the kneron ladder."""
+
+
+@dataclass(frozen=True)
+class Search:
+    candidates: tuple[Candidate, ...]
+    elapsed_s: float | None = None
+    ended_by: str = ""
+
+    @property
+    def taken(self) -> Candidate | None:
+        return next((candidate for candidate in self.candidates if candidate.is_taken), None)
+
+
+def read_search(bie: Report) -> Search | None:
+    """None for a report without one."""
+    search = bie.get("search")
+    if not search:
+        return None
+    rows = tuple(_candidate(row) for row in search.get("candidates", ()))
+    return Search(rows, search.get("elapsed_s"), search.get("ended_by", ""))
+
+
+def _candidate(row: Report) -> Candidate:
+    names = Candidate.__dataclass_fields__.keys() - {"steps"}
+    return Candidate(**{k: row[k] for k in names if k in row}, steps=tuple(row.get("steps", ())))
+
+
+def pareto(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Those that no other beats: none is at least as good at SNR, latency and size and better at one."""
+    known = [c for c in candidates if c.snr_db is not None]
+    return tuple(c for c in known if not any(_beats(other, c) for other in known))
+
+
+def _beats(one: Candidate, other: Candidate) -> bool:
+    pairs = [
+        (first, second)
+        for first, second in (
+            (one.snr_db, other.snr_db),
+            (_less(one.latency_ms), _less(other.latency_ms)),
+            (_less(one.size_bytes), _less(other.size_bytes)),
+        )
+        if first is not None and second is not None
+    ]
+    return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
+
+
+def _less(value: float | None) -> float | None:
+    return None if value is None else -value
+
+
+def difference(value: Number | None, base: Number | None) -> Number | None:
+    """None where one of them is not known."""
+    return None if value is None or base is None else value - base
+
+
+def goal_patch(goal: str) -> dict[str, Any]:
+    """Options that make a conversion aim at this goal."""
+    return {"quantization": {"goal": goal, **dict.fromkeys(KNOBS)}}
+
+
+def patch_for(toolchain: ToolchainName, candidate: Candidate) -> dict[str, Any]:
+    """Options that lead to this candidate: the vendor's arguments, or a goal that it just holds."""
+    if toolchain is ToolchainName.KNERON:
+        return {"kneron": dict(candidate.options)} if candidate.options else {}
+    return goal_patch(f"snr>={int((candidate.snr_db or 0) * 10) / 10:g}")

@@ -1,0 +1,99 @@
+"""What a conversion was asked to reach and how it was judged, as its report has it. Older reports have neither."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Report = Mapping[str, Any]
+GoalKind = Literal["snr", "drop", "fastest", "smallest"]
+
+
+@dataclass(frozen=True)
+class Goal:
+    text: str
+    """As it was given, "snr>=20"."""
+    kind: GoalKind
+    threshold: float | None = None
+    """dB for snr, percent for drop."""
+    budget_s: float | None = None
+    is_reached: bool = False
+    reason_code: str = ""
+    """Why it was not reached; empty where it was."""
+    reason_params: Report = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TaskScore:
+    """What the model is for, float against int8."""
+
+    kind: str
+    """top1, box_f1, mask_iou, keypoints or cosine."""
+    float_agreement: float
+    """0..1."""
+    n: int
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """On pictures that set no range: how the worst output does, in dB of SNR."""
+
+    calibrate: int
+    choose: int
+    report: int
+    """How many pictures set the ranges, chose among the candidates, and were judged on."""
+    is_own_set: bool
+    n: int
+    mean_db: float | None
+    p5_db: float | None
+    min_db: float | None
+    low_db: float | None
+    high_db: float | None
+    """The interval in which the mean lies."""
+    floor_db: float | None
+    is_met: bool | None
+    task: TaskScore | None
+
+
+def read_goal(bie: Report) -> Goal | None:
+    goal = bie.get("goal")
+    if not goal:
+        return None
+    return Goal(
+        text=str(goal.get("text", "")),
+        kind=goal.get("kind", "snr"),
+        threshold=goal.get("threshold"),
+        budget_s=goal.get("budget_s"),
+        is_reached=bool(goal.get("is_reached")),
+        reason_code=goal.get("reason_code") or "",
+        reason_params=goal.get("reason_params") or {},
+    )
+
+
+def read_judgement(bie: Report) -> Judgement | None:
+    found = bie.get("judgement")
+    if not found:
+        return None
+    numbers = {
+        name: found.get(name) for name in ("mean_db", "p5_db", "min_db", "low_db", "high_db", "floor_db", "is_met")
+    }
+    counts = {name: found.get(name, 0) for name in ("calibrate", "choose", "report", "n")}
+    return Judgement(**counts, **numbers, is_own_set=bool(found.get("is_own_set")), task=_task(found.get("task")))
+
+
+def read_sensitivity(bie: Report) -> dict[str, float]:
+    """SNR in dB with this layer alone quantized, by the layer's name; empty where no search measured it."""
+    rows = (bie.get("search") or {}).get("sensitivity", ())
+    lowest: dict[str, float] = {}
+    for row in rows:
+        if row.get("snr_db") is not None:
+            name = str(row["layer"])
+            lowest[name] = min(row["snr_db"], lowest.get(name, row["snr_db"]))
+    return lowest
+
+
+def _task(task: Report | None) -> TaskScore | None:
+    if not task or task.get("kind") in (None, "null") or task.get("float_agreement") is None:
+        return None
+    return TaskScore(task["kind"], task["float_agreement"], task.get("n", 0))

@@ -1,0 +1,59 @@
+"""A conversion once more with other options: what applying a next action does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from app.conversion.model import JobRecord
+from app.conversion.options import Options
+from app.conversion.service import Conversion
+from app.kit.errors import BadInput
+
+
+def patched(options: Options, patch: Mapping[str, Any]) -> Options | None:
+    """The options with a JSON merge patch applied; None where they would not be valid."""
+    try:
+        return Options.model_validate(_merged(options.model_dump(mode="json"), patch))
+    except ValidationError:
+        return None
+
+
+def convert_again(
+    conversion: Conversion, record: JobRecord, patch: Mapping[str, Any], prediction: Mapping[str, Any] | None = None
+) -> JobRecord:
+    """Submit the inputs of a job anew with changed options; a new job of the same name results.
+
+    Args:
+        record: Already checked to be the user's.
+        prediction: What the change promises, see prediction_of.
+
+    Raises:
+        BadInput: The patch does not fit the job's options.
+        ObjectMissing: The inputs have been deleted.
+        TooManyJobs, ToolchainUnserved: As for every submission.
+    """
+    options = patched(record.options, patch)
+    if options is None:
+        raise BadInput(
+            "This change does not fit the options of the job.", hint="Convert it again with changes of your own."
+        )
+    submission = conversion.submissions.remembered(record.job_id, record.owner)
+    changed = replace(submission, options=options, name=record.name, tags=record.tags, prediction=prediction or {})
+    return conversion.submissions.submit(changed)
+
+
+def _merged(target: Any, patch: Any) -> Any:
+    """RFC 7396."""
+    if not isinstance(patch, Mapping):
+        return patch
+    base = dict(target) if isinstance(target, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            base.pop(name, None)
+        else:
+            base[name] = _merged(base.get(name), value)
+    return base

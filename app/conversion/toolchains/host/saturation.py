@@ -1,0 +1,108 @@
+"""How many pictures calibration needs: signal to noise on pictures that set no range, against the number that did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from app.conversion.errors import NoImages
+from app.conversion.options import HostQuantization
+from app.conversion.toolchains.host import quality
+from app.conversion.toolchains.host.calibration import Step, calibrate
+from app.conversion.toolchains.host.inputs import CachedSamples, SampleArrays, Samples
+from app.conversion.toolchains.host.quantizer import plan, quantize
+from app.conversion.toolchains.host.runtime import open_session
+
+JUDGES_MOST, JUDGES_SHARE = 20, 4
+"""Of so many samples one judges, up to a number."""
+SAMPLES_LEAST = 4
+NOISE_DB = 0.3
+"""More samples that gain less gain nothing."""
+
+
+@dataclass(frozen=True)
+class SaturationPoint:
+    samples: int
+    """That set the ranges."""
+    snr_db: float | None
+    """Of the worst output, mean over the judges."""
+
+
+@dataclass(frozen=True)
+class SaturationCurve:
+    points: tuple[SaturationPoint, ...]
+    judges: int
+    """Samples that judged, and set no range."""
+
+    @property
+    def enough(self) -> int | None:
+        """The fewest samples that no larger number beats; None where only all of them come that far, so that more may
+        gain more."""
+        known = [point for point in self.points if point.snr_db is not None]
+        for place, point in enumerate(known[:-1]):
+            rest = max(later.snr_db or 0.0 for later in known[place + 1 :])
+            if rest - (point.snr_db or 0.0) < NOISE_DB:
+                return point.samples
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"points": [vars(point) for point in self.points], "judges": self.judges, "enough": self.enough}
+
+
+def saturation_curve(
+    model: Any, samples: Samples, options: HostQuantization, *, threads: int, step: Step
+) -> SaturationCurve:
+    """Calibrate on 1, 2, 4, … and all but the judges, and judge each on the same few.
+
+    Args:
+        model: The float model (onnx.ModelProto), as out.onnx has it.
+        samples: Some kilobytes of each are kept in memory.
+        step: Called as step(numbers done, of).
+
+    Raises:
+        NoImages: There are fewer than four samples.
+        NotFinite: A sample or the model's answer to it is no number.
+    """
+    if len(samples) < SAMPLES_LEAST:
+        raise NoImages(
+            f"{len(samples)} reference samples are too few for a curve", hint=f"Send {SAMPLES_LEAST} or more."
+        )
+    judges = set(range(JUDGES_SHARE - 1, len(samples), JUDGES_SHARE))
+    judges = set(sorted(judges)[:JUDGES_MOST])
+    others = [index for index in range(len(samples)) if index not in judges]
+    cached, chosen = CachedSamples(samples), plan(model, options)
+    reference = open_session(model.SerializeToString(), threads)
+    sizes = _sizes(len(others))
+    points = []
+    for done, size in enumerate(sizes, start=1):
+        own = _Chosen(cached, frozenset(others[:size]))
+        ranges = calibrate(model, chosen.tensors, own, options, threads=threads, step=_quiet).ranges
+        int8_model, _ = quantize(model, ranges, chosen, options)
+        session = open_session(int8_model.SerializeToString(), threads)
+        outputs = quality.measure_outputs(reference, session, _Chosen(cached, frozenset(judges)), _quiet)
+        points.append(SaturationPoint(size, outputs.worst_mean_snr_db))
+        step(done, len(sizes))
+    return SaturationCurve(tuple(points), len(judges))
+
+
+def _sizes(count: int) -> list[int]:
+    """1, 2, 4, … below count, and count."""
+    return [1 << power for power in range(count.bit_length()) if 1 << power < count] + [count]
+
+
+def _quiet(done: int, of: int) -> None:
+    """Progress is told by numbers of samples, not by samples."""
+
+
+class _Chosen:
+    """Some of the samples, by number."""
+
+    def __init__(self, samples: Samples, indexes: frozenset[int]) -> None:
+        self._samples, self._indexes = samples, indexes
+
+    def __len__(self) -> int:
+        return len(self._indexes)
+
+    def __iter__(self) -> Iterator[SampleArrays]:
+        return (sample for index, sample in enumerate(self._samples) if index in self._indexes)

@@ -1,0 +1,112 @@
+"""What was tried in a search, and what came of it: the report's "search"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from app.conversion.toolchains.host.search.judge import Score
+
+VerdictCode = Literal["taken", "below_goal", "dearer", "worse"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A point of the search space.
+
+    Args:
+        method: How ranges are chosen, of every activation that `methods` does not name.
+        methods: By activation.
+        wide: Activations in 16 bits.
+        wide_weights: Weights in 16 bits.
+    """
+
+    method: str
+    methods: tuple[tuple[str, str], ...] = ()
+    wide: frozenset[str] = frozenset()
+    wide_weights: frozenset[str] = frozenset()
+
+    @property
+    def tensors_16(self) -> int:
+        return len(self.wide) + len(self.wide_weights)
+
+    @property
+    def name(self) -> str:
+        text = f"int8 {self.method}"
+        if self.methods:
+            text += f", {len(self.methods)} ranges of their own"
+        if self.tensors_16:
+            text += f", {len(self.wide)} activations and {len(self.wide_weights)} weights in int16"
+        return text
+
+    def steps(self) -> list[dict[str, Any]]:
+        made: list[dict[str, Any]] = [{"kind": "range", "method": self.method, "tensors": []}]
+        for method in sorted({method for _, method in self.methods}):
+            tensors = [tensor for tensor, own in self.methods if own == method]
+            made.append({"kind": "range", "method": method, "tensors": tensors})
+        if self.tensors_16:
+            made.append({"kind": "int16", "method": "", "tensors": sorted(self.wide | self.wide_weights)})
+        return made
+
+
+@dataclass
+class Candidate:
+    id: int
+    choice: Choice
+    score: Score
+    is_good: bool
+    """It holds the goal."""
+    tensors: int
+    """Activations and weights that are quantized, of which some are in 16 bits."""
+    size_bytes: int | None = None
+    latency_ms: float | None = None
+
+    @property
+    def order(self) -> tuple[int, float]:
+        """The cheaper and then the better come first."""
+        return self.choice.tensors_16, -self.score.mean_db
+
+    def to_json(self, verdict: VerdictCode) -> dict[str, Any]:
+        drop = self.score.drop_percent
+        return {
+            "id": self.id,
+            "name": self.choice.name,
+            "steps": self.choice.steps(),
+            "snr_db": round(self.score.mean_db, 2),
+            "snr_min_db": round(self.score.min_db, 2),
+            "int8_share": round(1 - self.choice.tensors_16 / max(1, self.tensors), 4),
+            "tensors_16": self.choice.tensors_16,
+            "size_bytes": self.size_bytes,
+            "latency_ms": self.latency_ms,
+            "drop_percent": None if drop is None else round(drop, 2),
+            "is_taken": verdict == "taken",
+            "is_measured": True,
+            "verdict_code": verdict,
+        }
+
+
+@dataclass
+class Trail:
+    """All candidates in the order in which they were tried."""
+
+    candidates: list[Candidate] = field(default_factory=list)
+
+    @property
+    def best(self) -> Candidate:
+        """The cheapest that holds the goal; while none does, the one with the highest SNR."""
+        good = [one for one in self.candidates if one.is_good]
+        if good:
+            return min(good, key=lambda one: one.order)
+        return max(self.candidates, key=lambda one: one.score.mean_db)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        taken = self.best
+        return [one.to_json(_verdict(one, taken)) for one in self.candidates]
+
+
+def _verdict(one: Candidate, taken: Candidate) -> VerdictCode:
+    if one is taken:
+        return "taken"
+    if not one.is_good:
+        return "below_goal" if taken.is_good else "worse"
+    return "dearer" if one.choice.tensors_16 > taken.choice.tensors_16 else "worse"

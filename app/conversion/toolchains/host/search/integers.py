@@ -1,0 +1,41 @@
+"""Numbers as integers: scale and zero point of a range, and weights in 16 bits. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from app.conversion.toolchains.host.calibration import Range
+from app.conversion.toolchains.host.inputs import Array
+
+UINT16, INT16, INT32 = np.uint16, np.int16, np.int32
+HEADROOM = 1.5
+"""A range of 16 bits is made this much wider: pictures not seen yet exceed it, and 65,536 levels can spare it."""
+SCALE_MIN = 1e-30
+"""Of a tensor that is always zero; a scale of zero is no number to divide by."""
+
+
+def activation_parameters(limits: Range, kind: Any) -> tuple[float, int]:
+    """Scale and zero point of a range in uint8, int8 or uint16; zero is held exactly."""
+    low, high = min(limits[0], 0.0), max(limits[1], 0.0)
+    if kind is UINT16:
+        low, high = low * HEADROOM, high * HEADROOM
+    levels = np.iinfo(kind)
+    scale = (high - low) / float(int(levels.max) - int(levels.min))
+    if not np.isfinite(scale) or scale < SCALE_MIN:
+        return 1.0, int(np.clip(0, levels.min, levels.max))
+    zero = int(np.clip(round(levels.min - low / scale), levels.min, levels.max))
+    return scale, zero
+
+
+def quantized_weight(values: Array, axis: int, kind: Any) -> tuple[Array, Array]:
+    """Symmetric integers and the scale of each channel along `axis`."""
+    others = tuple(a for a in range(values.ndim) if a != axis % values.ndim)
+    most = np.abs(values).max(axis=others) if values.size else np.zeros(values.shape[axis])
+    top = float(np.iinfo(kind).max)
+    scale = np.maximum(most / top, SCALE_MIN).astype(np.float32)
+    shape = [1] * values.ndim
+    shape[axis % values.ndim] = scale.size
+    integers: Array = np.clip(np.rint(values / scale.reshape(shape)), -top, top).astype(kind)
+    return integers, scale

@@ -1,0 +1,64 @@
+"""Ways to choose the range of an activation from its statistics. None of them wins on every tensor."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from app.conversion.toolchains.host.calibration import OF_NOTHING, Range
+from app.conversion.toolchains.host.histogram import BINS, Array, Histogram
+from app.conversion.toolchains.host.search.statistics import PartStatistics
+
+METHODS = ("minmax", "mean", "mse", "p99.999", "p99.99")
+"""min-max over all pictures; the mean of the pictures' extremes; least squared error in 8 bits; percentiles."""
+CUTS = np.linspace(1.0, 0.2, 33)
+"""Shares of a tensor's extremes at which least squared error may cut."""
+LEVELS = 255
+NEAR = 0.01
+
+
+def range_of(statistics: PartStatistics, method: str) -> Range:
+    """Lowest and highest value to represent; zero is always between them.
+
+    Raises KeyError for a method that there is not.
+    """
+    if statistics.pictures == 0:
+        return OF_NOTHING
+    low, high = min(statistics.low, 0.0), max(statistics.high, 0.0)
+    if method == "minmax":
+        return low, high
+    if method == "mean":
+        return (
+            min(statistics.sum_low / statistics.pictures, 0.0),
+            max(statistics.sum_high / statistics.pictures, 0.0),
+        )
+    if method == "mse":
+        return least_squares(statistics.histogram, low, high)
+    cut = statistics.histogram.percentile(float({"p99.999": "99.999", "p99.99": "99.99"}[method]))
+    return max(low, min(cut[0], 0.0)), min(high, max(cut[1], 0.0))
+
+
+def are_near(one: Range, other: Range) -> bool:
+    """Do the ranges differ by less than a hundredth of the wider one?"""
+    width = max(one[1] - one[0], other[1] - other[0])
+    return max(abs(one[0] - other[0]), abs(one[1] - other[1])) <= NEAR * width
+
+
+def least_squares(histogram: Histogram, low: float, high: float) -> Range:
+    """The range with the least expected squared error in 8 bits: rounding within, clipping outside."""
+    centres = (np.arange(BINS) + 0.5 - BINS / 2) * (2 * histogram.limit / BINS)
+    counts = histogram.counts.astype(np.float64)
+    if counts.sum() == 0:
+        return low, high
+    lows = np.unique(CUTS * low) if low < 0 else np.zeros(1)
+    highs = np.unique(CUTS * high) if high > 0 else np.zeros(1)
+    above = np.array([_excess(counts, centres - cut) for cut in highs])
+    below = np.array([_excess(counts, cut - centres) for cut in lows])
+    steps = (highs[None, :] - lows[:, None]) / LEVELS
+    rounded = counts.sum() - counts[BINS // 2]  # the zeros of a ReLU are held exactly
+    error = max(rounded, 1.0) * steps**2 / 12 + above[None, :] + below[:, None]
+    row, column = np.unravel_index(int(np.argmin(error)), error.shape)
+    return float(lows[row]), float(highs[column])
+
+
+def _excess(counts: Array, beyond: Array) -> float:
+    return float(np.dot(counts, np.clip(beyond, 0.0, None) ** 2))

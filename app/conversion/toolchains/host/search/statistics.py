@@ -1,0 +1,151 @@
+"""What the float model's activations are like, collected in one pass over the pictures: per tensor and part of the
+split the range, the mean of the pictures' ranges, a histogram, and the mean of each channel.
+
+Memory does not grow with the number of pictures. Tensors leave the runtime in groups of bounded size, one picture at a
+time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from app.conversion.toolchains.host.calibration import tensor_sizes, with_outputs
+from app.conversion.toolchains.host.equivalence import require_finite_arrays
+from app.conversion.toolchains.host.histogram import Histogram
+from app.conversion.toolchains.host.inputs import Array, SampleArrays, Samples
+from app.conversion.toolchains.host.runtime import open_session, run
+from app.conversion.toolchains.tensor_comparison import is_finite
+
+GROUP_BYTES = 128 << 20
+"""Of inner tensors that leave the runtime together."""
+HISTOGRAM_PICTURES = 64
+"""More pictures of a part widen its ranges, but its histogram is made."""
+HISTOGRAM_VALUES = 1 << 15
+"""Of one tensor of one picture, evenly spaced; extremes are taken of all."""
+HUGE = 1e30
+"""Beyond it squares overflow float32's range; a tensor with such values stays in float."""
+
+Step = Callable[[int, int], None]
+
+
+@dataclass
+class PartStatistics:
+    """Of one tensor over the pictures of one part."""
+
+    pictures: int = 0
+    low: float = np.inf
+    high: float = -np.inf
+    sum_low: float = 0.0
+    sum_high: float = 0.0
+    channel_sum: Array | float = 0.0
+    """Sum over the pictures of each channel's mean (axis 1, or the last of a matrix)."""
+    histogram: Histogram = field(default_factory=Histogram)
+
+    def add(self, array: Array) -> None:
+        """Take in the tensor of one picture; an empty one says nothing."""
+        if array.size == 0:
+            return
+        low, high = float(array.min()), float(array.max())
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        self.sum_low, self.sum_high = self.sum_low + low, self.sum_high + high
+        self.channel_sum = self.channel_sum + _channel_means(array)
+        self.pictures += 1
+        if self.pictures <= HISTOGRAM_PICTURES:
+            flat = array.reshape(-1)
+            self.histogram.add(flat[:: max(1, flat.size // HISTOGRAM_VALUES)])
+
+
+@dataclass
+class ActivationStatistics:
+    """By tensor, one entry per part."""
+
+    parts: dict[str, tuple[PartStatistics, ...]]
+    not_finite: dict[str, str]
+    """Inner tensors that held NaN, an infinity or more than HUGE, and in which picture: they stay in float."""
+    pictures: int
+
+    def of(self, tensor: str, parts: Sequence[int]) -> PartStatistics:
+        """The tensor's statistics over these parts together."""
+        return merged([self.parts[tensor][part] for part in parts])
+
+
+def merged(parts: Sequence[PartStatistics]) -> PartStatistics:
+    if len(parts) == 1:
+        return parts[0]
+    total = PartStatistics()
+    for part in parts:
+        if part.pictures == 0:
+            continue
+        total.pictures += part.pictures
+        total.low, total.high = min(total.low, part.low), max(total.high, part.high)
+        total.sum_low, total.sum_high = total.sum_low + part.sum_low, total.sum_high + part.sum_high
+        total.channel_sum = total.channel_sum + part.channel_sum
+        total.histogram.merge(part.histogram)
+    return total
+
+
+def collect(
+    model: Any, tensors: Sequence[str], samples: Samples, part_of: Sequence[int], *, threads: int, step: Step
+) -> ActivationStatistics:
+    """Run the float model over all samples.
+
+    Args:
+        part_of: The part of each sample, by its place.
+
+    Raises:
+        NotFinite: An input or an output of the model holds a NaN or an infinity.
+    """
+    count = max(part_of, default=0) + 1
+    found = ActivationStatistics({name: tuple(PartStatistics() for _ in range(count)) for name in tensors}, {}, 0)
+    sessions = [
+        (open_session(with_outputs(model, group).SerializeToString(), threads), group)
+        for group in _groups(model, tensors)
+    ]
+    own = [output.name for output in model.graph.output]
+    for place, sample in enumerate(samples):
+        require_finite_arrays(sample.arrays, sample.name)
+        for name, array in _values(sessions, own, sample):
+            if is_finite(array) and (array.size == 0 or float(np.abs(array).max()) < HUGE):
+                found.parts[name][part_of[place]].add(array)
+            else:
+                found.not_finite.setdefault(name, sample.name)
+        found.pictures += 1
+        step(found.pictures, len(samples))
+    return found
+
+
+def _values(sessions: list[tuple[Any, list[str]]], own: list[str], sample: SampleArrays) -> Iterator[tuple[str, Array]]:
+    for number, (session, group) in enumerate(sessions):
+        values = run(session, sample.arrays)
+        if number == 0:
+            require_finite_arrays({name: values[name] for name in own if name in values}, sample.name)
+        for name in group:
+            yield name, values.pop(name) if name not in own else values[name]
+
+
+def _groups(model: Any, tensors: Sequence[str]) -> list[list[str]]:
+    sizes: Mapping[str, int] = tensor_sizes(model)
+    groups: list[list[str]] = [[]]
+    room = GROUP_BYTES
+    for name in tensors:
+        size = sizes.get(name, 0)
+        if groups[-1] and size > room:
+            groups.append([])
+            room = GROUP_BYTES
+        groups[-1].append(name)
+        room -= size
+    return groups
+
+
+def _channel_means(array: Array) -> npt.NDArray[np.float64] | float:
+    if array.ndim < 2:
+        return 0.0
+    axis = 1 if array.ndim > 2 else array.ndim - 1
+    others = tuple(a for a in range(array.ndim) if a != axis)
+    means: npt.NDArray[np.float64] = array.mean(axis=others, dtype=np.float64)
+    return means

@@ -1,0 +1,279 @@
+"""A QDQ model made once by onnxruntime's quantizer, and what can be changed of it: ranges, bit widths, biases.
+
+Building a candidate copies the template and writes other numbers into it, which takes milliseconds where quantizing
+anew takes seconds. What is built is a real file: the one that is measured is the one that is handed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from app.conversion.options import HostQuantization
+from app.conversion.toolchains.graph import opset_of
+from app.conversion.toolchains.host.calibration import Range
+from app.conversion.toolchains.host.inputs import Array
+from app.conversion.toolchains.host.quantizer import QuantizationPlan, quantize
+from app.conversion.toolchains.host.search.integers import (
+    INT16,
+    INT32,
+    SCALE_MIN,
+    UINT16,
+    activation_parameters,
+    quantized_weight,
+)
+
+CONTRIB, OPSET_16_BIT = "com.microsoft", 21
+"""ONNX' own QuantizeLinear takes 16 bits from opset 21 on; below it onnxruntime's does."""
+BIAS_INPUT = 2
+BIAS_MOST = float(1 << 30)
+"""Of the integers of a bias with a scale of its own."""
+RENAMED = "_QuantizeLinear_Input"
+"""The suffix of a quantized graph output before its QuantizeLinear."""
+
+
+@dataclass(frozen=True)
+class Activation:
+    """Tensors that share one scale, and so one range and bit width (what goes into a Reshape and what leaves it)."""
+
+    scale: str
+    zero_point: str
+    tensors: tuple[str, ...]
+    """As the float model names them."""
+
+    @property
+    def name(self) -> str:
+        return self.tensors[0]
+
+
+@dataclass(frozen=True)
+class Weight:
+    name: str
+    """As the float model names it."""
+    quantized: str
+    scale: str
+    zero_point: str
+    dequantizer: str
+    """The output of its DequantizeLinear."""
+    axis: int
+    layer: str
+    """The first node that reads it."""
+
+
+@dataclass(frozen=True)
+class Bias:
+    name: str
+    quantized: str
+    scale: str
+    dequantized: str
+    layer: str
+    activation: str
+    """Name of the Activation that its layer reads; empty where that stays in float."""
+    result: str
+    """Of the Activation that its layer writes; empty likewise."""
+    weight: str
+
+
+@dataclass(frozen=True)
+class Precision:
+    """What is different from the template.
+
+    Args:
+        ranges: Of every activation, by its name.
+        wide: Activations in uint16.
+        wide_weights: Weights in int16.
+        weights: Other float values of a weight (adaptive rounding), by name.
+        biases: What is added to a bias (its correction), by the bias' name.
+    """
+
+    ranges: Mapping[str, Range]
+    wide: frozenset[str] = frozenset()
+    wide_weights: frozenset[str] = frozenset()
+    biases: Mapping[str, Array] = field(default_factory=dict)
+
+
+class Template:
+    """Raises StageFailed where onnxruntime's quantizer cannot make it."""
+
+    def __init__(
+        self, float_model: Any, plan: QuantizationPlan, ranges: dict[str, Range], options: HostQuantization
+    ) -> None:
+        from onnx import numpy_helper
+
+        self.plan = plan
+        self.float_model = float_model
+        self.model, self.warnings = quantize(float_model, ranges, plan, options)
+        self._float = {tensor.name: tensor for tensor in float_model.graph.initializer}
+        self._constants = {tensor.name: tensor for tensor in self.model.graph.initializer}
+        self._array = numpy_helper.to_array
+        self._readers: dict[str, Any] = {}
+        for node in self.model.graph.node:
+            for name in node.input:
+                self._readers.setdefault(name, node)
+        self.activations = self._find_activations()
+        self.weights, self.biases = self._find_constants()
+
+    def float_value(self, name: str) -> Array:
+        values: Array = self._array(self._float[name])
+        return values
+
+    def weight_scale(self, weight: Weight) -> Array:
+        values: Array = self._array(self._constants[weight.scale])
+        return values
+
+    def dequantized(self, weight: Weight) -> Array:
+        """The weight as the template's integers have it."""
+        values = self._array(self._constants[weight.quantized]).astype(np.float32)
+        return _scaled(values, self.weight_scale(weight), weight.axis)
+
+    def build(self, precision: Precision) -> Any:
+        """A model of its own (onnx.ModelProto)."""
+        import onnx
+
+        model = onnx.ModelProto()
+        model.CopyFrom(self.model)
+        editor = _Editor(model)
+        scales: dict[str, float] = {}
+        is_8_bit_type = self._activation_type()
+        for activation in self.activations:
+            kind = UINT16 if activation.name in precision.wide else is_8_bit_type
+            scale, zero = activation_parameters(precision.ranges[activation.name], kind)
+            scales[activation.name] = scale
+            editor.write(activation.scale, np.array(scale, np.float32))
+            editor.write(activation.zero_point, np.array(zero, kind))
+        for weight in self.weights:
+            if weight.name in precision.wide_weights:
+                values, scale_array = quantized_weight(self.float_value(weight.name), weight.axis, INT16)
+                editor.write(weight.quantized, values)
+                editor.write(weight.scale, scale_array)
+                editor.write(weight.zero_point, np.zeros(scale_array.shape, INT16))
+        self._write_biases(editor, precision, scales)
+        self._use_contrib_operators(editor, precision)
+        return model
+
+    def _write_biases(self, editor: _Editor, precision: Precision, scales: Mapping[str, float]) -> None:
+        by_name = {weight.name: weight for weight in self.weights}
+        for bias in self.biases:
+            values = self.float_value(bias.name) + precision.biases.get(bias.name, np.float32(0.0))
+            weight = by_name.get(bias.weight)
+            wide = {bias.activation, bias.result} & precision.wide or bias.weight in precision.wide_weights
+            if wide or weight is None or bias.activation not in scales:
+                _write_own_scale(editor, bias, values)
+                continue
+            scale = self.weight_scale(weight).reshape(-1) * np.float32(scales[bias.activation])
+            integers = np.rint(values.astype(np.float64) / np.maximum(scale, np.finfo(np.float32).tiny))
+            integers = np.clip(integers, -np.iinfo(INT32).max, np.iinfo(INT32).max)
+            editor.write(bias.quantized, integers.astype(INT32))
+            editor.write(bias.scale, scale.astype(np.float32).reshape(editor.shape(bias.scale)))
+
+    def _use_contrib_operators(self, editor: _Editor, precision: Precision) -> None:
+        if opset_of(self.model) >= OPSET_16_BIT:
+            return
+        wide = {a.scale for a in self.activations if a.name in precision.wide}
+        wide |= {w.scale for w in self.weights if w.name in precision.wide_weights}
+        editor.use_domain(wide, CONTRIB)
+
+    def _activation_type(self) -> Any:
+        kinds = {self._array(self._constants[a.zero_point]).dtype for a in self.activations}
+        return next(iter(kinds), np.dtype(np.uint8)).type
+
+    def _find_activations(self) -> tuple[Activation, ...]:
+        own = {name for node in self.float_model.graph.node for name in node.output}
+        own |= {value.name for value in self.float_model.graph.input}
+        shared: dict[tuple[str, str], list[str]] = {}
+        for node in self.model.graph.node:
+            if node.op_type == "QuantizeLinear":
+                tensor = node.input[0].removesuffix(RENAMED)
+                if tensor in own:
+                    shared.setdefault((node.input[1], node.input[2]), []).append(tensor)
+        return tuple(Activation(*names, tuple(tensors)) for names, tensors in shared.items())
+
+    def _find_constants(self) -> tuple[tuple[Weight, ...], tuple[Bias, ...]]:
+        weights, rows = [], []
+        of_tensor = {tensor: a.name for a in self.activations for tensor in a.tensors}
+        by_output = {node.output[0]: node for node in self.model.graph.node if node.output}
+        for node in self.model.graph.node:
+            if node.op_type != "DequantizeLinear" or node.input[0] not in self._constants:
+                continue
+            integers = self._constants[node.input[0]]
+            name, axis = node.input[0].removesuffix("_quantized"), _axis(node)
+            reader = self._readers.get(node.output[0])
+            if name not in self._float or reader is None:
+                continue
+            if integers.data_type == 3:
+                quantized, scale, zero_point = node.input
+                weights.append(Weight(name, quantized, scale, zero_point, node.output[0], axis, reader.name))
+            elif integers.data_type == 6 and len(reader.input) > BIAS_INPUT:
+                rows.append((name, node, reader))
+        by_dequantizer = {weight.dequantizer: weight.name for weight in weights}
+        biases = [
+            Bias(
+                name,
+                node.input[0],
+                node.input[1],
+                node.output[0],
+                reader.name,
+                of_tensor.get(self._quantized_source(by_output.get(reader.input[0])), ""),
+                of_tensor.get(reader.output[0].removesuffix(RENAMED), ""),
+                by_dequantizer.get(reader.input[1], ""),
+            )
+            for name, node, reader in rows
+        ]
+        return tuple(weights), tuple(biases)
+
+    def _quantized_source(self, dequantizer: Any | None) -> str:
+        """The float tensor that a DequantizeLinear stands for."""
+        if dequantizer is None or dequantizer.op_type != "DequantizeLinear":
+            return ""
+        name = next((n.input[0] for n in self.model.graph.node if dequantizer.input[0] in n.output), "")
+        return str(name).removesuffix(RENAMED)
+
+
+class _Editor:
+    """Writes numbers into a model."""
+
+    def __init__(self, model: Any) -> None:
+        self._graph, self._model = model.graph, model
+        self._constants = {tensor.name: tensor for tensor in model.graph.initializer}
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return tuple(self._constants[name].dims)
+
+    def write(self, name: str, values: Array) -> None:
+        from onnx import numpy_helper
+
+        self._constants[name].CopyFrom(numpy_helper.from_array(np.asarray(values), name))
+
+    def use_domain(self, scales: set[str], domain: str) -> None:
+        changed = [n for n in self._graph.node if n.op_type in QDQ and n.input[1] in scales]
+        for node in changed:
+            node.domain = domain
+        if changed and domain not in {entry.domain for entry in self._model.opset_import}:
+            self._model.opset_import.add(domain=domain, version=1)
+
+
+QDQ = frozenset({"QuantizeLinear", "DequantizeLinear"})
+
+
+def _write_own_scale(editor: _Editor, bias: Bias, values: Array) -> None:
+    """Nearly exact, whatever the layer's scales are. A bias in float would be quantized by onnxruntime itself, with a
+    scale that in 16 bits is too small for an int32."""
+    scale = max(float(np.abs(values).max(initial=0.0)) / BIAS_MOST, SCALE_MIN)
+    editor.write(bias.quantized, np.rint(values.astype(np.float64) / scale).astype(INT32))
+    editor.write(bias.scale, np.full(editor.shape(bias.scale), scale, np.float32))
+
+
+def _axis(node: Any) -> int:
+    return next((int(a.i) for a in node.attribute if a.name == "axis"), 1)
+
+
+def _scaled(values: Array, scale: Array, axis: int) -> Array:
+    if scale.size > 1:
+        shape = [1] * values.ndim
+        shape[axis] = scale.size
+        scale = scale.reshape(shape)
+    result: Array = values * scale
+    return result

@@ -1,0 +1,241 @@
+"""How far a quantized model still gives the answers of its float model, in the terms of its task; no labels are needed.
+
+The task is told by the model's family; its outputs are read by the decoders that run models elsewhere. Agreement is
+0..1 over all pictures that were added: 1 where every answer is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from app.conversion.toolchains.graph.signature import signature_of
+from app.conversion.toolchains.host.answers import Answer, class_map, key_points, line_of_text
+from app.conversion.toolchains.host.quality import saturating_outputs
+from app.inference.decoders import FAMILIES, ModelFamily, OutputSpec
+from app.inference.decoders.classifier import may_be_probabilities
+from app.inference.decoders.suppression import overlap
+from app.inference.errors import InferenceFailed
+from app.inference.model_families import GraphSignature, family_table
+from app.inference.prediction import Box, Decoder, PredictorOptions
+from app.inference.preprocessing import Fit, Size
+
+Array = npt.NDArray[Any]
+Outputs = Mapping[str, Array]
+Kind = Literal["top1", "box_f1", "mask_iou", "keypoints", "cosine", "text"]
+THRESHOLDS = PredictorOptions(score_threshold=0.35, candidate_threshold=0.35, nms_threshold=0.45)
+UNREADABLE = (InferenceFailed, ValueError, IndexError, KeyError, ArithmeticError)
+MATCH_IOU = 0.5
+"""Overlap from which two boxes of one class are the same."""
+NEAR = 0.05
+"""Key points closer than this share of the map's diagonal are the same."""
+CLASSES_LEAST = 10
+"""A row of logits as short as fewer may as well be measures of something."""
+
+
+@dataclass(frozen=True)
+class TaskAgreement:
+    """The quantized model's answers against the float model's."""
+
+    kind: Kind
+    float_agreement: float | None
+    """0..1; None where no picture had an answer."""
+    n: int
+    """Pictures."""
+    score_error: float | None = None
+    """Mean difference of the scores of matched boxes, 0..1."""
+
+    def to_json(self) -> dict[str, Any]:
+        """What judgement.task of the BIE report holds."""
+        rounded = {
+            name: None if value is None else round(value, 4)
+            for name, value in (("float_agreement", self.float_agreement), ("score_error", self.score_error))
+        }
+        return {"kind": self.kind, "n": self.n, **rounded}
+
+
+class TaskMeter(Protocol):
+    """Adds pictures up; keeps no outputs."""
+
+    def add(self, expected: Outputs, actual: Outputs) -> None:
+        """One picture's outputs, of the float and of the quantized model, by name with the batch axis."""
+
+    def agreement(self) -> TaskAgreement:
+        """Over all pictures so far."""
+
+
+def task_meter(model: onnx.ModelProto) -> TaskMeter | None:
+    """For the task of this model; None where its outputs are of no kind that is known.
+
+    Args:
+        model: With fixed shapes, as out.onnx has them.
+    """
+    meter = _meter_for(model)
+    return None if meter is None else _CautiousMeter(meter)
+
+
+class _CautiousMeter:
+    """A diagnosis never fails a conversion: answers that cannot be read take the metric away and nothing else."""
+
+    def __init__(self, meter: TaskMeter) -> None:
+        self._meter = meter
+        self._is_lost = False
+
+    def add(self, expected: Outputs, actual: Outputs) -> None:
+        try:
+            self._meter.add(expected, actual)
+        except UNREADABLE:
+            self._is_lost = True
+
+    def agreement(self) -> TaskAgreement:
+        agreement = self._meter.agreement()
+        return replace(agreement, float_agreement=None, score_error=None) if self._is_lost else agreement
+
+
+def _meter_for(model: onnx.ModelProto) -> TaskMeter | None:
+    if len(model.graph.output) == 1 and "Softmax" in saturating_outputs(model).values():
+        return _meter_of("mask" if len(model.graph.output[0].type.tensor_type.shape.dim) == 4 else "top1")
+    signature = signature_of(model)
+    if signature is None:
+        return None
+    size = (signature.width or 0, signature.height or 0)
+    ports = [
+        OutputSpec(output.name, shape) for output, shape in zip(model.graph.output, signature.outputs, strict=True)
+    ]
+    detector = next((f for f in FAMILIES if f.name is not Decoder.CLASSIFIER and f.fits(ports, size)), None)
+    if detector is not None and 0 not in size:
+        return BoxMeter(detector, size)
+    return _meter_of(_task_of(signature))
+
+
+def _task_of(signature: GraphSignature) -> str:
+    family = family_table().family_of(signature)
+    return family.task if family else ""
+
+
+def _meter_of(task: str) -> TaskMeter | None:
+    match task:
+        case "top1":
+            return ShareMeter("top1", _same_class)
+        case "mask":
+            return ShareMeter("mask_iou", _mask_overlap)
+        case "keypoints":
+            return ShareMeter("keypoints", _near_points)
+        case "cosine":
+            return ShareMeter("cosine", _cosine)
+        case "text":
+            return ShareMeter("text", _same_text)
+    return None
+
+
+class Compare(Protocol):
+    def __call__(self, expected: Outputs, actual: Outputs) -> float | None:
+        """0..1 for one picture; None where the float model gives no answer."""
+
+
+class ShareMeter:
+    """The mean over pictures."""
+
+    def __init__(self, kind: Kind, compare: Compare) -> None:
+        self._kind, self._compare = kind, compare
+        self._shares: list[float] = []
+        self._count = 0
+
+    def add(self, expected: Outputs, actual: Outputs) -> None:
+        self._count += 1
+        share = self._compare(expected, actual)
+        if share is not None:
+            self._shares.append(share)
+
+    def agreement(self) -> TaskAgreement:
+        mean = float(np.mean(self._shares)) if self._shares else None
+        return TaskAgreement(self._kind, mean, self._count)
+
+
+def _same_class(expected: Outputs, actual: Outputs) -> float | None:
+    one, other = (_row(outputs) for outputs in (expected, actual))
+    if len(one) < CLASSES_LEAST and not may_be_probabilities(one):
+        return None
+    return float(one.argmax() == other.argmax())
+
+
+def _row(outputs: Outputs) -> Array:
+    """The first row of the first output."""
+    values = next(iter(outputs.values()))
+    row: Array = values.reshape(values.shape[0], -1)[0].astype(np.float64)
+    return row
+
+
+def _cosine(expected: Outputs, actual: Outputs) -> float | None:
+    one, other = _row(expected), _row(actual)
+    norm = float(np.linalg.norm(one) * np.linalg.norm(other))
+    return float(one @ other) / norm if norm else None
+
+
+def _mask_overlap(expected: Outputs, actual: Outputs) -> float | None:
+    """Mean intersection over union of the classes that the float model sees; of a lone mask of what is in it."""
+    one, other = class_map(expected), class_map(actual)
+    classes = [label for label in np.unique(one) if label or one.max() > 1]
+    shares = [float(((one == c) & (other == c)).sum() / ((one == c) | (other == c)).sum()) for c in classes]
+    return float(np.mean(shares)) if shares else None
+
+
+def _near_points(expected: Outputs, actual: Outputs) -> float | None:
+    one, other = key_points(expected), key_points(actual)
+    return float((np.linalg.norm(one - other, axis=1) <= NEAR).mean()) if len(one) else None
+
+
+def _same_text(expected: Outputs, actual: Outputs) -> float | None:
+    one, other = line_of_text(expected), line_of_text(actual)
+    return float(one == other) if one else None
+
+
+class BoxMeter:
+    """F1 of the quantized model's boxes with the float model's as the truth, and the error of their scores."""
+
+    def __init__(self, family: ModelFamily, size: Size) -> None:
+        self._family, self._fit, self._size = family, Fit(size, size), size
+        self._matched = self._missed = self._extra = self._count = 0
+        self._errors: list[float] = []
+
+    def add(self, expected: Outputs, actual: Outputs) -> None:
+        self._count += 1
+        truth, boxes = self._boxes(expected), self._boxes(actual)
+        pairs = matched_boxes(truth, boxes)
+        self._matched += len(pairs)
+        self._missed += len(truth) - len(pairs)
+        self._extra += len(boxes) - len(pairs)
+        self._errors += [abs(one.score - other.score) for one, other in pairs]
+
+    def agreement(self) -> TaskAgreement:
+        total = 2 * self._matched + self._missed + self._extra
+        error = float(np.mean(self._errors)) if self._errors else None
+        return TaskAgreement("box_f1", 2 * self._matched / total if total else None, self._count, error)
+
+    def _boxes(self, outputs: Outputs) -> Answer:
+        return self._family.read(outputs, self._fit, self._size, THRESHOLDS).boxes
+
+
+def matched_boxes(truth: Answer, boxes: Answer) -> list[tuple[Box, Box]]:
+    """Pairs of one class that overlap enough; the best score chooses first, and each box is taken once."""
+    left = list(truth)
+    pairs = []
+    for box in sorted(boxes, key=lambda each: -each.score):
+        same = [other for other in left if other.label == box.label]
+        if not same:
+            continue
+        shares = overlap(_corners(box), np.stack([_corners(other) for other in same]))
+        best = int(shares.argmax())
+        if shares[best] >= MATCH_IOU:
+            pairs.append((same[best], box))
+            left.remove(same[best])
+    return pairs
+
+
+def _corners(box: Box) -> npt.NDArray[np.floating]:
+    return np.array([box.x1, box.y1, box.x2, box.y2], dtype=np.float64)

@@ -1,0 +1,10 @@
+"""What every endpoint of exchange needs of a request."""
+
+from __future__ import annotations
+
+from app.exchange.pack.service import Packs
+from app.exchange.service import Exchange
+from app.kit.web.state import FromContainer
+
+exchange_of = FromContainer[Exchange]("exchange")
+packs_of = FromContainer[Packs]("packs")

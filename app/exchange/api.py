@@ -1,0 +1,141 @@
+"""The JSON API of exchange: endpoints parse, call one use case, render. OPERATIONS is its table of routes."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import asdict
+
+from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+
+from app.exchange import schemas
+from app.exchange.access import exchange_of, packs_of
+from app.exchange.model import Transfer
+from app.exchange.pack.service import DeviceResult
+from app.kit.clock import now, to_text
+from app.kit.web.auth import user_of
+from app.kit.web.http import json_body
+from app.kit.web.openapi import Operation
+from app.kit.web.public_address import reached_link
+from app.settings import settings_of
+
+ZIP = "application/zip"
+TRANSFER_ID = {"transfer_id": {"type": "string", "format": "uuid"}}
+JOB_ID = {"job_id": {"type": "string", "format": "uuid"}}
+
+
+async def fetch_model(request: Request) -> Response:
+    body = await json_body(request, schemas.NewFetch)
+    user = user_of(request)
+    return _accepted(await run_in_threadpool(exchange_of(request).fetch, user, body.source, now=now()))
+
+
+async def export_job(request: Request) -> Response:
+    body = await json_body(request, schemas.NewExport)
+    transfer = await run_in_threadpool(
+        exchange_of(request).push,
+        user_of(request),
+        request.path_params["job_id"],
+        body.target,
+        registered_model=body.registered_model,
+        now=now(),
+    )
+    return _accepted(transfer)
+
+
+def get_transfer(request: Request) -> Response:
+    return _json(exchange_of(request).get(user_of(request), request.path_params["transfer_id"]))
+
+
+def get_pack(request: Request) -> Response:
+    job_id = request.path_params["job_id"]
+    path = packs_of(request).kept(user_of(request), job_id, url=reached_link(request, settings_of(request).web_url))
+    clean_up = BackgroundTask(shutil.rmtree, path.parent, ignore_errors=True)
+    return FileResponse(path, media_type=ZIP, filename=f"modelmill-{job_id[:8]}.zip", background=clean_up)
+
+
+async def add_device_result(request: Request) -> Response:
+    """By the token in a pack, which is good for its job alone."""
+    body = await json_body(request, schemas.NewDeviceResult)
+    token = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
+    result = DeviceResult(**body.model_dump(), at=to_text(now()))
+    await run_in_threadpool(packs_of(request).take, request.path_params["job_id"], token, result)
+    return Response(status_code=204)
+
+
+def list_device_results(request: Request) -> Response:
+    results = packs_of(request).results(user_of(request), request.path_params["job_id"])
+    answers = [schemas.DeviceResultAnswer(**asdict(result)) for result in results]
+    return JSONResponse(schemas.DeviceResultsAnswer(results=answers).model_dump(mode="json"))
+
+
+def _accepted(transfer: Transfer) -> Response:
+    return _json(transfer, 202, {"Location": f"/transfers/{transfer.transfer_id}"})
+
+
+def _json(transfer: Transfer, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    answer = schemas.TransferAnswer.model_validate(transfer.to_json())
+    return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)
+
+
+OPERATIONS = [
+    Operation(
+        "GET",
+        "/jobs/{job_id}/pack",
+        get_pack,
+        "What runs the model of a job elsewhere: NEF, preprocessing, test inputs and smoke.py",
+        {200: (ZIP,)},
+        errors=(400, 404, 422, 503),
+        parameters=JOB_ID,
+    ),
+    Operation(
+        "POST",
+        "/device-results/{job_id}",
+        add_device_result,
+        "What came of the tests of a pack on a device, by the token in it",
+        {204: None},
+        errors=(400, 403, 413, 422, 503),
+        body=schemas.NewDeviceResult,
+        parameters=JOB_ID,
+        callers=(),
+    ),
+    Operation(
+        "GET",
+        "/jobs/{job_id}/device-results",
+        list_device_results,
+        "What devices have reported of the packs of a job, newest first",
+        {200: schemas.DeviceResultsAnswer},
+        errors=(404, 503),
+        parameters=JOB_ID,
+    ),
+    Operation(
+        "POST",
+        "/transfers",
+        fetch_model,
+        "Fetch a model from a hub, a registry, a bucket or a URL",
+        {202: schemas.TransferAnswer},
+        errors=(400, 413, 422, 503),
+        body=schemas.NewFetch,
+    ),
+    Operation(
+        "GET",
+        "/transfers/{transfer_id}",
+        get_transfer,
+        "The state of a transfer",
+        {200: schemas.TransferAnswer},
+        errors=(404, 503),
+        parameters=TRANSFER_ID,
+    ),
+    Operation(
+        "POST",
+        "/jobs/{job_id}/exports",
+        export_job,
+        "Push the results of a job to MLflow or to a hub",
+        {202: schemas.TransferAnswer},
+        errors=(400, 404, 413, 422, 503),
+        body=schemas.NewExport,
+        parameters=JOB_ID,
+    ),
+]

@@ -1,0 +1,121 @@
+"""`modelmill push`, `modelmill pack`, `modelmill mcp` and `modelmill ci-table`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.kit.cli.command import EPILOG, CommandFailed, Exit
+from app.kit.cli.service_options import AsJson, Url, token, url_of
+from app.kit.errors import BadRequest
+
+if TYPE_CHECKING:
+    from app.exchange.client import ExchangeClient
+
+Job = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job, or the beginning of it.")]
+
+
+def register(root: typer.Typer) -> None:
+    root.command("push", epilog=EPILOG)(push)
+    root.command("pack", epilog=EPILOG)(pack)
+    root.command("mcp", epilog=EPILOG)(mcp)
+    root.command("ci-table", epilog=EPILOG)(table)
+
+
+def push(
+    context: typer.Context,
+    job: Job,
+    target: Annotated[str, typer.Argument(help="hf://org/model or mlflow://experiment/NAME.")],
+    registered_model: Annotated[
+        str, typer.Option("--register", metavar="NAME", help="MLflow: also a version of this registered model.")
+    ] = "",
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Push NEF, BIE, reports and receipt of a job to MLflow or to a hub, with a model card of its report."""
+    with exchange_client(context, url) as client:
+        started = client.push(_full_id(context, url, job), target, registered_model=registered_model)
+        transfer = followed(client, started, is_quiet=as_json)
+    if as_json:
+        typer.echo(json.dumps(transfer, indent=2))
+    if transfer["error"]:
+        raise _failure(transfer)
+    if not as_json:
+        typer.echo(transfer["url"])
+
+
+def pack(
+    context: typer.Context,
+    job: Job,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Default modelmill-<job>.zip.")
+    ] = None,
+    url: Url = None,
+) -> None:
+    """Download what runs the model elsewhere: NEF, preprocessing, decoder, test inputs and smoke.py, in one zip."""
+    job_id = _full_id(context, url, job)
+    with exchange_client(context, url) as client:
+        typer.echo(client.pack(job_id, out or Path(f"modelmill-{job_id[:8]}.zip")))
+
+
+def mcp(context: typer.Context, url: Url = None) -> None:
+    """Serve the Model Context Protocol on standard input and output, for agents; as the user of MODELMILL_TOKEN."""
+    from app.exchange.mcp_server import serve
+
+    serve(url_of(context, url), token())
+
+
+def table(
+    outcome: Annotated[Path, typer.Argument(metavar="FILE", help="What `convert --json` printed.")],
+    goal: Annotated[str, typer.Option(help="The least SNR in dB that was asked for; empty: none.")] = "",
+) -> None:
+    """Print the outcome of a conversion as a table in Markdown, for a comment on a change."""
+    from app.exchange.ci_table import ci_table
+
+    try:
+        typer.echo(ci_table(json.loads(outcome.read_text(encoding="utf-8")), float(goal) if goal else None))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        hint = "It is what `modelmill convert … --json` prints."
+        raise BadRequest(f"{outcome} has no outcome of a conversion", hint=hint) from error
+
+
+def exchange_client(context: typer.Context, url: str | None) -> ExchangeClient:
+    from app.exchange.client import ExchangeClient
+
+    return ExchangeClient(url_of(context, url), token=token())
+
+
+def followed(client: ExchangeClient, transfer: dict[str, Any], *, is_quiet: bool = False) -> dict[str, Any]:
+    """To its end, a line on standard error at each change."""
+    last_line = ""
+    for seen in client.follow(transfer):
+        transfer = seen
+        line = _line(transfer)
+        if line != last_line and not is_quiet:
+            typer.echo(line, err=True)
+        last_line = line
+    return transfer
+
+
+def _line(transfer: dict[str, Any]) -> str:
+    state = transfer["message"] or transfer["state"].lower()
+    if not transfer["done_bytes"]:
+        return f"{transfer['place']}: {state}"
+    total = f" of {transfer['total_bytes'] / 1e6:.1f}" if transfer["total_bytes"] else ""
+    return f"{transfer['place']}: {state}, {transfer['done_bytes'] / 1e6:.1f}{total} MB"
+
+
+def _failure(transfer: dict[str, Any]) -> CommandFailed:
+    error = transfer["error"]
+    typer.echo(f"modelmill: {error['message']}" + (f"\n{error['hint']}" if error["hint"] else ""), err=True)
+    return CommandFailed(Exit.FAILED)
+
+
+def _full_id(context: typer.Context, url: str | None, job: str) -> str:
+    from app.conversion.cli.service import client_of, job_of
+
+    with client_of(context, url) as client:
+        return str(job_of(client, job)["job_id"])

@@ -1,0 +1,43 @@
+"""PyTorch's exported programs (.pt2) to ONNX, by torch.onnx. Runs in the sandbox: the file is somebody else's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from app.exchange.errors import BadSource, ExtraMissing
+
+
+def convert(request: dict[str, Any], _progress: Any) -> dict[str, Any]:
+    """Write the ONNX of an exported program, its weights inside.
+
+    Args:
+        request: {"model": path of the .pt2, "into": path of the ONNX}.
+
+    Raises:
+        BadSource: It is none, or holds an operator that ONNX has not.
+        ExtraMissing: PyTorch is not installed here.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise ExtraMissing("PyTorch is not installed here.", hint="pip install 'modelmill[pytorch]'") from error
+    hint = "Save it with torch.export.save, by a PyTorch not newer than the one here."
+    try:
+        program = torch.export.load(request["model"])
+    except Exception as error:
+        raise BadSource(f"This is no exported program that can be read: {_first_line(error)}", hint=hint) from error
+    try:
+        converted = torch.onnx.export(program, dynamo=True)
+        assert converted is not None
+        converted.save(request["into"], external_data=False)
+    except Exception as error:
+        raise BadSource(
+            f"torch.onnx cannot convert this program: {_first_line(error)}",
+            hint="Export it to ONNX where it was made, and convert that.",
+        ) from error
+    return {"onnx_bytes": Path(request["into"]).stat().st_size, "torch": str(torch.__version__)}
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

@@ -1,0 +1,47 @@
+"""What can be wrong with a source, a target or a transfer."""
+
+from __future__ import annotations
+
+from app.kit.errors import BadInput, ModelmillError, NotFound
+
+
+class BadSource(BadInput):
+    """What was given names no model that could be fetched."""
+
+    code = "BAD_SOURCE"
+
+
+class SourceRefused(BadInput):
+    """The operator does not allow this source."""
+
+    code = "SOURCE_REFUSED"
+
+
+class SourceTooLarge(BadInput):
+    """More bytes than a model may have here."""
+
+    code = "SOURCE_TOO_LARGE"
+
+
+class TransferFailed(ModelmillError):
+    """The other side did not give or take what it was to."""
+
+    status = 502
+    code = "TRANSFER_FAILED"
+
+
+class ExtraMissing(ModelmillError):
+    """A library that this kind of source or target needs is not installed here."""
+
+    status = 501
+    code = "EXTRA_MISSING"
+
+
+class TransferNotFound(NotFound):
+    code = "TRANSFER_NOT_FOUND"
+
+
+class NothingToExport(BadInput):
+    """The job has not ended well, so it made nothing."""
+
+    code = "NOTHING_TO_EXPORT"

@@ -1,0 +1,202 @@
+"""The Model Context Protocol over standard input and output: conversions as tools of an agent.
+
+Every tool is calls of the JSON API, as the user whose token is given: an agent may do what that user may, and no more.
+What is wrong is answered with its code, message and hint, so that an agent knows what to do next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ParamSpec, Self
+
+from app.conversion.client import ConversionClient
+from app.kit.cli.api_client import ApiError
+from app.kit.errors import ModelmillError
+from app.model_registry.client import ModelsClient
+
+INSTRUCTIONS = (
+    "Convert ONNX models for edge NPUs: ONNX → BIE (quantized) → NEF. submit returns a job id; ask status until it is "
+    "COMPLETED or FAILED. When it FAILED, explain_failure says why and what to try; apply_fix submits the same inputs "
+    "with changed options. compare shows what a change was worth."
+)
+LOG_BYTES = 8192
+SHOWN = ("job_id", "name", "status", "stage", "progress", "verdict", "created_at", "finished_at", "queue_position")
+P = ParamSpec("P")
+Answer = dict[str, Any]
+
+
+def serve(url: str, token: str) -> None:
+    """Until the client closes standard input. Raises ExtraMissing."""
+    server(url, token).run("stdio")
+
+
+def server(url: str, token: str) -> Any:
+    """The server with its tools. Raises ExtraMissing where the package mcp is not installed."""
+    try:
+        from mcp.server.mcpserver import MCPServer
+    except ImportError as error:
+        from app.exchange.errors import ExtraMissing
+
+        raise ExtraMissing("The package mcp is not installed here.", hint="pip install 'modelmill[mcp]'") from error
+    made = MCPServer("modelmill", instructions=INSTRUCTIONS, version=version("modelmill"), log_level="WARNING")
+    for tool in ConversionTools(url, token).all():
+        made.tool(description=tool.__doc__)(tool)
+    return made
+
+
+def told(tool: Callable[P, Answer]) -> Callable[P, Answer]:
+    """An error as an answer: the protocol's own errors have no place for a hint."""
+
+    @wraps(tool)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Answer:
+        try:
+            return tool(*args, **kwargs)
+        except ModelmillError as error:
+            return {"error": error.to_dict()}
+
+    return call
+
+
+class ConversionTools:
+    """url, token: of the service, and as whom."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._url, self._token = url, token
+
+    def all(self) -> Iterator[Callable[..., Answer]]:
+        """Every tool, by its name."""
+        tools = (
+            self.submit,
+            self.status,
+            self.explain_failure,
+            self.compare,
+            self.apply_fix,
+            self.list_jobs,
+            self.list_models,
+        )
+        for tool in tools:
+            yield told(tool)
+
+    def submit(self, model: str, images: list[str], options: Answer | None = None, name: str = "") -> Answer:
+        """Submit a conversion. model: a file on this machine, or hf://, mlflow://, models:/, s3://, https:// for the
+        service to fetch. images: files, folders or a zip of reference pictures on this machine. options: as POST /jobs
+        takes them, for example {"toolchain": "host", "preprocess": {"color": "BGR"}}."""
+        from app.conversion.cli.conversion import ConversionOrder, submit
+
+        order = ConversionOrder(model, [Path(image) for image in images], options or {}, name=name)
+        with self._conversion() as client:
+            return _shown(submit(client, order, _Quiet()))
+
+    def status(self, job_id: str) -> Answer:
+        """How a job stands: its state and progress and, once it is quantized, the measured quality."""
+        with self._conversion() as client:
+            record = client.job(job_id)
+        summary = record["stages"]["bie"]["summary"]
+        return {
+            **_shown(record),
+            "quality": summary,
+            "error": record["error"],
+            "artifacts": sorted(record["artifacts"]),
+        }
+
+    def explain_failure(self, job_id: str) -> Answer:
+        """Why a job FAILED: code, reason, hint, facts, the end of the log of the stage, and the next actions that the
+        service offers for it."""
+        with self._conversion() as client:
+            record = client.job(job_id)
+            error = record["error"]
+            if error is None:
+                return {**_shown(record), "explanation": "This job has not failed."}
+            step = error["step"] or record["stage"].lower()
+            log = client.log(job_id, step).text[-LOG_BYTES:].decode(errors="replace")
+            actions = _actions(client, job_id)
+        return {**_shown(record), **error, "log_tail": log, "options": record["options"], "actions": actions}
+
+    def compare(self, job_id: str, other_job_id: str) -> Answer:
+        """Two jobs side by side: options that differ, and the measures of both."""
+        with self._conversion() as client:
+            records = [client.job(each) for each in (job_id, other_job_id)]
+        flat = [_flat(record["options"]) for record in records]
+        differ = {key: [one.get(key) for one in flat] for key in sorted({*flat[0], *flat[1]})}
+        measures = [record["stages"]["bie"]["summary"] for record in records]
+        return {
+            "jobs": [_shown(record) for record in records],
+            "options": {key: pair for key, pair in differ.items() if pair[0] != pair[1]},
+            "measures": {key: [one.get(key) for one in measures] for key in sorted({*measures[0], *measures[1]})},
+        }
+
+    def apply_fix(self, job_id: str, options: Answer, name: str = "") -> Answer:
+        """Submit the inputs of a job again with its options changed by a JSON merge patch: an
+        action's options_patch, or for example {"quantization": {"per_channel": true}}. Returns the new job."""
+        with self._conversion() as client:
+            record = client.job(job_id)
+            keys = [f"jobs/{record['job_id']}/input/{file}" for file in ("model.onnx", "quant.zip")]
+            changed, tags = _merged(record["options"], options), tuple(record["tags"])
+            return _shown(client.submit(*keys, options=changed, name=name or record["name"], tags=tags))
+
+    def list_jobs(self, search: str = "", status: str = "", limit: int = 20) -> Answer:
+        """Jobs, newest first. status: ONNX, BIE, NEF, COMPLETED or FAILED."""
+        with self._conversion() as client:
+            return {"jobs": [_shown(record) for record in client.jobs(limit=limit, q=search, status=status or None)]}
+
+    def list_models(self, search: str = "", limit: int = 20) -> Answer:
+        """Models of the registry, newest first: what conversions made or users brought, by name."""
+        with ModelsClient(self._url, token=self._token) as client:
+            return {"models": list(client.models(limit=limit, text=search))}
+
+    @contextmanager
+    def _conversion(self) -> Iterator[ConversionClient]:
+        with ConversionClient(self._url, token=self._token) as client:
+            yield client
+
+
+class _Quiet:
+    """A display that shows nothing: standard output is the protocol's."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def sent(self, done_bytes: int, total_bytes: int) -> None: ...
+
+    def show(self, record: Answer) -> None: ...
+
+
+def _shown(record: Answer) -> Answer:
+    return {name: record.get(name) for name in SHOWN}
+
+
+def _actions(client: ConversionClient, job_id: str) -> list[Answer]:
+    """What the service offers next; none where it has no such endpoint."""
+    try:
+        answer = client.actions(job_id)
+    except ApiError:
+        return []
+    actions: list[Answer] = answer.get("actions", [])
+    return actions
+
+
+def _flat(options: Answer, prefix: str = "") -> Answer:
+    """{"preprocess.color": "RGB", …}."""
+    flat: Answer = {}
+    for name, value in options.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flat
+
+
+def _merged(base: Answer, patch: Answer) -> Answer:
+    """A JSON merge patch, as actions have them: null takes away, and the default holds."""
+    merged = dict(base)
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, dict) and isinstance(merged.get(name), dict):
+            merged[name] = _merged(merged[name], value)
+        else:
+            merged[name] = value
+    return merged

@@ -1,0 +1,157 @@
+"""Sources, targets and transfers as values. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+from urllib.parse import urlsplit
+
+from app.exchange.errors import BadSource
+
+FORMS = (
+    "hf://org/model, hf://org/model:file.onnx, mlflow://run/RUN_ID/path, models:/name/version, s3://bucket/key or "
+    "https://host/model.onnx"
+)
+TARGETS = "hf://org/model or mlflow://experiment/NAME"
+REPOSITORY = re.compile(
+    r"(?P<repo>[\w.-]{1,96}/[\w.-]{1,96})(?:@(?P<revision>[\w./-]{1,100}))?(?::(?P<file>[^:]{1,400}))?"
+)
+RUN = re.compile(r"run/(?P<run>[0-9A-Za-z_-]{1,64})/(?P<path>.{1,400})")
+REGISTERED = re.compile(r"(?P<name>[^/@]{1,200})(?:/(?P<version>\d{1,9})|@(?P<alias>[\w-]{1,100}))")
+BUCKET = re.compile(r"(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(?P<key>.{1,1000})")
+ENDINGS = (".onnx", ".zip", ".pt2")
+"""Of files that become a model here: as they are, or once they are converted."""
+
+
+class Kind(StrEnum):
+    HUB = "hf"
+    RUN = "mlflow"
+    REGISTERED = "models"
+    S3 = "s3"
+    URL = "https"
+
+
+PATTERNS: dict[str, tuple[str, re.Pattern[str]]] = {
+    Kind.HUB: ("//", REPOSITORY),
+    Kind.RUN: ("//", RUN),
+    Kind.REGISTERED: ("/", REGISTERED),
+    Kind.S3: ("//", BUCKET),
+}
+"""Scheme → what follows its colon, and how the rest is written."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a model lies. parts: of the text, by the names of its kind: repo, revision, file; run, path; name, version,
+    alias; bucket, key; none for a URL."""
+
+    kind: Kind
+    text: str
+    parts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What a job of this model may be called."""
+        last = self.parts.get("file") or self.parts.get("name") or self.parts.get("repo") or self.text
+        return last.partition("?")[0].rstrip("/").rpartition("/")[2][:200]
+
+
+def read_source(text: str) -> Source:
+    """Raises BadSource, which says what sources look like."""
+    text = text.strip()
+    scheme, colon, rest = text.partition(":")
+    if not colon or not text.isprintable() or ".." in rest.split("/"):
+        raise _no_source(text)
+    if scheme == Kind.URL:
+        return _url(text)
+    slashes, pattern = PATTERNS.get(scheme, ("//", None))
+    match = pattern.fullmatch(rest.removeprefix(slashes)) if pattern and rest.startswith(slashes) else None
+    if not match:
+        raise _no_source(text)
+    return Source(Kind(scheme), text, {name: part for name, part in match.groupdict().items() if part})
+
+
+def _url(text: str) -> Source:
+    parts = urlsplit(text)
+    if not parts.hostname or parts.username is not None:
+        raise _no_source(text)
+    return Source(Kind.URL, text)
+
+
+def _no_source(text: str) -> BadSource:
+    return BadSource(f"{text[:200]!r} is no source of models.", hint=f"Write {FORMS}.")
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where results go: a repository of the hub, or an experiment of MLflow."""
+
+    kind: Kind
+    text: str
+    name: str
+
+
+def read_target(text: str) -> Target:
+    """Raises BadSource."""
+    text = text.strip()
+    hub = REPOSITORY.fullmatch(text.removeprefix("hf://")) if text.startswith("hf://") else None
+    if hub and not hub["file"] and not hub["revision"]:
+        return Target(Kind.HUB, text, hub["repo"])
+    experiment = text.removeprefix("mlflow://experiment/") if text.startswith("mlflow://experiment/") else ""
+    if experiment and experiment.isprintable() and len(experiment) <= 200:
+        return Target(Kind.RUN, text, experiment)
+    raise BadSource(f"{text[:200]!r} is nowhere that results could be pushed to.", hint=f"Write {TARGETS}.")
+
+
+class TransferState(StrEnum):
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+
+class Direction(StrEnum):
+    IN = "in"
+    OUT = "out"
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One model on its way in, or the results of one job on their way out. Forgotten with a reset, as jobs are."""
+
+    transfer_id: str
+    direction: Direction
+    place: str
+    """The source or the target, as it was written."""
+    owner: str
+    created_at: str
+    state: TransferState = TransferState.QUEUED
+    message: str = ""
+    """What it is doing now."""
+    done_bytes: int = 0
+    total_bytes: int | None = None
+    job_id: str = ""
+    """Of what is pushed."""
+    registered_model: str = ""
+    """Its name in MLflow's registry; empty: it is not registered."""
+    model_key: str = ""
+    """Of what was fetched, as POST /jobs takes it."""
+    name: str = ""
+    """Of the file that was fetched."""
+    url: str = ""
+    """Where what was pushed can be seen."""
+    error: dict[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Transfer:
+        states = {"direction": Direction(data["direction"]), "state": TransferState(data["state"])}
+        return Transfer(**data | states)
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in (TransferState.COMPLETED, TransferState.FAILED)

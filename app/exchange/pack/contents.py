@@ -1,0 +1,203 @@
+"""Makes the contents of a pack. Runs in the sandbox: it opens pictures and models that somebody else made."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from app.conversion.intake.archive import extract
+from app.conversion.options import Options
+from app.conversion.sample_kinds import KINDS
+from app.conversion.toolchains.host.runtime import HostModel, numeric_outputs, open_session, run
+from app.conversion.toolchains.samples import InputSpec, SampleSet
+from app.exchange.pack import files
+from app.exchange.pack.header import c_header
+from app.inference.decoders import OutputSpec, family_of
+from app.inference.decoders.class_names import usual_labels
+from app.inference.errors import ModelUnusable
+from app.inference.picture_codec import decode
+from app.inference.prediction import Decoder
+from app.inference.preprocessing import Preprocessor, axis_order, input_layout
+from app.inference.runtimes import npu_layout
+from app.kit.errors import ModelmillError
+
+TESTS = 3
+PICTURE_BYTES_MAX = 64 << 20
+HOST_SHARE, CHIP_SHARE = 0.02, 0.25
+"""Of the largest value of an output, by how much it may differ: another CPU adds in another order, and the expected
+outputs of a chip are those of the float model."""
+LEAST = 1e-4
+NEEDED = ("preprocess.py", "preprocess.c", "smoke.py")
+Array = npt.NDArray[Any]
+RunModel = Any
+
+
+def build(request: dict[str, Any], progress: Any) -> dict[str, Any]:
+    """Write everything but the NEF and pack.json.
+
+    Args:
+        request: {"folder": where, "nef": path, "onnx": path of the float model, "images": path of the packed samples,
+            "options": Options as JSON, "limits": {"max_images", "unpacked_bytes"}}.
+
+    Returns:
+        {"tests": […], "decoder": {…}}: as pack.json has them.
+    """
+    folder, options = Path(request["folder"]), Options.model_validate(request["options"])
+    specs, model, share = _opened(request, is_host=options.toolchain.value == "host")
+    samples = folder.parent / "samples"
+    samples.mkdir()
+    extract(
+        Path(request["images"]),
+        samples,
+        max_files=request["limits"]["max_images"],
+        max_bytes=request["limits"]["unpacked_bytes"],
+    )
+    prepared = _preprocessing(folder, specs, options)
+    tests, limits = [], _Limits(_level(options, specs[0].dtype), share)
+    for number, (arrays, picture) in enumerate(_samples(samples, specs, options, prepared)):
+        tests.append(_test(folder, number, arrays, picture, model(arrays), limits))
+        progress(number / TESTS, "testing")
+    for name in NEEDED:
+        shutil.copyfile(Path(files.__file__).with_name(name), folder / name)
+    (folder / "npu_layout.py").write_text(_alone(Path(npu_layout.__file__).read_text("utf-8")), "utf-8")
+    outputs = np.load(folder / tests[0]["folder"] / "expected.npz") if tests else {}
+    return {"tests": tests, "decoder": _decoder(folder, specs, {name: outputs[name] for name in outputs})}
+
+
+def _opened(request: Mapping[str, Any], *, is_host: bool) -> tuple[list[Any], RunModel, float]:
+    """Its inputs, how to run it, and by which share of the largest value its outputs may differ elsewhere."""
+    if is_host:
+        nef = HostModel(Path(request["nef"]))
+        return [_Spec(**spec) for spec in nef.inputs], nef.run, HOST_SHARE
+    session = open_session(Path(request["onnx"]), 1)
+    kinds = {"tensor(float)": "float32", "tensor(uint8)": "uint8", "tensor(int8)": "int8"}
+    specs = [_Spec(node.name, list(node.shape), kinds.get(node.type, "float32")) for node in session.get_inputs()]
+    return specs, lambda arrays: run(session, arrays, numeric_outputs(session)), CHIP_SHARE
+
+
+class _Spec:
+    """An input, as samples.InputSpec has it."""
+
+    def __init__(self, name: str, shape: list[Any], dtype: str, **_: Any) -> None:
+        self.name, self.shape, self.dtype = name, tuple(shape), dtype
+
+
+def _preprocessing(folder: Path, specs: list[InputSpec], options: Options) -> Preprocessor | None:
+    """As data and as a C header; None for a model that takes no pictures."""
+    if len(specs) != 1 or axis_order(_sides(specs[0].shape)) is None:
+        return None
+    layout = input_layout(_sides(specs[0].shape), (0, 0))
+    preparer = Preprocessor(layout, specs[0].dtype, options.preprocess)
+    chosen = options.preprocess
+    color = chosen.color if chosen.color != "auto" else ("GRAY" if layout.channels == 1 else "RGB")
+    data = {
+        "color": color,
+        "resize": chosen.resize,
+        "pad_value": chosen.pad_value,
+        "scale": chosen.scale,
+        "mean": list(chosen.mean) * (layout.channels if len(chosen.mean) == 1 else 1),
+        "std": list(chosen.std) * (layout.channels if len(chosen.std) == 1 else 1),
+        "layout": layout.order,
+        "batch": layout.shape[0],
+        "channels": layout.channels,
+        "width": layout.size[0],
+        "height": layout.size[1],
+        "dtype": specs[0].dtype,
+    }
+    (folder / "preprocess.json").write_text(json.dumps(data, indent=2), "utf-8")
+    (folder / "preprocess.h").write_text(c_header(data), "utf-8")
+    return preparer
+
+
+def _sides(shape: tuple[Any, ...]) -> tuple[int | None, ...]:
+    return tuple(side if isinstance(side, int) and side > 0 else None for side in shape)
+
+
+def _samples(folder: Path, specs: list[InputSpec], options: Options, preparer: Preprocessor | None) -> Any:
+    """(inputs by name, the picture or None), at most TESTS."""
+    pictures = [path for path in sorted(folder.rglob("*")) if KINDS.get(path.suffix.lower()) == "image"]
+    count = 0
+    for path in pictures if preparer else ():
+        try:
+            picture = decode(path.read_bytes())
+        except ModelmillError:
+            continue
+        rgb = picture if picture.ndim == 3 else np.repeat(picture[..., None], 3, axis=2)
+        array, _ = preparer.prepare(rgb)  # type: ignore[union-attr]
+        yield {specs[0].name: array}, rgb
+        count += 1
+        if count == TESTS:
+            return
+    if not count:
+        samples = SampleSet(folder, specs, options.preprocess)
+        for sample, _ in zip(samples, range(TESTS), strict=False):
+            yield sample.arrays, None
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """How far a device may be off. input: in values of the input. share: of the largest value of an output."""
+
+    input: float
+    share: float
+
+
+def _level(options: Options, dtype: str) -> float:
+    """What one level of 255 is worth: versions of Pillow filter rows or columns first, and may be one level apart."""
+    level = abs(options.preprocess.scale) / min(options.preprocess.std)
+    return 1.01 * level + (1.0 if np.dtype(dtype).kind in "iu" else 0.0)
+
+
+def _test(
+    folder: Path,
+    number: int,
+    arrays: Mapping[str, Array],
+    picture: Array | None,
+    outputs: Mapping[str, Array],
+    limits: _Limits,
+) -> dict[str, Any]:
+    own = folder / "tests" / str(number)
+    own.mkdir(parents=True)
+    np.savez(own / "input.npz", **dict[str, Any](arrays))
+    np.savez(own / "expected.npz", **dict[str, Any](outputs))
+    if picture is not None:
+        np.save(own / "picture.npy", picture)
+    return {
+        "folder": f"tests/{number}",
+        "has_picture": picture is not None,
+        "input_atol": limits.input,
+        "atol": {
+            name: max(limits.share * float(np.max(np.abs(values.astype(np.float64)), initial=0.0)), LEAST)
+            for name, values in outputs.items()
+        },
+    }
+
+
+def _decoder(folder: Path, specs: list[InputSpec], outputs: Mapping[str, Array]) -> dict[str, Any]:
+    """How the outputs are to be read, as far as their shapes tell."""
+    ports = [OutputSpec(name, values.shape) for name, values in outputs.items()]
+    try:
+        layout = input_layout(_sides(specs[0].shape), (0, 0))
+        family = family_of(Decoder.AUTO, ports, layout.size)
+    except (ModelUnusable, IndexError):
+        return {"family": "", "labels": 0}
+    labels = usual_labels(family.name, ports[0].shape)
+    (folder / "labels.txt").write_text("".join(f"{label}\n" for label in labels), "utf-8")
+    return {"family": family.name.value, "labels": len(labels)}
+
+
+def _alone(source: str) -> str:
+    """A module of ours without the one import that a device has not."""
+    error = (
+        "class ModelUnusable(Exception):\n"
+        '    def __init__(self, message: str, hint: str = "") -> None:\n'
+        '        super().__init__(f"{message}. {hint}")\n'
+    )
+    return source.replace("from app.inference.errors import ModelUnusable\n", f"\n{error}")

@@ -1,0 +1,163 @@
+"""The verbs of packs: make one, take in what a device reports of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from app.conversion import object_keys
+from app.conversion.model import JobRecord, Stage, Status
+from app.conversion.service import Conversion
+from app.conversion.service.intake_sandbox import aborts_refused
+from app.exchange.errors import NothingToExport
+from app.kit.objects.signed_urls import sign, verify
+from app.settings import Settings
+
+BUILD = "app.exchange.pack.contents:build"
+METHOD = "PACK"
+"""What a token is signed for, so that it opens nothing else."""
+KEPT = 100
+"""Results of one job; older ones make room."""
+README = """\
+{name}, converted by Modelmill (job {job_id}).
+
+out.nef              the model
+preprocess.json      how a picture becomes its input; the same in preprocess.py (NumPy) and preprocess.c with its .h
+pack.json            what this is, which outputs are expected and how far they may differ
+tests/N              picture, input and expected outputs
+labels.txt           names of the classes, where they are known
+smoke.py             runs the tests: {how}. `python smoke.py --report` tells the page of the job.
+"""
+
+
+@dataclass(frozen=True)
+class DeviceResult:
+    """What a device said of a pack."""
+
+    is_pass: bool
+    latency_ms: float
+    host: str
+    message: str
+    at: str
+    """ISO 8601, when it was taken in."""
+
+
+class Packs:
+    def __init__(self, settings: Settings, conversion: Conversion, client: redis.Redis) -> None:
+        self._settings = settings
+        self._conversion = conversion
+        self._redis = client
+
+    @contextmanager
+    def built(self, user: str, job_id: str, *, url: str) -> Iterator[Path]:
+        """The zip, as long as the block runs. url: of this service, as the one who asks reaches it.
+
+        Raises JobNotFound, NothingToExport, BadInput for a model that cannot be tried here.
+        """
+        record = self._conversion.jobs.get(job_id, user)
+        nef = f"out.{Stage.NEF.step}"
+        if record.status is not Status.COMPLETED or nef not in record.artifacts:
+            raise NothingToExport(f"Job {job_id} has made no NEF to pack.", hint="Wait for a good end.")
+        with self._conversion.uploads.intake.folder("pack-") as folder:
+            contents = folder / "pack"
+            contents.mkdir()
+            manifest = {**self._manifest(record, url), **self._contents(record, folder, contents)}
+            (contents / "pack.json").write_text(json.dumps(manifest, indent=2), "utf-8")
+            how = "onnxruntime and NumPy are needed" if _is_host(record) else "the vendor's kp and NumPy are needed"
+            readme = README.format(name=record.name or record.job_id, job_id=record.job_id, how=how)
+            (contents / "README.txt").write_text(readme, "utf-8")
+            yield _zipped(contents, folder / "pack.zip")
+
+    def kept(self, user: str, job_id: str, *, url: str) -> Path:
+        """The zip, for the caller to delete with its folder."""
+        self._settings.work.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder = Path(tempfile.mkdtemp(prefix="packed-", dir=self._settings.work))
+        try:
+            with self.built(user, job_id, url=url) as zip_file:
+                return Path(shutil.move(zip_file, folder))
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    def take(self, job_id: str, token: str, result: DeviceResult) -> None:
+        """Note a device's result. Raises BadSignature, UrlExpired."""
+        expires, _, signature = token.partition(".")
+        verify(self._secret, METHOD, job_id, expires, signature, time.time())
+        with self._redis.pipeline(transaction=True) as pipe:
+            pipe.lpush(_key(job_id), json.dumps(asdict(result)))
+            pipe.ltrim(_key(job_id), 0, KEPT - 1)
+            pipe.expire(_key(job_id), self._settings.record_ttl_s)
+            pipe.execute()
+
+    def results(self, user: str, job_id: str) -> list[DeviceResult]:
+        """Newest first. Raises JobNotFound."""
+        self._conversion.jobs.get(job_id, user)
+        texts: Any = self._redis.lrange(_key(job_id), 0, -1)
+        return [DeviceResult(**json.loads(text)) for text in texts]
+
+    def _contents(self, record: JobRecord, folder: Path, contents: Path) -> dict[str, Any]:
+        """Everything else, made in the sandbox. Returns what the manifest has of it."""
+        get = self._conversion.jobs.objects.get_file
+        get(record.artifacts["out.nef"].key, contents / "out.nef")
+        images = folder / object_keys.IMAGES
+        get(object_keys.input_(record.job_id, object_keys.IMAGES), images)
+        onnx = folder / "out.onnx"
+        if not _is_host(record):
+            get(record.artifacts["out.onnx"].key, onnx)
+        limits = {"max_images": self._settings.max_images, "unpacked_bytes": self._settings.max_unpacked_bytes}
+        request = {
+            "folder": str(contents),
+            "nef": str(contents / "out.nef"),
+            "onnx": str(onnx),
+            "images": str(images),
+            "options": record.options.model_dump(mode="json"),
+            "limits": limits,
+        }
+        with aborts_refused("The pack could not be made", hint="Download the NEF by itself."):
+            return self._conversion.uploads.intake.run(BUILD, request, folder)
+
+    def _manifest(self, record: JobRecord, url: str) -> dict[str, Any]:
+        expires = int(time.time()) + self._settings.record_ttl_s
+        return {
+            "format": "modelmill-pack",
+            "version": 1,
+            "job_id": record.job_id,
+            "name": record.name,
+            "toolchain": record.options.toolchain.value,
+            "platform": record.options.model_dump(mode="json").get("platform"),
+            "nef_sha256": record.artifacts["out.nef"].sha256,
+            "report": {
+                "url": f"{url.rstrip('/')}/device-results/{record.job_id}",
+                "token": f"{expires}.{sign(self._secret, METHOD, record.job_id, expires)}",
+            },
+        }
+
+    @property
+    def _secret(self) -> str:
+        return self._settings.secret_key.get_secret_value()
+
+
+def _is_host(record: JobRecord) -> bool:
+    return record.options.toolchain.value == "host"
+
+
+def _zipped(contents: Path, target: Path) -> Path:
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(contents.rglob("*")):
+            if path.is_file():
+                archive.write(path, path.relative_to(contents))
+    return target
+
+
+def _key(job_id: str) -> str:
+    return f"device_results:{job_id}"

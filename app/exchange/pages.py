@@ -1,0 +1,83 @@
+"""The page of a job on which it leaves: its pack, pushes to registries and hubs, what devices reported."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlencode
+
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.conversion.access import conversion_of
+from app.exchange.access import exchange_of, packs_of
+from app.exchange.errors import TransferNotFound
+from app.exchange.schemas import ModelName, Place
+from app.kit.clock import now
+from app.kit.errors import ModelmillError
+from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.http import FilterForm, form, query
+from app.kit.web.templates import render
+
+AREA = "jobs"
+
+
+class ExportsQuery(FilterForm):
+    transfer: Annotated[str, Field(max_length=36)] = ""
+
+
+class PushForm(BaseModel):
+    target: Place
+    registered_model: ModelName = ""
+
+
+def exports(request: Request) -> Response:
+    return _page(request, query(request, ExportsQuery).transfer)
+
+
+async def push(request: Request) -> Response:
+    """Refused, the form comes back with what was typed and why."""
+    fields, job_id = await form(request, PushForm), request.path_params["job_id"]
+    exchange, user = exchange_of(request), user_of(request)
+    try:
+        transfer = await run_in_threadpool(
+            exchange.push, user, job_id, fields.target, registered_model=fields.registered_model, now=now()
+        )
+    except ModelmillError as error:
+        if error.status in (404, 503):
+            raise
+        return await run_in_threadpool(_page, request, "", fields, error)
+    return see_other(f"/ui/jobs/{job_id}/exports?{urlencode({'transfer': transfer.transfer_id})}")
+
+
+def _page(
+    request: Request, transfer_id: str, fields: PushForm | None = None, error: ModelmillError | None = None
+) -> Response:
+    job_id, user = request.path_params["job_id"], user_of(request)
+    job = conversion_of(request).jobs.get(job_id, user)
+    transfer = None
+    if transfer_id:
+        try:
+            transfer = exchange_of(request).get(user, transfer_id)
+        except TransferNotFound:
+            transfer = None  # forgotten: the page is as without it
+    return render(
+        request,
+        "exchange/exports.html",
+        area=AREA,
+        job=job,
+        results=packs_of(request).results(user, job_id),
+        transfer=transfer,
+        fields=fields,
+        error=error,
+        status_code=422 if error else 200,
+    )
+
+
+ROUTES = [
+    Route("/ui/jobs/{job_id}/exports", exports),
+    Route("/ui/jobs/{job_id}/exports", push, methods=["POST"]),
+]

@@ -1,0 +1,80 @@
+"""The JSON that goes in and out of the API of exchange."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from app.exchange.model import Direction, TransferState
+
+Place = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
+ModelName = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200)]
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class NewFetch(Strict):
+    """Body of POST /transfers."""
+
+    source: Place
+    """hf://org/model[@revision][:file], mlflow://run/ID/path, models:/name/version, s3://bucket/key, https://…"""
+
+
+class NewExport(Strict):
+    """Body of POST /jobs/{job_id}/exports."""
+
+    target: Place
+    """hf://org/model or mlflow://experiment/NAME."""
+    registered_model: ModelName = ""
+    """In MLflow's registry, of which this becomes a version; empty: none."""
+
+
+class NewDeviceResult(Strict):
+    """Body of POST /device-results/{job_id}, as smoke.py of a pack sends it."""
+
+    is_pass: bool
+    latency_ms: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    host: Annotated[str, StringConstraints(max_length=200)] = ""
+    message: Annotated[str, StringConstraints(max_length=2000)] = ""
+
+
+class DeviceResultAnswer(BaseModel):
+    is_pass: bool
+    latency_ms: float
+    host: str
+    message: str
+    at: str
+
+
+class DeviceResultsAnswer(BaseModel):
+    results: list[DeviceResultAnswer]
+
+
+class TransferFailure(BaseModel):
+    code: str
+    message: str
+    hint: str
+    detail: dict[str, Any]
+    can_retry: bool
+
+
+class TransferAnswer(BaseModel):
+    transfer_id: str
+    direction: Direction
+    place: str
+    created_at: str
+    state: TransferState
+    message: str
+    done_bytes: int
+    total_bytes: int | None
+    job_id: str
+    registered_model: str
+    model_key: str
+    """What POST /jobs takes, once the model is here."""
+    name: str
+    url: str
+    """Where what was pushed can be seen."""
+    error: TransferFailure | None

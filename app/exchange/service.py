@@ -1,0 +1,201 @@
+"""The verbs: fetch a model from where it lies, push what a job has made. Requested here, done by an actor."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from app.conversion import object_keys
+from app.conversion.model import JobRecord, Status
+from app.conversion.service import Conversion
+from app.conversion.service.intake_sandbox import aborts_refused
+from app.conversion.service.uploads import FileStart
+from app.exchange.errors import BadSource, NothingToExport, TransferNotFound
+from app.exchange.model import (
+    Direction,
+    Kind,
+    Source,
+    Transfer,
+    TransferState,
+    read_source,
+    read_target,
+)
+from app.exchange.store import TransferStore
+from app.exchange.transfer.protocol import Access, chunks_of
+from app.exchange.transfer_process import run_transfer
+from app.kit.clock import to_text
+from app.kit.errors import ModelmillError
+
+CONVERT = "app.exchange.converters.exported_program:convert"
+EXPORTED_PROGRAM = ".pt2"
+EXPORTS = ("out.nef", "out.bie", "bie.json", "nef.json", "receipt.json")
+"""What is pushed of a job, as far as it has it."""
+TOLD_EVERY_S = 0.5
+logger = logging.getLogger(__name__)
+
+
+class Exchange:
+    """Args:
+    access: what the operator has set of hubs and registries.
+    start: has an actor do a transfer; may raise what a queue raises.
+    time_s: how long one may take.
+    """
+
+    def __init__(
+        self,
+        conversion: Conversion,
+        store: TransferStore,
+        access: Access,
+        *,
+        start: Callable[[str], None],
+        time_s: float,
+    ) -> None:
+        self._conversion = conversion
+        self._store = store
+        self._access = access
+        self._start = start
+        self._time_s = time_s
+
+    def fetch(self, user: str, source: str, *, now: datetime) -> Transfer:
+        """Request a model. Raises BadSource."""
+        return self._request(Transfer(str(uuid4()), Direction.IN, read_source(source).text, user, to_text(now)))
+
+    def push(self, user: str, job_id: str, target: str, *, registered_model: str = "", now: datetime) -> Transfer:
+        """Request that results are pushed. Raises BadSource, JobNotFound, NothingToExport."""
+        record = self._conversion.jobs.get(job_id, user)
+        _require_results(record)
+        place = read_target(target)
+        if registered_model and place.kind is not Kind.RUN:
+            raise BadSource("Only MLflow has registered models.", hint="Leave out registered_model.")
+        transfer = Transfer(str(uuid4()), Direction.OUT, place.text, user, to_text(now))
+        return self._request(replace(transfer, job_id=job_id, registered_model=registered_model))
+
+    def get(self, user: str, transfer_id: str) -> Transfer:
+        """Raises TransferNotFound, also for another user's."""
+        transfer = self._store.get(transfer_id)
+        if transfer.owner != user:
+            raise TransferNotFound(f"There is no transfer {transfer_id}.", hint="They are kept for a day.")
+        return transfer
+
+    def run(self, transfer_id: str) -> None:
+        """Do it. However it ends is written down; a second message for the same one does nothing."""
+        transfer = self._store.get(transfer_id)
+        if transfer.state is not TransferState.QUEUED:
+            return
+        transfer = self._put(replace(transfer, state=TransferState.RUNNING))
+        try:
+            done = self._fetch(transfer) if transfer.direction is Direction.IN else self._push(transfer)
+            self._put(replace(done, state=TransferState.COMPLETED, message=""))
+        except ModelmillError as error:
+            self._failed(transfer, error.to_dict())
+        except Exception as error:
+            logger.exception("Transfer %s failed in an unforeseen way.", transfer_id)
+            self._failed(transfer, ModelmillError(f"{type(error).__name__}: {error}").to_dict())
+            raise
+
+    def _request(self, transfer: Transfer) -> Transfer:
+        self._put(transfer)
+        self._start(transfer.transfer_id)
+        return transfer
+
+    def _put(self, transfer: Transfer) -> Transfer:
+        self._store.put(transfer)
+        return transfer
+
+    def _failed(self, transfer: Transfer, error: dict[str, Any]) -> None:
+        current = self._store.get(transfer.transfer_id)
+        self._put(replace(current, state=TransferState.FAILED, error=error, message=""))
+
+    def _fetch(self, transfer: Transfer) -> Transfer:
+        uploads, source = self._conversion.uploads, read_source(transfer.place)
+        with uploads.intake.folder("fetch-") as folder:
+            request = {"folder": str(folder), "max_bytes": uploads.settings.max_model_bytes}
+            result = self._run(transfer, request)
+            model = self._as_onnx(Path(result["model"]), folder)
+            upload_id = uploads.begin(transfer.owner)
+            try:
+                with model.open("rb") as file:
+                    key = uploads.store_model(upload_id, chunks_of(file)).key
+                if result["beside"]:
+                    uploads.store_weights(upload_id, _parts(result["beside"]))
+                uploads.merge(upload_id)
+            except BaseException:
+                uploads.discard(upload_id)
+                raise
+        done = self._store.get(transfer.transfer_id)
+        return replace(done, model_key=key, name=_name(source))
+
+    def _as_onnx(self, model: Path, folder: Path) -> Path:
+        if model.suffix != EXPORTED_PROGRAM:
+            return model
+        into = folder / "converted.onnx"
+        with aborts_refused("The program could not be converted", hint="Export it to ONNX where it was made."):
+            self._conversion.uploads.intake.run(CONVERT, {"model": str(model), "into": str(into)}, folder)
+        return into
+
+    def _push(self, transfer: Transfer) -> Transfer:
+        record = self._conversion.jobs.get(transfer.job_id, transfer.owner)
+        _require_results(record)
+        with self._conversion.uploads.intake.folder("push-") as folder:
+            files = {}
+            for name in EXPORTS:
+                if name in record.artifacts:
+                    files[name] = str(folder / name)
+                    self._conversion.jobs.objects.get_file(record.artifacts[name].key, folder / name)
+            request = {"files": files, "facts": facts_of(record, files), "registered_model": transfer.registered_model}
+            result = self._run(transfer, request)
+        return replace(self._store.get(transfer.transfer_id), url=result["url"])
+
+    def _run(self, transfer: Transfer, request: dict[str, Any]) -> dict[str, Any]:
+        told_at = 0.0
+
+        def note(progress: dict[str, Any]) -> None:
+            nonlocal told_at
+            if time.monotonic() - told_at >= TOLD_EVERY_S or progress["done_bytes"] == progress["total_bytes"]:
+                told_at = time.monotonic()
+                self._put(replace(transfer, **progress))
+
+        whole = {**request, "direction": transfer.direction, "place": transfer.place, "access": asdict(self._access)}
+        return run_transfer(whole, note, time_s=self._time_s)
+
+
+def facts_of(record: JobRecord, files: Mapping[str, str]) -> dict[str, Any]:
+    """Of a finished job, as a model card and a registry have them."""
+    bie = record.stages["bie"]
+    options = record.options.model_dump(mode="json")
+    return {
+        "job_id": record.job_id,
+        "name": record.name,
+        "source": record.origin or record.name or record.job_id,
+        "created_at": record.created_at,
+        "toolchain": options["toolchain"],
+        "platform": options.get("platform"),
+        "preprocess": options["preprocess"],
+        "metrics": {name: value for name, value in bie.summary.items() if isinstance(value, int | float | bool)},
+        "files": list(files),
+        "versions": dict(bie.versions),
+    }
+
+
+def _require_results(record: JobRecord) -> None:
+    if record.status is not Status.COMPLETED:
+        raise NothingToExport(
+            f"Job {record.job_id} is {record.status}: it has made nothing to export.", hint="Wait for a good end."
+        )
+
+
+def _parts(beside: Mapping[str, str]) -> Any:
+    for name, path in beside.items():
+        yield FileStart(name)
+        with Path(path).open("rb") as file:
+            yield from chunks_of(file)
+
+
+def _name(source: Source) -> str:
+    return source.name.removesuffix(object_keys.MODEL_ENDING)

@@ -1,0 +1,113 @@
+"""hf:// — a repository of Hugging Face's hub, or of a server that answers as it does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from app.exchange.errors import BadSource, ExtraMissing, SourceRefused, TransferFailed
+from app.exchange.model import ENDINGS, Source, Target
+from app.exchange.transfer.model_card import model_card
+from app.exchange.transfer.protocol import Access, Fetched, Progress
+
+NAMED_AT_MOST = 8
+REFUSALS = {
+    401: "the token is refused, or there is none",
+    403: "this token may not do that",
+    404: "there is no such repository or file, or the token may not see it",
+}
+
+
+def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> Fetched:
+    """The file that is named, or the only model there is. Weights beside it come with it.
+
+    Raises BadSource, SourceRefused, SourceTooLarge, TransferFailed, ExtraMissing.
+    """
+    repo, revision = source.parts["repo"], source.parts.get("revision")
+    if not any(fnmatchcase(repo, pattern) for pattern in access.hub_repositories):
+        raise SourceRefused(
+            f"Models are not fetched from the repository {repo} here.",
+            hint="The operator allows repositories with MODELMILL_SOURCE_HF_REPOSITORIES.",
+        )
+    api, errors = _api(access)
+    try:
+        info = api.model_info(repo, revision=revision, files_metadata=True)
+        sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
+        chosen = _chosen(source, sizes)
+        beside = [name for name in sizes if name != chosen and name.startswith(chosen) and not name.endswith(ENDINGS)]
+        progress.expect(sizes[chosen] + sum(sizes[name] for name in beside))
+        paths = {}
+        for name in (chosen, *beside):
+            path = api.hf_hub_download(repo, name, revision=info.sha or revision, local_dir=folder)
+            progress.add(Path(path).stat().st_size)
+            paths[name] = Path(path)
+    except errors as error:
+        raise TransferFailed(f"{source.text} could not be fetched: {_sentence(error)}") from error
+    return Fetched(paths.pop(chosen), {name.rpartition("/")[2]: path for name, path in paths.items()})
+
+
+def push(target: Target, files: Mapping[str, Path], facts: Mapping[str, Any], access: Access) -> str:
+    """All files and a model card in one commit. Returns its page. Raises TransferFailed, ExtraMissing."""
+    from huggingface_hub import CommitOperationAdd
+
+    api, errors = _api(access)
+    card = model_card(facts).encode()
+    operations = [
+        CommitOperationAdd("README.md", card),
+        *(CommitOperationAdd(name, str(path)) for name, path in files.items()),
+    ]
+    try:
+        api.create_repo(target.name, exist_ok=True, repo_type="model")
+        api.create_commit(
+            target.name, operations, commit_message=f"{facts['name'] or facts['job_id']}, converted by Modelmill"
+        )
+    except errors as error:
+        raise TransferFailed(f"{target.text} did not take the results: {_sentence(error)}") from error
+    return f"{access.hub_endpoint.rstrip('/')}/{target.name}"
+
+
+def _api(access: Access) -> tuple[Any, tuple[type[Exception], ...]]:
+    try:
+        import httpx
+        from huggingface_hub import HfApi
+        from huggingface_hub.errors import HfHubHTTPError
+    except ImportError as error:
+        hint = "pip install 'modelmill[hub]'"
+        raise ExtraMissing("The library of the hub is not installed here.", hint=hint) from error
+    errors = (HfHubHTTPError, httpx.HTTPError, OSError, ValueError)
+    return HfApi(endpoint=access.hub_endpoint, token=access.hub_token or False), errors
+
+
+def _chosen(source: Source, sizes: Mapping[str, int]) -> str:
+    models = sorted(name for name in sizes if name.endswith(ENDINGS))
+    named = source.parts.get("file")
+    if named:
+        if named not in sizes:
+            raise BadSource(f"{source.parts['repo']} has no file {named}.", hint=_those(models))
+        return named
+    if len(models) == 1:
+        return models[0]
+    which = "no model" if not models else f"{len(models)} models"
+    raise BadSource(f"{source.parts['repo']} has {which} that could be converted.", hint=_those(models))
+
+
+def _those(models: list[str]) -> str:
+    if not models:
+        return f"Its models would end in {', '.join(ENDINGS)}."
+    more = f" and {len(models) - NAMED_AT_MOST} more" if len(models) > NAMED_AT_MOST else ""
+    return f"Name one with a colon: {', '.join(f':{name}' for name in models[:NAMED_AT_MOST])}{more}."
+
+
+def _sentence(error: Exception) -> str:
+    """Its first line; a server's own words where it has some."""
+    response = getattr(error, "response", None)
+    status = getattr(response, "status_code", None)
+    if status in REFUSALS:
+        return REFUSALS[status]
+    try:
+        return str(json.loads(response.text)["error"])[:300]  # type: ignore[union-attr]
+    except (AttributeError, ValueError, KeyError, TypeError):
+        return (str(error) or type(error).__name__).splitlines()[0][:300]

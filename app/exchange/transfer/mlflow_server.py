@@ -1,0 +1,133 @@
+"""mlflow:// and models:/ — runs and registered models of the MLflow server that the operator names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from app.exchange.errors import BadSource, ExtraMissing, SourceRefused, TransferFailed
+from app.exchange.model import ENDINGS, Kind, Source, Target
+from app.exchange.transfer.model_card import model_card
+from app.exchange.transfer.protocol import Access, Fetched, Progress
+
+MAX_FILES = 1000
+FOLDER = "modelmill"
+"""Of a run, for the results."""
+
+
+def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> Fetched:
+    """Raises BadSource, SourceRefused, SourceTooLarge, TransferFailed, ExtraMissing."""
+    mlflow, errors = _client(access)
+    uri = _uri(source)
+    try:
+        files = {file.path: file.file_size or 0 for file in _files(mlflow, uri, access.mlflow_uri)}
+        progress.expect(sum(files.values()))
+        where = mlflow.artifacts.download_artifacts(uri, dst_path=str(folder), tracking_uri=access.mlflow_uri)
+    except errors as error:
+        raise TransferFailed(f"{source.text} could not be fetched: {_sentence(error)}") from error
+    paths = [path for path in _below(Path(where)) if path.suffix in ENDINGS]
+    if len(paths) != 1:
+        raise BadSource(
+            f"{source.text} has {len(paths) or 'no'} models that could be converted.",
+            hint=f"Name the path of one that ends in {', '.join(ENDINGS)}.",
+        )
+    (model,) = paths
+    progress.add(sum(path.stat().st_size for path in _below(Path(where))))
+    beside = {path.name: path for path in model.parent.iterdir() if path != model and path.name.startswith(model.name)}
+    return Fetched(model, beside)
+
+
+def push(
+    target: Target, files: Mapping[str, Path], facts: Mapping[str, Any], access: Access, *, registered_model: str
+) -> str:
+    """A run with metrics, parameters, tags and artifacts; and a version of a registered model, if one is named.
+
+    Returns the page of the run. Raises SourceRefused, TransferFailed, ExtraMissing.
+    """
+    mlflow, errors = _client(access)
+    client = mlflow.MlflowClient(tracking_uri=access.mlflow_uri)
+    try:
+        known = client.get_experiment_by_name(target.name)
+        experiment = known.experiment_id if known else client.create_experiment(target.name)
+        run = client.create_run(experiment, run_name=facts["name"] or facts["job_id"], tags=_tags(facts)).info
+        for name, value in facts["metrics"].items():
+            if isinstance(value, int | float):
+                client.log_metric(run.run_id, name, float(value))
+        for name, value in _parameters(facts).items():
+            client.log_param(run.run_id, name, str(value)[:500])
+        for path in files.values():
+            client.log_artifact(run.run_id, str(path), FOLDER)
+        client.log_text(run.run_id, model_card(facts), f"{FOLDER}/README.md")
+        if registered_model:
+            _register(client, registered_model, run, facts)
+        client.set_terminated(run.run_id)
+    except errors as error:
+        raise TransferFailed(f"{target.text} did not take the results: {_sentence(error)}") from error
+    return f"{access.mlflow_uri.rstrip('/')}/#/experiments/{experiment}/runs/{run.run_id}"
+
+
+def _register(client: Any, name: str, run: Any, facts: Mapping[str, Any]) -> None:
+    if not client.search_registered_models(filter_string=f"name = '{name}'"):
+        client.create_registered_model(name)
+    client.create_model_version(name, f"{run.artifact_uri}/{FOLDER}", run.run_id, tags=_tags(facts))
+
+
+def _tags(facts: Mapping[str, Any]) -> dict[str, str]:
+    return {"modelmill.job_id": str(facts["job_id"]), "modelmill.source": str(facts["source"])}
+
+
+def _parameters(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "toolchain": facts["toolchain"],
+        "platform": facts["platform"],
+        **{f"preprocess.{name}": value for name, value in facts["preprocess"].items()},
+    }
+
+
+def _uri(source: Source) -> str:
+    if source.kind is Kind.RUN:
+        return f"runs:/{source.parts['run']}/{source.parts['path']}"
+    return source.text
+
+
+def _files(mlflow: Any, uri: str, tracking_uri: str) -> Iterator[Any]:
+    """All files below, with their sizes. A single file has nothing below it."""
+    todo, count = [""], 0
+    root = mlflow.artifacts.get_artifact_repository(uri, tracking_uri=tracking_uri)
+    while todo and count < MAX_FILES:
+        for entry in root.list_artifacts(todo.pop() or None):
+            count += 1
+            if entry.is_dir:
+                todo.append(entry.path)
+            else:
+                yield entry
+
+
+def _below(path: Path) -> list[Path]:
+    return [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
+
+
+def _client(access: Access) -> tuple[Any, tuple[type[Exception], ...]]:
+    if not access.mlflow_uri:
+        raise SourceRefused(
+            "No MLflow server is named here.", hint="The operator names one with MODELMILL_MLFLOW_TRACKING_URI."
+        )
+    if access.mlflow_token:
+        os.environ["MLFLOW_TRACKING_TOKEN"] = access.mlflow_token
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    os.environ["MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"] = "false"
+    try:
+        import mlflow
+        import mlflow.artifacts
+        import requests
+    except ImportError as error:
+        hint = "pip install 'modelmill[mlflow]'"
+        raise ExtraMissing("The client of MLflow is not installed here.", hint=hint) from error
+    mlflow.set_tracking_uri(access.mlflow_uri)
+    return mlflow, (mlflow.exceptions.MlflowException, requests.RequestException, OSError, ValueError)
+
+
+def _sentence(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0][:300]

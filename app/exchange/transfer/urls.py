@@ -1,0 +1,76 @@
+"""https:// — from addresses that the operator allows, never from a private network, also not by a redirect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urljoin, urlsplit
+
+import anyio
+import httpx
+
+from app.exchange.errors import SourceRefused, TransferFailed
+from app.exchange.model import Source
+from app.exchange.transfer.protocol import CHUNK_BYTES, Access, Fetched, Progress
+from app.inference.sources.allow_list import SourceNotOffered, resolved
+from app.kit.network.networks import read_networks
+from app.kit.network.public_hosts import AddressRefused, check_url, pinned
+
+REDIRECTS_MAX = 5
+TIMEOUT_S = 60.0
+
+
+def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> Fetched:
+    """Raises SourceRefused, SourceTooLarge, TransferFailed."""
+    try:
+        resolved(source.text, access.urls)
+    except SourceNotOffered:
+        raise SourceRefused(
+            f"Models are not fetched from {urlsplit(source.text).hostname} here.",
+            hint="The operator allows addresses with MODELMILL_SOURCE_URLS; or download it and upload the file.",
+        ) from None
+    target = folder / (Path(urlsplit(source.text).path).name or "model.onnx")
+    url = source.text
+    for _ in range(REDIRECTS_MAX + 1):
+        following = _get(url, target, access, progress)
+        if following is None:
+            return Fetched(target)
+        url = following
+    raise TransferFailed(f"{source.text} redirects more than {REDIRECTS_MAX} times.")
+
+
+def _get(url: str, target: Path, access: Access, progress: Progress) -> str | None:
+    """Save it, or return where it is to be looked for instead."""
+    address, headers, extensions = _judged(url, access)
+    try:
+        with (
+            httpx.Client(timeout=TIMEOUT_S, trust_env=False) as http,
+            http.stream("GET", address, headers=headers, extensions=extensions) as answer,
+        ):
+            if answer.is_redirect:
+                return urljoin(url, str(answer.headers.get("location", "")))
+            if answer.status_code != httpx.codes.OK:
+                raise TransferFailed(f"{url} answered with {answer.status_code}.", hint="Is the address right?")
+            length = answer.headers.get("content-length", "")
+            progress.expect(int(length) if length.isdigit() else None)
+            with target.open("wb") as file:
+                for chunk in answer.iter_bytes(CHUNK_BYTES):
+                    progress.add(len(chunk))
+                    file.write(chunk)
+    except httpx.HTTPError as error:
+        raise TransferFailed(f"{url} could not be fetched: {error or type(error).__name__}") from error
+    return None
+
+
+def _judged(url: str, access: Access) -> tuple[str, dict[str, str], dict[str, object]]:
+    networks = read_networks(access.networks)
+    if urlsplit(url).scheme != "https":
+        raise SourceRefused(f"{url[:200]} is not fetched: only https is.", hint="Its server should redirect to https.")
+    try:
+        return anyio.run(pinned, check_url(url, networks), networks)
+    except AddressRefused as error:
+        raise SourceRefused(
+            f"{urlsplit(url).hostname} is an address of a private network, and models are not fetched from there.",
+            hint="The operator can allow networks with MODELMILL_SOURCE_NETWORKS.",
+        ) from error
+    except OSError as error:
+        raise TransferFailed(f"{urlsplit(url).hostname} is not found: {error}") from error

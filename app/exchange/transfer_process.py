@@ -1,0 +1,90 @@
+"""Starts the process of one transfer, listens to it, and ends it when its time is over."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from app.exchange.errors import TransferFailed
+from app.kit.errors import ModelmillError
+
+COMMAND = (sys.executable, "-P", "-m", "app.exchange.transfer")
+SECRETS = "MODELMILL_"
+"""Of the environment nothing of ours goes along: what a transfer may know stands in its request."""
+OnProgress = Callable[[dict[str, Any]], None]
+
+
+def run_transfer(request: dict[str, Any], on_progress: OnProgress, *, time_s: float) -> dict[str, Any]:
+    """The result of a transfer.
+
+    Args:
+        request: See `app.exchange.transfer`.
+        on_progress: Gets {message, done_bytes, total_bytes}, a few times a second at most.
+        time_s: After so long it is ended.
+
+    Raises:
+        TransferFailed: It ended without a word, or did not end in time.
+        ModelmillError: What it says was wrong.
+    """
+    env = {name: value for name, value in os.environ.items() if not name.startswith(SECRETS)}
+    with subprocess.Popen(
+        COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, text=True
+    ) as process:
+        assert process.stdin and process.stdout and process.stderr
+        errors = _Tail(process.stderr)
+        timer = threading.Timer(time_s, process.kill)
+        timer.start()
+        try:
+            with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
+                json.dump(request, stdin)
+            last = _last(_lines(process.stdout), on_progress)
+        finally:
+            process.kill()
+            timer.cancel()
+        is_late = timer.finished.is_set() and not last and process.wait() < 0 and not errors.text
+    if "result" in last:
+        result: dict[str, Any] = last["result"]
+        return result
+    if "error" in last:
+        raise ModelmillError.from_dict(last["error"])
+    raise TransferFailed(f"it did not end within {time_s:g} s" if is_late else errors.text or "its process was killed")
+
+
+def _last(lines: Iterator[dict[str, Any]], on_progress: OnProgress) -> dict[str, Any]:
+    last: dict[str, Any] = {}
+    for line in lines:
+        if "progress" in line:
+            on_progress(line["progress"])
+        else:
+            last = line
+    return last
+
+
+def _lines(output: Any) -> Iterator[dict[str, Any]]:
+    """What is no line of ours, a library has printed."""
+    for line in output:
+        with contextlib.suppress(ValueError):
+            message = json.loads(line)
+            if isinstance(message, dict):
+                yield message
+
+
+class _Tail:
+    """The last line of what it writes to its errors, read all the time so that it never waits."""
+
+    def __init__(self, stream: Any) -> None:
+        self.text = ""
+        self._stream = stream
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with contextlib.suppress(ValueError, OSError):
+            for line in self._stream:
+                self.text = line.strip()[:300] or self.text

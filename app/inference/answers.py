@@ -1,0 +1,122 @@
+"""A sandbox entry point: what a converted model answers to reference pictures, before and after quantization.
+
+The pictures and both models may be hostile, so they are opened in a child only. It is called by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from app.conversion.intake.archive import extract
+from app.conversion.toolchains.samples import KINDS
+from app.conversion.toolchains.samples.pictures import FORMATS
+from app.inference.errors import InferenceFailed, ModelUnusable
+from app.inference.picture_codec import DECODER_ERRORS, MAX_PIXELS
+from app.inference.prediction import Format, ModelCard, Prediction, PredictorOptions
+from app.inference.predictor import Predictor, open_predictor
+from app.kit.errors import ModelmillError
+
+SHOWN_SIDE = 960
+"""Pixels of the longer side of the pictures that are written."""
+BOXES_MOST = 60
+CLASSES_SHOWN = 5
+
+Progress = Callable[[float, str], None]
+
+
+def draw_answers(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """Run both models on the named pictures and write each picture as <place in names>.webp.
+
+    Args:
+        request: {"float": path of out.onnx, "int8": path of out.bie, "preprocess": as in the options, "images": path,
+            "unpack_to", "into": folders, "names": sample names, "limits": {"max_images", "unpacked_bytes"}}.
+
+    Returns:
+        {"problem": why nothing can be read, "" where it can; "decoder"; "is_sure": is the family certain;
+        "labels"; "pictures": [{"place", "width", "height", "float", "int8"}]}. Each answer is {"boxes": [[x1, y1, x2,
+        y2, score, label]] in pixels of the written picture, "classes": [[label, probability]], the likeliest first}.
+    """
+    folder, into, limits = Path(request["unpack_to"]), Path(request["into"]), request["limits"]
+    into.mkdir(parents=True, exist_ok=True)
+    extract(Path(request["images"]), folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
+    options = PredictorOptions(preprocess=request["preprocess"])
+    try:
+        models = {name: _opened(Path(request[name]), form, options) for name, form in FORMS.items()}
+    except ModelmillError as error:
+        return {"problem": error.message, "decoder": "", "is_sure": False, "labels": [], "pictures": []}
+    quantized = models["int8"]
+    pictures = list(_answered(models, folder, into, request["names"], progress))
+    return {
+        "problem": "",
+        "decoder": quantized.decoder.value,
+        "is_sure": _is_sure(quantized),
+        "labels": list(quantized.labels),
+        "pictures": pictures,
+    }
+
+
+FORMS = {"float": Format.ONNX, "int8": Format.BIE}
+
+
+def _opened(path: Path, form: Format, options: PredictorOptions) -> Predictor:
+    card = ModelCard(path.name, form, sha256="", size_bytes=path.stat().st_size, toolchain="host")
+    return open_predictor(card, path, None, options)
+
+
+def _is_sure(predictor: Predictor) -> bool:
+    try:
+        predictor.refuse_guess()
+    except ModelUnusable:
+        return False
+    return True
+
+
+def _answered(
+    models: dict[str, Predictor], folder: Path, into: Path, names: list[str], progress: Progress
+) -> Iterable[dict[str, Any]]:
+    for place, name in enumerate(names):
+        progress(place / len(names), name)
+        picture = _picture(folder, name)
+        if picture is None:
+            continue
+        shown = picture.copy()
+        shown.thumbnail((SHOWN_SIDE, SHOWN_SIDE), Image.Resampling.LANCZOS)
+        ratio = shown.width / picture.width
+        try:
+            answers = {key: _answer(model.predict(np.asarray(picture)), ratio) for key, model in models.items()}
+        except InferenceFailed:
+            continue
+        shown.save(into / f"{place}.webp", "WEBP", quality=82)
+        yield {"place": place, "width": shown.width, "height": shown.height, **answers}
+
+
+def _answer(prediction: Prediction, ratio: float) -> dict[str, Any]:
+    """ratio: of the written picture to the one that was looked at."""
+    best = sorted(enumerate(prediction.probabilities), key=lambda one: -one[1])[:CLASSES_SHOWN]
+    boxes = sorted(prediction.boxes, key=lambda box: -box.score)[:BOXES_MOST]
+    return {
+        "boxes": [
+            [*(round(side * ratio, 1) for side in (box.x1, box.y1, box.x2, box.y2)), round(box.score, 3), box.label]
+            for box in boxes
+        ],
+        "classes": [[label, round(probability, 4)] for label, probability in best],
+    }
+
+
+def _picture(folder: Path, name: str) -> Image.Image | None:
+    """In RGB; None for a sample that is no picture, or cannot be read."""
+    path = folder / name
+    if path.parent != folder or not path.is_file() or KINDS.get(path.suffix.lower()) != "image":
+        return None
+    try:
+        with Image.open(path, formats=FORMATS) as image:
+            if image.width * image.height > MAX_PIXELS:
+                return None
+            return ImageOps.exif_transpose(image).convert("RGB")
+    except DECODER_ERRORS:
+        return None

@@ -1,0 +1,195 @@
+"""Families of models that take pictures: told by their graph, and what their pictures are prepared by.
+
+The table is data, model_families.toml. It says what is likely; what the first layer of a model tells goes on top
+(app.conversion.intake.preprocess_recognition).
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from app.inference.preprocess_options import Preprocess
+from app.inference.preprocessing import AxisOrder, Shape
+
+TABLE = Path(__file__).with_suffix(".toml")
+Task = Literal["boxes", "top1", "mask", "keypoints", "cosine", "text", "values"]
+Axis = int | str | Sequence[int]
+TOLD_SHARE = 0.5
+"""Of the sides that tell a family by its outputs' shapes, so many must be known."""
+NORMS = frozenset({"LayerNormalization", "ReduceMean", "SimplifiedLayerNormalization"})
+
+
+@dataclass(frozen=True)
+class GraphSignature:
+    """What shows of a graph without running it."""
+
+    input: Shape
+    """Of the one input that takes pictures, batch included; None for open axes."""
+    order: AxisOrder
+    outputs: tuple[Shape, ...]
+    operators: frozenset[str] = frozenset()
+    first: str = ""
+    """The operator that reads the input."""
+    names: tuple[str, ...] = ()
+    """Of inputs, outputs and weights."""
+    producer: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def channels(self) -> int | None:
+        return self.input[self.order.index("C")]
+
+    @property
+    def height(self) -> int | None:
+        return self.input[self.order.index("H")]
+
+    @property
+    def width(self) -> int | None:
+        return self.input[self.order.index("W")]
+
+
+@dataclass(frozen=True)
+class FamilyRule:
+    """One entry of the table."""
+
+    name: str
+    title: str
+    task: Task
+    source: str
+    prepared: Mapping[str, float]
+    """Preset → probability; they sum to 1 or less."""
+    resize: Literal["stretch", "letterbox"] = "stretch"
+    pad_value: int = 114
+    outputs: tuple[tuple[Axis, ...], ...] = ()
+    more: bool = False
+    operators: frozenset[str] = frozenset()
+    without: frozenset[str] = frozenset()
+    norm: bool = False
+    """Must have an operator that normalizes layers, as transformers do."""
+    first: frozenset[str] = frozenset()
+    names: str = ""
+    producer: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    sides: Mapping[str, Any] = field(default_factory=dict)
+    heights: tuple[int, ...] = ()
+
+    def fits(self, graph: GraphSignature) -> bool:
+        """Does the graph look like one of this family?"""
+        return (
+            self.operators <= graph.operators
+            and not self.without & graph.operators
+            and (not self.norm or bool(NORMS & graph.operators))
+            and (not self.first or graph.first in self.first)
+            and (not self.names or any(re.search(self.names, name) for name in graph.names))
+            and re.search(self.producer, graph.producer) is not None
+            and all(re.search(pattern, graph.metadata.get(key, "")) for key, pattern in self.metadata.items())
+            and self._sides_fit(graph)
+            and self._outputs_fit(graph)
+        )
+
+    def _sides_fit(self, graph: GraphSignature) -> bool:
+        height, width = graph.height, graph.width
+        if self.heights and height not in self.heights:
+            return False
+        known = [side for side in (height, width) if side is not None]
+        if self.sides.get("square") and len(set(known)) > 1:
+            return False
+        least, most = self.sides.get("least", 1), self.sides.get("most", 1 << 20)
+        return all(least <= side <= most for side in known) and (bool(known) or not self.sides)
+
+    def _outputs_fit(self, graph: GraphSignature) -> bool:
+        if not self.outputs:
+            return True
+        if len(graph.outputs) < len(self.outputs) or (len(graph.outputs) > len(self.outputs) and not self.more):
+            return False
+        if not self._is_told(graph):
+            return False
+        return _assignable(
+            [[_shape_fits(pattern, shape, graph) for shape in graph.outputs] for pattern in self.outputs]
+        )
+
+    def _is_told(self, graph: GraphSignature) -> bool:
+        """Do enough sides of the outputs have numbers? What is left open fits everything, and so proves nothing."""
+        told = sum(side is not None for shape in graph.outputs for side in shape[1:])
+        needed = sum(axis != "any" for pattern in self.outputs for axis in pattern[1:])
+        return bool(self.names or self.producer or self.metadata) or told >= TOLD_SHARE * needed
+
+
+def _assignable(table: Sequence[Sequence[bool]], taken: frozenset[int] = frozenset()) -> bool:
+    """Can each pattern have an output of its own? table[pattern][output]."""
+    if not table:
+        return True
+    choices = (index for index, fits in enumerate(table[0]) if fits and index not in taken)
+    return any(_assignable(table[1:], taken | {index}) for index in choices)
+
+
+def _shape_fits(pattern: Sequence[Axis], shape: Shape, graph: GraphSignature) -> bool:
+    return len(pattern) == len(shape) and all(
+        side is None or _axis_fits(axis, side, graph) for axis, side in zip(pattern, shape, strict=True)
+    )
+
+
+def _axis_fits(axis: Axis, side: int, graph: GraphSignature) -> bool:
+    if isinstance(axis, int):
+        return side == axis
+    if not isinstance(axis, str):
+        return side in axis
+    if axis == "any":
+        return True
+    if axis.startswith(">"):
+        return side > int(axis[1:])
+    expected = _side_of(axis, graph)
+    return expected is None or side == expected
+
+
+def _side_of(axis: str, graph: GraphSignature) -> int | None:
+    """ "height/4", "2 cells 8 16 32" in numbers; None while the input's sides are open."""
+    height, width = graph.height, graph.width
+    name, _, divisor = axis.partition("/")
+    if divisor:
+        length = height if name == "height" else width
+        return None if length is None else -(-length // int(divisor))
+    if height is None or width is None:
+        return None
+    before, _, after = axis.partition("cells")
+    strides = [int(stride) for stride in after.split()]
+    boxes = [int(count) for count in before.split()] or [1]
+    boxes = boxes * len(strides) if len(boxes) == 1 else boxes
+    counts = zip(boxes, strides, strict=True)
+    return sum(count * -(-height // stride) * -(-width // stride) for count, stride in counts)
+
+
+@dataclass(frozen=True)
+class FamilyTable:
+    presets: Mapping[str, Preprocess]
+    usual: Mapping[int, Mapping[str, float]]
+    """Channels → preset → probability, of a model of which nothing is known."""
+    families: tuple[FamilyRule, ...]
+
+    def family_of(self, graph: GraphSignature) -> FamilyRule | None:
+        """The first that fits."""
+        return next((family for family in self.families if family.fits(graph)), None)
+
+
+@cache
+def family_table() -> FamilyTable:
+    """The table as it ships."""
+    data = tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    presets = {name: Preprocess.model_validate(values) for name, values in data["presets"].items()}
+    usual = {int(channels): weights for channels, weights in data["usual"].items()}
+    return FamilyTable(presets, usual, tuple(_rules(data["family"])))
+
+
+def _rules(entries: Sequence[Mapping[str, Any]]) -> Iterator[FamilyRule]:
+    sets = ("operators", "without", "first")
+    for entry in entries:
+        outputs = tuple(tuple(pattern) for pattern in entry.get("outputs", ()))
+        groups = {name: frozenset(entry.get(name, ())) for name in sets}
+        heights = tuple(entry.get("heights", ()))
+        yield FamilyRule(**{**entry, **groups, "outputs": outputs, "heights": heights})

@@ -1,0 +1,136 @@
+"""Requests to addresses that users give: never to this machine or its private network, unless that is allowed.
+
+A name is resolved here, each of its addresses is judged, and the connection goes to one that passed: a name server that
+answers differently a moment later changes nothing. Redirects are not followed, for they could lead anywhere.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+
+from app.kit.errors import BadInput, Forbidden
+from app.kit.network.networks import Network
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+SCHEMES = {"http": 80, "https": 443}
+
+
+class BadUrl(BadInput):
+    """What was given is no address that this service could send to."""
+
+    code = "BAD_URL"
+
+
+class AddressRefused(Forbidden):
+    """The address is this machine's or its private network's."""
+
+    code = "ADDRESS_REFUSED"
+
+
+def check_url(url: str, allowed: Sequence[Network]) -> str:
+    """The address as it is to be kept.
+
+    Args:
+        url: What a user gave.
+        allowed: Private networks that may be reached.
+
+    Returns:
+        The same without blanks around it.
+
+    Raises:
+        BadUrl: It is no http or https address, or holds a user's name.
+        AddressRefused: Its host is an address that is not public. A name is judged when it is used.
+    """
+    import httpx  # not before it is needed: it brings much along
+
+    text = url.strip()
+    try:
+        parts = urlsplit(text)
+        host, _ = parts.hostname, parts.port
+        httpx.URL(text)
+    except (ValueError, httpx.InvalidURL):
+        raise BadUrl(f"{text[:200]!r} is no address.", hint="Give one as https://example.org/hook.") from None
+    if parts.scheme not in SCHEMES or not host or parts.username is not None or not text.isprintable() or " " in text:
+        raise BadUrl(
+            f"{text[:200]!r} is no address that can be sent to.",
+            hint="Give one that begins with https:// or http://, without a user name, as https://example.org/hook.",
+        )
+    literal = _literal(host)
+    if literal is not None:
+        _require_public(host, [literal], allowed)
+    return text
+
+
+async def pinned(url: str, allowed: Sequence[Network]) -> tuple[str, dict[str, str], dict[str, Any]]:
+    """Where a request to this URL is to go.
+
+    Args:
+        url: One that `check_url` passed.
+        allowed: Private networks that may be reached.
+
+    Returns:
+        The URL by the address that was judged; the header that names the host; httpx' extensions, by which the
+        certificate is checked against the name.
+
+    Raises:
+        OSError: The name cannot be resolved.
+        AddressRefused: None of its addresses may be reached.
+    """
+    import httpx
+
+    target = httpx.URL(url)
+    port = target.port or SCHEMES[target.scheme]
+    entries = await anyio.getaddrinfo(target.host, port, type=socket.SOCK_STREAM)
+    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in entries]
+    address = _require_public(target.host, addresses, allowed)
+    return (
+        str(target.copy_with(host=str(address))),
+        {"Host": target.netloc.decode("ascii")},
+        {"sni_hostname": target.raw_host.decode("ascii")},
+    )
+
+
+def is_public(address: Address, allowed: Sequence[Network] = ()) -> bool:
+    """May it be reached: is it an address of the public network, or in one of these networks?"""
+    inner = _inner(address)
+    if any(each.version == network.version and each in network for each in (address, inner) for network in allowed):
+        return True
+    return all(each.is_global and not each.is_multicast for each in (address, inner))
+
+
+def _inner(address: Address) -> Address:
+    """The IPv4 address that an IPv6 address stands for; else itself."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    return address.ipv4_mapped or address.sixtofour or _nat64(address) or address
+
+
+def _nat64(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    if address not in ipaddress.ip_network("64:ff9b::/96"):
+        return None
+    return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+
+
+def _literal(host: str) -> Address | None:
+    try:
+        return ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
+
+
+def _require_public(host: str, addresses: Sequence[Address], allowed: Sequence[Network]) -> Address:
+    """The first that may be reached. Raises AddressRefused."""
+    for address in addresses:
+        if is_public(address, allowed):
+            return address
+    raise AddressRefused(
+        f"{host} is an address of this machine or of its private network.",
+        hint="Only public addresses are sent to. The operator can allow networks of the installation's own with "
+        "MODELMILL_NOTIFICATION_NETWORKS.",
+    )

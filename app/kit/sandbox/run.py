@@ -1,0 +1,158 @@
+"""One run in the sandbox as its starter sees it: its log, its progress and its result, and what its end means."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.kit.errors import ModelmillError
+from app.kit.sandbox.errors import StageCancelled, StageCrashed, StageFailed, StageOutOfMemory, StageTimedOut
+
+POLL_S = 0.25
+READ_BYTES = 1 << 16
+END_S = 10.0
+LESS_MEMORY = "Use fewer or smaller reference images or fewer threads, or ask the operator for a higher limit."
+
+
+@dataclass(frozen=True)
+class Limits:
+    """memory_bytes: private memory of the child and all it starts. time_s: wall clock. threads: CPU threads it uses."""
+
+    memory_bytes: int
+    time_s: float
+    threads: int
+
+
+@dataclass
+class Hooks:
+    """What the caller wants to hear while the child runs. should_stop is asked every POLL_S seconds."""
+
+    on_log: Callable[[bytes], None] = lambda _: None
+    on_progress: Callable[[float, str], None] = lambda *_: None
+    should_stop: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True)
+class Finished:
+    """result: what the function returned. cpu_s, wall_s, peak_bytes: of the child and all it started."""
+
+    result: dict[str, Any]
+    cpu_s: float
+    wall_s: float
+    peak_bytes: int
+
+
+@dataclass
+class Run:
+    job: socket.socket
+    log: int
+    report: int
+    limits: Limits
+    hooks: Hooks
+    messages: bytearray = field(default_factory=bytearray)
+    last: dict[str, Any] = field(default_factory=dict)
+    outcome: bytes = b""
+    stopping: bool = False
+
+
+def follow(run: Run) -> None:
+    """Read log, reports and outcome until the supervisor has said its last word and the pipes are empty."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(run.job, selectors.EVENT_READ, _read_outcome)
+        selector.register(run.log, selectors.EVENT_READ, _read_log)
+        selector.register(run.report, selectors.EVENT_READ, _read_report)
+        while selector.get_map():
+            for key, _ in selector.select(POLL_S):
+                if not key.data(run):
+                    selector.unregister(key.fileobj)
+            if not run.stopping and not run.outcome and run.hooks.should_stop():
+                run.stopping = True
+                with contextlib.suppress(OSError):
+                    run.job.sendall(b"stop")
+
+
+def end(run: Run) -> None:
+    """Stop the run and wait until it is over: nothing of it may still write into a folder that its owner removes."""
+    run.job.settimeout(END_S)
+    with contextlib.suppress(OSError):
+        run.job.sendall(b"stop")
+        while run.job.recv(READ_BYTES):
+            pass
+
+
+def _read_outcome(run: Run) -> bool:
+    try:
+        data = run.job.recv(READ_BYTES)
+    except ConnectionResetError:
+        data = b""
+    run.outcome += data
+    return bool(data)
+
+
+def _read_log(run: Run) -> bool:
+    data = os.read(run.log, READ_BYTES)
+    if data:
+        run.hooks.on_log(data)
+    return bool(data)
+
+
+def _read_report(run: Run) -> bool:
+    data = os.read(run.report, READ_BYTES)
+    run.messages += data
+    while (end := run.messages.find(b"\n")) >= 0:
+        message = json.loads(run.messages[:end])
+        del run.messages[: end + 1]
+        if "progress" in message:
+            run.hooks.on_progress(message["progress"], message["message"])
+        else:
+            run.last = message
+    return bool(data)
+
+
+def judge(run: Run) -> Finished:
+    if not run.outcome:
+        raise StageCrashed("the sandbox process was killed", hint="Submit the job again.")
+    outcome = json.loads(run.outcome)
+    if run.stopping or outcome["why"] == "cancelled":
+        raise StageCancelled("cancelled")
+    if outcome["why"] == "timeout":
+        raise StageTimedOut(
+            f"timed out after {run.limits.time_s:g} s",
+            hint="Look for a loop without an end in the model; use fewer or smaller reference images, or ask the "
+            "operator for a longer limit.",
+        )
+    if outcome["why"] == "memory" or "out_of_memory" in run.last:
+        raise _out_of_memory(run, outcome)
+    if "result" in run.last:
+        return Finished(run.last["result"], outcome["cpu_s"], outcome["wall_s"], outcome["peak_bytes"])
+    raise _failure(run.last, outcome["status"])
+
+
+def _out_of_memory(run: Run, outcome: dict[str, Any]) -> StageOutOfMemory:
+    return StageOutOfMemory(
+        f"out of memory: it needs more than the {run.limits.memory_bytes / 2**30:.1f} GiB a stage may use",
+        hint=LESS_MEMORY,
+        detail={"peak_bytes": outcome["peak_bytes"], "said": run.last.get("out_of_memory", "")},
+    )
+
+
+def _failure(last: dict[str, Any], status: int) -> ModelmillError:
+    if "error" in last:
+        return ModelmillError.from_dict(last["error"])
+    if "unexpected" in last:
+        return StageFailed(last["unexpected"], hint="The traceback is in the log of this stage.")
+    if status < 0:
+        name = signal.Signals(-status).name
+        if name == "SIGKILL":
+            return StageOutOfMemory("killed (SIGKILL), most likely by the kernel for lack of memory", hint=LESS_MEMORY)
+        return StageCrashed(f"crashed: {name}", hint="The last lines of the log may tell where.")
+    return StageCrashed(
+        f"ended with exit code {status} and without a result", hint="The last lines of the log may tell why."
+    )

@@ -1,0 +1,166 @@
+"""The OpenAPI document as a page: every call with its parameters, its body, its answers and the curl that makes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.kit.web.auth import user_of
+from app.kit.web.state import AppState
+from app.kit.web.templates import render
+
+document_of = AppState[Callable[[], dict[str, Any]]]("openapi")
+"""The application puts it there."""
+VERBS = ("get", "post", "put", "patch", "delete")
+NO_GROUP = ("api", "v1", "v2", "{}")
+"""Segments of paths that name no subject."""
+EXAMPLES = {"string": "…", "integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A parameter, or a field of a body."""
+
+    name: str
+    place: str
+    """path, query, header or body."""
+    kind: str
+    is_required: bool
+    description: str
+
+
+@dataclass(frozen=True)
+class Call:
+    anchor: str
+    verb: str
+    path: str
+    summary: str
+    rows: list[Row]
+    answers: list[tuple[str, str, str]]
+    """(status, what it means, the schema's name or '')."""
+    curl: str
+
+
+def page(request: Request) -> Response:
+    user_of(request)
+    return render(request, "kit/api.html", groups=groups(document_of(request)(), str(request.base_url).rstrip("/")))
+
+
+def groups(document: Mapping[str, Any], address: str) -> dict[str, list[Call]]:
+    """The calls by the subject of their paths, in the document's order.
+
+    Args:
+        address: of the service, for the examples.
+    """
+    found: dict[str, list[Call]] = {}
+    for path, operations in document["paths"].items():
+        for verb in VERBS:
+            if verb in operations:
+                found.setdefault(_group(path), []).append(_call(document, verb, path, operations[verb], address))
+    return found
+
+
+def _group(path: str) -> str:
+    named = [part for part in path.split("/") if part and part not in NO_GROUP and not part.startswith("{")]
+    return named[0].removesuffix(".json") if named else "/"
+
+
+def _call(document: Mapping[str, Any], verb: str, path: str, operation: Mapping[str, Any], address: str) -> Call:
+    given = [_parameter(document, each) for each in operation.get("parameters", [])]
+    body = operation.get("requestBody", {}).get("content", {})
+    kind, content = _first(body)
+    schema = _resolved(document, content.get("schema", {}))
+    fields = list(_fields(document, schema))
+    answers = [
+        (status, answer.get("description", ""), _answer_name(answer))
+        for status, answer in operation["responses"].items()
+    ]
+    curl = _curl(verb, address + path, kind, _example(document, schema) if kind == "application/json" else None)
+    return Call(
+        operation["operationId"], verb.upper(), path, operation.get("summary", ""), given + fields, answers, curl
+    )
+
+
+def _parameter(document: Mapping[str, Any], given: Mapping[str, Any]) -> Row:
+    schema = given.get("schema", {})
+    description = given.get("description") or schema.get("description", "")
+    return Row(given["name"], given["in"], _kind(document, schema), given.get("required", False), description)
+
+
+def _fields(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[Row]:
+    required = schema.get("required", ())
+    for name, part in schema.get("properties", {}).items():
+        description = part.get("description") or _resolved(document, part).get("description", "")
+        yield Row(name, "body", _kind(document, part), name in required, description)
+
+
+def _resolved(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = schema.get("$ref", "").rpartition("/")[2]
+    whole: Mapping[str, Any] = document["components"]["schemas"][name] if name else schema
+    return whole
+
+
+def _kind(document: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """A type in few words: text, one of …, a list of …, the name of a schema."""
+    if "$ref" in schema:
+        whole = _resolved(document, schema)
+        return _kind(document, whole) if "enum" in whole else str(schema["$ref"].rpartition("/")[2])
+    if "const" in schema:
+        return json.dumps(schema["const"])
+    if "enum" in schema:
+        return " | ".join(map(str, schema["enum"]))
+    if "anyOf" in schema:
+        return " | ".join(dict.fromkeys(_kind(document, each) for each in schema["anyOf"]))
+    if schema.get("type") == "array":
+        return f"[{_kind(document, schema.get('items', {}))}]"
+    return str(schema.get("format") or schema.get("type", "any"))
+
+
+def _answer_name(answer: Mapping[str, Any]) -> str:
+    kind, content = _first(answer.get("content", {}))
+    return str(content.get("schema", {}).get("$ref", "").rpartition("/")[2] or kind)
+
+
+def _curl(verb: str, url: str, kind: str, example: Any) -> str:
+    parts = (
+        ["curl"] + ([f"-X {verb.upper()}"] if verb != "get" else []) + ['-H "Authorization: Bearer $MODELMILL_TOKEN"']
+    )
+    if example is not None:
+        parts.append(f"--json '{json.dumps(example, ensure_ascii=False)}'")
+    elif kind == "multipart/form-data":
+        parts.append("-F file=@FILE")
+    elif kind:
+        parts.append(f'-H "Content-Type: {kind}" --data-binary @FILE')
+    return " ".join([*parts, f"'{url}'"])
+
+
+def _example(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
+    """A body with the fields that are required."""
+    properties = schema.get("properties", {})
+    return {name: _value(document, properties[name]) for name in schema.get("required", ()) if name in properties}
+
+
+def _value(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
+    whole = _resolved(document, schema)
+    for key in ("default", "const"):
+        if key in whole:
+            return whole[key]
+    if whole.get("enum"):
+        return whole["enum"][0]
+    if "anyOf" in whole:
+        return _value(document, whole["anyOf"][0])
+    return EXAMPLES.get(whole.get("type", "string"))
+
+
+ROUTES = [Route("/ui/api", page)]
+
+
+def _first(content: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Media type and what is said of it; of none, nothing."""
+    return next(iter(content.items()), ("", {}))

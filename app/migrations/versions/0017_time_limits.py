@@ -1,0 +1,17 @@
+"""How long a training task may run."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0017"
+down_revision = "0016"
+
+
+def upgrade() -> None:
+    op.add_column("training_tasks", sa.Column("max_run_s", sa.Integer()))
+
+
+def downgrade() -> None:
+    op.drop_column("training_tasks", "max_run_s")

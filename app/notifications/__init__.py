@@ -1,0 +1,1 @@
+"""Tells users what happened to what is theirs: webhooks, e-mail, chat."""

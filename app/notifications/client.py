@@ -1,0 +1,34 @@
+"""A client of the API of notifications for programs and the command line. Prints nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.kit.cli.api_client import ApiClient
+
+TARGETS, DELIVERIES = "/notifications/targets", "/notifications/deliveries"
+Record = dict[str, Any]
+
+
+class NotificationsClient(ApiClient):
+    def targets(self) -> list[Record]:
+        return list(self._json("GET", TARGETS)["targets"])
+
+    def add(self, kind: str, address: str, **fields: Any) -> Record:
+        """fields: events, subject, label, language. The answer holds a webhook's secret."""
+        return self._json("POST", TARGETS, json={"kind": kind, "address": address, **fields})
+
+    def remove(self, target_id: str) -> None:
+        with self._answer("DELETE", f"{TARGETS}/{target_id}") as answer:
+            answer.read()
+
+    def test(self, target_id: str) -> Record:
+        return self._json("POST", f"{TARGETS}/{target_id}/test")
+
+    def deliveries(self, *, target_id: str = "", limit: int = 20) -> list[Record]:
+        """Newest first."""
+        params = {"limit": limit, **({"target_id": target_id} if target_id else {})}
+        return list(self._json("GET", DELIVERIES, params=params)["deliveries"])
+
+    def redeliver(self, delivery_id: str) -> Record:
+        return self._json("POST", f"{DELIVERIES}/{delivery_id}/redeliver")

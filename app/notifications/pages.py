@@ -1,0 +1,130 @@
+"""The page of one's notifications: where one is told, the last messages, and what is done about them."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+from pydantic import BaseModel, BeforeValidator, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.kit.errors import ModelmillError
+from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.http import FilterForm, form, query
+from app.kit.web.idempotency import form_once
+from app.kit.web.languages import language_of
+from app.kit.web.templates import render
+from app.notifications.access import notifications_of
+from app.notifications.model import EventKind, Kind
+from app.notifications.schemas import Address, EventName, Label, Language, Subject, TargetBody, shown_address
+
+PAGE = "/ui/account/notifications"
+TOLD = [kind for kind in EventKind if kind is not EventKind.TEST]
+Several = Annotated[tuple[EventName, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)]
+
+
+class PageQuery(FilterForm):
+    subject: Subject = ""
+    """What a new target is to be told of alone: the page of a job leads here with it."""
+    note: Annotated[str, Field(max_length=20)] = ""
+
+
+class TargetForm(BaseModel):
+    kind: Kind
+    address: Address
+    events: Several = ()
+    subject: Subject = ""
+    label: Label = ""
+
+
+class SwitchForm(BaseModel):
+    is_enabled: bool
+
+
+def page(request: Request) -> Response:
+    params = query(request, PageQuery)
+    return _page(request, subject=params.subject, note=params.note)
+
+
+async def add(request: Request) -> Response:
+    """The answer to the form is the one page that ever shows a webhook's secret."""
+    fields, user = await form(request, TargetForm), user_of(request)
+    language = cast("Language", language_of(request))
+    body = TargetBody(
+        kind=fields.kind,
+        address=fields.address,
+        events=fields.events,
+        subject=fields.subject,
+        label=fields.label,
+        language=language,
+    )
+    try:
+        target = await run_in_threadpool(notifications_of(request).targets.add, user, body.new())
+    except ModelmillError as error:
+        return await run_in_threadpool(_page, request, subject=fields.subject, error=error, given=fields)
+    if not target.secret:
+        return see_other(f"{PAGE}?note=added")
+    return render(request, "notifications/secret.html", area="account", target=target, back=PAGE)
+
+
+def test(request: Request) -> Response:
+    notifications_of(request).targets.test(user_of(request), request.path_params["target_id"])
+    return see_other(f"{PAGE}?note=tested")
+
+
+async def switch(request: Request) -> Response:
+    fields, targets = await form(request, SwitchForm), notifications_of(request).targets
+    target_id = request.path_params["target_id"]
+    await run_in_threadpool(lambda: targets.change(user_of(request), target_id, is_enabled=fields.is_enabled))
+    return see_other(f"{PAGE}?note=saved")
+
+
+def remove(request: Request) -> Response:
+    notifications_of(request).targets.remove(user_of(request), request.path_params["target_id"])
+    return see_other(f"{PAGE}?note=removed")
+
+
+def redeliver(request: Request) -> Response:
+    notifications_of(request).outbox.redeliver(user_of(request), request.path_params["delivery_id"])
+    return see_other(f"{PAGE}?note=again")
+
+
+def _page(
+    request: Request,
+    *,
+    subject: str = "",
+    note: str = "",
+    error: ModelmillError | None = None,
+    given: TargetForm | None = None,
+) -> Response:
+    notifications, user = notifications_of(request), user_of(request)
+    targets = notifications.targets.of(user)
+    return render(
+        request,
+        "notifications/notifications.html",
+        error.status if error else 200,
+        area="account",
+        targets=targets,
+        addresses={target.target_id: shown_address(target) for target in targets},
+        names={target.target_id: target.label or target.kind.value for target in targets},
+        deliveries=notifications.outbox.newest(user),
+        kinds=[kind for kind in Kind if kind is not Kind.EMAIL or notifications.targets.has_mail],
+        events=TOLD,
+        subject=subject,
+        note=note,
+        error=error,
+        given=given,
+    )
+
+
+ROUTES = [
+    Route(PAGE, page),
+    Route(PAGE, form_once(add), methods=["POST"]),
+    Route(PAGE + "/{target_id}/test", form_once(test), methods=["POST"]),
+    Route(PAGE + "/{target_id}/switch", switch, methods=["POST"]),
+    Route(PAGE + "/{target_id}/remove", remove, methods=["POST"]),
+    Route(PAGE + "/messages/{delivery_id}/redeliver", redeliver, methods=["POST"]),
+]

@@ -1,0 +1,143 @@
+"""The JSON that goes in and out of the API of notifications, and the forms of its page."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+
+from app.notifications.model import Delivery, DeliveryState, EventKind, Kind, Target
+from app.notifications.service import NewTarget
+
+TARGETS, DELIVERIES = "/notifications/targets", "/notifications/deliveries"
+TEXT = r"^[^\x00-\x1f\x7f]*$"
+SUBJECT = r"^((job|task|service|video):[A-Za-z0-9_.:-]{1,150})?$"
+Language = Literal["en", "zh-Hant"]
+Label = Annotated[str, StringConstraints(strip_whitespace=True, max_length=100, pattern=TEXT)]
+Address = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000, pattern=TEXT)]
+Subject = Annotated[str, StringConstraints(strip_whitespace=True, max_length=160, pattern=SUBJECT)]
+EventName = Literal[
+    "job.completed",
+    "job.failed",
+    "task.succeeded",
+    "task.failed",
+    "task.canceled",
+    "service.running",
+    "service.pending",
+    "service.failed",
+    "video.ended",
+    "video.alert",
+    "video.clear",
+]
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class TargetBody(Strict):
+    """Body of POST /notifications/targets."""
+
+    kind: Kind
+    address: Address
+    """A URL; of kind email an e-mail address."""
+    events: Annotated[tuple[EventName, ...], Field(max_length=20)] = ()
+    """Of which events it is told; empty: of all."""
+    subject: Subject = ""
+    """job:<id>, task:<id>, service:<uid> or video:<uid>, to be told of that alone."""
+    label: Label = ""
+    language: Language = "en"
+    """Of the texts of e-mail and chat."""
+
+    def new(self) -> NewTarget:
+        events = tuple(map(EventKind, self.events))
+        return NewTarget(self.kind, self.address, events, self.subject, self.label, self.language)
+
+
+class TargetChange(Strict):
+    """Body of PATCH: what is left out stays."""
+
+    events: Annotated[tuple[EventName, ...], Field(max_length=20)] | None = None
+    label: Label | None = None
+    is_enabled: bool | None = None
+
+
+class DeliveriesQuery(Strict):
+    target_id: Annotated[str, Field(max_length=32, pattern=r"^[0-9a-f]*$")] = ""
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+
+
+class TargetAnswer(BaseModel):
+    model_config = ConfigDict(use_attribute_docstrings=True)
+    target_id: str
+    kind: Kind
+    address: str
+    """Of chat without its last part, which is a key."""
+    events: list[str]
+    subject: str
+    label: str
+    language: str
+    is_enabled: bool
+    problem: str
+    """Why it was switched off, if its user did not do it."""
+    created_at: str
+
+
+class NewTargetAnswer(TargetAnswer):
+    secret: str
+    """whsec_…, by which a webhook's signature is checked; shown once."""
+
+
+class TargetsAnswer(BaseModel):
+    targets: list[TargetAnswer]
+
+
+class DeliveryAnswer(BaseModel):
+    model_config = ConfigDict(use_attribute_docstrings=True)
+    delivery_id: str
+    """The webhook-id that the receiver sees, at every try the same."""
+    target_id: str
+    event_kind: str
+    state: DeliveryState
+    tries: int
+    status: int | None
+    """The receiver's last HTTP status or SMTP code."""
+    problem: str
+    created_at: str
+    due_at: str
+    """While it is PENDING: when it is tried next."""
+    ended_at: str | None
+    body: dict[str, Any]
+
+    @field_validator("body", mode="before")
+    @classmethod
+    def _parsed(cls, value: Any) -> Any:
+        return json.loads(value) if isinstance(value, str) else value
+
+
+class DeliveriesAnswer(BaseModel):
+    deliveries: list[DeliveryAnswer]
+
+
+def shown_address(target: Target) -> str:
+    """A chat's address is a key to it: its last part stays hidden."""
+    if target.kind is not Kind.CHAT:
+        return target.address
+    return f"{target.address.rpartition('/')[0]}/…"
+
+
+def target_answer(target: Target) -> TargetAnswer:
+    return TargetAnswer.model_validate(_fields(target))
+
+
+def new_target_answer(target: Target) -> NewTargetAnswer:
+    return NewTargetAnswer.model_validate({**_fields(target), "secret": target.secret})
+
+
+def delivery_answer(delivery: Delivery) -> DeliveryAnswer:
+    return DeliveryAnswer.model_validate(vars(delivery))
+
+
+def _fields(target: Target) -> dict[str, Any]:
+    return {**vars(target), "address": shown_address(target), "events": [kind.value for kind in target.events]}

@@ -1,0 +1,138 @@
+"""The outbox: messages are written down with what they tell of, and sent until they are taken.
+
+At least once: a process that dies between a receiver's answer and its note sends once more, under the same id. Whoever
+is to be woken may sleep on without harm, for each pulse of the clock looks at all that is due.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from app.kit import clock
+from app.kit.clock import from_text, to_text
+from app.kit.errors import ModelmillError
+from app.kit.sql import Database, Event, note_change
+from app.kit.sql.events import EventListener
+from app.notifications.errors import DeliveryNotFound
+from app.notifications.model import PATIENCE_S, PAUSE, Delivery, DeliveryState, Outcome, Target
+from app.notifications.record import CHANGED
+from app.notifications.store import deliveries, targets
+
+if TYPE_CHECKING:
+    from app.notifications.senders import Senders
+
+LEASE_S = 60.0
+"""Longer than a try may take."""
+AT_ONCE = 50
+KEEP_DAYS = 30
+"""So long after its end a message can be seen and sent again."""
+SHOWN = 50
+logger = logging.getLogger(__name__)
+
+
+class Outbox:
+    def __init__(self, database: Database, senders: Senders, record: EventListener) -> None:
+        self.database = database
+        self.senders = senders
+        self._record = record
+
+    def note(self, event: Event) -> None:
+        """Write down who is to be told of something that happened outside the database. The same event may come twice.
+
+        Raises DatabaseUnavailable.
+        """
+        with self.database.read() as conn:
+            if not targets.interested(conn, event.owner, event.kind, event.subject):
+                return
+        with self.database.write() as conn:
+            self._record(conn, event)
+
+    def deliver_due(self) -> int:
+        """Try all that is due, many at once. How many were tried. Raises DatabaseUnavailable."""
+        count = 0
+        while leased := self._lease(clock.now()):
+            anyio.run(self._deliver_all, leased)
+            count += len(leased)
+        return count
+
+    def forget_old(self, moment: datetime) -> int:
+        """Messages that ended long ago. How many."""
+        with self.database.write() as conn:
+            return deliveries.forget_before(conn, to_text(moment - timedelta(days=KEEP_DAYS)))
+
+    def newest(self, owner: str, *, target_id: str = "", limit: int = SHOWN) -> list[Delivery]:
+        with self.database.read() as conn:
+            return deliveries.newest(conn, owner, target_id=target_id, limit=limit)
+
+    def get(self, owner: str, delivery_id: str) -> Delivery:
+        """Raises DeliveryNotFound."""
+        with self.database.read() as conn:
+            return _required(deliveries.get(conn, owner, delivery_id), delivery_id)
+
+    def redeliver(self, owner: str, delivery_id: str) -> Delivery:
+        """Send it once more, whatever became of it, and for another day. Its target is switched on if it was off.
+
+        Raises DeliveryNotFound.
+        """
+        at = to_text(clock.now())
+        with self.database.write() as conn:
+            delivery = _required(deliveries.get(conn, owner, delivery_id), delivery_id)
+            deliveries.send_again(conn, delivery_id, at)
+            targets.change(conn, delivery.target_id, is_enabled=True, problem="")
+            note_change(conn, CHANGED)
+        return replace(delivery, state=DeliveryState.PENDING, tries=0, due_at=at, patience_from=at, ended_at=None)
+
+    def _lease(self, moment: datetime) -> list[tuple[Delivery, Target]]:
+        until = to_text(moment + timedelta(seconds=LEASE_S))
+        with self.database.write() as conn:
+            return deliveries.lease_due(conn, to_text(moment), until=until, limit=AT_ONCE)
+
+    async def _deliver_all(self, leased: list[tuple[Delivery, Target]]) -> None:
+        async with anyio.create_task_group() as group:
+            for delivery, target in leased:
+                group.start_soon(self._deliver, delivery, target)
+
+    async def _deliver(self, delivery: Delivery, target: Target) -> None:
+        try:
+            outcome = await self.senders.send(delivery, target)
+        except Exception as error:  # one message's fault must not keep the others
+            logger.exception("Message %s was not sent", delivery.delivery_id)
+            outcome = Outcome(False, problem=f"a fault of this service: {type(error).__name__}")
+        try:
+            await anyio.to_thread.run_sync(partial(self._note, delivery, outcome, clock.now()))
+        except ModelmillError as error:  # its lease ends, and it is tried again
+            logger.warning("How message %s went is not noted: %s", delivery.delivery_id, error.message)
+
+    def _note(self, delivery: Delivery, outcome: Outcome, moment: datetime) -> None:
+        state, due_at = after(delivery, outcome, moment)
+        at = to_text(moment)
+        with self.database.write() as conn:
+            deliveries.note(conn, delivery, outcome, state=state, due_at=to_text(due_at), at=at)
+            if outcome.is_gone:
+                targets.change(conn, delivery.target_id, is_enabled=False, problem=outcome.problem)
+                deliveries.give_up(conn, delivery.target_id, problem=outcome.problem, at=at)
+        if not outcome.is_delivered:
+            logger.info("Message %s is not taken: %s", delivery.delivery_id, outcome.problem)
+
+
+def after(delivery: Delivery, outcome: Outcome, moment: datetime) -> tuple[DeliveryState, datetime]:
+    """What becomes of a message after a try, and when it is tried again."""
+    if outcome.is_delivered:
+        return DeliveryState.DELIVERED, moment
+    due_at = moment + timedelta(seconds=max(PAUSE.of_try(delivery.tries), outcome.retry_after_s))
+    is_over = due_at > from_text(delivery.patience_from) + timedelta(seconds=PATIENCE_S)
+    return (DeliveryState.FAILED if is_over or outcome.is_final else DeliveryState.PENDING), due_at
+
+
+def _required(delivery: Delivery | None, delivery_id: str) -> Delivery:
+    if delivery is None:
+        raise DeliveryNotFound(
+            f"There is no message {delivery_id[:64]}.", hint="The last ones are at GET /notifications/deliveries."
+        )
+    return delivery

@@ -1,0 +1,166 @@
+"""Where users want to be told: added, changed, tested, removed."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from email.headerregistry import Address as MailAddress
+from typing import Any
+from uuid import uuid4
+
+from app.kit import clock
+from app.kit.clock import to_text
+from app.kit.network.networks import Network
+from app.kit.network.public_hosts import check_url
+from app.kit.sql import Database, Event, note_change
+from app.notifications.errors import BadAddress, MailOff, TargetNotFound, TooManyTargets, TooManyTests
+from app.notifications.model import Delivery, EventKind, Kind, Target
+from app.notifications.record import CHANGED, delivery_of
+from app.notifications.store import deliveries, targets
+
+MOST = 50
+"""Targets of a user."""
+TESTS_PER_MINUTE = 5
+SECRET_BYTES = 24
+
+
+@dataclass(frozen=True)
+class NewTarget:
+    kind: Kind
+    address: str
+    events: tuple[EventKind, ...] = ()
+    subject: str = ""
+    label: str = ""
+    language: str = "en"
+
+
+class Targets:
+    """Args:
+    networks: Private networks that may be sent to.
+    has_mail: Is there a mail server?
+    url_of: The address of a page, given its path.
+    """
+
+    def __init__(
+        self, database: Database, networks: Sequence[Network], *, has_mail: bool, url_of: Callable[[str], str]
+    ) -> None:
+        self.database = database
+        self.networks = networks
+        self.has_mail = has_mail
+        self.url_of = url_of
+
+    def of(self, owner: str) -> list[Target]:
+        """Oldest first."""
+        with self.database.read() as conn:
+            return targets.of(conn, owner)
+
+    def get(self, owner: str, target_id: str) -> Target:
+        """Raises TargetNotFound."""
+        with self.database.read() as conn:
+            return _required(targets.get(conn, owner, target_id), target_id)
+
+    def add(self, owner: str, new: NewTarget) -> Target:
+        """Of a webhook with a secret of its own.
+
+        Raises:
+            BadUrl, AddressRefused, BadAddress: It cannot be sent to.
+            MailOff: There is no mail server.
+            TooManyTargets: The user has as many as may be.
+        """
+        target = Target(
+            uuid4().hex,
+            owner,
+            new.kind,
+            self._checked(new.kind, new.address),
+            new_secret() if new.kind is Kind.WEBHOOK else "",
+            new.events,
+            new.subject,
+            new.label,
+            new.language,
+            to_text(clock.now()),
+        )
+        with self.database.write() as conn:
+            if targets.count(conn, owner) >= MOST:
+                raise TooManyTargets(f"You have {MOST} targets.", hint="Remove one that is not needed any more.")
+            targets.add(conn, target)
+        return target
+
+    def change(self, owner: str, target_id: str, **values: Any) -> Target:
+        """values: events, label, is_enabled. Raises TargetNotFound."""
+        with self.database.write() as conn:
+            target = _required(targets.get(conn, owner, target_id), target_id)
+            if values.get("is_enabled"):
+                values["problem"] = ""
+                note_change(conn, CHANGED)
+            if values:
+                targets.change(conn, target_id, **values)
+        return replace(target, **values)
+
+    def remove(self, owner: str, target_id: str) -> None:
+        """With its messages. Raises TargetNotFound."""
+        with self.database.write() as conn:
+            if not targets.delete(conn, owner, target_id):
+                raise _not_found(target_id)
+
+    def test(self, owner: str, target_id: str) -> Delivery:
+        """Send it a message that tells of nothing. Raises TargetNotFound, TooManyTests."""
+        moment = clock.now()
+        with self.database.write() as conn:
+            target = _required(targets.get(conn, owner, target_id), target_id)
+            since = to_text(moment - timedelta(minutes=1))
+            if deliveries.count_since(conn, target_id, EventKind.TEST, since) >= TESTS_PER_MINUTE:
+                raise TooManyTests("It was tested a moment ago.", hint="Wait a minute.", detail={"retry_after_s": 60})
+            event = Event(
+                f"test:{uuid4().hex}",
+                EventKind.TEST.value,
+                owner,
+                f"target:{target_id}",
+                target.label or target.kind.value,
+                to_text(moment),
+                path="/ui/account/notifications",
+            )
+            delivery = delivery_of(event, target_id, self.url_of)
+            deliveries.add(conn, delivery)
+            targets.change(conn, target_id, is_enabled=True, problem="")
+            note_change(conn, CHANGED)
+        return delivery
+
+    def _checked(self, kind: Kind, address: str) -> str:
+        if kind is not Kind.EMAIL:
+            return check_url(address, self.networks)
+        if not self.has_mail:
+            raise MailOff("This installation has no mail server.", hint="The operator can set MODELMILL_SMTP_HOST.")
+        return checked_mail(address)
+
+
+def checked_mail(address: str) -> str:
+    """As it is to be kept. Raises BadAddress."""
+    text = address.strip()
+    try:
+        parsed = MailAddress(addr_spec=text)
+        is_one = bool(parsed.username and parsed.domain) and len(text) <= 254 and text.isprintable()
+    except Exception:  # noqa: BLE001  # its parser raises IndexError and others for what is none
+        is_one = False
+    if not is_one:
+        raise BadAddress(f"{text[:200]!r} is no e-mail address.", hint="Give one as ada@example.org.")
+    return text
+
+
+def new_secret() -> str:
+    """As Standard Webhooks has them."""
+    return f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
+
+
+def _required(target: Target | None, target_id: str) -> Target:
+    if target is None:
+        raise _not_found(target_id)
+    return target
+
+
+def _not_found(target_id: str) -> TargetNotFound:
+    return TargetNotFound(
+        f"There is no notification target {target_id[:64]}.", hint="Yours are at GET /notifications/targets."
+    )

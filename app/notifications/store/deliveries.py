@@ -1,0 +1,120 @@
+"""Deliveries in SQL: the outbox."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.dialects import postgresql, sqlite
+
+from app.notifications.model import Delivery, DeliveryState, Outcome, Target
+from app.notifications.store.tables import deliveries, targets
+from app.notifications.store.targets import target_of
+
+
+def add(conn: Connection, delivery: Delivery) -> bool:
+    """False when it is there already."""
+    insert = sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert
+    values = {**vars(delivery), "state": delivery.state.value}
+    statement = insert(deliveries).values(**values).on_conflict_do_nothing().returning(deliveries.c.delivery_id)
+    return conn.execute(statement).first() is not None
+
+
+def lease_due(conn: Connection, at: str, *, until: str, limit: int) -> list[tuple[Delivery, Target]]:
+    """Those that are due, oldest first, for this process alone until that time: a process that dies with one gives it
+    up by then."""
+    c = deliveries.c
+    due = (
+        sa.select(c.delivery_id)
+        .join(targets, targets.c.target_id == c.target_id)
+        .where(c.state == DeliveryState.PENDING.value, c.due_at <= at, targets.c.is_enabled)
+        .order_by(c.due_at, c.delivery_id)
+        .limit(limit)
+    )
+    if conn.dialect.name == "postgresql":
+        due = due.with_for_update(of=deliveries, skip_locked=True)
+    ids = list(conn.execute(due).scalars())
+    if not ids:
+        return []
+    conn.execute(sa.update(deliveries).where(c.delivery_id.in_(ids)).values(due_at=until))
+    return _with_targets(conn, ids)
+
+
+def note(conn: Connection, delivery: Delivery, outcome: Outcome, *, state: DeliveryState, due_at: str, at: str) -> None:
+    """How a try went. Nothing when the delivery has ended meanwhile."""
+    values: dict[str, Any] = {
+        "state": state.value,
+        "tries": delivery.tries + 1,
+        "status": outcome.status,
+        "problem": outcome.problem,
+        "due_at": due_at,
+        "ended_at": None if state is DeliveryState.PENDING else at,
+    }
+    where = (deliveries.c.delivery_id == delivery.delivery_id, deliveries.c.state == DeliveryState.PENDING.value)
+    conn.execute(sa.update(deliveries).where(*where).values(**values))
+
+
+def give_up(conn: Connection, target_id: str, *, problem: str, at: str) -> None:
+    """All that wait for this target."""
+    where = (deliveries.c.target_id == target_id, deliveries.c.state == DeliveryState.PENDING.value)
+    values = {"state": DeliveryState.FAILED.value, "problem": problem, "ended_at": at}
+    conn.execute(sa.update(deliveries).where(*where).values(**values))
+
+
+def send_again(conn: Connection, delivery_id: str, at: str) -> None:
+    """It is due, with all patience anew, under the same id."""
+    values = {"state": DeliveryState.PENDING.value, "tries": 0, "due_at": at, "patience_from": at, "ended_at": None}
+    conn.execute(sa.update(deliveries).where(deliveries.c.delivery_id == delivery_id).values(**values))
+
+
+def get(conn: Connection, owner: str, delivery_id: str) -> Delivery | None:
+    query = (
+        sa.select(deliveries)
+        .join(targets, targets.c.target_id == deliveries.c.target_id)
+        .where(deliveries.c.delivery_id == delivery_id, targets.c.user_name == owner)
+    )
+    row = conn.execute(query).first()
+    return _delivery_of(row) if row else None
+
+
+def newest(conn: Connection, owner: str, *, target_id: str = "", limit: int) -> list[Delivery]:
+    c = deliveries.c
+    query = sa.select(deliveries).join(targets, targets.c.target_id == c.target_id).where(targets.c.user_name == owner)
+    if target_id:
+        query = query.where(c.target_id == target_id)
+    ordered = query.order_by(c.created_at.desc(), c.delivery_id.desc()).limit(limit)
+    return [_delivery_of(row) for row in conn.execute(ordered)]
+
+
+def count_since(conn: Connection, target_id: str, kind: str, since: str) -> int:
+    """How many of this kind of event were made for the target since then."""
+    c = deliveries.c
+    where = (c.target_id == target_id, c.event_kind == kind, c.created_at >= since)
+    return int(conn.scalar(sa.select(sa.func.count()).select_from(deliveries).where(*where)) or 0)
+
+
+def forget_before(conn: Connection, at: str) -> int:
+    """Those that ended before. How many."""
+    return conn.execute(sa.delete(deliveries).where(deliveries.c.ended_at < at)).rowcount
+
+
+def _with_targets(conn: Connection, ids: Sequence[str]) -> list[tuple[Delivery, Target]]:
+    by_id = {
+        row.target_id: target_of(row)
+        for row in conn.execute(
+            sa.select(targets).where(
+                targets.c.target_id.in_(sa.select(deliveries.c.target_id).where(deliveries.c.delivery_id.in_(ids)))
+            )
+        )
+    }
+    rows = conn.execute(
+        sa.select(deliveries).where(deliveries.c.delivery_id.in_(ids)).order_by(deliveries.c.created_at)
+    )
+    return [(_delivery_of(row), by_id[row.target_id]) for row in rows]
+
+
+def _delivery_of(row: Any) -> Delivery:
+    values = dict(row._mapping)
+    return Delivery(**{**values, "state": DeliveryState(values["state"])})

@@ -1,0 +1,91 @@
+"""Targets in SQL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from app.notifications.model import EventKind, Kind, Target
+from app.notifications.store.tables import targets
+
+
+def add(conn: Connection, target: Target) -> None:
+    conn.execute(
+        sa.insert(targets).values(
+            target_id=target.target_id,
+            user_name=target.owner,
+            kind=target.kind.value,
+            address=target.address,
+            secret=target.secret,
+            events=" ".join(target.events),
+            subject=target.subject,
+            label=target.label,
+            language=target.language,
+            is_enabled=target.is_enabled,
+            problem=target.problem,
+            created_at=target.created_at,
+        )
+    )
+
+
+def get(conn: Connection, owner: str, target_id: str) -> Target | None:
+    where = (targets.c.target_id == target_id, targets.c.user_name == owner)
+    row = conn.execute(sa.select(targets).where(*where)).first()
+    return target_of(row) if row else None
+
+
+def of(conn: Connection, owner: str) -> list[Target]:
+    """Oldest first."""
+    ordered = sa.select(targets).where(targets.c.user_name == owner).order_by(targets.c.created_at, targets.c.target_id)
+    return [target_of(row) for row in conn.execute(ordered)]
+
+
+def count(conn: Connection, owner: str) -> int:
+    return int(conn.scalar(sa.select(sa.func.count()).select_from(targets).where(targets.c.user_name == owner)) or 0)
+
+
+def has_any(conn: Connection, owner: str) -> bool:
+    """Is there anybody to be told of what happens to what is theirs?"""
+    where = (targets.c.user_name == owner, targets.c.is_enabled)
+    return conn.scalar(sa.select(targets.c.target_id).where(*where).limit(1)) is not None
+
+
+def interested(conn: Connection, owner: str, kind: str, subject: str) -> list[str]:
+    """The ids of those of a user's targets that are told of such an event. Reads nothing that is encrypted."""
+    c = targets.c
+    rows = conn.execute(
+        sa.select(c.target_id, c.events).where(c.user_name == owner, c.is_enabled, c.subject.in_(["", subject]))
+    )
+    return [row.target_id for row in rows if not row.events or kind in row.events.split()]
+
+
+def change(conn: Connection, target_id: str, **values: Any) -> None:
+    """values: events, label, is_enabled, problem."""
+    if "events" in values:
+        values["events"] = " ".join(values["events"])
+    conn.execute(sa.update(targets).where(targets.c.target_id == target_id).values(**values))
+
+
+def delete(conn: Connection, owner: str, target_id: str) -> bool:
+    """With its deliveries. False when the user has no such target."""
+    where = (targets.c.target_id == target_id, targets.c.user_name == owner)
+    return conn.execute(sa.delete(targets).where(*where)).rowcount == 1
+
+
+def target_of(row: Any) -> Target:
+    return Target(
+        row.target_id,
+        row.user_name,
+        Kind(row.kind),
+        row.address,
+        row.secret,
+        tuple(map(EventKind, row.events.split())),
+        row.subject,
+        row.label,
+        row.language,
+        row.created_at,
+        bool(row.is_enabled),
+        row.problem,
+    )

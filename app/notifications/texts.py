@@ -1,0 +1,55 @@
+"""What a reader is told, in their language: one subject line and a few lines of text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from app.kit.web.languages import translations
+from app.notifications.model import EventKind
+
+Gettext = Callable[[str], str]
+
+
+def subject_line(kind: EventKind, data: Mapping[str, Any], language: str) -> str:
+    """One line.
+
+    Args:
+        kind: Of the event.
+        data: Of its body.
+        language: BCP 47 tag.
+    """
+    text = _sentence(kind, translations(language).gettext) % {"name": data.get("name") or data.get("subject", "")}
+    return " ".join(text.split())
+
+
+def message_text(kind: EventKind, data: Mapping[str, Any], language: str) -> str:
+    """The same line, why it happened, and where to look."""
+    _ = translations(language).gettext
+    lines = [subject_line(kind, data, language)]
+    if data.get("reason"):
+        lines.append(_("Reason: %(reason)s") % {"reason": data["reason"]})
+    if data.get("hint"):
+        lines.append(str(data["hint"]))
+    if data.get("snr_db") is not None:
+        lines.append(_("Worst output: %(snr)s dB") % {"snr": data["snr_db"]})
+    if data.get("url"):
+        lines += ["", str(data["url"])]
+    return "\n".join(lines)
+
+
+def _sentence(kind: EventKind, _: Gettext) -> str:
+    return {
+        EventKind.JOB_COMPLETED: _("The job %(name)s is completed."),
+        EventKind.JOB_FAILED: _("The job %(name)s has failed."),
+        EventKind.TASK_SUCCEEDED: _("The training task %(name)s has succeeded."),
+        EventKind.TASK_FAILED: _("The training task %(name)s has failed."),
+        EventKind.TASK_CANCELED: _("The training task %(name)s is cancelled."),
+        EventKind.SERVICE_RUNNING: _("The service %(name)s runs."),
+        EventKind.SERVICE_PENDING: _("The service %(name)s waits."),
+        EventKind.SERVICE_FAILED: _("The service %(name)s has failed."),
+        EventKind.VIDEO_ENDED: _("The video job %(name)s has ended."),
+        EventKind.VIDEO_ALERT: _("The video job %(name)s does not run as it should."),
+        EventKind.VIDEO_CLEAR: _("The video job %(name)s runs as it should again."),
+        EventKind.TEST: _("This is a test of %(name)s: messages from Modelmill arrive here."),
+    }[kind]

@@ -1,0 +1,1 @@
+"""Links by which others see one job without an account."""

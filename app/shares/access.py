@@ -1,0 +1,8 @@
+"""What every endpoint of links needs of a request."""
+
+from __future__ import annotations
+
+from app.kit.web.state import FromContainer
+from app.shares.service import Shares
+
+shares_of = FromContainer[Shares]("shares")

@@ -1,0 +1,101 @@
+"""The JSON API of links to jobs, and what a link leads to. OPERATIONS is its table of routes."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.conversion.access import conversion_of
+from app.conversion.api import FILES, JOB_ID, media_type_of
+from app.kit.clock import now
+from app.kit.web.auth import user_of
+from app.kit.web.http import json_body, query, stream_bytes
+from app.kit.web.openapi import Operation
+from app.kit.web.public_address import reached_url
+from app.shares import schemas
+from app.shares.access import shares_of
+
+SHARES = "/jobs/{job_id}/shares"
+SHARED = "/shared"
+_SHARE_ID = {"share_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"}}
+
+
+async def share_job(request: Request) -> Response:
+    body, job_id = await json_body(request, schemas.NewShare), request.path_params["job_id"]
+    shares, user = shares_of(request), user_of(request)
+    share, key = await run_in_threadpool(lambda: shares.add(job_id, user, days=body.days, label=body.label, now=now()))
+    url = shared_url(request, share.share_id, key)
+    return _json(schemas.new_share_answer(share, url), 201)
+
+
+def list_shares(request: Request) -> Response:
+    shares = shares_of(request).of_job(request.path_params["job_id"], user_of(request))
+    return _json(schemas.SharesAnswer(shares=[schemas.share_answer(share) for share in shares]))
+
+
+def revoke_share(request: Request) -> Response:
+    job_id, share_id = request.path_params["job_id"], request.path_params["share_id"]
+    shares_of(request).revoke(job_id, user_of(request), share_id, now=now())
+    return Response(status_code=204)
+
+
+def get_shared_file(request: Request) -> Response:
+    key, name = query(request, schemas.KeyQuery).key, request.path_params["name"]
+    artifact = shares_of(request).file(request.path_params["share_id"], key, name, now=now())
+    jobs = conversion_of(request).jobs
+    return stream_bytes(
+        request,
+        lambda start, end: jobs.read(artifact, start, end),
+        size=artifact.size_bytes,
+        etag=artifact.sha256,
+        name=name,
+        media_type=media_type_of(name),
+    )
+
+
+def shared_url(request: Request, share_id: str, key: str) -> str:
+    """The link. Its key stands in the query, which no log has."""
+    return f"{reached_url(request)}/ui{SHARED}/{share_id}?key={key}"
+
+
+def _json(answer: BaseModel, status: int = 200) -> Response:
+    return JSONResponse(answer.model_dump(mode="json"), status_code=status)
+
+
+OPERATIONS = [
+    Operation(
+        "POST",
+        SHARES,
+        share_job,
+        "A link by which others see the job and download its files, without an account",
+        {201: schemas.NewShareAnswer},
+        errors=(400, 404, 413, 422, 429, 503),
+        body=schemas.NewShare,
+        parameters=JOB_ID,
+    ),
+    Operation(
+        "GET", SHARES, list_shares, "The links to a job", {200: schemas.SharesAnswer}, (404, 503), parameters=JOB_ID
+    ),
+    Operation(
+        "DELETE",
+        SHARES + "/{share_id}",
+        revoke_share,
+        "Revoke a link",
+        {204: None},
+        errors=(404, 503),
+        parameters={**JOB_ID, **_SHARE_ID},
+    ),
+    Operation(
+        "GET",
+        SHARED + "/{share_id}/files/{name}",
+        get_shared_file,
+        "Download a file of a job that was shared; Range is honoured",
+        {200: FILES, 206: FILES, 304: None},
+        errors=(404, 416, 422, 503),
+        query=schemas.KeyQuery,
+        parameters=_SHARE_ID,
+        callers=(),
+    ),
+]

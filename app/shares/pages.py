@@ -1,0 +1,82 @@
+"""The page that a link leads to, and the page of a job's links."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.conversion.access import conversion_of
+from app.kit.clock import now
+from app.kit.errors import ModelmillError
+from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.http import form, query
+from app.kit.web.idempotency import form_once
+from app.kit.web.templates import render
+from app.shares.access import shares_of
+from app.shares.api import SHARED, shared_url
+from app.shares.schemas import Days, KeyQuery, Label
+from app.shares.service import shared_files
+
+PAGE = "/ui/jobs/{job_id}/shares"
+
+
+class ShareForm(BaseModel):
+    days: Days = 7
+    label: Label = ""
+
+
+def shared(request: Request) -> Response:
+    """For whoever has the link: the job as it is, its figures, and its files."""
+    try:
+        key = query(request, KeyQuery).key
+        share, record = shares_of(request).open(request.path_params["share_id"], key, now=now())
+    except ModelmillError as error:
+        return render(request, "shares/gone.html", 404, error=error)
+    files = shared_files(record)
+    response = render(request, "shares/shared.html", share=share, job=record, files=files, key=key)
+    response.headers["Referrer-Policy"] = "no-referrer"
+    response.headers["X-Robots-Tag"] = "noindex"
+    return response
+
+
+def shares(request: Request) -> Response:
+    return _page(request)
+
+
+async def add(request: Request) -> Response:
+    """The answer to the form is the one page that ever shows the link."""
+    fields, job_id, user = await form(request, ShareForm), request.path_params["job_id"], user_of(request)
+    of, moment = shares_of(request), now()
+    share, key = await run_in_threadpool(lambda: of.add(job_id, user, days=fields.days, label=fields.label, now=moment))
+    return await run_in_threadpool(_page, request, shared_url(request, share.share_id, key))
+
+
+def revoke(request: Request) -> Response:
+    job_id = request.path_params["job_id"]
+    shares_of(request).revoke(job_id, user_of(request), request.path_params["share_id"], now=now())
+    return see_other(f"/ui/jobs/{job_id}/shares?note=revoked")
+
+
+def _page(request: Request, url: str = "") -> Response:
+    job_id, user = request.path_params["job_id"], user_of(request)
+    return render(
+        request,
+        "shares/shares.html",
+        area="jobs",
+        job=conversion_of(request).jobs.get(job_id, user),
+        shares=shares_of(request).of_job(job_id, user),
+        url=url,
+        note=request.query_params.get("note", ""),
+    )
+
+
+ROUTES = [
+    Route("/ui" + SHARED + "/{share_id}", shared),
+    Route(PAGE, shares),
+    Route(PAGE, form_once(add), methods=["POST"]),
+    Route(PAGE + "/{share_id}/revoke", revoke, methods=["POST"]),
+]

@@ -1,0 +1,61 @@
+"""The JSON that goes in and out of the API of links, and the forms of its page."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from app.shares.model import Share
+
+TEXT = r"^[^\x00-\x1f\x7f]*$"
+Days = Annotated[int, Field(ge=1, le=365)]
+Label = Annotated[str, StringConstraints(strip_whitespace=True, max_length=100, pattern=TEXT)]
+KEY = r"^[A-Za-z0-9_-]{1,100}$"
+
+
+class NewShare(BaseModel):
+    """Body of POST /jobs/{job_id}/shares."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    days: Days = 7
+    """So long the link holds."""
+    label: Label = ""
+    """Whom it is for."""
+
+
+class KeyQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    key: Annotated[str, StringConstraints(pattern=KEY)]
+
+
+class ShareAnswer(BaseModel):
+    share_id: str
+    job_id: str
+    label: str
+    created_at: str
+    expires_at: str
+    revoked_at: str | None
+    last_used_at: str | None
+
+
+class NewShareAnswer(ShareAnswer):
+    model_config = ConfigDict(use_attribute_docstrings=True)
+    url: str
+    """The link, which needs no account; shown once."""
+
+
+class SharesAnswer(BaseModel):
+    shares: list[ShareAnswer]
+
+
+def share_answer(share: Share) -> ShareAnswer:
+    return ShareAnswer.model_validate(_fields(share))
+
+
+def new_share_answer(share: Share, url: str) -> NewShareAnswer:
+    return NewShareAnswer.model_validate({**_fields(share), "url": url})
+
+
+def _fields(share: Share) -> dict[str, Any]:
+    return {name: value for name, value in vars(share).items() if name not in {"owner", "key_hash"}}

@@ -1,0 +1,87 @@
+"""Links to jobs: made, shown, revoked, and opened by whoever has one."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+from app.conversion import object_keys
+from app.conversion.model import Artifact, JobRecord
+from app.conversion.service import Conversion
+from app.kit.clock import from_text, to_text
+from app.kit.errors import NotFound
+from app.kit.sql import Database
+from app.shares import store
+from app.shares.errors import ShareNotFound, TooManyShares
+from app.shares.model import Share, hash_of, new_key
+
+MOST = 50
+"""Links to one job, revoked ones among them."""
+NOTED_EVERY = timedelta(minutes=1)
+NOT_SHARED = {object_keys.MODEL, object_keys.IMAGES}
+"""What the job was given: its user shares what was made of it."""
+
+
+class Shares:
+    def __init__(self, database: Database, conversion: Conversion) -> None:
+        self.database = database
+        self.conversion = conversion
+
+    def add(self, job_id: str, owner: str, *, days: int, label: str, now: datetime) -> tuple[Share, str]:
+        """A new link and its key, which is told this once. Raises JobNotFound, TooManyShares."""
+        self.conversion.jobs.get(job_id, owner)
+        key = new_key()
+        until = to_text(now + timedelta(days=days))
+        share = Share(uuid4().hex, owner, job_id, hash_of(key), label, to_text(now), until)
+        with self.database.write() as conn:
+            if len(store.of_job(conn, owner, job_id)) >= MOST:
+                raise TooManyShares(f"There are {MOST} links to this job.", hint="Give one of them to more people.")
+            store.add(conn, share)
+        return share, key
+
+    def of_job(self, job_id: str, owner: str) -> list[Share]:
+        """Newest first. Raises JobNotFound."""
+        self.conversion.jobs.get(job_id, owner)
+        with self.database.read() as conn:
+            return store.of_job(conn, owner, job_id)
+
+    def revoke(self, job_id: str, owner: str, share_id: str, *, now: datetime) -> None:
+        """Raises ShareNotFound."""
+        with self.database.write() as conn:
+            if not store.revoke(conn, owner, job_id, share_id, to_text(now)):
+                raise _not_found()
+
+    def open(self, share_id: str, key: str, *, now: datetime) -> tuple[Share, JobRecord]:
+        """For whoever has the link. Raises ShareNotFound, also where the job is gone."""
+        with self.database.read() as conn:
+            share = store.get(conn, share_id)
+        if share is None or not share.opens_with(key, to_text(now)):
+            raise _not_found()
+        try:
+            record = self.conversion.jobs.get(share.job_id, share.owner)
+        except NotFound:
+            raise _not_found() from None
+        if share.last_used_at is None or now - from_text(share.last_used_at) > NOTED_EVERY:
+            with self.database.write() as conn:
+                store.note_use(conn, share_id, to_text(now))
+        return share, record
+
+    def file(self, share_id: str, key: str, name: str, *, now: datetime) -> Artifact:
+        """Raises ShareNotFound, also for a file that is not shared."""
+        _, record = self.open(share_id, key, now=now)
+        artifact = shared_files(record).get(name)
+        if artifact is None:
+            raise _not_found()
+        return artifact
+
+
+def shared_files(record: JobRecord) -> dict[str, Artifact]:
+    """By name: all that the job made, and nothing that it was given."""
+    return {name: artifact for name, artifact in sorted(record.artifacts.items()) if name not in NOT_SHARED}
+
+
+def _not_found() -> ShareNotFound:
+    return ShareNotFound(
+        "This link leads nowhere: it was mistyped, has expired or was revoked, or its job is gone.",
+        hint="Ask whoever gave it to you for a new one.",
+    )

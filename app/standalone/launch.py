@@ -1,0 +1,160 @@
+"""A stack as data: what `modelmill up` has worked out with all the libraries it needs for that, and what it then runs
+without them. This module and what it imports use the standard library alone, so the process that stays is small.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.kit.cli.command import CannotStart
+from app.kit.network.addresses import reachable_host, reachable_url
+from app.standalone.data_folder import DataFolder, Lock
+from app.standalone.process import Call, Parent, Part, tail
+from app.standalone.supervisor import Notice, Supervisor
+from app.standalone.valkey_server import Valkey
+
+VALKEY_S = 10.0
+READY_S = 60.0
+POLL_S = 0.02
+TOO_OFTEN = 3
+"""So many ends in a row before the web ever answered mean that it never will."""
+REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+OnSupervisor = Callable[[Supervisor], None]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What to start and what to tell it.
+
+    valkey: the server that is up before the parts are. environments: by the name of a part. modules: what the process
+    imports that parts are forked from; parent: its environment. folder: where the parts run. notes: sentences for whom
+    typed the command, `before` and `after` the web answers. token: of that user, for the sample.
+    """
+
+    data: DataFolder
+    host: str
+    port: int
+    grace_s: float
+    valkey: Valkey
+    parts: tuple[Part, ...]
+    environments: Mapping[str, Mapping[str, str]]
+    modules: tuple[str, ...]
+    parent: Mapping[str, str]
+    folder: Path
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    token: str = ""
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), default=str)
+
+    @staticmethod
+    def from_json(text: str) -> Launch:
+        data: dict[str, Any] = json.loads(text)
+        return Launch(
+            **data
+            | {
+                "data": DataFolder(Path(data["data"]["root"]), Path(data["data"]["run"])),
+                "valkey": Valkey(**data["valkey"]),
+                "parts": tuple(_part(part) for part in data["parts"]),
+                "modules": tuple(data["modules"]),
+                "before": tuple(data["before"]),
+                "after": tuple(data["after"]),
+                "folder": Path(data["folder"]),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A stack that is up. url: of its web, as reached from this machine."""
+
+    url: str
+    supervisor: Supervisor
+    data: DataFolder
+
+
+@contextmanager
+def run(
+    launch: Launch,
+    lock: Lock,
+    notice: Notice,
+    on_supervisor: OnSupervisor = lambda _: None,
+    parent: tuple[int, socket.socket] | None = None,
+) -> Iterator[Stack]:
+    """Start everything, hand over when the web answers, stop everything. Raises CannotStart.
+
+    on_supervisor gets the supervisor before the first process starts. parent: pid and socket of the process that parts
+    are forked from, where there is one already.
+    """
+    forked_from = Parent(launch.modules, launch.parent, launch.folder, launch.data.new_log("parent"))
+    supervisor = Supervisor(
+        launch.data, lambda part: launch.environments[part.name], cwd=launch.folder, notice=notice, parent=forked_from
+    )
+    on_supervisor(supervisor)
+    try:
+        url = reachable_url(launch.host, launch.port)
+        lock.write({"pid": lock.pid, "url": url})
+        if parent is not None:
+            forked_from.adopt(*parent)
+        forked_from.start()
+        last = [part for part in launch.parts if part.is_last]
+        supervisor.start(last)
+        _require_valkey(launch.valkey, supervisor)
+        _start(supervisor, [part for part in launch.parts if part not in last])
+        for note in launch.before:
+            notice(note)
+        _wait_for_web(launch, supervisor)
+        yield Stack(url, supervisor, launch.data)
+    finally:
+        supervisor.stop(launch.grace_s)
+        lock.release()
+
+
+def _part(data: dict[str, Any]) -> Part:
+    call = Call(**data["call"]) if data["call"] else None
+    return Part(**data | {"command": tuple(data["command"]), "call": call})
+
+
+def _start(supervisor: Supervisor, parts: list[Part]) -> None:
+    try:
+        supervisor.start(parts)
+    except OSError as error:
+        raise CannotStart(f"the parts did not start: {error}") from error
+
+
+def _require_valkey(valkey: Valkey, supervisor: Supervisor) -> None:
+    if not valkey.wait(VALKEY_S):
+        raise CannotStart(f"Valkey did not start. {_last_words(supervisor, 'valkey')}")
+
+
+def _wait_for_web(launch: Launch, supervisor: Supervisor) -> None:
+    deadline = time.monotonic() + READY_S
+    while not _is_healthy(launch.host, launch.port):
+        if supervisor.watched["web"].failures >= TOO_OFTEN or time.monotonic() > deadline:
+            raise CannotStart(f"the web did not start. {_last_words(supervisor, 'web')}")
+        time.sleep(POLL_S)
+
+
+def _is_healthy(host: str, port: int) -> bool:
+    """By a plain socket: an HTTP client would bring OpenSSL and more memory than all the rest of this process."""
+    try:
+        with socket.create_connection((reachable_host(host), port), timeout=5) as connection:
+            connection.sendall(REQUEST)
+            with connection.makefile("rb") as answer:
+                return answer.readline().split()[1:2] == [b"200"]
+    except OSError:
+        return False
+
+
+def _last_words(supervisor: Supervisor, name: str) -> str:
+    log = supervisor.watched[name].log
+    return f"The end of {log}:\n{tail(log)}"

@@ -1,0 +1,29 @@
+"""What the parts of `modelmill up` are forked with: modules that most of them use, and none that is a toolchain's."""
+
+from __future__ import annotations
+
+PRELOADED = (
+    "app.main",
+    "anyio._backends._asyncio",
+    "app.cli.sftp",
+    "app.standalone.web_server",
+    "app.bootstrap.accounts",
+    "app.bootstrap.events",
+    "app.bootstrap.homes",
+    "app.bootstrap.joint_inference",
+    "app.bootstrap.nodes",
+    "app.bootstrap.training",
+    "app.bootstrap.video",
+    "app.conversion.stages",
+    "app.conversion.toolchains.installed",
+    "app.homes.sftp.builtin.server",
+    "app.kit.objects.filesystem",
+    "dramatiq.worker",
+    "periodiq",
+    "uvicorn.lifespan.on",
+    "uvicorn.loops.uvloop",
+    "uvicorn.protocols.http.httptools_impl",
+    "sqlalchemy.dialects.sqlite",
+    "app.bootstrap.rehearsal",
+)
+"""The last one prepares libraries: see there."""

@@ -1,0 +1,125 @@
+"""The process that parts are forked from: `python -m app.standalone.preloaded_parent FD MODULE…`
+
+    supervisor ── control socket (FD) ──▶ preloaded parent ── fork ──▶ leash ── fork ──▶ part
+
+It imports these modules once, calls `rehearse` of those that have one, and freezes what is there, so each part shares
+their memory until it writes to it, and starts in milliseconds. It has no secrets: what a part is told comes in a file
+of its own and is read in the part alone. It runs no part's code, has one thread, and ends when the supervisor has
+closed its end of the socket.
+
+A request is {target: "module:function", arguments: {…}, name: str} with the lifeline, the log, the part's environment
+(JSON) and the pipe in which its leash tells the exit code. The answer is {pid} with a pidfd of the leash.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from app.kit.process import memory
+from app.kit.process.title import set_short_name, set_title
+from app.standalone import leash
+
+UNUSED = "opentelemetry.sdk.metrics"
+"""By an installation that does not trace."""
+MAX_REQUEST_BYTES = 1 << 16
+
+
+def main() -> NoReturn:
+    preload(sys.argv[2:])
+    serve(socket.socket(fileno=int(sys.argv[1])))
+
+
+def preload(modules: Sequence[str]) -> None:
+    """Import them, and let those prepare themselves that know how to."""
+    if not any(name.startswith("OTEL_") for name in os.environ):
+        sys.modules[UNUSED] = None  # type: ignore[assignment]  # redis-py loads it wherever it is installed
+    for module in modules:
+        preloaded = importlib.import_module(module)
+        getattr(preloaded, "rehearse", lambda: None)()
+    if UNUSED in sys.modules and sys.modules[UNUSED] is None:
+        del sys.modules[UNUSED]
+    memory.freeze_for_fork()
+
+
+def serve(control: socket.socket) -> NoReturn:
+    """Fork what is asked for, until the other end of the socket is closed."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # the end of the supervisor is the only sign to end
+        signal.signal(number, signal.SIG_IGN)
+    set_title("modelmill preloaded")
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # leashes are reaped by the kernel
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 4)
+        if not message:
+            os._exit(0)  # the supervisor is gone
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            _hold(json.loads(message), *descriptors)
+        pidfd = os.pidfd_open(pid)
+        socket.send_fds(control, [json.dumps({"pid": pid}).encode()], [pidfd])
+        for descriptor in (pidfd, *descriptors):
+            os.close(descriptor)
+
+
+def _hold(request: dict[str, Any], lifeline: int, log: int, environment: int, status: int) -> NoReturn:
+    """In the leash."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.setsid()
+    set_short_name(f"{request['name']} leash")
+    for number in (1, 2):
+        os.dup2(log, number)
+    os.close(log)
+    code = leash.hold(lifeline, lambda: _run(request, environment, (lifeline, status)), childs=[environment])
+    os.write(status, str(code).encode())
+    os._exit(code)
+
+
+def _run(request: dict[str, Any], environment: int, of_leash: tuple[int, ...]) -> NoReturn:
+    """In the part."""
+    for descriptor in of_leash:
+        os.close(descriptor)
+    set_title(f"modelmill {request['name']}")
+    code = 1
+    try:
+        with os.fdopen(environment, encoding="utf-8") as pipe:
+            variables = json.load(pipe)
+        os.environ.clear()
+        os.environ.update(variables)
+        module, _, function = request["target"].partition(":")
+        getattr(importlib.import_module(module), function)(**request["arguments"])
+        code = 0
+    except SystemExit as end:
+        code = _exit_code(end)
+    except BaseException:  # noqa: BLE001  # the edge of the process: whatever it is goes to the part's log
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)  # no thread or clean-up that another part began is waited for
+
+
+def execute(command: list[str]) -> NoReturn:
+    """A part that is a program of its own, on a leash that is forked like the others."""
+    try:
+        os.execvp(command[0], command)  # noqa: S606  # the command is the supervisor's
+    except OSError as error:
+        raise SystemExit(f"cannot run {command[0]}: {error.strerror}") from error
+
+
+def _exit_code(end: SystemExit) -> int:
+    if end.code is None or isinstance(end.code, int):
+        return end.code or 0
+    print(end.code, file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Where a stack's Valkey listens, and whether it does."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import time
+from dataclasses import dataclass
+
+from app.standalone.ports import LOOPBACK
+
+POLL_S = 0.01
+
+
+@dataclass(frozen=True)
+class Valkey:
+    port: int
+    password: str
+
+    @staticmethod
+    def at(port: int) -> Valkey:
+        return Valkey(port, secrets.token_urlsafe(24))
+
+    def url(self, database: int) -> str:
+        return f"redis://:{self.password}@{LOOPBACK}:{self.port}/{database}"
+
+    def is_up(self) -> bool:
+        """Does our server answer there? Another one would not take the password."""
+        try:
+            with socket.create_connection((LOOPBACK, self.port), timeout=1) as connection:
+                connection.sendall(f"AUTH {self.password}\r\n".encode())
+                return connection.recv(16).startswith(b"+OK")
+        except OSError:
+            return False
+
+    def wait(self, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            if self.is_up():
+                return True
+            time.sleep(POLL_S)
+        return False

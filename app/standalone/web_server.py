@@ -1,0 +1,51 @@
+"""The web as a part of `modelmill up`: uvicorn in a process that was forked with all of it imported."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from types import FrameType
+
+import uvicorn
+
+from app.kit.process import memory
+
+GRACE_S = 5
+"""For answers under way when the web is to end."""
+DATE_EVERY_S = 1.0
+
+
+class Server(uvicorn.Server):
+    """Looks once a second, and at once when it is to end, instead of ten times a second: nobody may be there."""
+
+    _ending: asyncio.Event | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
+
+    async def main_loop(self) -> None:
+        memory.give_back_later()
+        self._ending, self._loop = asyncio.Event(), asyncio.get_running_loop()
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), DATE_EVERY_S)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        if self._ending is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._ending.set)
+
+
+def serve(host: str, port: int) -> None:
+    """Until a signal ends it. Exits with 3 when the application cannot start, as uvicorn's command does."""
+    config = uvicorn.Config(
+        "app.main:create_app",
+        factory=True,
+        host=host,
+        port=port,
+        timeout_graceful_shutdown=GRACE_S,
+        access_log=False,
+    )
+    server = Server(config)
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run()
+    if not server.started:
+        raise SystemExit(3)

@@ -1,0 +1,1 @@
+"""Sweeps: models times options, each a job, side by side in one table."""

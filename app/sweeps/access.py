@@ -1,0 +1,8 @@
+"""What every endpoint of sweeps needs of a request."""
+
+from __future__ import annotations
+
+from app.kit.web.state import FromContainer
+from app.sweeps.service import Sweeps
+
+sweeps_of = FromContainer[Sweeps]("sweeps")

@@ -1,0 +1,122 @@
+"""The JSON API of sweeps: endpoints parse, call one use case, render. OPERATIONS is its table of routes."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.kit.clock import now
+from app.kit.web.auth import user_of
+from app.kit.web.http import json_body, query
+from app.kit.web.openapi import Operation
+from app.sweeps import schemas
+from app.sweeps.access import sweeps_of
+from app.sweeps.schemas import SWEEPS
+
+_SWEEP = SWEEPS + "/{sweep_id}"
+_SWEEP_ID = {"sweep_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"}}
+
+
+async def create_sweep(request: Request) -> Response:
+    body = await json_body(request, schemas.NewSweep)
+    models, variants = body.parts()
+    sweeps, user = sweeps_of(request), user_of(request)
+    view = await run_in_threadpool(
+        lambda: sweeps.add(user, models, variants, name=body.name, tags=tuple(body.tags), now=now())
+    )
+    return _json(schemas.sweep_answer(view), 201, {"Location": f"{SWEEPS}/{view.sweep.sweep_id}"})
+
+
+def list_sweeps(request: Request) -> Response:
+    params = query(request, schemas.SweepsQuery)
+    page, cursor = sweeps_of(request).page(user_of(request), cursor=params.cursor or "", limit=params.limit)
+    listed = [schemas.listed_sweep(sweep, counts) for sweep, counts in page]
+    return _json(schemas.SweepsAnswer(sweeps=listed, next_cursor=cursor))
+
+
+def get_sweep(request: Request) -> Response:
+    return _json(schemas.sweep_answer(sweeps_of(request).view(user_of(request), request.path_params["sweep_id"])))
+
+
+def get_sweep_table(request: Request) -> Response:
+    view = sweeps_of(request).view(user_of(request), request.path_params["sweep_id"])
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerows(schemas.table_of(view.rows))
+    headers = {"Content-Disposition": f'attachment; filename="sweep-{view.sweep.sweep_id[:8]}.csv"'}
+    return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def cancel_sweep(request: Request) -> Response:
+    return _json(schemas.sweep_answer(sweeps_of(request).cancel(user_of(request), request.path_params["sweep_id"])))
+
+
+def delete_sweep(request: Request) -> Response:
+    sweeps_of(request).delete(user_of(request), request.path_params["sweep_id"])
+    return Response(status_code=204)
+
+
+def _json(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)
+
+
+OPERATIONS = [
+    Operation(
+        "POST",
+        SWEEPS,
+        create_sweep,
+        "Convert every model with every set of options, as there is room",
+        {201: schemas.SweepAnswer},
+        errors=(400, 413, 422, 429, 503),
+        body=schemas.NewSweep,
+    ),
+    Operation(
+        "GET",
+        SWEEPS,
+        list_sweeps,
+        "My sweeps, newest first",
+        {200: schemas.SweepsAnswer},
+        errors=(422, 503),
+        query=schemas.SweepsQuery,
+    ),
+    Operation(
+        "GET",
+        _SWEEP,
+        get_sweep,
+        "A sweep as one table",
+        {200: schemas.SweepAnswer},
+        errors=(404, 503),
+        parameters=_SWEEP_ID,
+    ),
+    Operation(
+        "GET",
+        f"{_SWEEP}/table.csv",
+        get_sweep_table,
+        "The same as CSV",
+        {200: ("text/csv",)},
+        errors=(404, 503),
+        parameters=_SWEEP_ID,
+    ),
+    Operation(
+        "POST",
+        f"{_SWEEP}/cancel",
+        cancel_sweep,
+        "End its jobs, and submit no more of them",
+        {200: schemas.SweepAnswer},
+        errors=(404, 503),
+        parameters=_SWEEP_ID,
+    ),
+    Operation(
+        "DELETE",
+        _SWEEP,
+        delete_sweep,
+        "Forget a sweep; its jobs stay",
+        {204: None},
+        errors=(404, 503),
+        parameters=_SWEEP_ID,
+    ),
+]

@@ -1,0 +1,133 @@
+"""`modelmill sweeps …`: models times options, from a YAML file; the table of one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.kit.cli.command import EPILOG
+from app.kit.cli.service_options import AsJson, Url, token, url_of
+from app.kit.errors import BadRequest, NotFound
+
+if TYPE_CHECKING:
+    from app.sweeps.client import SweepsClient
+
+SweepId = Annotated[str, typer.Argument(metavar="ID", help="Of the sweep, as `list` shows it.")]
+commands = typer.Typer(
+    help="Convert models with several sets of options each, and see the results side by side.",
+    no_args_is_help=True,
+    epilog=EPILOG,
+)
+
+
+@commands.command()
+def start(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="YAML: name, models (model, images), options.")],
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Upload the models and images that the file names, and convert each with each set of options."""
+    document = _document(file)
+    with _client(context, url) as client:
+        models = [_uploaded(context, url, file.parent, each) for each in document["models"]]
+        options = [{"name": name, "options": values or {}} for name, values in document["options"].items()]
+        sweep = client.create(models, options, name=str(document.get("name", file.stem)))
+    typer.echo(json.dumps(sweep, indent=2) if as_json else f"{sweep['sweep_id']} has {len(sweep['rows'])} jobs.")
+
+
+@commands.command("list")
+def list_sweeps(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
+    """My sweeps, newest first."""
+    with _client(context, url) as client:
+        sweeps = client.sweeps()
+    if as_json:
+        typer.echo(json.dumps(sweeps, indent=2))
+        return
+    if not sweeps:
+        typer.echo("There are no sweeps.")
+    for sweep in sweeps:
+        counts = "  ".join(f"{number} {state.lower()}" for state, number in sorted(sweep["counts"].items()))
+        typer.echo(f"{sweep['sweep_id']}  {sweep['created_at']}  {sweep['name']}  {counts}")
+
+
+@commands.command()
+def show(
+    context: typer.Context,
+    sweep: SweepId,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """The table of a sweep. * marks what no other of the same model beats in quality and size."""
+    with _client(context, url) as client:
+        if as_csv:
+            typer.echo(client.table(sweep), nl=False)
+            return
+        view = client.sweep(sweep)
+    typer.echo(json.dumps(view, indent=2) if as_json else "\n".join(map(_line, view["rows"])))
+
+
+@commands.command()
+def cancel(context: typer.Context, sweep: SweepId, url: Url = None) -> None:
+    """End its jobs, and submit no more of them."""
+    with _client(context, url) as client:
+        client.cancel(sweep)
+    typer.echo(f"{sweep} is cancelled.")
+
+
+def _line(row: dict[str, Any]) -> str:
+    mark = "*" if row["is_best"] else " "
+    snr = "-" if row["snr_db"] is None else f"{row['snr_db']:.1f} dB"
+    size = "-" if row["size_bytes"] is None else f"{row['size_bytes']} bytes"
+    return f"{mark} {row['model_name']}  {row['variant']}  {row['status']}  {snr}  {size}  {row['problem']}".rstrip()
+
+
+def _document(file: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {file}", hint="Name a YAML file.") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BadRequest(f"{file} cannot be read as YAML: {error}") from error
+    is_one = isinstance(document, dict)
+    if not (is_one and _are_models(document.get("models")) and _are_options(document.get("options"))):
+        raise BadRequest(
+            f"{file} is no sweep",
+            hint="It has models, a list of {model: a.onnx, images: pictures/}, and options, a mapping from names to "
+            "what each changes, as `entropy: {quantization: {method: entropy}}`.",
+        )
+    return dict(document)
+
+
+def _are_models(given: Any) -> bool:
+    return isinstance(given, list) and all(
+        isinstance(each, dict) and {"model", "images"} <= set(each) for each in given
+    )
+
+
+def _are_options(given: Any) -> bool:
+    return isinstance(given, dict) and all(value is None or isinstance(value, dict) for value in given.values())
+
+
+def _uploaded(context: typer.Context, url: str | None, folder: Path, each: dict[str, Any]) -> dict[str, Any]:
+    from app.conversion.cli.conversion import bundled, packed, require_file
+    from app.conversion.cli.service import client_of
+
+    model, images = folder / str(each["model"]), folder / str(each["images"])
+    require_file(model, "model")
+    with client_of(context, url) as client, bundled(model) as whole, packed([images]) as pictures:
+        keys = client.upload(whole, pictures)
+    name, options = str(each.get("name", model.stem)), dict(each.get("options") or {})
+    return {"name": name, "model_key": keys["model_key"], "quant_key": keys["quant_key"], "options": options}
+
+
+def _client(context: typer.Context, url: str | None) -> SweepsClient:
+    from app.sweeps.client import SweepsClient
+
+    return SweepsClient(url_of(context, url), token=token())

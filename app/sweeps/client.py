@@ -1,0 +1,35 @@
+"""A client of the API of sweeps for programs and the command line. Prints nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.kit.cli.api_client import ApiClient
+
+SWEEPS = "/sweeps"
+Record = dict[str, Any]
+
+
+class SweepsClient(ApiClient):
+    def create(
+        self, models: Sequence[Record], options: Sequence[Record], *, name: str = "", tags: Sequence[str] = ()
+    ) -> Record:
+        """models: name, model_key, quant_key, options. options: name, options."""
+        body = {"name": name, "tags": list(tags), "models": list(models), "options": list(options)}
+        return self._json("POST", SWEEPS, json=body)
+
+    def sweeps(self, *, limit: int = 50) -> list[Record]:
+        """Newest first."""
+        return list(self._json("GET", SWEEPS, params={"limit": limit})["sweeps"])
+
+    def sweep(self, sweep_id: str) -> Record:
+        return self._json("GET", f"{SWEEPS}/{sweep_id}")
+
+    def table(self, sweep_id: str) -> str:
+        """As CSV."""
+        with self._answer("GET", f"{SWEEPS}/{sweep_id}/table.csv") as answer:
+            return answer.read().decode()
+
+    def cancel(self, sweep_id: str) -> Record:
+        return self._json("POST", f"{SWEEPS}/{sweep_id}/cancel")

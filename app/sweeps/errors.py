@@ -1,0 +1,20 @@
+"""What can be wrong with a sweep."""
+
+from __future__ import annotations
+
+from app.kit.errors import BadInput, NotFound, TooMany
+
+
+class SweepNotFound(NotFound):
+    code = "SWEEP_NOT_FOUND"
+
+
+class SweepTooLarge(BadInput):
+    """It would be more jobs than one sweep may have."""
+
+    code = "SWEEP_TOO_LARGE"
+
+
+class TooManySweeps(TooMany):
+    code = "TOO_MANY_SWEEPS"
+    can_retry = False

@@ -1,0 +1,100 @@
+"""A sweep, the jobs it is made of, and which of them nothing beats. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+ORIGIN = "sweep:"
+"""What the origin of its jobs begins with."""
+
+
+class EntryState(StrEnum):
+    PENDING = "PENDING"
+    """It is submitted when there is room."""
+    SUBMITTED = "SUBMITTED"
+    REFUSED = "REFUSED"
+    """Its inputs or options are no good."""
+    CANCELLED = "CANCELLED"
+    """Before it was submitted."""
+    ENDED = "ENDED"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    sweep_id: str
+    owner: str
+    name: str
+    tags: tuple[str, ...]
+    created_at: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One model with one set of options."""
+
+    sweep_id: str
+    position: int
+    job_id: str
+    """Of the job that it becomes; known before, so that a second try makes no second job."""
+    model_name: str
+    model_key: str
+    quant_key: str
+    variant: str
+    """Name of its options."""
+    options: Mapping[str, Any]
+    """As of a job, JSON."""
+    state: EntryState = EntryState.PENDING
+    problem: str = ""
+    result: Mapping[str, Any] | None = None
+    """How its job ended: see result_of."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table."""
+
+    position: int
+    job_id: str
+    model_name: str
+    variant: str
+    status: str
+    """PENDING, REFUSED, CANCELLED, GONE (the job was forgotten before its end), or the job's own."""
+    progress: int
+    verdict: str | None
+    snr_db: float | None
+    cosine: float | None
+    size_bytes: int | None
+    """Of the compiled model."""
+    took_s: float | None
+    problem: str
+    is_best: bool = False
+    """Of the same model none is both better and smaller."""
+
+
+def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """The base with what the change says, part by part."""
+    whole = dict(base)
+    for name, value in change.items():
+        former = whole.get(name)
+        is_part = isinstance(former, Mapping) and isinstance(value, Mapping)
+        whole[name] = merged(former, value) if is_part else value  # type: ignore[arg-type]  # both are mappings then
+    return whole
+
+
+def best_of(rows: Sequence[Row]) -> set[int]:
+    """The positions of those that no other of the same model beats: in signal to noise, dB, and in size, bytes."""
+    measured = [row for row in rows if row.snr_db is not None and row.size_bytes is not None]
+    return {
+        row.position
+        for row in measured
+        if not any(_beats(other, row) for other in measured if other.model_name == row.model_name)
+    }
+
+
+def _beats(a: Row, b: Row) -> bool:
+    assert a.snr_db is not None and a.size_bytes is not None and b.snr_db is not None and b.size_bytes is not None
+    is_as_good = a.snr_db >= b.snr_db and a.size_bytes <= b.size_bytes
+    return is_as_good and (a.snr_db > b.snr_db or a.size_bytes < b.size_bytes)

@@ -1,0 +1,139 @@
+"""The pages of sweeps: the list, a new one over jobs that there are, and the table."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.conversion import object_keys
+from app.conversion.access import conversion_of
+from app.conversion.model import JobRecord
+from app.conversion.options import ToolchainName
+from app.conversion.store import JobFilter
+from app.kit.clock import now
+from app.kit.errors import BadInput, ModelmillError
+from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.http import FilterForm, form, query
+from app.kit.web.idempotency import form_once
+from app.kit.web.templates import render
+from app.sweeps.access import sweeps_of
+from app.sweeps.schemas import CURSOR
+from app.sweeps.service import SweepModel, Variant
+
+PAGE = "/ui/sweeps"
+SHOWN = 50
+JOBS_SHOWN = 30
+MAX_READ = 2000
+Method = Literal["minmax", "percentile", "entropy"]
+Scale = Literal["channel", "tensor"]
+
+
+def _several(given: Any) -> Any:
+    return (given,) if isinstance(given, str) else given
+
+
+class ListQuery(FilterForm):
+    cursor: Annotated[str, Field(pattern=CURSOR)] | None = None
+    note: Annotated[str, Field(max_length=20)] = ""
+
+
+class NewQuery(FilterForm):
+    job: Annotated[str, Field(max_length=64)] = ""
+    """Ticked at first."""
+
+
+class SweepForm(BaseModel):
+    name: Annotated[str, Field(max_length=200)] = ""
+    job: Annotated[tuple[str, ...], BeforeValidator(_several), Field(max_length=JOBS_SHOWN)] = ()
+    method: Annotated[tuple[Method, ...], BeforeValidator(_several)] = ()
+    scale: Annotated[tuple[Scale, ...], BeforeValidator(_several)] = ()
+
+
+def sweeps(request: Request) -> Response:
+    params = query(request, ListQuery)
+    page, older = sweeps_of(request).page(user_of(request), cursor=params.cursor or "", limit=SHOWN)
+    return render(request, "sweeps/sweeps.html", area="sweeps", sweeps=page, older=older, note=params.note)
+
+
+def new(request: Request) -> Response:
+    job = query(request, NewQuery).job
+    return _new(request, SweepForm(job=(job,) if job else (), method=("minmax",), scale=("channel",)))
+
+
+async def create(request: Request) -> Response:
+    fields = await form(request, SweepForm)
+    try:
+        view = await run_in_threadpool(_create, request, fields)
+    except ModelmillError as error:
+        return await run_in_threadpool(_new, request, fields, error)
+    return see_other(f"{PAGE}/{view}")
+
+
+def sweep(request: Request) -> Response:
+    view = sweeps_of(request).view(user_of(request), request.path_params["sweep_id"])
+    return render(request, "sweeps/sweep.html", area="sweeps", view=view)
+
+
+def cancel(request: Request) -> Response:
+    sweep_id = request.path_params["sweep_id"]
+    sweeps_of(request).cancel(user_of(request), sweep_id)
+    return see_other(f"{PAGE}/{sweep_id}")
+
+
+def delete(request: Request) -> Response:
+    sweeps_of(request).delete(user_of(request), request.path_params["sweep_id"])
+    return see_other(f"{PAGE}?note=deleted")
+
+
+def _new(request: Request, given: SweepForm, error: ModelmillError | None = None) -> Response:
+    jobs = _bases(request)
+    status = error.status if error else 200
+    return render(request, "sweeps/new.html", status, area="sweeps", jobs=jobs, given=given, error=error)
+
+
+def _bases(request: Request) -> list[JobRecord]:
+    """Jobs whose model and images a sweep can take: those of the host toolchain, whose options the form knows."""
+    job_filter = JobFilter(toolchain=ToolchainName.HOST.value)
+    jobs = conversion_of(request).jobs
+    return jobs.page(job_filter, user_of(request), limit=JOBS_SHOWN, cursor=None, max_read=MAX_READ)[0]
+
+
+def _create(request: Request, fields: SweepForm) -> str:
+    records = conversion_of(request).jobs.several(fields.job, user_of(request))
+    if not (records and fields.method and fields.scale):
+        raise BadInput(
+            "A sweep needs a job whose model it takes, and at least one setting of each kind.",
+            hint="Tick one of each.",
+        )
+    models = [
+        SweepModel(
+            (record.name or record.job_id)[:80],
+            object_keys.input_(record.job_id, object_keys.MODEL),
+            object_keys.input_(record.job_id, object_keys.IMAGES),
+            record.options.model_dump(mode="json", exclude_defaults=True),
+        )
+        for record in records
+    ]
+    variants = [
+        Variant(f"{method}, per {scale}", {"quantization": {"method": method, "per_channel": scale == "channel"}})
+        for method, scale in product(fields.method, fields.scale)
+    ]
+    view = sweeps_of(request).add(user_of(request), models, variants, name=fields.name.strip(), tags=(), now=now())
+    return view.sweep.sweep_id
+
+
+ROUTES = [
+    Route(PAGE, sweeps),
+    Route(f"{PAGE}/new", new),
+    Route(f"{PAGE}/new", form_once(create), methods=["POST"]),
+    Route(PAGE + "/{sweep_id}", sweep),
+    Route(PAGE + "/{sweep_id}/cancel", cancel, methods=["POST"]),
+    Route(PAGE + "/{sweep_id}/delete", delete, methods=["POST"]),
+]

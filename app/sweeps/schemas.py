@@ -1,0 +1,130 @@
+"""The JSON that goes in and out of the API of sweeps."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from app.conversion.schemas import Key, Tag
+from app.sweeps.model import Row, Sweep
+from app.sweeps.service import SweepModel, SweepView, Variant
+
+SWEEPS = "/sweeps"
+TEXT = r"^[^\x00-\x1f\x7f]*$"
+Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=80, pattern=TEXT)]
+CURSOR = r"^[0-9TZ:.-]{20,32} [0-9a-f]{32}$"
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class ModelBody(Strict):
+    name: Name
+    """Of its rows in the table."""
+    model_key: Key
+    quant_key: Key
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Of a job, which all its jobs share."""
+
+
+class VariantBody(Strict):
+    name: Name
+    """Of its rows in the table."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """What it changes about the options of each model, part by part."""
+
+
+class NewSweep(Strict):
+    """Body of POST /sweeps: every model with every set of options."""
+
+    name: Annotated[str, StringConstraints(strip_whitespace=True, max_length=200, pattern=TEXT)] = ""
+    tags: Annotated[tuple[Tag, ...], Field(max_length=20)] = ()
+    models: Annotated[tuple[ModelBody, ...], Field(min_length=1, max_length=50)]
+    options: Annotated[tuple[VariantBody, ...], Field(min_length=1, max_length=50)]
+
+    def parts(self) -> tuple[list[SweepModel], list[Variant]]:
+        models = [SweepModel(each.name, each.model_key, each.quant_key, each.options) for each in self.models]
+        return models, [Variant(each.name, each.options) for each in self.options]
+
+
+class SweepsQuery(Strict):
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    cursor: Annotated[str, Field(pattern=CURSOR)] | None = None
+    """next_cursor of the page before."""
+
+
+class RowAnswer(BaseModel):
+    model_config = ConfigDict(from_attributes=True, use_attribute_docstrings=True)
+    position: int
+    job_id: str
+    model_name: str
+    variant: str
+    status: str
+    """PENDING until it is submitted, REFUSED, CANCELLED, GONE (forgotten before its end), or the job's own."""
+    progress: int
+    verdict: str | None
+    snr_db: float | None
+    cosine: float | None
+    size_bytes: int | None
+    """Of the compiled model."""
+    took_s: float | None
+    problem: str
+    is_best: bool
+    """Of the same model none is both better and smaller."""
+
+
+class SweepAnswer(BaseModel):
+    sweep_id: str
+    name: str
+    tags: list[str]
+    created_at: str
+    has_ended: bool
+    rows: list[RowAnswer]
+
+
+class ListedSweep(BaseModel):
+    model_config = ConfigDict(use_attribute_docstrings=True)
+    sweep_id: str
+    name: str
+    tags: list[str]
+    created_at: str
+    counts: dict[str, int]
+    """How many of its jobs are PENDING, SUBMITTED, REFUSED, CANCELLED, ENDED."""
+
+
+class SweepsAnswer(BaseModel):
+    sweeps: list[ListedSweep]
+    next_cursor: str | None
+
+
+def sweep_answer(view: SweepView) -> SweepAnswer:
+    rows = [RowAnswer.model_validate(row) for row in view.rows]
+    return SweepAnswer(**_fields(view.sweep), has_ended=view.has_ended, rows=rows)
+
+
+def listed_sweep(sweep: Sweep, counts: dict[str, int]) -> ListedSweep:
+    return ListedSweep(**_fields(sweep), counts=counts)
+
+
+def table_of(rows: tuple[Row, ...]) -> list[list[Any]]:
+    """The table as rows of a CSV file, its head first."""
+    names = list(RowAnswer.model_fields)
+    return [names, *([_cell(getattr(row, name)) for name in names] for row in rows)]
+
+
+def _cell(value: Any) -> Any:
+    """A text that a spreadsheet would take for a formula is led by an apostrophe."""
+    if value is None:
+        return ""
+    return f"'{value}" if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value
+
+
+def _fields(sweep: Sweep) -> dict[str, Any]:
+    return {
+        "sweep_id": sweep.sweep_id,
+        "name": sweep.name,
+        "tags": list(sweep.tags),
+        "created_at": sweep.created_at,
+    }

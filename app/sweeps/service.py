@@ -1,0 +1,262 @@
+"""Sweeps: made at once, submitted as there is room, and seen as one table."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from pydantic import ValidationError
+
+from app.conversion.errors import JobFinished
+from app.conversion.model import JobRecord
+from app.conversion.options import Options
+from app.conversion.service import Conversion
+from app.conversion.service.submissions import Submission
+from app.kit.clock import from_text, to_text
+from app.kit.errors import BadInput, ModelmillError, NotFound
+from app.kit.sql import Database
+from app.sweeps import store
+from app.sweeps.errors import SweepNotFound, SweepTooLarge, TooManySweeps
+from app.sweeps.model import ORIGIN, Entry, EntryState, Row, Sweep, best_of, merged
+
+MOST_JOBS = 200
+MOST_SWEEPS = 500
+"""Of a user; the oldest are to be deleted then."""
+AT_ONCE = 1000
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SweepModel:
+    """A model with its images, and the options that all its jobs share."""
+
+    name: str
+    model_key: str
+    quant_key: str
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What one column of the sweep changes about these options."""
+
+    name: str
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class SweepView:
+    sweep: Sweep
+    rows: tuple[Row, ...]
+
+    @property
+    def has_ended(self) -> bool:
+        return all(row.status in _OVER for row in self.rows)
+
+
+_OVER = {"COMPLETED", "FAILED", "REFUSED", "CANCELLED", "GONE"}
+
+
+class Sweeps:
+    """kick: has what is pending submitted soon."""
+
+    def __init__(self, database: Database, conversion: Conversion, *, kick: Callable[[], None]) -> None:
+        self.database = database
+        self.conversion = conversion
+        self.kick = kick
+
+    def add(
+        self,
+        owner: str,
+        models: Sequence[SweepModel],
+        variants: Sequence[Variant],
+        *,
+        name: str,
+        tags: tuple[str, ...],
+        now: datetime,
+    ) -> SweepView:
+        """Every model with every variant. Nothing is made unless all of them can be options of a job.
+
+        Raises:
+            SweepTooLarge: More than MOST_JOBS.
+            BadInput: Options that are none, or a toolchain that is not installed.
+            TooManySweeps: The user has as many as may be.
+        """
+        if len(models) * len(variants) > MOST_JOBS:
+            raise SweepTooLarge(
+                f"{len(models)} models with {len(variants)} sets of options are {len(models) * len(variants)} jobs.",
+                hint=f"One sweep may have {MOST_JOBS}.",
+            )
+        sweep = Sweep(uuid4().hex, owner, name, tags, to_text(now))
+        pairs = [(model, variant) for model in models for variant in variants]
+        entries = [
+            Entry(
+                sweep.sweep_id,
+                position,
+                str(uuid4()),
+                model.name,
+                model.model_key,
+                model.quant_key,
+                variant.name,
+                self._options(model, variant).model_dump(mode="json"),
+            )
+            for position, (model, variant) in enumerate(pairs)
+        ]
+        with self.database.write() as conn:
+            if store.count(conn, owner) >= MOST_SWEEPS:
+                raise TooManySweeps(f"You have {MOST_SWEEPS} sweeps.", hint="Delete one that is not needed any more.")
+            store.add(conn, sweep, entries)
+        self.kick()
+        return SweepView(sweep, tuple(_row_of(entry, None) for entry in entries))
+
+    def page(
+        self, owner: str, *, cursor: str = "", limit: int
+    ) -> tuple[list[tuple[Sweep, dict[str, int]]], str | None]:
+        """Newest first, each with how many of its jobs are in which state; and where to go on."""
+        with self.database.read() as conn:
+            sweeps = store.page(conn, owner, before=cursor, limit=limit + 1)
+            counts = store.states(conn, [sweep.sweep_id for sweep in sweeps])
+        more = f"{sweeps[limit - 1].created_at} {sweeps[limit - 1].sweep_id}" if len(sweeps) > limit else None
+        return [(sweep, counts[sweep.sweep_id]) for sweep in sweeps[:limit]], more
+
+    def view(self, owner: str, sweep_id: str) -> SweepView:
+        """Raises SweepNotFound."""
+        sweep, entries = self._get(owner, sweep_id)
+        records = {record.job_id: record for record in self.conversion.jobs.several([e.job_id for e in entries], owner)}
+        rows = [_row_of(entry, records.get(entry.job_id)) for entry in entries]
+        best = best_of(rows)
+        return SweepView(sweep, tuple(replace(row, is_best=row.position in best) for row in rows))
+
+    def cancel(self, owner: str, sweep_id: str) -> SweepView:
+        """End what runs, and submit no more of it. Raises SweepNotFound."""
+        _, entries = self._get(owner, sweep_id)
+        with self.database.write() as conn:
+            for entry in entries:
+                store.change(conn, entry, EntryState.CANCELLED)
+        for record in self.conversion.jobs.several([entry.job_id for entry in entries], owner):
+            if not record.is_terminal:
+                try:
+                    self.conversion.jobs.cancel(record.job_id, owner)
+                except (JobFinished, NotFound):  # by itself, meanwhile
+                    continue
+        return self.view(owner, sweep_id)
+
+    def delete(self, owner: str, sweep_id: str) -> None:
+        """Forget the sweep; its jobs stay. What was not submitted is not any more. Raises SweepNotFound."""
+        with self.database.write() as conn:
+            if not store.delete(conn, owner, sweep_id):
+                raise _not_found(sweep_id)
+
+    def submit_pending(self) -> int:
+        """Submit what waits, as far as there is room. How many became jobs. Safe to repeat."""
+        with self.database.read() as conn:
+            waiting = store.pending(conn, AT_ONCE)
+        count, full = 0, set[str]()
+        for sweep, entry in waiting:
+            if sweep.owner in full:
+                continue
+            try:
+                self._submit(sweep, entry)
+            except ModelmillError as error:
+                if error.can_retry:  # no room, or something is away
+                    full.add(sweep.owner)
+                    logger.info("A job of sweep %s waits: %s", sweep.sweep_id, error.message)
+                else:
+                    self._note(entry, EntryState.REFUSED, f"{error.message} {error.hint}".strip())
+            else:
+                count += 1
+        return count
+
+    def note_end(self, record: JobRecord) -> None:
+        """A job has ended: if it is of a sweep, its result stays in the sweep's table."""
+        if record.origin.startswith(ORIGIN):
+            with self.database.write() as conn:
+                store.note_result(conn, record.job_id, result_of(record))
+
+    def _submit(self, sweep: Sweep, entry: Entry) -> None:
+        if not self.conversion.jobs.several([entry.job_id], sweep.owner):
+            self.conversion.submissions.submit(
+                Submission(
+                    entry.model_key,
+                    entry.quant_key,
+                    sweep.owner,
+                    name=f"{entry.model_name} · {entry.variant}"[:200],
+                    tags=sweep.tags,
+                    options=Options.model_validate(entry.options),
+                    origin=f"{ORIGIN}{sweep.sweep_id}",
+                    job_id=entry.job_id,
+                )
+            )
+        if not self._note(entry, EntryState.SUBMITTED):  # it was cancelled or deleted meanwhile
+            self.conversion.jobs.cancel(entry.job_id, sweep.owner)
+
+    def _note(self, entry: Entry, state: EntryState, problem: str = "") -> bool:
+        with self.database.write() as conn:
+            return store.change(conn, entry, state, problem=problem)
+
+    def _options(self, model: SweepModel, variant: Variant) -> Options:
+        try:
+            options = Options.model_validate(merged(model.options, variant.options))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            raise BadInput(
+                f"{model.name} with {variant.name}: options.{place}: {first['msg']}",
+                hint="Options are those of a job; a variant names what it changes.",
+            ) from None
+        self.conversion.submissions.check_toolchain(options)
+        return options
+
+    def _get(self, owner: str, sweep_id: str) -> tuple[Sweep, list[Entry]]:
+        with self.database.read() as conn:
+            sweep = store.get(conn, owner, sweep_id)
+            if sweep is None:
+                raise _not_found(sweep_id)
+            return sweep, store.entries_of(conn, sweep_id)
+
+
+def result_of(record: JobRecord) -> dict[str, Any]:
+    """What the table shows of a job."""
+    bie, nef = record.stages["bie"].summary, record.stages["nef"].summary
+    took_s = None
+    if record.finished_at:
+        took_s = (from_text(record.finished_at) - from_text(record.created_at)).total_seconds()
+    return {
+        "status": record.status.value,
+        "progress": record.progress,
+        "verdict": record.verdict.value if record.verdict else None,
+        "snr_db": bie.get("snr_db"),
+        "cosine": bie.get("cosine"),
+        "size_bytes": nef.get("size_bytes"),
+        "took_s": took_s,
+        "problem": record.error.reason if record.error else "",
+    }
+
+
+_NO_RESULT = {
+    "progress": 0,
+    "verdict": None,
+    "snr_db": None,
+    "cosine": None,
+    "size_bytes": None,
+    "took_s": None,
+}
+
+
+def _row_of(entry: Entry, record: JobRecord | None) -> Row:
+    if record is not None:
+        values = result_of(record)
+    elif entry.result is not None:
+        values = dict(entry.result)
+    else:
+        status = "GONE" if entry.state is EntryState.SUBMITTED else entry.state.value
+        values = {**_NO_RESULT, "status": status, "problem": entry.problem}
+    return Row(entry.position, entry.job_id, entry.model_name, entry.variant, **values)
+
+
+def _not_found(sweep_id: str) -> SweepNotFound:
+    return SweepNotFound(f"There is no sweep {sweep_id[:64]}.", hint="GET /sweeps lists yours.")

@@ -1,0 +1,137 @@
+"""Stores sweeps in SQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from app.kit.sql import metadata
+from app.sweeps.model import Entry, EntryState, Sweep
+
+TIME = sa.String(32)
+sweeps = sa.Table(
+    "sweeps",
+    metadata,
+    sa.Column("sweep_id", sa.String(32), primary_key=True),
+    sa.Column("user_name", sa.String(32), sa.ForeignKey("users.name", ondelete="CASCADE"), nullable=False, index=True),
+    sa.Column("name", sa.String(200), nullable=False),
+    sa.Column("tags", sa.Text, nullable=False),
+    sa.Column("created_at", TIME, nullable=False),
+)
+entries = sa.Table(
+    "sweep_entries",
+    metadata,
+    sa.Column("sweep_id", sa.String(32), sa.ForeignKey("sweeps.sweep_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("job_id", sa.String(36), nullable=False, unique=True),
+    sa.Column("model_name", sa.String(200), nullable=False),
+    sa.Column("model_key", sa.String(512), nullable=False),
+    sa.Column("quant_key", sa.String(512), nullable=False),
+    sa.Column("variant", sa.String(200), nullable=False),
+    sa.Column("options", sa.Text, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False, index=True),
+    sa.Column("problem", sa.Text, nullable=False),
+    sa.Column("result", sa.Text),
+)
+
+
+def add(conn: Connection, sweep: Sweep, parts: Sequence[Entry]) -> None:
+    values = {**vars(sweep), "tags": json.dumps(sweep.tags), "user_name": sweep.owner}
+    del values["owner"]
+    conn.execute(sa.insert(sweeps).values(**values))
+    conn.execute(
+        sa.insert(entries),
+        [
+            {**vars(part), "options": json.dumps(part.options), "state": part.state.value, "result": None}
+            for part in parts
+        ],
+    )
+
+
+def get(conn: Connection, owner: str, sweep_id: str) -> Sweep | None:
+    where = (sweeps.c.sweep_id == sweep_id, sweeps.c.user_name == owner)
+    row = conn.execute(sa.select(sweeps).where(*where)).first()
+    return _sweep_of(row) if row else None
+
+
+def page(conn: Connection, owner: str, *, before: str, limit: int) -> list[Sweep]:
+    """Newest first. before: `created_at sweep_id` of the last one seen; empty from the newest on."""
+    c = sweeps.c
+    query = sa.select(sweeps).where(c.user_name == owner)
+    if before:
+        created_at, _, sweep_id = before.partition(" ")
+        query = query.where(sa.tuple_(c.created_at, c.sweep_id) < sa.tuple_(*map(sa.literal, (created_at, sweep_id))))
+    return [_sweep_of(row) for row in conn.execute(query.order_by(c.created_at.desc(), c.sweep_id.desc()).limit(limit))]
+
+
+def count(conn: Connection, owner: str) -> int:
+    return int(conn.scalar(sa.select(sa.func.count()).select_from(sweeps).where(sweeps.c.user_name == owner)) or 0)
+
+
+def states(conn: Connection, sweep_ids: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Of each: state → how many of its entries are in it."""
+    c = entries.c
+    counted = sa.select(c.sweep_id, c.state, sa.func.count()).group_by(c.sweep_id, c.state)
+    counts: dict[str, dict[str, int]] = {sweep_id: {} for sweep_id in sweep_ids}
+    for sweep_id, state, number in conn.execute(counted.where(c.sweep_id.in_(sweep_ids))):
+        counts[sweep_id][state] = int(number)
+    return counts
+
+
+def entries_of(conn: Connection, sweep_id: str) -> list[Entry]:
+    query = sa.select(entries).where(entries.c.sweep_id == sweep_id).order_by(entries.c.position)
+    return [_entry_of(row) for row in conn.execute(query)]
+
+
+def pending(conn: Connection, limit: int) -> list[tuple[Sweep, Entry]]:
+    """Those that are to be submitted, oldest sweep first."""
+    query = (
+        sa.select(*entries.c, sweeps.c.user_name, sweeps.c.name, sweeps.c.tags, sweeps.c.created_at)
+        .join(sweeps, sweeps.c.sweep_id == entries.c.sweep_id)
+        .where(entries.c.state == EntryState.PENDING.value)
+        .order_by(sweeps.c.created_at, sweeps.c.sweep_id, entries.c.position)
+        .limit(limit)
+    )
+    return [(_sweep_of(row), _entry_of(row)) for row in conn.execute(query)]
+
+
+def change(conn: Connection, entry: Entry, state: EntryState, *, problem: str = "") -> bool:
+    """From PENDING into another state. False: it is PENDING no more."""
+    c = entries.c
+    where = (c.sweep_id == entry.sweep_id, c.position == entry.position, c.state == EntryState.PENDING.value)
+    return conn.execute(sa.update(entries).where(*where).values(state=state.value, problem=problem)).rowcount == 1
+
+
+def note_result(conn: Connection, job_id: str, result: Mapping[str, Any]) -> None:
+    """How the job of an entry ended."""
+    values = {"state": EntryState.ENDED.value, "result": json.dumps(result)}
+    conn.execute(sa.update(entries).where(entries.c.job_id == job_id).values(**values))
+
+
+def delete(conn: Connection, owner: str, sweep_id: str) -> bool:
+    where = (sweeps.c.sweep_id == sweep_id, sweeps.c.user_name == owner)
+    return conn.execute(sa.delete(sweeps).where(*where)).rowcount == 1
+
+
+def _sweep_of(row: Any) -> Sweep:
+    return Sweep(row.sweep_id, row.user_name, row.name, tuple(json.loads(row.tags)), row.created_at)
+
+
+def _entry_of(row: Any) -> Entry:
+    return Entry(
+        row.sweep_id,
+        row.position,
+        row.job_id,
+        row.model_name,
+        row.model_key,
+        row.quant_key,
+        row.variant,
+        json.loads(row.options),
+        EntryState(row.state),
+        row.problem,
+        json.loads(row.result) if row.result else None,
+    )

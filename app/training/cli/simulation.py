@@ -1,0 +1,54 @@
+"""The command that compares orders of the queue on a trace. It asks no service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.kit.errors import BadRequest, NotFound
+
+
+def simulate(
+    trace: Annotated[Path, typer.Argument(metavar="TRACE.CSV", help="Columns user, submit_s, gpus, duration_s, …")],
+    nodes: Annotated[int, typer.Option(min=1, max=10_000, help="Of the cluster.")] = 4,
+    gpus: Annotated[int, typer.Option(min=1, max=64, help="Of each node.")] = 8,
+) -> None:
+    """What each order of the queue would have done to a trace of tasks: waits, utilization, fairness."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from app.training.model.queue_order import QueuePolicy
+    from app.training.model.simulation import Cluster, read_trace, simulate
+
+    tasks, cluster = read_trace(_text(trace)), Cluster(nodes, gpus)
+    table = Table(box=None, pad_edge=False)
+    for name in ("order", "wait p50", "wait p95", "utilization", "share error", "makespan"):
+        table.add_column(name, justify="left" if name == "order" else "right")
+    impossible = 0
+    for policy in QueuePolicy:
+        for does_backfill in (False, True):
+            result = simulate(tasks, cluster, policy, does_backfill=does_backfill)
+            impossible = result.impossible
+            table.add_row(
+                policy.value + (" + backfill" if does_backfill else ""),
+                f"{result.wait_p50_s:.0f} s",
+                f"{result.wait_p95_s:.0f} s",
+                f"{result.utilization:.1%}",
+                f"{result.share_error:.3f}",
+                f"{result.makespan_s:.0f} s",
+            )
+    Console().print(table)
+    typer.echo(f"{len(tasks) - impossible} tasks on {nodes} nodes of {gpus} GPUs.")
+    if impossible:
+        typer.echo(f"{impossible} ask for more GPUs than the cluster has and were left out.")
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text()
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {file}", hint="Name a CSV of tasks.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequest(f"{file} cannot be read: {error}") from error

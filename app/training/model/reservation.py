@@ -1,0 +1,84 @@
+"""The reservation of the task at the head of the queue (EASY backfill): when it can start at the latest. Pure.
+
+It follows from the time limits of what runs. A later task may go ahead if it ends before that moment, or if it leaves
+room for the head then; so nobody is delayed beyond what the head is promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from app.training.model.capacity import Capacity, Demand, Held, Need, Node
+
+
+@dataclass
+class Reservation:
+    """What the head of the queue is promised."""
+
+    starts_by: datetime
+    room: Capacity
+    """What is free then, the head's own place taken."""
+
+    def admits(self, demand: Demand, run_limit_s: int | None, now: datetime) -> bool:
+        """May a later task that fits now go? What it takes of the promised moment's room is taken."""
+        if run_limit_s is not None and now + timedelta(seconds=run_limit_s) <= self.starts_by:
+            return True
+        need = Need.of(demand)
+        driver_at = self.room.place(need)
+        if driver_at is None:
+            return False
+        self.room.take(need, driver_at)
+        return True
+
+
+def reserve(
+    demand: Demand, held: Sequence[Held], nodes: Sequence[Node], ends: Mapping[str, datetime]
+) -> Reservation | None:
+    """The earliest moment at which the demand fits, as what runs ends at its limit at the latest.
+
+    Args:
+        ends: when each active task ends at the latest, by its id; one without a limit is not in it.
+
+    Returns:
+        None: nothing tells when it will fit.
+    """
+    ending = sorted((holder for holder in held if holder.task_id in ends), key=lambda holder: ends[holder.task_id])
+    low, high = 0, len(ending)
+    if _room_after(ending, high, held, nodes).place(Need.of(demand)) is None:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if _room_after(ending, middle, held, nodes).place(Need.of(demand)) is None:
+            low = middle + 1
+        else:
+            high = middle
+    if low == 0:  # it fits already: something else than room holds it back
+        return None
+    room, need = _room_after(ending, low, held, nodes), Need.of(demand)
+    driver_at = room.place(need)
+    if driver_at is not None:
+        room.take(need, driver_at)
+    return Reservation(ends[ending[low - 1].task_id], room)
+
+
+def _room_after(ending: Sequence[Held], count: int, held: Sequence[Held], nodes: Sequence[Node]) -> Capacity:
+    """What is free once the first so many have ended."""
+    over = {holder.task_id for holder in ending[:count]}
+    gpus: dict[str, float] = {}
+    cpus: dict[str, float] = {}
+    for holder in ending[:count]:
+        for node_id, amount in holder.claim.gpus.items():
+            gpus[node_id] = gpus.get(node_id, 0) + amount
+        for node_id, amount in holder.claim.cpus.items():
+            cpus[node_id] = cpus.get(node_id, 0) + amount
+    freed = [
+        replace(
+            node,
+            free_gpus=min(node.total_gpus, node.free_gpus + gpus.get(node.node_id, 0)),
+            free_cpus=min(node.total_cpus, node.free_cpus + cpus.get(node.node_id, 0)),
+        )
+        for node in nodes
+    ]
+    return Capacity(freed, [holder for holder in held if holder.task_id not in over])

@@ -1,0 +1,245 @@
+"""What an order of the queue would do to a trace: the scheduler's own decisions over a made-up cluster. Pure."""
+
+from __future__ import annotations
+
+import csv
+import heapq
+import io
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from app.kit.clock import to_text
+from app.kit.errors import BadInput
+from app.training.model.capacity import Claim, Demand, Held, Node
+from app.training.model.gang import AdmissionRules, Queued, decide
+from app.training.model.queue_order import QueuePolicy, Shares, Use, decayed_use, in_order
+from app.training.model.task import Priority
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+NAMES = {
+    "user": ("user", "vc", "user_id"),
+    "submit_s": ("submit_s", "submit_time_s", "submitted_s"),
+    "gpus": ("gpus", "gpu_num", "num_gpus"),
+    "duration_s": ("duration_s", "duration", "run_time"),
+    "limit_s": ("limit_s", "time_limit", "timelimit"),
+    "priority": ("priority",),
+}
+"""What a column may be called, in the traces of Philly and Helios among others."""
+NEEDED = ("user", "submit_s", "gpus", "duration_s")
+
+
+@dataclass(frozen=True)
+class TraceTask:
+    name: str
+    user: str
+    submit_s: float
+    gpus: int
+    duration_s: float
+    limit_s: int | None = None
+    priority: Priority = Priority.NORMAL
+
+
+@dataclass(frozen=True)
+class Cluster:
+    nodes: int = 4
+    gpus_per_node: int = 8
+
+    @property
+    def gpus(self) -> int:
+        return self.nodes * self.gpus_per_node
+
+
+@dataclass(frozen=True)
+class SimulationResult:
+    """Of one order over a trace."""
+
+    wait_p50_s: float
+    wait_p95_s: float
+    utilization: float
+    """Share of the GPUs' time that was used, from the first submission to the last end."""
+    share_error: float
+    """Half the sum over users of |share of used GPU time − equal share| while at least two of them wait: 0 is fair."""
+    makespan_s: float
+    impossible: int
+    """Tasks that the cluster could never hold; left out."""
+
+
+def read_trace(text: str) -> list[TraceTask]:
+    """By time of submission. Raises BadInput, which names the line."""
+    reader = csv.DictReader(io.StringIO(text))
+    columns = {
+        field: next((name for name in names if name in (reader.fieldnames or ())), None)
+        for field, names in NAMES.items()
+    }
+    missing = [field for field in NEEDED if columns[field] is None]
+    if missing:
+        raise BadInput(
+            f"The trace has no column {missing[0]}.", hint=f"Needed: {', '.join(NEEDED)}; further: limit_s, priority."
+        )
+    tasks = []
+    for number, row in enumerate(reader, 2):
+        values = {field: row.get(name) or "" for field, name in columns.items() if name}
+        try:
+            tasks.append(_task(f"line {number}", values))
+        except (ValueError, OverflowError):
+            raise BadInput(f"Line {number} of the trace cannot be read.", hint="Times and GPUs are numbers.") from None
+    return sorted(tasks, key=lambda task: task.submit_s)
+
+
+def _task(name: str, values: dict[str, str]) -> TraceTask:
+    submit_s, duration_s = float(values["submit_s"]), float(values["duration_s"])
+    gpus = int(float(values["gpus"]))
+    if not (0 <= submit_s < 1e10 and 0 <= duration_s < 1e10 and gpus >= 0):
+        raise ValueError(name)
+    limit_s = values.get("limit_s", "")
+    priority = Priority(values["priority"]) if values.get("priority") else Priority.NORMAL
+    return TraceTask(
+        name, values["user"], submit_s, gpus, duration_s, int(float(limit_s)) if limit_s else None, priority
+    )
+
+
+def simulate(
+    trace: Sequence[TraceTask], cluster: Cluster, policy: QueuePolicy, *, does_backfill: bool = False
+) -> SimulationResult:
+    """Event by event: at each submission and each end the scheduler decides once."""
+    possible = [task for task in trace if task.gpus <= cluster.gpus]
+    return _Simulation(possible, cluster, policy, does_backfill).run(len(trace) - len(possible))
+
+
+@dataclass
+class _Running:
+    task: TraceTask
+    start_s: float
+    claim: Claim
+
+
+class _Simulation:
+    def __init__(self, trace: Sequence[TraceTask], cluster: Cluster, policy: QueuePolicy, does_backfill: bool) -> None:
+        self.trace = trace
+        self.cluster = cluster
+        self.policy = policy
+        self.does_backfill = does_backfill
+        self.free = [cluster.gpus_per_node] * cluster.nodes
+        self.running: dict[str, _Running] = {}
+        self.waiting: dict[str, TraceTask] = {}
+        self.waits_s: list[float] = []
+        self.uses: list[Use] = []
+        self.contended: dict[str, float] = defaultdict(float)
+
+    def run(self, impossible: int) -> SimulationResult:
+        ends: list[tuple[float, str]] = []
+        arrivals = iter(self.trace)
+        next_task = next(arrivals, None)
+        now_s = next_task.submit_s if next_task else 0.0
+        while next_task is not None or ends:
+            before_s, now_s = (
+                now_s,
+                min(next_task.submit_s if next_task else float("inf"), ends[0][0] if ends else float("inf")),
+            )
+            self._account(now_s - before_s)
+            while ends and ends[0][0] <= now_s:
+                self._end(heapq.heappop(ends)[1], now_s)
+            while next_task is not None and next_task.submit_s <= now_s:
+                self.waiting[next_task.name] = next_task
+                next_task = next(arrivals, None)
+            for name in self._decide(now_s):
+                heapq.heappush(ends, (now_s + self.running[name].task.duration_s, name))
+        return self._result(now_s, impossible)
+
+    def _decide(self, now_s: float) -> tuple[str, ...]:
+        moment = BEGIN + timedelta(seconds=now_s)
+        held = [Held(name, demand_of(one.task, self.cluster), one.claim) for name, one in self.running.items()]
+        ends = {
+            name: BEGIN + timedelta(seconds=one.start_s + one.task.limit_s)
+            for name, one in self.running.items()
+            if one.task.limit_s is not None
+        }
+        entries = [
+            Queued(
+                task.name,
+                demand_of(task, self.cluster),
+                user=task.user,
+                run_limit_s=task.limit_s,
+                priority=task.priority,
+            )
+            for task in self.waiting.values()
+        ]
+        shares = Shares(decayed_use(self._uses(now_s), moment)) if self.policy is QueuePolicy.FAIR else None
+        rules = AdmissionRules(does_backfill=self.does_backfill, ends=ends)
+        order = in_order(entries, self.policy, shares)
+        admitted = decide(order, held, self._nodes(), now=to_text(moment), may_start=None, rules=rules).admitted
+        for name in admitted:
+            self._start(name, now_s)
+        return admitted
+
+    def _uses(self, now_s: float) -> list[Use]:
+        now = BEGIN + timedelta(seconds=now_s)
+        running = (
+            Use(one.task.user, one.task.gpus, BEGIN + timedelta(seconds=one.start_s), now)
+            for one in self.running.values()
+        )
+        return [*self.uses, *running]
+
+    def _nodes(self) -> list[Node]:
+        total = self.cluster.gpus_per_node
+        return [Node(f"n{at:04}", "", total, free, 0, 0) for at, free in enumerate(self.free)]
+
+    def _start(self, name: str, now_s: float) -> None:
+        task = self.waiting.pop(name)
+        demand = demand_of(task, self.cluster)
+        claim: dict[str, float] = defaultdict(float)
+        for _ in range(demand.nodes if demand.gpus else 0):
+            at = max(range(len(self.free)), key=lambda at: self.free[at])
+            self.free[at] -= demand.gpus_per_node
+            claim[f"n{at:04}"] += demand.gpus_per_node
+        self.running[name] = _Running(task, now_s, Claim(dict(claim)))
+        self.waits_s.append(now_s - task.submit_s)
+
+    def _end(self, name: str, now_s: float) -> None:
+        one = self.running.pop(name)
+        for node_id, gpus in one.claim.gpus.items():
+            self.free[int(node_id[1:])] += int(gpus)
+        start, end = (BEGIN + timedelta(seconds=at) for at in (one.start_s, now_s))
+        self.uses.append(Use(one.task.user, one.task.gpus, start, end))
+
+    def _account(self, seconds: float) -> None:
+        """While several users wait, who holds the GPUs?"""
+        if len({task.user for task in self.waiting.values()}) < 2:
+            return
+        for one in self.running.values():
+            self.contended[one.task.user] += one.task.gpus * seconds
+
+    def _result(self, end_s: float, impossible: int) -> SimulationResult:
+        begin_s = self.trace[0].submit_s if self.trace else 0.0
+        used = sum(use.gpus * (use.end - use.start).total_seconds() for use in self.uses)
+        makespan_s = end_s - begin_s
+        return SimulationResult(
+            _quantile(self.waits_s, 0.5),
+            _quantile(self.waits_s, 0.95),
+            used / (self.cluster.gpus * makespan_s) if makespan_s else 0.0,
+            _share_error(self.contended, {task.user for task in self.trace}),
+            makespan_s,
+            impossible,
+        )
+
+
+def demand_of(task: TraceTask, cluster: Cluster) -> Demand:
+    """Whole nodes where it is larger than one; traces do not say more."""
+    nodes = max(1, -(-task.gpus // cluster.gpus_per_node))
+    return Demand(nodes, -(-task.gpus // nodes), 0)
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    if len(values) < 2:
+        return values[0] if values else 0.0
+    return statistics.quantiles(values, n=100, method="inclusive")[round(share * 100) - 1]
+
+
+def _share_error(contended: dict[str, float], users: Iterable[str]) -> float:
+    names, total = set(users), sum(contended.values())
+    if not total or len(names) < 2:
+        return 0.0
+    return sum(abs(contended.get(user, 0.0) / total - 1 / len(names)) for user in names) / 2

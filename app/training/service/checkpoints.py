@@ -1,0 +1,108 @@
+"""The checkpoints that verl leaves in the folder of a task, and the one that another task goes on from."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+
+from app.homes.errors import disk_errors, refused
+from app.homes.service import Homes
+from app.homes.tree_walk import FOLDER, walk
+from app.kit.errors import ModelmillError
+from app.kit.sql import Database
+from app.training import store
+from app.training.model import Task
+from app.training.service.folders import checkpoints_of, parent_of
+from app.training.spec import TaskSpec
+from app.training.workloads import CHECKPOINTS
+
+RESUME = "resume_from"
+MOST_CHECKPOINTS = 1000
+MOST_FOLDERS = 2000
+"""Of one checkpoint, when its size is summed."""
+_STEP = re.compile(r"global_step_([0-9]{1,12})")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    step: int
+    path: str
+    """As tasks name it."""
+    size_bytes: int
+    written_at: datetime
+
+
+def checkpoints_in(homes: Homes, user: str, path: str) -> list[Checkpoint]:
+    """Those in a folder, by step. path: of the folder, as users name it. None there: an empty list."""
+    with suppress(ModelmillError), disk_errors(path), parent_of(homes, user, path) as (above_fd, name):
+        try:
+            fd = os.open(name, FOLDER, dir_fd=above_fd)
+        except FileNotFoundError:
+            return []
+        try:
+            return sorted(_checkpoints(fd, path), key=lambda one: one.step)
+        finally:
+            os.close(fd)
+    return []
+
+
+def _checkpoints(fd: int, path: str) -> Iterator[Checkpoint]:
+    with os.scandir(fd) as entries:
+        steps = [(match, entry) for entry in entries if (match := _STEP.fullmatch(entry.name))]
+    for match, entry in islice(steps, MOST_CHECKPOINTS):
+        with suppress(OSError):  # removed at this moment, for verl keeps the last ones only
+            folder_fd = os.open(entry.name, FOLDER, dir_fd=fd)
+            try:
+                written_at = datetime.fromtimestamp(os.fstat(folder_fd).st_mtime, UTC)
+                yield Checkpoint(int(match[1]), f"{path}/{entry.name}", _size(folder_fd), written_at)
+            finally:
+                os.close(folder_fd)
+
+
+def _size(folder_fd: int) -> int:
+    return sum(
+        entry.stat(follow_symlinks=False).st_size
+        for visit in islice(walk(folder_fd), MOST_FOLDERS)
+        for entry in visit.entries
+        if entry.is_file(follow_symlinks=False)
+    )
+
+
+def checkpoints_of_task(homes: Homes, task: Task) -> list[Checkpoint]:
+    folder = checkpoints_of(homes, task)
+    return checkpoints_in(homes, task.user, f"{folder.path}/{CHECKPOINTS}") if folder and folder.path else []
+
+
+def resume_path(database: Database, homes: Homes, user: str, spec: TaskSpec) -> str | None:
+    """The checkpoint that a new task begins with, as tasks name it; None: it begins at step 0.
+
+    Raises PathRefused for one that is not there or not the user's.
+    """
+    if spec.resume_from is None:
+        return None
+    path = spec.resume_from if spec.resume_from.startswith("/") else _latest(database, homes, user, spec.resume_from)
+    if not _STEP.fullmatch(path.rpartition("/")[2]):
+        raise refused(
+            RESUME, "it must be a folder like global_step_50", hint="The page of a task lists its checkpoints."
+        )
+    homes.rules.check(user, RESUME, path)
+    return path
+
+
+def _latest(database: Database, homes: Homes, user: str, task_id: str) -> str:
+    """Of a task."""
+    with database.read() as conn:
+        task = store.get_task(conn, task_id)
+    if task is None or task.user != user:
+        raise refused(RESUME, f"there is no task {task_id}", hint="The list of tasks shows those there are.")
+    checkpoints = checkpoints_of_task(homes, task)
+    if not checkpoints:
+        raise refused(
+            RESUME, f"task {task_id} has left no checkpoint", hint="It may have gone to the trash: see its page."
+        )
+    return checkpoints[-1].path

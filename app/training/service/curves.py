@@ -1,0 +1,125 @@
+"""The learning curves of a task, read from what its attempts wrote into their folders. A file is read on from where it
+was left: what runs is looked at every few seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+
+from app.homes.service import Homes
+from app.kit.errors import ModelmillError
+from app.training.model.learning_curve import METRICS_FILE, Curve, LearningCurves, joined
+from app.training.service.folders import opened_file
+from app.training.service.views import AttemptFolder, TaskView
+
+SUMMARY_FILE = "metrics.json"
+"""Figures of the whole training, a map of names to numbers, as a program may leave them at its end."""
+MOST_BYTES = 128 << 20
+"""Of one attempt's file; what comes after it is not shown."""
+MOST_SUMMARY_BYTES = 64 << 10
+BLOCK_BYTES = 1 << 20
+KEPT_FILES = 32
+
+
+@dataclass(frozen=True)
+class TaskCurves:
+    curves: Mapping[str, Curve]
+    """By name, over all attempts."""
+    row_count: int
+    unreadable_count: int
+    """Lines that are no row."""
+    is_cut: bool
+    """A file is longer than what is read of it."""
+    summary: Mapping[str, float] = field(default_factory=dict)
+    """What the program left of figures at its end."""
+
+    @property
+    def version(self) -> tuple[int, int, int]:
+        """Equal while nothing new was told."""
+        return self.row_count, self.unreadable_count, len(self.summary)
+
+
+@dataclass
+class _ReadFile:
+    """How far a file was read. lock: two readers do not feed it the same bytes."""
+
+    curves: LearningCurves = field(default_factory=LearningCurves)
+    offset: int = 0
+    is_cut: bool = False
+    lock: Lock = field(default_factory=Lock)
+
+
+class CurveReader:
+    def __init__(self, homes: Homes, most_bytes: int = MOST_BYTES) -> None:
+        self._homes = homes
+        self._most_bytes = most_bytes
+        self._files: OrderedDict[tuple[str, int, int], _ReadFile] = OrderedDict()
+        self._lock = Lock()
+
+    def read(self, view: TaskView) -> TaskCurves:
+        """What a task has told so far; nothing of an attempt whose folder or file is gone."""
+        files = [self._read_file(view.task.user, folder.path) for folder in _folders(view)]
+        read = [file for file in files if file is not None]
+        return TaskCurves(
+            joined(file.curves for file in read),
+            sum(file.curves.row_count for file in read),
+            sum(file.curves.unreadable_count for file in read),
+            any(file.is_cut for file in read),
+            self._summary(view),
+        )
+
+    def _read_file(self, user: str, folder: str) -> _ReadFile | None:
+        path = f"{folder}/{METRICS_FILE}"
+        try:
+            with opened_file(self._homes, user, path) as fd:
+                status = os.fstat(fd)
+                file = self._file((path, status.st_dev, status.st_ino), status.st_size)
+                with file.lock:
+                    self._read_on(fd, file)
+                return file
+        except ModelmillError:
+            return None
+
+    def _file(self, key: tuple[str, int, int], size_bytes: int) -> _ReadFile:
+        """What was read of it before, unless it became shorter: then it was written anew."""
+        with self._lock:
+            file = self._files.get(key)
+            if file is None or file.offset > size_bytes:
+                file = self._files[key] = _ReadFile()
+            self._files.move_to_end(key)
+            while len(self._files) > KEPT_FILES:
+                self._files.popitem(last=False)
+            return file
+
+    def _read_on(self, fd: int, file: _ReadFile) -> None:
+        while data := os.pread(fd, min(BLOCK_BYTES, self._most_bytes - file.offset), file.offset):
+            file.curves.feed(data)
+            file.offset += len(data)
+        file.is_cut = os.fstat(fd).st_size > self._most_bytes
+
+    def _summary(self, view: TaskView) -> dict[str, float]:
+        folder = view.folders.get(view.task.latest_attempt_no)
+        if folder is None or not folder.path:
+            return {}
+        try:
+            with opened_file(self._homes, view.task.user, f"{folder.path}/{SUMMARY_FILE}") as fd:
+                content = json.loads(os.pread(fd, MOST_SUMMARY_BYTES, 0))
+        except (ModelmillError, ValueError, RecursionError):
+            return {}
+        if not isinstance(content, dict):
+            return {}
+        return {
+            name: value
+            for name, value in content.items()
+            if name.isprintable() and isinstance(value, int | float) and not isinstance(value, bool)
+        }
+
+
+def _folders(view: TaskView) -> list[AttemptFolder]:
+    """Of its attempts, oldest first."""
+    return [view.folders[number] for number in sorted(view.folders) if view.folders[number].path]

@@ -1,0 +1,91 @@
+"""What a job answered for a frame, as it is kept; and which of them are looked for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+FACTS = frozenset({"n_loop", "at", "pts", "e2e", "tracked", "bbox", "labels", "scores", "width", "height"})
+"""What a row has beside its counts."""
+
+
+@dataclass(frozen=True)
+class DetectedObject:
+    box: Sequence[float]
+    """x1, y1, x2, y2 in pixels of the source."""
+    label: str
+    """Empty where the stage names no classes."""
+    score: float | None
+
+
+@dataclass(frozen=True)
+class FrameRecord:
+    """A row that is kept."""
+
+    n_loop: int
+    at: str
+    """By the node's clock, ISO 8601 in UTC."""
+    row: Mapping[str, Any]
+    """As the runner reported it."""
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """What the job counts, by name."""
+        return {
+            name: value
+            for name, value in self.row.items()
+            if name not in FACTS and isinstance(value, int | float) and not isinstance(value, bool)
+        }
+
+    @property
+    def objects(self) -> list[DetectedObject]:
+        return list(objects_in(self.row))
+
+    @property
+    def object_count(self) -> int:
+        return len(self.row.get("bbox") or ())
+
+
+@dataclass(frozen=True)
+class ResultFilter:
+    """Which rows. None and "" filter nothing."""
+
+    since: str | None = None
+    """ISO 8601 in UTC, included."""
+    until: str | None = None
+    """Excluded."""
+    label: str = ""
+    """At least one object of this class."""
+    min_score: float | None = None
+    """At least one object (of that class) has at least this score."""
+
+    def matches(self, record: FrameRecord) -> bool:
+        """As far as objects go; times are the store's affair."""
+        if not self.label and self.min_score is None:
+            return True
+        return any(self._fits(detected) for detected in record.objects)
+
+    def _fits(self, detected: DetectedObject) -> bool:
+        is_sure = self.min_score is None or (detected.score is not None and detected.score >= self.min_score)
+        return is_sure and (not self.label or detected.label == self.label)
+
+
+def objects_in(row: Mapping[str, Any]) -> Iterator[DetectedObject]:
+    """A report may hold anything: what is no box is passed over."""
+    labels, scores = row.get("labels"), row.get("scores")
+    for place, box in enumerate(row.get("bbox") or ()):
+        if isinstance(box, list) and len(box) == 4 and all(isinstance(side, int | float) for side in box):
+            label, score = _at(labels, place), _at(scores, place)
+            yield DetectedObject(
+                box, label if isinstance(label, str) else "", score if isinstance(score, int | float) else None
+            )
+
+
+def labels_in(row: Mapping[str, Any]) -> list[str]:
+    """The classes of its objects, each once."""
+    return sorted({detected.label for detected in objects_in(row) if detected.label})
+
+
+def _at(values: object, place: int) -> object:
+    return values[place] if isinstance(values, list) and place < len(values) else None

@@ -1,0 +1,1 @@
+"""The client to be awaited. The other one is made from it: see generate.py."""

@@ -1,0 +1,192 @@
+"""The client: upload, convert, find jobs, sweep over options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Union
+
+import httpx
+
+from modelmill_client._async.job import AsyncJob
+from modelmill_client._async.transport import DEFAULT_URL, AsyncTransport, OnBytes
+from modelmill_client.inputs import PathLike, packed, parts, weights_beside
+
+PAGE = 200
+Record = dict[str, Any]
+Images = Union[PathLike, Sequence[PathLike]]
+
+
+class AsyncModelmill:
+    """A service, and who asks it.
+
+    Args:
+        url: Of the service; else MODELMILL_URL, else http://127.0.0.1:8080.
+        token: An API token; else MODELMILL_TOKEN. The service knows who is on its own machine without one.
+        retries: How often a request is tried again that did not get through, or that came at a bad time. What creates
+            is created once however often it is tried.
+        transport: Of httpx, for tests.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        retries: int = 3,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        address = os.environ.get("MODELMILL_URL") if url is None else url
+        known = os.environ.get("MODELMILL_TOKEN", "") if token is None else token
+        self.transport = AsyncTransport(address or DEFAULT_URL, known, retries=retries, transport=transport)
+
+    async def __aenter__(self) -> AsyncModelmill:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close its connections."""
+        await self.transport.aclose()
+
+    async def convert(
+        self,
+        model: PathLike,
+        images: Images,
+        *,
+        goal: str = "",
+        name: str = "",
+        tags: Sequence[str] = (),
+        options: Mapping[str, Any] | None = None,
+    ) -> AsyncJob:
+        """Upload a model with its reference images, and start its conversion.
+
+        Args:
+            model: An ONNX file; weights that lie beside it under its name go with it.
+            images: A folder, a zip, or files: pictures, .npy, .npz.
+            goal: As `snr>=20`, of the toolchain host; short for options["quantization"]["goal"].
+            name: Of the job; the model's when left out.
+            tags: To find it by.
+            options: As of POST /jobs.
+
+        Returns:
+            The job, which has only begun: see `wait`.
+
+        Raises:
+            NoImages: There are none.
+            BadInput: Model, images or options are no good; code, hint and detail say how.
+            TooManyJobs: As many are under way as may be.
+        """
+        path = Path(model)
+        several = [images] if isinstance(images, (str, os.PathLike)) else list(images)
+        with packed([Path(each) for each in several]) as archive:
+            keys = await self.upload(path, archive)
+        chosen = dict(options or {})
+        if goal:
+            chosen["quantization"] = {**chosen.get("quantization", {}), "goal": goal}
+        label = (name or path.stem)[:200]
+        return await self.submit(keys["model_key"], keys["quant_key"], options=chosen, name=label, tags=tags)
+
+    async def upload(self, model: Path, images: Path, on_bytes: OnBytes = lambda _: None) -> Record:
+        """Send both from disk, in constant memory.
+
+        Args:
+            model: An ONNX file, or a zip of one and its weights.
+            images: One file.
+            on_bytes: Gets the number of bytes of each piece sent.
+
+        Returns:
+            upload_id, model_key, quant_key, files.
+        """
+        weights = weights_beside(model) if model.suffix == ".onnx" else []
+        files = [("model", model), *(("weights", path) for path in weights), ("images", images)]
+        return await self.transport.json("POST", "/uploads", body=lambda: parts(files, on_bytes))
+
+    async def submit(
+        self,
+        model_key: str,
+        quant_key: str,
+        *,
+        options: Mapping[str, Any] | None = None,
+        name: str = "",
+        tags: Sequence[str] = (),
+    ) -> AsyncJob:
+        """Start a conversion of what was uploaded."""
+        inputs = {"model_key": model_key, "quant_key": quant_key}
+        body = {**inputs, "name": name, "tags": list(tags), "options": dict(options or {})}
+        return AsyncJob(self.transport, await self.transport.json("POST", "/jobs", json=body))
+
+    async def job(self, job_id: str) -> AsyncJob:
+        """Raises JobNotFound."""
+        return AsyncJob(self.transport, await self.transport.json("GET", f"/jobs/{job_id}"))
+
+    async def jobs(self, *, limit: int = 50, **filters: str | None) -> AsyncIterator[AsyncJob]:
+        """Newest first, page by page, at most `limit`. filters: status, toolchain, platform, q."""
+        async for record in self.pages("/jobs", "jobs", limit=limit, filters=filters):
+            yield AsyncJob(self.transport, record)
+
+    async def change_jobs(
+        self, verb: str, job_ids: Sequence[str], *, add_tags: Sequence[str] = (), remove_tags: Sequence[str] = ()
+    ) -> Record:
+        """Cancel, delete or tag many.
+
+        Returns:
+            done: their ids; problems: job_id, code, message, hint of each that it could not be done to.
+        """
+        tags = {"add_tags": list(add_tags), "remove_tags": list(remove_tags)}
+        return await self.transport.json("POST", "/jobs/bulk", json={"verb": verb, "job_ids": list(job_ids), **tags})
+
+    async def sweep(
+        self,
+        models: Sequence[Mapping[str, Any]],
+        options: Sequence[Mapping[str, Any]],
+        *,
+        name: str = "",
+        tags: Sequence[str] = (),
+    ) -> Record:
+        """Convert every model with every set of options.
+
+        Args:
+            models: name, model_key, quant_key, and options that all its jobs share.
+            options: name, and options that it changes.
+            name: Of the sweep.
+            tags: Of its jobs.
+
+        Returns:
+            sweep_id, rows, …
+        """
+        body = {"name": name, "tags": list(tags), "models": list(models), "options": list(options)}
+        return await self.transport.json("POST", "/sweeps", json=body)
+
+    async def sweep_table(self, sweep_id: str) -> list[Record]:
+        """The rows of a sweep, as they are now."""
+        return list((await self.transport.json("GET", f"/sweeps/{sweep_id}"))["rows"])
+
+    async def system(self) -> Record:
+        """Workers, queues, health and versions."""
+        return await self.transport.json("GET", "/system")
+
+    async def pages(
+        self, path: str, field: str, *, limit: int, page_size: int = PAGE, filters: Mapping[str, str | None] = {}
+    ) -> AsyncIterator[Record]:
+        """The entries of a list that comes in pages, at most `limit`.
+
+        Args:
+            path: Of the list.
+            field: Under which the entries stand in the answer.
+            limit: How many.
+            page_size: How many are asked for at once, at most.
+            filters: Parameters of the query; empty ones are left out.
+        """
+        params: Record = {key: value for key, value in filters.items() if value}
+        left = limit
+        while left > 0:
+            page = await self.transport.json("GET", path, params={**params, "limit": min(left, page_size)})
+            for entry in page[field]:
+                yield entry
+            left -= len(page[field])
+            if not page["next_cursor"]:
+                return
+            params["cursor"] = page["next_cursor"]

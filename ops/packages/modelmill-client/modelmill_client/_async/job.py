@@ -1,0 +1,221 @@
+"""A job of the service: what is known of it, and what can be done with it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from modelmill_client import timing
+from modelmill_client._async.transport import AsyncTransport, OnBytes
+from modelmill_client.errors import JobFailed, NoStream, Unreachable, WaitedEnough, error_of
+from modelmill_client.event_stream import EventParser
+from modelmill_client.inputs import PathLike
+from modelmill_client.log_part import LogPart
+from modelmill_client.progress import FINISHED, ProgressView, html_of, line_of
+from modelmill_client.quality import Quality, quality_of
+
+INPUTS = ("model.onnx", "quant.zip")
+Record = dict[str, Any]
+
+
+class AsyncJob:
+    """record: as the service last told it."""
+
+    def __init__(self, transport: AsyncTransport, record: Record) -> None:
+        self._transport = transport
+        self.record = record
+
+    @property
+    def id(self) -> str:
+        return str(self.record["job_id"])
+
+    @property
+    def name(self) -> str:
+        return str(self.record.get("name", ""))
+
+    @property
+    def status(self) -> str:
+        """ONNX, BIE or NEF while it is in that stage; COMPLETED; FAILED."""
+        return str(self.record["status"])
+
+    @property
+    def progress(self) -> int:
+        """0..100."""
+        return int(self.record.get("progress") or 0)
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in FINISHED
+
+    @property
+    def quality(self) -> Quality:
+        """How well the quantized model keeps to the original; falsy until that was measured."""
+        return quality_of(self.record)
+
+    def __repr__(self) -> str:
+        return f"<Job {line_of(self.record)}>"
+
+    def _repr_html_(self) -> str:
+        return html_of(self.record)
+
+    async def refresh(self) -> AsyncJob:
+        """Ask the service how it is now."""
+        self.record = await self._transport.json("GET", f"/jobs/{self.id}")
+        return self
+
+    async def wait(self, *, timeout_s: float | None = None, progress: bool = False, check: bool = True) -> AsyncJob:
+        """Until it has ended.
+
+        Args:
+            timeout_s: How long at most, in seconds.
+            progress: Show how it goes, on stderr or in the notebook.
+            check: Raise JobFailed if it failed.
+
+        Raises:
+            JobFailed: It failed, or was cancelled.
+            WaitedEnough: The time is over; it goes on.
+            JobNotFound: The service was restarted and has forgotten it.
+            Unreachable: The service was away for a minute.
+        """
+        view = ProgressView() if progress else None
+        async for record in self.watch(timeout_s=timeout_s):
+            if view is not None:
+                view.show(record)
+        if check:
+            self.raise_for_failure()
+        return self
+
+    def raise_for_failure(self) -> None:
+        """Raises JobFailed if it failed."""
+        if self.status != "FAILED":
+            return
+        error = self.record.get("error") or {}
+        failure = JobFailed(
+            f"Job {self.name or self.id} failed at {str(error.get('step', '')).upper()}: {error.get('reason', '')}.",
+            hint=str(error.get("hint") or ""),
+            detail=error.get("detail"),
+        )
+        failure.code = str(error.get("code") or failure.code)
+        raise failure
+
+    async def watch(self, *, timeout_s: float | None = None) -> AsyncIterator[Record]:
+        """The record at every change, until the job has ended; a broken stream is taken up again.
+
+        Falls back to asking now and then where server-sent events do not come through.
+
+        Raises:
+            WaitedEnough: The time is over.
+            Unreachable: The service was away for a minute.
+            JobNotFound: The record is gone.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        has_stream, heard_at = True, time.monotonic()
+        while True:
+            records: Any = self._frames(deadline) if has_stream else self._looks()
+            try:
+                async for record in records:
+                    self.record = record
+                    yield record
+                    heard_at = time.monotonic()
+                    if self.has_ended:
+                        return
+            except Unreachable as error:
+                if time.monotonic() - heard_at > timing.PATIENCE_S:
+                    raise
+                has_stream = has_stream and not isinstance(error, NoStream)
+            finally:
+                await records.aclose()
+            _require_time(deadline)
+            await asyncio.sleep(timing.POLL_S)
+
+    async def cancel(self) -> AsyncJob:
+        """End it, queued or running. Raises Conflict when it has ended already."""
+        self.record = await self._transport.json("POST", f"/jobs/{self.id}/cancel")
+        return self
+
+    async def delete(self) -> None:
+        """Forget it and its files. Raises Conflict while it has not ended."""
+        await self._transport.json("DELETE", f"/jobs/{self.id}")
+
+    async def edit(self, **values: Any) -> AsyncJob:
+        """values: name, tags, notes, keep; what is left out stays."""
+        self.record = await self._transport.json("PATCH", f"/jobs/{self.id}", json=values)
+        return self
+
+    async def share(self, *, days: int = 7, label: str = "") -> str:
+        """A link by which others see it without an account; it is shown this once."""
+        body = {"days": days, "label": label}
+        return str((await self._transport.json("POST", f"/jobs/{self.id}/shares", json=body))["url"])
+
+    async def log(self, step: str, offset: int = 0) -> LogPart:
+        """The log of a stage (onnx, bie or nef) from an offset in bytes on."""
+        async with self._transport.answer("GET", f"/jobs/{self.id}/logs/{step}", params={"offset": offset}) as answer:
+            text = await answer.aread()
+            next_offset = int(answer.headers.get("X-Log-Next-Offset", offset + len(text)))
+            return LogPart(text, next_offset, answer.headers.get("X-Log-Complete") == "true")
+
+    async def artifacts(self) -> list[Record]:
+        """Its files: name, size_bytes, sha256."""
+        return list((await self._transport.json("GET", f"/jobs/{self.id}/artifacts"))["artifacts"])
+
+    async def actions(self) -> Record:
+        """What to do next about it, and what a search for its settings tried: actions, candidates."""
+        return await self._transport.json("GET", f"/jobs/{self.id}/actions")
+
+    async def report(self, stage: str) -> Record:
+        """What a stage (onnx, bie or nef) found out."""
+        return await self._transport.json("GET", f"/jobs/{self.id}/artifacts/{stage}.json")
+
+    async def download(self, folder: PathLike, *, names: Sequence[str] | None = None) -> dict[str, Path]:
+        """Results, reports and logs, or the files that are named, each checked against its SHA-256.
+
+        Returns:
+            Name → where it is.
+        """
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        chosen = [
+            artifact
+            for artifact in await self.artifacts()
+            if (artifact["name"] not in INPUTS if names is None else artifact["name"] in names)
+        ]
+        return {artifact["name"]: await self.download_file(artifact, target) for artifact in chosen}
+
+    async def download_file(self, artifact: Record, folder: Path, on_bytes: OnBytes = lambda _: None) -> Path:
+        """One of `artifacts`, into the folder under its name."""
+        name = Path(artifact["name"]).name
+        path = f"/jobs/{self.id}/artifacts/{name}"
+        return await self._transport.save(path, folder / name, artifact["sha256"], on_bytes)
+
+    async def _looks(self) -> AsyncIterator[Record]:
+        yield (await self.refresh()).record
+
+    async def _frames(self, deadline: float | None) -> AsyncIterator[Record]:
+        """The frames of one stream. Ends when the stream does."""
+        timeout = httpx.Timeout(connect=5, read=timing.SILENCE_S, write=30, pool=5)
+        headers, parser = {"Accept": "text/event-stream"}, EventParser()
+        path = f"/jobs/{self.id}/events"
+        async with self._transport.answer("GET", path, headers=headers, timeout=timeout) as answer:
+            if not answer.headers.get("Content-Type", "").startswith("text/event-stream"):
+                raise NoStream("no event stream comes through")
+            async for line in answer.aiter_lines():
+                _require_time(deadline)
+                whole = parser.feed(line)
+                if whole is None:
+                    continue
+                event, data = whole
+                if event == "gone":
+                    raise error_of(404, json.loads(data)["error"])
+                if event in ("status", "done"):
+                    yield json.loads(data)
+
+
+def _require_time(deadline: float | None) -> None:
+    if deadline is not None and time.monotonic() > deadline:
+        raise WaitedEnough("the job has not ended within the given time", hint="It goes on.")

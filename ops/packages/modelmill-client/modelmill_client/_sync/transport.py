@@ -1,0 +1,150 @@
+# Made from _async by generate.py: change that.
+"""Requests to the service: who asks where, what is tried again, what an answer means."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Callable
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import httpx
+
+from modelmill_client import timing
+from modelmill_client.errors import ApiError, BadUrl, Damaged, Unreachable, error_of
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+TIMEOUT = httpx.Timeout(connect=5, read=300, write=300, pool=5)
+CHUNK_BYTES = 1 << 20
+Body = Callable[[], contextlib.AbstractContextManager[dict[str, Any]]]
+"""Opens what a request sends, anew for each try."""
+OnBytes = Callable[[int], None]
+
+
+class Transport:
+    """Args:
+    url: Of the service.
+    token: An API token; without one the service knows only who is on its own machine.
+    retries: How often a request is tried again that did not get through, or that came at a bad time.
+    transport: Of httpx, for tests.
+    """
+
+    def __init__(
+        self, url: str, token: str = "", *, retries: int = 3, transport: httpx.BaseTransport | None = None
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._retries = retries
+        try:
+            is_local = urlsplit(self.url).hostname in {"127.0.0.1", "localhost", "::1"}
+            self._http = httpx.Client(
+                base_url=self.url,
+                timeout=TIMEOUT,
+                transport=transport,
+                trust_env=not is_local,  # no proxy to ourselves
+                headers={"Authorization": f"Bearer {token}"} if token else {},
+            )
+        except (ValueError, httpx.InvalidURL) as error:
+            raise self._bad_url(str(error)) from error
+
+    def close(self) -> None:
+        self._http.close()
+
+    def json(self, method: str, path: str, *, body: Body | None = None, **arguments: Any) -> dict[str, Any]:
+        """The object that is answered; empty where the answer has no body.
+
+        Args:
+            method: Of HTTP. What creates is given an Idempotency-Key, so that a second try makes no second thing.
+            path: Below the URL.
+            body: Opens what is sent from disk.
+            arguments: httpx' own: params, json, content, headers.
+
+        Raises:
+            ApiError: The service refused.
+            Unreachable: No answer, or none of Modelmill's.
+        """
+        if method == "POST":
+            headers = arguments.get("headers") or {}
+            arguments["headers"] = {"Idempotency-Key": uuid4().hex, **headers}
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                return self._once(method, path, body, arguments)
+            except (ApiError, Unreachable) as error:
+                if tries > self._retries or not error.can_retry:
+                    raise
+                retry_after = str(error.detail.get("retry_after_s", ""))
+            time.sleep(timing.pause_s(tries, retry_after))
+
+    def save(self, path: str, target: Path, sha256: str, on_bytes: OnBytes = lambda _: None) -> Path:
+        """Download into target, under another name until its SHA-256 has been checked. Raises Damaged."""
+        draft, digest = target.with_name(f".{target.name}.part"), hashlib.sha256()
+        try:
+            with draft.open("wb") as file:
+                with self.answer("GET", path) as answer:
+                    for chunk in answer.iter_bytes(CHUNK_BYTES):
+                        digest.update(chunk)
+                        file.write(chunk)
+                        on_bytes(len(chunk))
+            if digest.hexdigest() != sha256:
+                raise Damaged(f"{target.name} was damaged on the way", hint="Download it again.")
+            return draft.replace(target)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                draft.unlink()
+
+    @contextlib.contextmanager
+    def answer(self, method: str, path: str, **arguments: Any) -> Iterator[httpx.Response]:
+        """A good answer, its body not yet read. Raises ApiError, Unreachable, BadUrl."""
+        try:
+            with self._http.stream(method, path, **arguments) as answer:
+                if answer.is_error:
+                    raise self._refusal(answer, answer.read())
+                yield answer
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise Unreachable(
+                f"nothing answers at {self.url}", hint="Is the service running, and is that its address?"
+            ) from error
+        except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
+            raise self._bad_url(str(error)) from error
+        except httpx.TransportError as error:
+            raise Unreachable(f"the connection to {self.url} broke: {error or type(error).__name__}") from error
+
+    def _once(self, method: str, path: str, body: Body | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        with body() if body is not None else contextlib.nullcontext({}) as sent:
+            with self.answer(method, path, **{**arguments, **sent}) as answer:
+                text = answer.read()
+                if not text and answer.status_code == httpx.codes.NO_CONTENT:
+                    return {}
+        parsed = _parsed(text)
+        if not isinstance(parsed, dict):
+            raise self._stranger()
+        return parsed
+
+    def _refusal(self, answer: httpx.Response, text: bytes) -> Exception:
+        parsed = _parsed(text)
+        if not isinstance(parsed, dict) or not isinstance(parsed.get("error"), dict):
+            return self._stranger()
+        error = error_of(answer.status_code, parsed["error"])
+        if "retry-after" in answer.headers:
+            error.detail.setdefault("retry_after_s", answer.headers["retry-after"])
+        return error
+
+    def _stranger(self) -> Unreachable:
+        error = Unreachable(f"what answers at {self.url} is not Modelmill", hint="Check the address.")
+        error.can_retry = False
+        return error
+
+    def _bad_url(self, why: str) -> BadUrl:
+        return BadUrl(f"{self.url} is no address: {why}", hint=f"It should look like {DEFAULT_URL}.")
+
+
+def _parsed(body: bytes) -> Any:
+    with contextlib.suppress(ValueError):
+        return json.loads(body)
+    return None

@@ -1,0 +1,112 @@
+"""The tabs of a job's page: by keyboard, without JavaScript, by their addresses; and what is drawn in them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import OpenContext
+from tests.harness.api import Api
+
+SHOWS = {
+    "Layers": re.compile("SNR added up"),
+    "Outputs": re.compile("Outputs at each step"),
+    "Options": re.compile("Made with"),
+    "API": re.compile("curl"),
+}
+PHONE_PIXELS = 3000
+
+
+def tab(page: Page, name: str) -> None:
+    expect(page.locator(".job-tabs [aria-current]")).to_contain_text(name)
+
+
+def test_the_tabs_are_gone_through_by_keyboard_and_keep_their_place(page: Page, finished: str) -> None:
+    page.goto(f"/ui/jobs/{finished}")
+    tab(page, "Overview")
+    page.locator("#job-tab-overview").focus()
+    page.keyboard.press("Tab")
+    expect(page.locator("#job-tab-layers")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator(".job-panel")).to_contain_text(SHOWS["Layers"])
+    expect(page).to_have_url(re.compile(r"tab=layers$"))
+    tab(page, "Layers")
+    expect(page.locator("#job-tab-layers")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator(".job-panel")).to_contain_text(SHOWS["Outputs"])
+    page.go_back()
+    expect(page.locator(".job-panel")).to_contain_text(SHOWS["Layers"])
+    tab(page, "Layers")
+
+
+@pytest.mark.parametrize("name", SHOWS)
+def test_a_tab_is_a_link_that_works_without_script(open_context: OpenContext, finished: str, name: str) -> None:
+    page = open_context(java_script_enabled=False).new_page()
+    page.goto(f"/ui/jobs/{finished}")
+    page.locator(".job-tabs").get_by_role("link", name=re.compile(f"^{name}")).click()
+    tab(page, name)
+    expect(page.locator(".job-panel")).to_contain_text(SHOWS[name])
+
+
+def test_a_layer_leads_to_its_node_and_the_node_back_to_its_row(page: Page, finished: str) -> None:
+    page.goto(f"/ui/jobs/{finished}?tab=layers&rows=all")
+    row = page.locator("tr[id^=layer-]").first
+    row_id = row.get_attribute("id")
+    row.locator(".layer-name a").click()
+    expect(page).to_have_url(re.compile(r"tab=graph#node-\d+$"))
+    node = page.locator(f"#{page.url.rpartition('#')[2]}")
+    expect(node).to_be_in_viewport()
+    node.press("Enter")
+    expect(page).to_have_url(re.compile(rf"tab=layers&rows=all#{row_id}$"))
+    expect(page.locator(f"#{row_id}")).to_be_in_viewport()
+
+
+def test_the_log_of_a_tab_that_was_opened_later_is_searched(page: Page, finished: str) -> None:
+    page.goto(f"/ui/jobs/{finished}")
+    page.locator("#job-tab-log").click()
+    log = page.locator("[data-log-text]")
+    expect(log).not_to_be_empty()
+    page.get_by_label("Search the log").fill("e")
+    expect(log.locator("mark").first).to_be_visible()
+
+
+def test_the_pictures_are_drawn_over_with_what_both_models_say(page: Page, finished: str) -> None:
+    page.goto(f"/ui/jobs/{finished}?tab=pictures")
+    pictures = page.locator(".pictures")
+    expect(pictures.locator(":is(.answered, .hint)").first).to_be_visible()
+    expect(page.locator(".pictures[hx-trigger=load]")).to_have_count(0)
+    expect(pictures.locator("li")).not_to_have_count(0)
+    pictures.locator("li a").first.click()
+    expect(page.locator(".picture-large")).to_be_visible()
+    page.get_by_role("link", name="Better →").click()
+    expect(page).to_have_url(re.compile("picture=1"))
+
+
+def test_enter_in_a_question_never_destroys(page: Page, finished: str, api: Api) -> None:
+    page.goto(f"/ui/jobs/{finished}")
+    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.get_by_role("button", name="Keep it")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    assert api.http.get(f"/jobs/{finished}").status_code == 200
+
+
+def test_a_failure_says_whose_it_is_and_leads_into_the_log(page: Page, failed: str) -> None:
+    page.goto(f"/ui/jobs/{failed}")
+    failure = page.locator(".failure")
+    expect(failure).to_contain_text("The model or the pictures")
+    reason = failure.locator(".failure-reason").inner_text()
+    assert page.locator("main").inner_text().count(reason) == 1
+    failure.get_by_role("link", name="Open the log").click()
+    tab(page, "Log")
+
+
+@pytest.mark.parametrize("job", ["finished", "failed"])
+def test_the_page_is_short_on_a_phone(open_context: OpenContext, request: pytest.FixtureRequest, job: str) -> None:
+    page = open_context(viewport={"width": 375, "height": 800}).new_page()
+    page.goto(f"/ui/jobs/{request.getfixturevalue(job)}")
+    expect(page.locator(".job-panel")).to_be_visible()
+    assert page.evaluate("document.scrollingElement.scrollHeight") < PHONE_PIXELS

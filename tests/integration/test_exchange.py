@@ -1,0 +1,229 @@
+"""Models on their way in and results on their way out: each kind against a server of its kind."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from minio import Minio
+from pydantic import SecretStr
+
+from app.bootstrap.container import Container, assemble
+from app.conversion import object_keys
+from app.exchange.errors import BadSource, NothingToExport, TransferNotFound
+from app.exchange.model import Transfer, TransferState
+from app.kit.clock import now
+from app.settings import Settings
+from tests.harness.api import small_model
+from tests.harness.exchange import reported_job
+from tests.harness.mlflow_server import running_mlflow
+from tests.harness.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
+from tests.harness.web import served
+from tests.standins.hub import Hub
+
+REPO = "org/detector"
+
+
+@pytest.fixture
+def hub() -> Iterator[tuple[Hub, str]]:
+    hub = Hub({REPO: {"README.md": b"# A detector", "model.onnx": small_model()}}, refuses=("org/closed",))
+    with served(hub.app) as url:
+        yield hub, url
+
+
+@pytest.fixture(scope="module")
+def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_mlflow(tmp_path_factory.mktemp("mlflow")) as url:
+        yield url
+
+
+@pytest.fixture
+def told(settings: Settings, hub: tuple[Hub, str]) -> Iterator[Container]:
+    container = assemble(settings.model_copy(update={"hf_endpoint": hub[1]}))
+    yield container
+    container.close()
+
+
+def run(container: Container, source: str, user: str = "alice") -> Transfer:
+    transfer = container.exchange.fetch(user, source, now=now())
+    container.exchange.run(transfer.transfer_id)
+    return container.exchange.get(user, transfer.transfer_id)
+
+
+def failure(transfer: Transfer) -> tuple[str, str]:
+    assert transfer.state is TransferState.FAILED and transfer.error
+    return transfer.error["code"], transfer.error["message"] + " " + transfer.error["hint"]
+
+
+def stored(container: Container, key: str) -> bytes:
+    return b"".join(container.objects.read(key))
+
+
+# --- in -----------------------------------------------------------------------------------------------
+def test_the_only_model_of_a_repository_becomes_an_upload(told: Container) -> None:
+    transfer = run(told, f"hf://{REPO}")
+    assert transfer.state is TransferState.COMPLETED
+    assert stored(told, transfer.model_key) == small_model()
+    assert object_keys.source_of(transfer.model_key) is not None
+    assert (transfer.name, transfer.total_bytes) == ("detector", len(small_model()))
+
+
+def test_of_several_models_one_is_to_be_named(told: Container, hub: tuple[Hub, str]) -> None:
+    hub[0].files[REPO]["other.onnx"] = b"other"
+    code, words = failure(run(told, f"hf://{REPO}"))
+    assert code == "BAD_SOURCE" and "2 models" in words and ":model.onnx, :other.onnx" in words
+    assert run(told, f"hf://{REPO}:model.onnx").state is TransferState.COMPLETED
+
+
+def test_a_repository_that_is_not_there_or_not_allowed_is_said_so(settings: Settings, hub: tuple[Hub, str]) -> None:
+    container = assemble(settings.model_copy(update={"hf_endpoint": hub[1], "source_hf_repositories": "org/*"}))
+    assert "no such repository" in failure(run(container, "hf://org/missing"))[1]
+    assert failure(run(container, "hf://evil/detector"))[0] == "SOURCE_REFUSED"
+    container.close()
+
+
+def test_more_bytes_than_a_model_may_have_are_refused_before_they_come(
+    settings: Settings, hub: tuple[Hub, str]
+) -> None:
+    container = assemble(settings.model_copy(update={"hf_endpoint": hub[1], "max_model_bytes": 100}))
+    code, words = failure(run(container, f"hf://{REPO}"))
+    assert code == "SOURCE_TOO_LARGE" and "MODELMILL_MAX_MODEL_BYTES" in words
+    container.close()
+
+
+def test_what_is_no_source_is_refused_at_once_and_another_users_transfer_is_none(told: Container) -> None:
+    with pytest.raises(BadSource):
+        told.exchange.fetch("alice", "file:///etc/passwd", now=now())
+    transfer = told.exchange.fetch("alice", f"hf://{REPO}", now=now())
+    with pytest.raises(TransferNotFound):
+        told.exchange.get("mallory", transfer.transfer_id)
+
+
+def test_a_message_that_comes_twice_fetches_once(told: Container) -> None:
+    first = run(told, f"hf://{REPO}")
+    told.exchange.run(first.transfer_id)
+    assert told.exchange.get("alice", first.transfer_id) == first
+
+
+def test_urls_are_fetched_only_where_the_operator_allows_and_from_no_private_network(settings: Settings) -> None:
+    closed = assemble(settings)
+    assert "MODELMILL_SOURCE_URLS" in failure(run(closed, "https://models.example/a.onnx"))[1]
+    closed.close()
+    opened = assemble(settings.model_copy(update={"source_urls": "https://127.0.0.1:*/* https://localhost:*/*"}))
+    for host in ("127.0.0.1", "localhost"):
+        code, words = failure(run(opened, f"https://{host}:9/a.onnx"))
+        assert code == "SOURCE_REFUSED" and "private network" in words
+    opened.close()
+
+
+def test_a_model_in_a_bucket(settings: Settings, s3_server: S3Server) -> None:
+    client = Minio(
+        s3_server.endpoint.removeprefix("http://"), access_key=ACCESS_KEY, secret_key=SECRET_KEY, secure=False
+    )
+    client.make_bucket("sources")
+    client.put_object("sources", "models/a.onnx", io.BytesIO(small_model()), len(small_model()))
+    access = {
+        "source_s3_endpoint": s3_server.endpoint,
+        "source_s3_access_key": ACCESS_KEY,
+        "source_s3_secret_key": SecretStr(SECRET_KEY),
+        "source_s3_buckets": "sources",
+    }
+    container = assemble(settings.model_copy(update=access))
+    transfer = run(container, "s3://sources/models/a.onnx")
+    assert stored(container, transfer.model_key) == small_model()
+    assert failure(run(container, "s3://sources/models/b.onnx"))[0] == "TRANSFER_FAILED"
+    assert failure(run(container, "s3://another/models/a.onnx"))[0] == "SOURCE_REFUSED"
+    container.close()
+
+
+@pytest.mark.slow
+def test_an_exported_program_becomes_an_onnx(told: Container, hub: tuple[Hub, str], tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    program = torch.export.export(torch.nn.Conv2d(3, 4, 3), (torch.zeros(1, 3, 16, 16),))
+    torch.export.save(program, tmp_path / "conv.pt2")
+    hub[0].files["org/torch"] = {"conv.pt2": (tmp_path / "conv.pt2").read_bytes(), "bad.pt2": b"no program"}
+    transfer = run(told, "hf://org/torch:conv.pt2")
+    assert transfer.error is None
+    onnx = pytest.importorskip("onnx")
+    assert [node.op_type for node in onnx.load_from_string(stored(told, transfer.model_key)).graph.node] == ["Conv"]
+    code, words = failure(run(told, "hf://org/torch:bad.pt2"))
+    assert code == "BAD_SOURCE" and "torch.export.save" in words
+
+
+# --- out ----------------------------------------------------------------------------------------------
+def push(container: Container, job_id: str, target: str, **options: str) -> Transfer:
+    transfer = container.exchange.push("alice", job_id, target, now=now(), **options)
+    container.exchange.run(transfer.transfer_id)
+    return container.exchange.get("alice", transfer.transfer_id)
+
+
+def test_results_are_pushed_to_a_repository_with_a_card_of_their_report(told: Container, hub: tuple[Hub, str]) -> None:
+    record = reported_job(told, "alice", name="detector 640")
+    transfer = push(told, record.job_id, "hf://org/converted")
+    assert transfer.error is None and transfer.url == f"{hub[1]}/org/converted"
+    files = hub[0].files["org/converted"]
+    assert {"README.md", "out.nef", "out.bie", "bie.json", "nef.json"} <= set(files)
+    assert files["out.nef"] == b"nef of the test"
+    card = files["README.md"].decode()
+    assert "# detector 640" in card and "31.5 dB" in card and "| std | 1 |" in card
+
+
+def test_a_repository_that_is_not_ours_and_a_job_without_results_are_told(told: Container) -> None:
+    record = reported_job(told, "alice")
+    code, words = failure(push(told, record.job_id, "hf://org/closed"))
+    assert code == "TRANSFER_FAILED" and "may not" in words
+    with pytest.raises(NothingToExport):
+        told.exchange.push("alice", reported_job(told, "alice", is_good=False).job_id, "hf://org/x", now=now())
+    with pytest.raises(BadSource, match="Only MLflow"):
+        told.exchange.push("alice", record.job_id, "hf://org/x", registered_model="m", now=now())
+
+
+@pytest.mark.slow
+def test_a_real_mlflow_takes_results_and_gives_models(settings: Settings, mlflow_server: str) -> None:
+    container = assemble(settings.model_copy(update={"mlflow_tracking_uri": mlflow_server}))
+    record = reported_job(container, "alice", name="detector")
+    transfer = push(container, record.job_id, "mlflow://experiment/edge", registered_model="edge-detector")
+    assert transfer.error is None
+    run_id = transfer.url.rpartition("/")[2]
+    client = _client(mlflow_server)
+    found = client.get_run(run_id)
+    assert found.data.metrics["snr_db"] == 31.5 and found.data.params["toolchain"] == "host"
+    assert {file.path for file in client.list_artifacts(run_id, "modelmill")} >= {
+        "modelmill/out.nef",
+        "modelmill/README.md",
+    }
+    assert [version.run_id for version in client.search_model_versions("name='edge-detector'")] == [run_id]
+
+    client.log_artifact(run_id, str(_file(settings, small_model())), "onnx")
+    fetched = run(container, f"mlflow://run/{run_id}/onnx/model.onnx")
+    assert fetched.error is None and stored(container, fetched.model_key) == small_model()
+    source = f"{found.info.artifact_uri}/onnx"
+    client.create_model_version("edge-detector", source, run_id)
+    registered = run(container, "models:/edge-detector/2")
+    assert registered.error is None and stored(container, registered.model_key) == small_model()
+    assert failure(run(container, "models:/edge-detector/9"))[0] == "TRANSFER_FAILED"
+    container.close()
+
+
+def test_without_a_server_of_mlflow_it_is_said_who_names_one(told: Container) -> None:
+    assert "MODELMILL_MLFLOW_TRACKING_URI" in failure(run(told, "models:/detector/1"))[1]
+
+
+def _client(url: str) -> Any:
+    mlflow = pytest.importorskip("mlflow")
+    return mlflow.MlflowClient(tracking_uri=url)
+
+
+def _file(settings: Settings, data: bytes) -> Path:
+    path = settings.data_dir / "model.onnx"
+    path.write_bytes(data)
+    return path
+
+
+def test_json_of_a_transfer_is_json(told: Container) -> None:
+    json.dumps(run(told, f"hf://{REPO}").to_json())

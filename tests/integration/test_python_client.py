@@ -1,0 +1,102 @@
+"""The Python client against the running service, and the examples of its page."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from modelmill_client import AsyncModelmill, BadInput, Conflict, JobFailed, JobNotFound, Modelmill
+
+from tests.harness.api import not_a_number_model, png, small_model
+from tests.harness.deployment import Deployment
+from tests.harness.paths import REPOSITORY
+
+PAGE = REPOSITORY / "docs" / "client.md"
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.S)
+
+
+@pytest.fixture
+def client(service: Deployment) -> Iterator[Modelmill]:
+    with Modelmill(service.url) as made:
+        yield made
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    """A folder with yolo.onnx and a folder of pictures."""
+    (tmp_path / "yolo.onnx").write_bytes(small_model())
+    (tmp_path / "calibration").mkdir()
+    for number in range(3):
+        (tmp_path / "calibration" / f"{number}.png").write_bytes(png(number))
+    return tmp_path
+
+
+def test_a_model_is_converted_watched_and_fetched(client: Modelmill, inputs: Path) -> None:
+    job = client.convert(inputs / "yolo.onnx", inputs / "calibration", tags=["client"])
+    assert job.wait(timeout_s=120).status == "COMPLETED"
+    assert job.name == "yolo"
+    assert job.quality and job.quality.samples > 0
+    files = job.download(inputs / "out")
+    assert {"out.nef", "bie.json", "nef.log"} <= set(files)
+    assert "model.onnx" not in files
+    assert files["out.nef"].stat().st_size > 0
+    assert job.report("bie")["quality"]["samples"] == job.quality.samples
+    job.edit(notes="good enough", keep=True)
+    assert (job.record["notes"], job.record["keep"]) == ("good enough", True)
+    assert job.id in {found.id for found in client.jobs(q="client", limit=5)}
+    done = client.change_jobs("tag", [job.id], add_tags=["night"])
+    assert done == {"done": [job.id], "problems": []}
+    assert job.share(label="the board").startswith("http")
+    job.edit(keep=False)
+    job.delete()
+    with pytest.raises(JobNotFound):
+        job.refresh()
+
+
+def test_what_is_wrong_is_an_exception_with_code_and_hint(client: Modelmill, inputs: Path) -> None:
+    with pytest.raises(BadInput) as refused:
+        client.convert(inputs / "yolo.onnx", inputs / "calibration", options={"toolchain": "kneron", "platform": "720"})
+    assert refused.value.hint
+    (inputs / "nan.onnx").write_bytes(not_a_number_model())
+    job = client.convert(inputs / "nan.onnx", inputs / "calibration")
+    try:
+        job.wait(timeout_s=120)
+    except JobFailed as failure:
+        assert failure.code
+        assert failure.hint
+    with pytest.raises(Conflict):
+        job.cancel()
+
+
+def test_the_one_to_be_awaited_converts_several_at_once(service: Deployment, inputs: Path) -> None:
+    async def convert() -> list[str]:
+        async with AsyncModelmill(service.url) as client:
+            started = [client.convert(inputs / "yolo.onnx", inputs / "calibration", name=name) for name in ("a", "b")]
+            jobs = await asyncio.gather(*started)
+            await asyncio.gather(*(job.wait(timeout_s=120) for job in jobs))
+            listed = [job.id async for job in client.jobs(limit=20)]
+            assert {job.id for job in jobs} <= set(listed)
+            files = await jobs[0].download(inputs / "async")
+            assert files["out.nef"].is_file()
+            return [job.status for job in jobs]
+
+    assert asyncio.run(convert()) == ["COMPLETED", "COMPLETED"]
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_the_examples_of_its_page_run(service: Deployment, inputs: Path, number: int) -> None:
+    (inputs / "example.py").write_text(EXAMPLES[number])
+    run = subprocess.run(
+        [sys.executable, "example.py"],
+        cwd=inputs,
+        env={"MODELMILL_URL": service.url, "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr

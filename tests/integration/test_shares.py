@@ -1,0 +1,99 @@
+"""A link to one job: others see it without an account, as long as it holds, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+import pytest
+import sqlalchemy as sa
+
+from app.accounts.model import Role
+from app.bootstrap.container import Container
+from app.kit import clock
+from app.settings import Settings
+from app.shares.store import shares
+from tests.harness.conversion_jobs import finished_job
+from tests.harness.users import Within, within
+
+
+@pytest.fixture
+def web(settings: Settings) -> Iterator[Within]:
+    with within(settings.model_copy(update={"accounts": True})) as client:
+        yield client
+
+
+@pytest.fixture
+def container(web: Within) -> Container:
+    return web.app.state.container  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def ada(web: Within, container: Container) -> Within:
+    container.accounts.users.create("ada", Role.USER, by="test")
+    token = container.accounts.tokens.issue("ada", by="test")[1]
+    return Within(web.app, Authorization=f"Bearer {token}")
+
+
+def path_of(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.path}?{parts.query}"
+
+
+def test_whoever_has_the_link_sees_the_job_and_takes_its_files(web: Within, ada: Within, container: Container) -> None:
+    job = finished_job(container, "ada", "yolo", files={"out.nef": b"the nef"})
+    made = ada.post(f"/jobs/{job.job_id}/shares", json={"label": "the board's team"})
+    assert made.status_code == 201, made.text
+    page = path_of(made.json()["url"])
+    answer = web.get(page)
+    assert answer.status_code == 200
+    assert "yolo" in answer.text
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    file = page.replace("/ui/shared/", "/shared/").replace("?", "/files/out.nef?")
+    assert web.get(file).content == b"the nef"
+    assert web.get(f"/jobs/{job.job_id}").status_code == 401, "nothing else is open"
+    assert ada.get(f"/jobs/{job.job_id}/shares").json()["shares"][0]["last_used_at"]
+
+
+def test_what_the_job_was_given_is_not_shared(web: Within, ada: Within, container: Container) -> None:
+    job = finished_job(container, "ada")
+    page = path_of(ada.post(f"/jobs/{job.job_id}/shares", json={}).json()["url"])
+    for name in ("model.onnx", "quant.zip", "no-such-file"):
+        file = page.replace("/ui/shared/", "/shared/").replace("?", f"/files/{name}?")
+        assert web.get(file).status_code == 404
+
+
+def test_a_link_ends_by_its_time_and_by_its_users_word(
+    web: Within, ada: Within, container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = finished_job(container, "ada")
+    first, second = (ada.post(f"/jobs/{job.job_id}/shares", json={"days": 1}).json() for _ in range(2))
+    url = f"/jobs/{job.job_id}/shares/{first['share_id']}"
+    assert ada.request("DELETE", url).status_code == 204
+    assert web.get(path_of(first["url"])).status_code == 404
+    assert web.get(path_of(second["url"])).status_code == 200
+    later = clock.now() + timedelta(days=1, seconds=1)
+    monkeypatch.setattr("app.shares.pages.now", lambda: later)
+    assert web.get(path_of(second["url"])).status_code == 404
+    assert ada.request("DELETE", url).status_code == 404, "it is revoked"
+
+
+def test_another_key_opens_nothing(web: Within, ada: Within, container: Container) -> None:
+    job = finished_job(container, "ada")
+    url = path_of(ada.post(f"/jobs/{job.job_id}/shares", json={}).json()["url"])
+    assert web.get(url[:-1] + ("A" if url[-1] != "A" else "B")).status_code == 404
+    assert web.get(url.partition("?")[0]).status_code == 404
+
+
+def test_the_database_does_not_hold_the_key(ada: Within, container: Container) -> None:
+    job = finished_job(container, "ada")
+    key = ada.post(f"/jobs/{job.job_id}/shares", json={}).json()["url"].rpartition("=")[2]
+    with container.database.read() as conn:
+        (row,) = conn.execute(sa.select(shares)).all()
+    assert key not in str(row)
+
+
+def test_anothers_job_cannot_be_shared(ada: Within, container: Container) -> None:
+    job = finished_job(container, "somebody")
+    assert ada.post(f"/jobs/{job.job_id}/shares", json={}).status_code == 404

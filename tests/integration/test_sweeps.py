@@ -1,0 +1,154 @@
+"""Models times options: each a job, as there is room, and one table of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.bootstrap.container import Container
+from app.settings import Settings
+from tests.harness.api import pngs, small_model
+from tests.harness.conversion_jobs import finished_job
+from tests.harness.users import OURS, Within, within
+
+VARIANTS = [
+    {"name": "plain", "options": {}},
+    {"name": "entropy", "options": {"quantization": {"method": "entropy"}}},
+]
+
+
+@pytest.fixture
+def web(settings: Settings) -> Iterator[Within]:
+    with within(settings.model_copy(update={"max_active_jobs_per_user": 2})) as client:
+        yield client
+
+
+@pytest.fixture
+def container(web: Within) -> Container:
+    return web.app.state.container  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def models(web: Within) -> list[dict[str, Any]]:
+    files = [("model", ("model.onnx", small_model())), *(("images", file) for file in pngs(2))]
+    keys = web.post("/uploads", files=files).json()
+    inputs = {"model_key": keys["model_key"], "quant_key": keys["quant_key"]}
+    shared = {"preprocess": {"mean": [1.0, 2.0, 3.0]}}
+    gone = "00000000-0000-4000-8000-000000000000"
+    lost = {"model_key": inputs["model_key"].replace(keys["upload_id"], gone), "quant_key": inputs["quant_key"]}
+    return [{"name": "small", **inputs, "options": shared}, {"name": "lost", **lost}]
+
+
+def states(web: Within, sweep_id: str) -> list[str]:
+    return [row["status"] for row in web.get(f"/sweeps/{sweep_id}").json()["rows"]]
+
+
+def test_every_model_meets_every_variant_and_what_is_refused_says_why(
+    web: Within, container: Container, models: list[dict[str, Any]]
+) -> None:
+    made = web.post("/sweeps", json={"name": "nightly", "models": models, "options": VARIANTS})
+    assert made.status_code == 201, made.text
+    sweep_id = made.json()["sweep_id"]
+    assert states(web, sweep_id) == ["PENDING"] * 4
+    assert container.sweeps.submit_pending() == 2
+    rows = web.get(f"/sweeps/{sweep_id}").json()["rows"]
+    assert [row["status"] for row in rows] == ["ONNX", "ONNX", "PENDING", "PENDING"], "the user's room is full"
+    second = web.get(f"/jobs/{rows[1]['job_id']}").json()
+    assert second["options"]["quantization"]["method"] == "entropy"
+    assert second["options"]["preprocess"]["mean"] == [1.0, 2.0, 3.0]
+    assert second["origin"] == f"sweep:{sweep_id}"
+    web.post(f"/jobs/{rows[0]['job_id']}/cancel")
+    container.sweeps.submit_pending()
+    rows = web.get(f"/sweeps/{sweep_id}").json()["rows"]
+    assert [row["status"] for row in rows] == ["FAILED", "ONNX", "REFUSED", "REFUSED"]
+    assert "is not the key" in rows[2]["problem"]
+
+
+def test_results_outlive_the_jobs_and_are_a_csv(
+    web: Within, container: Container, models: list[dict[str, Any]]
+) -> None:
+    sweep_id = web.post("/sweeps", json={"models": models[:1], "options": VARIANTS}).json()["sweep_id"]
+    container.sweeps.submit_pending()
+    first = web.get(f"/sweeps/{sweep_id}").json()["rows"][0]["job_id"]
+    web.post(f"/jobs/{first}/cancel")
+    record = container.store.get(first)
+    assert record is not None
+    container.sweeps.note_end(record)
+    container.redis.flushall()
+    assert states(web, sweep_id) == ["FAILED", "GONE"]
+    answer = web.get(f"/sweeps/{sweep_id}/table.csv")
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    assert [(row["model_name"], row["variant"], row["status"]) for row in rows] == [
+        ("small", "plain", "FAILED"),
+        ("small", "entropy", "GONE"),
+    ]
+
+
+def test_a_cancelled_sweep_ends_its_jobs_and_submits_no_more(
+    web: Within, container: Container, models: list[dict[str, Any]]
+) -> None:
+    sweep_id = web.post("/sweeps", json={"models": models, "options": VARIANTS}).json()["sweep_id"]
+    container.sweeps.submit_pending()
+    answer = web.post(f"/sweeps/{sweep_id}/cancel").json()
+    assert [row["status"] for row in answer["rows"]] == ["FAILED", "FAILED", "CANCELLED", "CANCELLED"]
+    assert answer["has_ended"]
+    assert container.sweeps.submit_pending() == 0
+    assert web.request("DELETE", f"/sweeps/{sweep_id}").status_code == 204
+    assert web.get(f"/sweeps/{sweep_id}").status_code == 404
+
+
+def test_a_second_try_after_a_crash_makes_no_second_job(
+    web: Within, container: Container, models: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web.post("/sweeps", json={"models": models[:1], "options": VARIANTS[:1]})
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError):
+        patched.setattr(container.sweeps, "_note", crash)
+        container.sweeps.submit_pending()
+    assert container.sweeps.submit_pending() == 1
+    assert len(web.get("/jobs").json()["jobs"]) == 1
+
+
+def crash(*_: object) -> bool:
+    raise RuntimeError("the process ends here")
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ([{"name": f"v{number}", "options": {}} for number in range(51)], "BAD_INPUT"),
+        ([{"name": "x", "options": {"quantization": {"method": "magic"}}}], "BAD_INPUT"),
+        ([{"name": "x", "options": {"toolchain": "kneron", "platform": "720"}}], "BAD_INPUT"),
+        ([], "BAD_INPUT"),
+    ],
+)
+def test_what_is_no_sweep_is_refused_whole(
+    web: Within, models: list[dict[str, Any]], options: list[dict[str, Any]], code: str
+) -> None:
+    answer = web.post("/sweeps", json={"models": models, "options": [*VARIANTS[:1], *options] if options else []})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, code)
+    assert web.get("/sweeps").json()["sweeps"] == []
+
+
+def test_more_jobs_than_a_sweep_may_have_are_refused(web: Within, models: list[dict[str, Any]]) -> None:
+    many = [{**models[0], "name": f"m{number}"} for number in range(5)]
+    variants = [{"name": f"v{number}", "options": {}} for number in range(41)]
+    answer = web.post("/sweeps", json={"models": many, "options": variants})
+    assert answer.json()["error"]["code"] == "SWEEP_TOO_LARGE"
+
+
+def test_the_pages_start_a_sweep_over_a_job_and_show_its_table(web: Within, container: Container) -> None:
+    job = finished_job(container, "local", "yolo")
+    assert "yolo" in web.get(f"/ui/sweeps/new?job={job.job_id}").text
+    nothing = web.post("/ui/sweeps/new", data={"name": "x"}, headers=OURS)
+    assert nothing.status_code == 422
+    assert "Tick one of each" in nothing.text
+    fields = {"name": "ranges", "job": job.job_id, "method": ["minmax", "entropy"], "scale": "tensor"}
+    answer = web.post("/ui/sweeps/new", data=fields, headers=OURS)
+    assert answer.status_code == 303, answer.text
+    page = web.get(answer.headers["location"]).text
+    assert "entropy, per tensor" in page
+    assert "ranges" in web.get("/ui/sweeps").text

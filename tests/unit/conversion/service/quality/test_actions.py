@@ -1,0 +1,130 @@
+"""What is advised about a conversion: the right things, in the right order, with their price."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.conversion.options import Chip, HostQuantization, Options, ToolchainName
+from app.conversion.service.quality.actions import MESSAGES, Action, Evidence, next_actions
+from app.conversion.service.quality.candidates import Candidate, pareto, read_search
+from app.conversion.service.reconversion import patched
+
+KNERON = Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720)
+
+
+def candidate(
+    number: int, snr_db: float, size_bytes: int = 1000, latency_ms: float = 3.0, **more: Any
+) -> dict[str, Any]:
+    row = {"id": number, "name": f"plan {number}", "snr_db": snr_db, "size_bytes": size_bytes, "latency_ms": latency_ms}
+    return {**row, "is_measured": True, "steps": [{"kind": "int16", "tensors": ["a"]}], **more}
+
+
+def report(*candidates: dict[str, Any], **more: Any) -> dict[str, Any]:
+    failed = {"passed": False, "nothing_quantized": False, "snr_db": 12.0}
+    return {"verdict": failed, "search": {"candidates": list(candidates), "taken": 0}, **more}
+
+
+def advised(bie: dict[str, Any], options: Options | None = None, **more: Any) -> list[Action]:
+    return list(next_actions(Evidence(options or Options(), bie, **more)))
+
+
+def test_what_reaches_the_rule_comes_first_and_the_cheapest_of_it() -> None:
+    rows = [
+        candidate(0, 12.0, is_taken=True),
+        candidate(1, 21.0, 1900, 3.9),
+        candidate(2, 20.5, 1200, 3.2),
+        candidate(3, 16.0, 1100, 3.1),
+    ]
+    actions = [action for action in advised(report(*rows)) if action.code == "candidate"]
+    assert [action.params["id"] for action in actions] == [2, 1, 3]
+    first = actions[0]
+    assert (first.gain_db, first.size_delta_bytes, first.is_measured) == (8.5, 200, True)
+    assert first.latency_delta_ms == pytest.approx(0.2)
+    assert first.text == "Take plan 2: 20.5 dB."
+
+
+def test_a_gain_within_the_noise_is_no_advice() -> None:
+    assert not advised(report(candidate(0, 12.0, is_taken=True), candidate(1, 12.4)))
+
+
+@pytest.mark.skipif("goal" not in HostQuantization.model_fields, reason="this version converts by knobs alone")
+def test_every_patch_makes_valid_options_even_after_a_conversion_by_knobs() -> None:
+    knobs = Options.model_validate({"quantization": {"method": "percentile", "percentile": 99.9}})
+    rows = [candidate(0, 12.0, is_taken=True), candidate(1, 21.04)]
+    bie = report(*rows, latency_ms={"float": 2.0, "int8": 3.0})
+    for action in advised(bie, knobs):
+        assert not action.options_patch or patched(knobs, action.options_patch) is not None, action.code
+
+
+def test_an_action_of_the_ladder_patches_the_vendors_arguments() -> None:
+    arguments = {"datapath_bitwidth_mode": "mix light", "weight_bitwidth_mode": "mix light"}
+    rows = [candidate(0, 12.0, is_taken=True, options={}), candidate(1, 21.0, options=arguments)]
+    action = advised(report(*rows), KNERON)[0]
+    changed = patched(KNERON, action.options_patch)
+    assert changed is not None
+    assert changed.kneron.datapath_bitwidth_mode == "mix light"
+
+
+def test_a_wrong_preprocessing_comes_before_everything() -> None:
+    known = {
+        "is_sure": True,
+        "family": "yunet",
+        "title": "YuNet",
+        "summary": "BGR, x",
+        "preprocess": {"color": "BGR", "scale": 1.0},
+    }
+    rows = [candidate(0, 12.0, is_taken=True), candidate(1, 21.0)]
+    first = advised(report(*rows), recognition=known)[0]
+    assert first.text == "Prepare the pictures as YuNet models are trained: BGR, x."
+    changed = patched(Options(), first.options_patch)
+    assert changed is not None
+    assert changed.preprocess.color == "BGR"
+    assert not [a for a in advised(report(*rows), changed, recognition=known) if a.code == "preprocess"]
+
+
+def test_a_doubt_of_the_intake_is_passed_on() -> None:
+    warning = {"code": "WRONG_SCALE", "message": "Prepared samples span 0…255; …", "detail": {}}
+    assert advised(report(), warnings=[warning])[0].code == "preprocess_check"
+
+
+def test_int8_that_is_slower_than_float_is_said() -> None:
+    slower = advised({"latency_ms": {"float": 2.0, "int8": 3.0}})[0]
+    assert (slower.code, slower.latency_delta_ms) == ("fastest", -1.0)
+    assert not advised({"latency_ms": {"float": 3.0, "int8": 2.0}})
+
+
+def test_few_pictures_and_ruinous_ones_are_named() -> None:
+    worst = [{"name": "dark.jpg", "snr_db": -0.9}, {"name": "fine.jpg", "snr_db": 19.0}]
+    codes = {
+        action.code: action for action in advised({"calibration": {"samples": 12}, "quality": {"worst_samples": worst}})
+    }
+    assert codes["more_samples"].params["count"] == 12
+    assert codes["outlier_samples"].params["names"] == "dark.jpg"
+
+
+def test_weights_that_leave_no_room_are_named() -> None:
+    layers = [{"name": "conv_1", "weight_snr_db": 17.0}, {"name": "conv_2", "weight_snr_db": 40.0}]
+    bie = {"verdict": {"passed": False}, "quality": {"layers": layers}}
+    assert [a.params["layers"] for a in advised(bie) if a.code == "weights"] == ["conv_1"]
+    assert not advised({**bie, "verdict": {"passed": True}})
+
+
+def test_every_message_has_its_numbers() -> None:
+    assert set(MESSAGES) >= {"preprocess", "candidate", "goal", "fastest", "more_samples"}
+    with pytest.raises(KeyError):
+        _ = Action("candidate").text
+
+
+def test_the_front_is_what_nothing_beats() -> None:
+    search = read_search(report(candidate(0, 12, 1000, 3), candidate(1, 21, 1200, 3), candidate(2, 20, 1300, 4)))
+    assert search is not None
+    assert [each.id for each in pareto(search.candidates)] == [0, 1]
+
+
+def test_a_search_of_another_version_is_read_as_far_as_it_goes() -> None:
+    search = read_search({"search": {"candidates": [{"id": 7, "name": "x", "colour": "red"}]}})
+    assert search is not None
+    assert search.candidates == (Candidate(7, "x"),)
+    assert read_search({}) is None

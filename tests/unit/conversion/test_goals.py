@@ -1,0 +1,55 @@
+"""Goals and budgets as people write them."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from app.conversion.goals import Goal, parse_budget, parse_goal
+from app.conversion.options import HostQuantization
+
+
+@pytest.mark.parametrize(
+    ("text", "goal"),
+    [
+        ("snr>=20", Goal("snr>=20", "snr", 20.0)),
+        (" SNR >= 22.5 dB ", Goal("snr>=22.5db", "snr", 22.5)),
+        ("snr≥20", Goal("snr>=20", "snr", 20.0)),
+        ("drop<=1%", Goal("drop<=1%", "drop", 1.0)),
+        ("Fastest", Goal("fastest", "fastest")),
+        ("smallest", Goal("smallest", "smallest")),
+    ],
+)
+def test_a_goal_is_read_however_it_is_spaced(text: str, goal: Goal) -> None:
+    assert parse_goal(text) == goal
+
+
+@pytest.mark.parametrize("text", ["", "20", "snr>20", "snr>=", "drop<=1", "drop<=-1%", "best", "snr>=1e3"])
+def test_what_is_no_goal_is_refused_with_the_forms_there_are(text: str) -> None:
+    with pytest.raises(ValueError, match="snr>=20"):
+        parse_goal(text)
+
+
+@pytest.mark.parametrize("text", ["snr>=0", "snr>=91", "drop<=0%", "drop<=101%"])
+def test_a_number_that_cannot_be_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="cannot be"):
+        parse_goal(text)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("1.5 m", 90), ("10min", 600), ("1h", 3600)])
+def test_a_budget_is_a_length_of_time(text: str, seconds: float) -> None:
+    assert parse_budget(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-1m", "10 days"])
+def test_what_is_no_length_of_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="90s, 10m or 1h"):
+        parse_budget(text)
+
+
+def test_a_goal_and_what_it_decides_are_not_given_together() -> None:
+    assert HostQuantization(goal="SNR >= 20").goal == "snr>=20"
+    with pytest.raises(ValidationError, match="chooses method by itself"):
+        HostQuantization(goal="snr>=20", method="entropy")
+    with pytest.raises(ValidationError, match="is not a goal"):
+        HostQuantization(goal="good")

@@ -1,0 +1,81 @@
+"""What both models of a conversion answer to reference pictures."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from PIL import Image
+
+from app.inference import answers
+from app.inference.preprocess_options import Preprocess
+from tests.harness.api import zipped
+from tests.harness.models import vision
+
+NO_CLASS = np.zeros((1, 1, 3, 2), np.float32)
+
+
+def picture(width: int, height: int, color: tuple[int, int, int] = (0, 200, 0)) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (width, height), color).save(file, "PNG")
+    return file.getvalue()
+
+
+def faces(x: float) -> onnx.ModelProto:
+    """An Ultraface that sees one face, from x to the right half of the picture."""
+    scores = np.array([[[0.1, 0.9], [0.9, 0.1]]], np.float32)
+    boxes = np.array([[[x, 0.25, 0.5, 0.75], [0, 0, 1, 1]]], np.float32)
+    return vision.answering({"scores": scores, "boxes": boxes})
+
+
+def drawn(folder: Path, first: onnx.ModelProto, second: onnx.ModelProto, *names: str) -> dict[str, Any]:
+    (folder / "quant.zip").write_bytes(
+        zipped([("green.png", picture(40, 30)), ("wide.png", picture(1920, 960)), ("notes.txt", b"no picture")])
+    )
+    request = {
+        "float": str(vision.save(folder, first, "out.onnx")),
+        "int8": str(vision.save(folder, second, "out.bie")),
+        "preprocess": Preprocess().model_dump(mode="json"),
+        "images": str(folder / "quant.zip"),
+        "unpack_to": str(folder / "unpacked"),
+        "into": str(folder / "into"),
+        "names": list(names),
+        "limits": {"max_images": 10, "unpacked_bytes": 1 << 24},
+    }
+    return answers.draw_answers(request, lambda *_: None)
+
+
+def test_a_classifier_answers_its_likeliest_classes_first(tmp_path: Path) -> None:
+    model = vision.brightest_channel()
+    found = drawn(tmp_path, model, model, "green.png")
+    (one,) = found["pictures"]
+    assert found["problem"] == "" and found["decoder"] == "classifier"
+    assert one["float"]["classes"][0][0] == vision.GREEN and one["float"] == one["int8"]
+    assert (one["place"], one["width"], one["height"]) == (0, 40, 30)
+    with Image.open(tmp_path / "into/0.webp") as shown:
+        assert shown.size == (40, 30)
+
+
+def test_boxes_are_in_pixels_of_the_picture_that_is_shown(tmp_path: Path) -> None:
+    found = drawn(tmp_path, faces(0.25), faces(0.125), "wide.png")
+    (one,) = found["pictures"]
+    assert (one["width"], one["height"]) == (answers.SHOWN_SIDE, answers.SHOWN_SIDE // 2)
+    assert one["float"]["boxes"][0][:4] == pytest.approx([240, 120, 480, 360], abs=0.2)
+    assert one["int8"]["boxes"][0][:4] == pytest.approx([120, 120, 480, 360], abs=0.2)
+
+
+def test_what_is_no_picture_or_not_there_or_elsewhere_is_left_out(tmp_path: Path) -> None:
+    model = vision.brightest_channel()
+    (tmp_path / "outside.png").write_bytes(picture(8, 8))
+    found = drawn(tmp_path, model, model, "notes.txt", "../outside.png", "none.png", "green.png")
+    assert [one["place"] for one in found["pictures"]] == [3]
+
+
+def test_a_model_that_no_decoder_understands_is_a_problem_in_words(tmp_path: Path) -> None:
+    odd = vision.answering({"odd": NO_CLASS})
+    found = drawn(tmp_path, odd, odd, "green.png")
+    assert "no decoder understands" in found["problem"] and found["pictures"] == []

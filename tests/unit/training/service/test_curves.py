@@ -1,0 +1,81 @@
+"""The curves of a task read from its folders: as files grow, are written anew, are links, or are gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.homes.model import HomesOptions
+from app.homes.service import Homes
+from app.kit.sql import Database
+from app.training.model import Demand, State, Task, Workload
+from app.training.service import CurveReader, TaskView
+from app.training.service.views import AttemptFolder
+
+AT = "2026-11-01T12:00:00.000Z"
+
+
+@pytest.fixture
+def homes(tmp_path: Path, database: Database) -> Homes:
+    made = Homes(HomesOptions(tmp_path / "homes"), database, None)
+    made.files.create("alice")
+    return made
+
+
+@pytest.fixture
+def folder(homes: Homes) -> Path:
+    made = homes.options.root / "users" / "alice" / "jobs" / "t--a01"
+    made.mkdir(parents=True)
+    return made
+
+
+def view(*folders: str) -> TaskView:
+    task = Task("t", 1, "alice", Workload.PPO, State.RUNNING, 1, "", Demand(1, 1, 1), AT, AT, AT)
+    paths = {
+        number: AttemptFolder(f"/private/users/alice/jobs/{name}" if name else "", False, None, None)
+        for number, name in enumerate(folders, 1)
+    }
+    return TaskView(task, folders=paths)
+
+
+def test_a_growing_file_is_read_on(homes: Homes, folder: Path) -> None:
+    reader, file = CurveReader(homes), folder / "metrics.jsonl"
+    file.write_text('{"step": 1, "loss": 3}\n')
+    before = reader.read(view("t--a01"))
+    with file.open("a") as more:
+        more.write('{"step": 2, "loss": 2}\n')
+    after = reader.read(view("t--a01"))
+    assert list(after.curves["loss"].values) == [3, 2]
+    assert before.version != after.version
+
+
+def test_a_file_that_was_written_anew_is_read_anew(homes: Homes, folder: Path) -> None:
+    reader, file = CurveReader(homes), folder / "metrics.jsonl"
+    file.write_text('{"step": 1, "loss": 3}\n{"step": 2, "loss": 3}\n')
+    reader.read(view("t--a01"))
+    file.write_text('{"step": 1, "loss": 7}\n')
+    assert list(reader.read(view("t--a01")).curves["loss"].values) == [7]
+
+
+def test_no_link_is_followed_and_what_is_gone_tells_nothing(homes: Homes, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside.jsonl").write_text('{"step": 1, "loss": 3}\n')
+    (folder / "metrics.jsonl").symlink_to(tmp_path / "outside.jsonl")
+    assert CurveReader(homes).read(view("t--a01", "t--a02", "")).curves == {}
+
+
+def test_a_file_beyond_what_is_read_is_cut_and_said_so(homes: Homes, folder: Path) -> None:
+    row = '{"step": 1, "loss": 3}\n'
+    (folder / "metrics.jsonl").write_text(row * 10)
+    read = CurveReader(homes, most_bytes=len(row) * 4).read(view("t--a01"))
+    assert (read.row_count, read.is_cut) == (4, True)
+
+
+def test_what_a_program_leaves_at_its_end_is_told(homes: Homes, folder: Path) -> None:
+    (folder / "metrics.json").write_text('{"accuracy": 0.97, "epochs": 12, "note": "x", "ok": true}')
+    shown = view("t--a01")
+    ended = TaskView(
+        Task("t", 1, "alice", Workload.PPO, State.SUCCEEDED, 1, "", Demand(1, 1, 1), AT, AT, AT, latest_attempt_no=1),
+        folders=shown.folders,
+    )
+    assert CurveReader(homes).read(ended).summary == {"accuracy": 0.97, "epochs": 12}
