@@ -7,15 +7,20 @@ from periodiq import cron
 from actors.process import actor, container
 from app.kit.clock import now
 from app.kit.queue.messages import Message
+from app.kit.queue.retry import until_next_pulse
 
 
 @actor(Message.SWEEP, periodic=cron("* * * * *"))
 def sweep() -> None:
     """Find what no worker reports by itself: dead hosts, lost dispatches."""
-    container.conversion.dispatch.sweep()
+    with until_next_pulse("The sweep"):
+        container.conversion.dispatch.sweep()
+        container.conversion.dispatch.completion.catch_up()
 
 
 @actor(Message.EXPIRE, periodic=cron("17 * * * *"))
 def expire() -> None:
     """Delete finished jobs and uploads whose time is over."""
-    container.conversion.expiry.sweep(now())
+    with until_next_pulse("What has expired"):
+        container.conversion.expiry.sweep(now())
+        container.archive.expire_deleted_users(now())

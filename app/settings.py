@@ -279,6 +279,9 @@ class Settings(BaseSettings):
     )
     """Finished jobs are forgotten and their files deleted after this time; by default when the folder of a training job
     that ended with them is deleted."""
+    archive_days: int = Field(default=90, ge=0, le=36500)
+    """So long after its end a job that has completed stays in the archive with its files, unless its owner keeps it;
+    never shorter than record_ttl_s."""
     worker_ttl_s: int = Field(default=20, ge=2)
     """A worker that was silent for this long is lost."""
     shutdown_grace_s: float = Field(default=5, ge=0)

@@ -24,6 +24,8 @@ from app.conversion.service import (
     Submissions,
     Uploads,
 )
+from app.conversion.service.completion import Completion
+from app.conversion.service.descriptions import Descriptions
 from app.conversion.service.dispatch import PREFETCH
 from app.conversion.stages import StageRunner
 from app.conversion.store import JobStore
@@ -44,6 +46,7 @@ from app.settings import Settings
 if TYPE_CHECKING:
     from app.accounts.authenticator import AccountAuthenticator
     from app.accounts.service import Accounts
+    from app.conversion.service.archive import Archive
     from app.exchange.pack.service import Packs
     from app.exchange.service import Exchange
     from app.homes.service import Homes
@@ -118,6 +121,12 @@ class Container:
         from app.bootstrap.homes import open_homes
 
         return open_homes(self.settings, self.database)
+
+    @cached_property
+    def archive(self) -> Archive:
+        from app.bootstrap.archive import open_archive
+
+        return open_archive(self.settings, self.accounts, self.store, self.objects, self.conversion)
 
     @cached_property
     def training(self) -> Training:
@@ -240,7 +249,7 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
         idle_s=settings.sandbox_idle_s,
     )
     store = JobStore(client, record_ttl_s=settings.record_ttl_s, live_log_bytes=settings.live_log_bytes)
-    dispatch = Dispatch(store, broker)
+    dispatch = Dispatch(store, broker, Completion(store, Descriptions(objects)))
     uploads = Uploads(settings, objects, sandbox)
     estimates = Estimates(store, broker)
     admission = Admission(settings, store, estimates)
@@ -257,7 +266,13 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
         dispatch=dispatch,
         estimates=estimates,
         results=Results(store, objects, submissions, job_ttl_s=settings.record_ttl_s),
-        expiry=Expiry(store, objects, job_ttl_s=settings.record_ttl_s, upload_ttl_s=settings.upload_ttl_s),
+        expiry=Expiry(
+            store,
+            objects,
+            job_ttl_s=settings.record_ttl_s,
+            archive_ttl_s=settings.archive_days * 86400,
+            upload_ttl_s=settings.upload_ttl_s,
+        ),
     )
     stages = StageRunner(settings, store, objects, sandbox, dispatch.send_done)
     return Container(

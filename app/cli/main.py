@@ -14,7 +14,8 @@ import typer
 
 from app.accounts.cli import commands as users_commands
 from app.bootstrap.capabilities import CAPABILITIES
-from app.cli import database, health, node, sftp
+from app.cli import archive, database, health, node, sftp
+from app.conversion.cli.archive import commands as archive_commands
 from app.kit.cli.command import EPILOG, CommandFailed, Exit, complain, exit_code
 from app.kit.errors import ModelmillError
 from app.standalone import cli as embedded
@@ -81,6 +82,7 @@ app.add_typer(users_commands(_open_accounts, _reset_sftp), name="users")
 app.add_typer(database.app, name="db")
 for capability in CAPABILITIES:
     capability.commands(app)
+archive_commands.command("rebuild")(archive.rebuild)
 app.command("node", epilog=EPILOG)(node.node)
 
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from app.conversion.service import Conversion
 from app.kit.web.state import FromContainer
 
+if TYPE_CHECKING:
+    from app.conversion.service.archive import Archive
+
 conversion_of = FromContainer[Conversion]("conversion")
+archive_of: FromContainer[Archive] = FromContainer("archive")

@@ -45,6 +45,12 @@ class ResultNotFound(NotFound):
     code = "RESULT_NOT_FOUND"
 
 
+class NotArchived(NotFound):
+    """The archive has no such job (any more), or it is another user's."""
+
+    code = "NOT_ARCHIVED"
+
+
 class KeyNotFound(BadInput):
     """A model_key or quant_key that names no stored object, or none that a submission may use."""
 

@@ -12,6 +12,9 @@ MODEL = "model.onnx"
 IMAGES = "quant.zip"
 MODEL_ENDING = ".onnx"
 OWNERS = "owners/"
+JOBS = "jobs/"
+DESCRIPTION = "job.json"
+KEPT = "kept"
 UPLOADING = "uploading/"
 LAST_OUTPUT = f"out.{Stage.NEF.step}"
 _INPUT_KEY = re.compile(rf"(?:uploads/(?P<upload>{UUID})|jobs/(?P<job>{UUID})/input)/(?:model\.onnx|quant\.zip)")
@@ -45,9 +48,14 @@ def request(job_id: str) -> str:
     return f"jobs/{job_id}/input/request.json"
 
 
+def description(job_id: str) -> str:
+    """What a finished job was, written last: a job that has it is in the archive."""
+    return f"jobs/{job_id}/{DESCRIPTION}"
+
+
 def kept(job_id: str) -> str:
     """An empty object: the files of the job stay, however old they grow."""
-    return f"jobs/{job_id}/kept"
+    return f"jobs/{job_id}/{KEPT}"
 
 
 def result(job_id: str, stage: Stage) -> str:

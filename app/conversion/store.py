@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 import redis
 
@@ -25,6 +26,8 @@ from app.kit.redis.worker_registry import announce, living_workers, retire
 CHUNK = 200
 LIVE_LOG_TTL_S = 86400
 SUSPECT_TTL_S = 600
+NEWS = "archive:news"
+UNARCHIVED = "archive:late"
 BEGAN_AT = "began_at"
 
 
@@ -234,6 +237,31 @@ class JobStore:
 
     def clear_lost(self, what: str) -> None:
         self.client.delete(f"suspect:{what}")
+
+    def note_archived(self, owner: str, job_id: str) -> None:
+        """The archive has got this job, lost it, or has it otherwise than before: its index is to look again."""
+        self.client.sadd(f"{NEWS}:{owner}", f"{job_id}#{uuid4().hex}")
+
+    def archive_news(self, owner: str) -> dict[str, str]:
+        """What was noted of this owner's jobs: each note, and the id it is about."""
+        notes = (note.decode() for note in self.client.smembers(f"{NEWS}:{owner}"))
+        return {note: note.partition("#")[0] for note in notes}
+
+    def clear_archive_news(self, owner: str, notes: Iterable[str]) -> None:
+        """Of these notes the index knows now; what came meanwhile stays."""
+        taken_in = list(notes)
+        if taken_in:
+            self.client.srem(f"{NEWS}:{owner}", *taken_in)
+
+    def note_unarchived(self, job_id: str) -> None:
+        """It completes while the object store is away."""
+        self.client.sadd(UNARCHIVED, job_id)
+
+    def unarchived(self) -> list[str]:
+        return [job_id.decode() for job_id in self.client.smembers(UNARCHIVED)]
+
+    def forget_unarchived(self, job_id: str) -> None:
+        self.client.srem(UNARCHIVED, job_id)
 
     def announce(self, worker: str, text: str, ttl_s: float) -> None:
         """A sign of life of a worker that has nothing to do."""

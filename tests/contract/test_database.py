@@ -53,6 +53,7 @@ def test_the_versions_make_the_tables_that_are_declared(database: Database) -> N
     for capability in pkgutil.iter_modules(app.__path__, "app."):
         if capability.ispkg and find_spec(f"{capability.name}.store"):
             importlib.import_module(f"{capability.name}.store")
+    importlib.import_module("app.conversion.archive_index")  # the store of that capability is Redis
     with database.read() as conn:
         assert compare_metadata(MigrationContext.configure(conn, opts={"compare_type": True}), metadata) == []
 

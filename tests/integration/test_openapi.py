@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from app.conversion.actions_api import OPERATIONS as ACTIONS_OPERATIONS
 from app.conversion.api import OPERATIONS
+from app.conversion.archive_api import OPERATIONS as ARCHIVE_OPERATIONS
 from app.conversion.edits_api import OPERATIONS as EDITS_OPERATIONS
 from app.conversion.results_api import OPERATIONS as RESULTS_OPERATIONS
 from app.conversion.upload_api import OPERATIONS as UPLOADS_OPERATIONS
@@ -98,6 +99,7 @@ ALL_OPERATIONS = [
     *VIDEO_OPERATIONS,
     *OBJECTS_OPERATIONS,
     *RESULTS_OPERATIONS,
+    *ARCHIVE_OPERATIONS,
     *UPLOADS_OPERATIONS,
     *ACTIONS_OPERATIONS,
     *REQUIREMENT_OPERATIONS,
@@ -130,6 +132,8 @@ READS = [
     "/jobs/{job_id}/artifacts/{name}/link",
     "/jobs/{job_id}/logs/{step}",
     EVENTS,
+    "/archive",
+    "/archive/{job_id}",
     "/healthz",
     "/readyz",
 ]

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import typer
 
-from app.conversion.cli import canary, convert, jobs, local, saturation
+from app.conversion.cli import archive, canary, convert, jobs, local, saturation
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the `modelmill` command."""
     app.command("convert", epilog=convert.EPILOG)(convert.convert)
     app.add_typer(jobs.commands, name="jobs")
+    app.add_typer(archive.commands, name="archive")
     app.command("canary")(canary.canary)
     app.command("saturation")(saturation.saturation)
     app.command("inspect")(local.inspect)

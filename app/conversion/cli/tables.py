@@ -98,6 +98,22 @@ def jobs_table(records: Iterable[Json], now: datetime) -> Table:
     return table
 
 
+def archive_table(rows: Iterable[Json]) -> Table:
+    """Jobs of the archive, as GET /archive lists them."""
+    table = Table("id", "name", "verdict", "SNR dB", "target", "finished", "kept", box=None, header_style="bold")
+    for row in rows:
+        table.add_row(
+            row["job_id"][:8],
+            escape(row["name"]),
+            row["verdict"] or "–",
+            _number(row["snr_db"], 1),
+            " ".join(filter(None, (row["toolchain"], row["platform"]))),
+            row["finished_at"][:19].replace("T", " "),
+            "yes" if row["is_kept"] else "",
+        )
+    return table
+
+
 def _status(record: Json) -> Text:
     if record["status"] == "COMPLETED" and record.get("verdict") == "BELOW_RULE":
         return Text("COMPLETED, below the rule", style="yellow")

@@ -3,6 +3,7 @@
 from app.conversion.model.changes import (
     CANCELLED,
     Change,
+    applied,
     cancelled,
     claimed,
     failed,
@@ -10,7 +11,7 @@ from app.conversion.model.changes import (
     live_fields,
     succeeded,
 )
-from app.conversion.model.fields import edit_fields, from_fields, to_fields
+from app.conversion.model.fields import ARTIFACT, artifact_fields, edit_fields, from_fields, to_fields
 from app.conversion.model.record import (
     SNR_DB_MIN,
     TERMINAL,
@@ -29,6 +30,7 @@ from app.conversion.model.record import (
 )
 
 __all__ = [
+    "ARTIFACT",
     "CANCELLED",
     "SNR_DB_MIN",
     "TERMINAL",
@@ -43,6 +45,8 @@ __all__ = [
     "StageState",
     "Status",
     "Verdict",
+    "applied",
+    "artifact_fields",
     "cancelled",
     "claimed",
     "edit_fields",

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
-from app.conversion.model.fields import artifact_fields
+from app.conversion.model.fields import artifact_fields, from_fields, to_fields
 from app.conversion.model.record import (
     OUTPUT_KEYS,
     TERMINAL,
@@ -15,6 +15,7 @@ from app.conversion.model.record import (
     Artifact,
     Event,
     JobError,
+    JobRecord,
     Stage,
     StageState,
     Status,
@@ -147,6 +148,11 @@ def _transition(stage: Stage, event: Event) -> tuple[Status, tuple[StageState, .
     here = Status(stage.value)
     states = tuple(state for status, state, possible in TRANSITIONS if status is here and possible is event)
     return here, states, *TRANSITIONS[here, states[0], event]
+
+
+def applied(record: JobRecord, change: Change) -> JobRecord:
+    """The record as it is once the change has been made to it."""
+    return from_fields({**to_fields(record), **change.fields})
 
 
 def live_fields(stage: Stage, progress: int, message: str, *, started_at: str, now: str) -> dict[str, str]:

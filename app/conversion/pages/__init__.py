@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from app.conversion.pages import (
     answers,
+    archive,
     compare,
     from_home,
     graph,
@@ -32,6 +33,7 @@ ROUTES = [
     *graph.ROUTES,
     *system.ROUTES,
     *results.ROUTES,
+    *archive.ROUTES,
     *search.ROUTES,
 ]
 

@@ -188,7 +188,7 @@ def _sides(conversion: Conversion, request: Request, user: str) -> list[Compared
 
 def _side(conversion: Conversion, letter: str, job_id: str, user: str) -> ComparedJob:
     try:
-        return ComparedJob(letter, job_id, conversion.jobs.get(job_id, user) if job_id else None)
+        return ComparedJob(letter, job_id, conversion.jobs.known(job_id, user) if job_id else None)
     except JobNotFound:
         return ComparedJob(letter, job_id, None)
 

@@ -13,8 +13,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.conversion import object_keys
-from app.conversion.access import conversion_of
-from app.conversion.errors import ResultNotFound, TooManyJobs
+from app.conversion.access import archive_of, conversion_of
+from app.conversion.errors import NotArchived, ResultNotFound, TooManyJobs
 from app.conversion.pages import view_models
 from app.conversion.pages.new_form import problem_of
 from app.conversion.service.results import StoredArtifact
@@ -81,6 +81,7 @@ def gone_page(request: Request, refused: TooManyJobs | None = None) -> Response:
         refused.status if refused else 404,
         area="jobs",
         job_id=job_id,
+        is_archived=_is_archived(request, job_id),
         remembered=_remembered(request, job_id),
         made=outputs,
         others=others,
@@ -108,6 +109,14 @@ def _stored(request: Request, job_id: str) -> tuple[StoredArtifact, ...]:
         return conversion_of(request).results.get(job_id, user_of(request)).files
     except ResultNotFound:
         return ()
+
+
+def _is_archived(request: Request, job_id: str) -> bool:
+    try:
+        archive_of(request).get(job_id, user_of(request))
+    except NotArchived:
+        return False
+    return True
 
 
 def _remembered(request: Request, job_id: str) -> Submission | None:

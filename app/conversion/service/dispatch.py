@@ -12,6 +12,7 @@ from typing import Any
 from app.conversion import model, object_keys
 from app.conversion.metrics import count_end
 from app.conversion.model import Artifact, Change, JobError, JobRecord, Stage, StageState
+from app.conversion.service.completion import Completion, completes
 from app.conversion.service.end_message import end_message
 from app.conversion.store import JobStore
 from app.kit.clock import now, to_text
@@ -32,9 +33,10 @@ logger = logging.getLogger(__name__)
 
 
 class Dispatch:
-    def __init__(self, store: JobStore, broker: BlockingBroker) -> None:
+    def __init__(self, store: JobStore, broker: BlockingBroker, completion: Completion) -> None:
         self.store = store
         self.broker = broker
+        self.completion = completion
 
     def prepare(self, stage: Stage, job_id: str) -> OutgoingMessage:
         """What puts the job on the stage's queue, under its own id: there it can be found, counted and taken back."""
@@ -57,7 +59,13 @@ class Dispatch:
         change = self._change(job_id, stage, result, reason, facts or {})
         after = None if change.is_end else stage.next
         message = end_message(self.broker, job_id) if after is None else self.prepare(after, job_id)
-        if not self.store.apply(job_id, change, message):
+        is_archived = completes(change)
+        if is_archived:
+            self.completion.prepare(job_id, change)
+        is_applied = self.store.apply(job_id, change, message)
+        if is_archived:
+            self.completion.settle(job_id)
+        if not is_applied:
             logger.info("Done message %s/%s of job %s comes too late: nothing to do.", step, result, job_id)
         elif change.is_end:
             status = change.fields["status"]

@@ -55,7 +55,11 @@ class Edits:
         stored = {name: values[name] for name in _STORED if name in values}
         if stored:
             self._store(job_id, stored)
-        return self.jobs.get(job_id, user)
+        changed = self.jobs.get(job_id, user)
+        if self.jobs.descriptions.read(job_id) is not None:
+            self.jobs.descriptions.write(changed)
+            self.jobs.store.note_archived(user, job_id)
+        return changed
 
     def tag(self, job_id: str, user: str, *, add: Collection[str], remove: Collection[str]) -> JobRecord:
         """Add tags to those that it has, and take some away. Raises JobNotFound, and BadInput for too many."""

@@ -1,9 +1,14 @@
-"""Deletes what has expired: finished jobs with all their files, and uploads that no job took."""
+"""Deletes what has expired: finished jobs with all their files, and uploads that no job took.
+
+What is in the archive has a time of its own, and stays for ever where its owner keeps it.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 
@@ -12,50 +17,75 @@ from app.conversion.store import JobStore
 from app.kit.objects import ObjectMissing, ObjectStore
 
 
+@dataclass(frozen=True)
+class _Folder:
+    """What the store has under one id."""
+
+    entry_id: str
+    newest_at: datetime
+    names: frozenset[str]
+    """Keys below it."""
+
+
 class Expiry:
     """Args:
     job_ttl_s: How long the files of a job are kept, counted from the last that was stored.
+    archive_ttl_s: The same for jobs in the archive.
     upload_ttl_s: How long an upload is kept that no job has taken.
     """
 
-    def __init__(self, store: JobStore, objects: ObjectStore, *, job_ttl_s: int, upload_ttl_s: int) -> None:
+    def __init__(
+        self, store: JobStore, objects: ObjectStore, *, job_ttl_s: int, archive_ttl_s: int, upload_ttl_s: int
+    ) -> None:
         self.store = store
         self.objects = objects
         self.job_ttl = timedelta(seconds=job_ttl_s)
+        self.archive_ttl = timedelta(seconds=max(archive_ttl_s, job_ttl_s))
         self.upload_ttl = timedelta(seconds=upload_ttl_s)
 
     def sweep(self, now: datetime) -> None:
         """Delete what has expired; safe to repeat. A job that still runs keeps its files, however old they are."""
-        for job_id in self._expired("jobs/", now - self.job_ttl):
-            if self._is_kept(job_id):
-                continue
-            record = self.store.get(job_id)
-            if record is None or record.is_terminal:
-                self._forget_owner(job_id)
-                self.objects.delete_prefix(object_keys.job(job_id))
-                self.store.delete(job_id)
+        folders = list(self._folders(object_keys.JOBS))
+        for folder in folders:
+            if self._is_over(folder, now):
+                self._delete_job(folder.entry_id)
+        with_files = {folder.entry_id for folder in folders}
         for info in list(self.objects.list(object_keys.OWNERS)):
-            if info.modified_at < now - 2 * self.job_ttl:  # of jobs whose files went in another way
-                self.objects.delete(info.key)
+            is_old = info.modified_at < now - 2 * self.job_ttl
+            if is_old and info.key.rpartition("/")[2] not in with_files:
+                self.objects.delete(info.key)  # of a job whose files went in another way
         for info in list(self.objects.list(object_keys.UPLOADING)):
             if info.modified_at < now - self.upload_ttl:
                 self.objects.delete(info.key)
-        for upload_id in self._expired("uploads/", now - self.upload_ttl):
-            self.objects.delete_prefix(object_keys.upload(upload_id, ""))
+        for folder in self._folders("uploads/"):
+            if folder.newest_at < now - self.upload_ttl:
+                self.objects.delete_prefix(object_keys.upload(folder.entry_id, ""))
 
-    def _is_kept(self, job_id: str) -> bool:
-        with suppress(ObjectMissing):
-            self.objects.info(object_keys.kept(job_id))
-            return True
-        return False
+    def _is_over(self, folder: _Folder, now: datetime) -> bool:
+        ttl = self.archive_ttl if object_keys.DESCRIPTION in folder.names else self.job_ttl
+        return object_keys.KEPT not in folder.names and folder.newest_at < now - ttl
 
-    def _forget_owner(self, job_id: str) -> None:
+    def _delete_job(self, job_id: str) -> None:
+        record = self.store.get(job_id)
+        if record is None or record.is_terminal:
+            owner = record.owner if record else self._owner_of(job_id)
+            if owner:
+                self.objects.delete(object_keys.owned(owner, job_id))
+            self.objects.delete(object_keys.description(job_id))
+            self.objects.delete_prefix(object_keys.job(job_id))
+            self.store.delete(job_id)
+            if owner:
+                self.store.note_archived(owner, job_id)
+
+    def _owner_of(self, job_id: str) -> str:
+        """Empty where that is not known."""
         with suppress(ObjectMissing, ValueError):
-            request = json.loads(b"".join(self.objects.read(object_keys.request(job_id))))
-            self.objects.delete(object_keys.owned(request["owner"], job_id))
+            return str(json.loads(b"".join(self.objects.read(object_keys.request(job_id))))["owner"])
+        return ""
 
-    def _expired(self, prefix: str, before: datetime) -> list[str]:
-        """The ids under a prefix of which every file is older."""
-        by_id = groupby(self.objects.list(prefix), key=lambda info: info.key.split("/")[1])
-        newest = {entry_id: max(info.modified_at for info in files) for entry_id, files in by_id}
-        return [entry_id for entry_id, moment in newest.items() if moment < before]
+    def _folders(self, prefix: str) -> Iterator[_Folder]:
+        """The ids under a prefix, each with what is there."""
+        for entry_id, files in groupby(list(self.objects.list(prefix)), key=lambda info: info.key.split("/")[1]):
+            infos = list(files)
+            names = frozenset(info.key.split("/", 2)[2] for info in infos)
+            yield _Folder(entry_id, max(info.modified_at for info in infos), names)

@@ -10,6 +10,7 @@ from app.conversion import model, object_keys
 from app.conversion.errors import ArtifactNotReady, JobActive, JobFinished, JobNotFound
 from app.conversion.metrics import count_end
 from app.conversion.model import Artifact, JobRecord, Stage, StageRecord, StageState, Status
+from app.conversion.service.descriptions import Descriptions
 from app.conversion.service.end_message import end_message
 from app.conversion.store import JobFilter, JobStore, job_not_found
 from app.kit.clock import from_text, now, to_text
@@ -37,12 +38,23 @@ class Jobs:
         self.store = store
         self.broker = broker
         self.objects = objects
+        self.descriptions = Descriptions(objects)
 
     def get(self, job_id: str, user: str) -> JobRecord:
         record = self.store.get(job_id) if object_keys.is_uuid4(job_id) else None
         if record is None or record.owner != user:
             raise job_not_found(job_id)
         return record
+
+    def known(self, job_id: str, user: str) -> JobRecord:
+        """The job, or what the archive has of it once its record is forgotten."""
+        try:
+            return self.get(job_id, user)
+        except JobNotFound:
+            archived = self.descriptions.read(job_id) if object_keys.is_uuid4(job_id) else None
+            if archived is None or archived.record.owner != user:
+                raise
+            return archived.record
 
     def page(
         self, job_filter: JobFilter, user: str, *, limit: int, cursor: str | None, max_read: int | None = None
@@ -92,9 +104,9 @@ class Jobs:
         record = self.get(job_id, user)
         if not record.is_terminal:
             raise JobActive(f"Job {job_id} has not ended yet.", hint="Cancel it first.")
-        self.objects.delete(object_keys.owned(user, job_id))
-        self.objects.delete_prefix(object_keys.job(job_id))
+        delete_files(self.objects, user, job_id)
         self.store.delete(job_id)
+        self.store.note_archived(user, job_id)
 
     def artifact(self, job_id: str, name: str, user: str) -> Artifact:
         """Raises ArtifactNotReady when the job has no such artifact (yet)."""
@@ -141,6 +153,13 @@ class Jobs:
         size = self.objects.info(key).size_bytes
         text = b"".join(self.objects.read(key, start=offset, end=offset + MAX_PORTION_BYTES))
         return LogPortion(text, offset + len(text), is_complete=offset + len(text) >= size)
+
+
+def delete_files(objects: ObjectStore, owner: str, job_id: str) -> None:
+    """All that is stored of a job. Its description goes first, so that the archive never has a part of it."""
+    objects.delete(object_keys.owned(owner, job_id))
+    objects.delete(object_keys.description(job_id))
+    objects.delete_prefix(object_keys.job(job_id))
 
 
 def _may_log_come(ended: StageRecord) -> bool:

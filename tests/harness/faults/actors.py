@@ -111,3 +111,6 @@ JobClaimer.take = _named(JobClaimer.take)  # type: ignore[method-assign]
 container.stages.send_done = held("before-report", held("after-report", container.stages.send_done, after=True))
 advance = held("after-advance", container.conversion.dispatch.advance, after=True)
 container.conversion.dispatch.advance = held("before-advance", advance)
+completion = container.conversion.dispatch.completion
+completion.prepare = held("before-archive", held("after-archive", completion.prepare, after=True))
+completion.settle = held("before-settle", completion.settle)

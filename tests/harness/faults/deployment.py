@@ -202,6 +202,7 @@ class FaultDeployment(Deployment):
         text = json.dumps({"notes": str(job.notes), **plan}).encode()
         self.container.objects.put(object_keys.input_(job.job_id, object_keys.MODEL), [text])
         self.container.objects.put(object_keys.input_(job.job_id, object_keys.IMAGES), [_EMPTY_ZIP])
+        self.container.objects.put(object_keys.owned(OWNER, job.job_id), [])
         inputs = {object_keys.MODEL: Artifact(object_keys.input_(job.job_id, object_keys.MODEL), len(text), "")}
         record = model.submitted(
             job.job_id, now=to_text(now()), owner=OWNER, name="", tags=(), options=Options(), inputs=inputs, intake={}

@@ -32,7 +32,7 @@ def test_help_names_the_commands_and_the_exit_codes(monkeypatch, capsys):
         assert word in said
 
 
-@pytest.mark.parametrize("command", ["up", "convert", "jobs", "inspect", "run"])
+@pytest.mark.parametrize("command", ["up", "convert", "jobs", "archive", "inspect", "run"])
 def test_every_command_has_help(monkeypatch, capsys, command):
     assert typed(monkeypatch, command, "--help") == Exit.OK
     assert "Usage" in capsys.readouterr().out

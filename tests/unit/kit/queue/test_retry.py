@@ -19,9 +19,10 @@ from app.conversion import model
 from app.conversion.model import JobRecord, Stage
 from app.conversion.options import Options
 from app.conversion.store import JobStore
+from app.kit.objects import StoreUnavailable
 from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.queue.broker import NAMESPACE, connect
-from app.kit.queue.retry import until_answered
+from app.kit.queue.retry import until_answered, until_next_pulse
 from tests.harness.valkey import Valkey
 
 TRY_S = 0.3
@@ -136,3 +137,17 @@ def _connections(valkey: Valkey) -> int:
 
 def _submitted() -> JobRecord:
     return model.submitted("job-1", now=NOW, owner="ann", name="", tags=(), options=Options(), inputs={}, intake={})
+
+
+@pytest.mark.parametrize("problem", [redis.TimeoutError("stalled"), StoreUnavailable("away")])
+def test_what_happens_by_the_clock_waits_for_its_next_pulse(
+    problem: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    with until_next_pulse("The sweep"):
+        raise problem
+    assert "The sweep is left to the next pulse" in caplog.text
+
+
+def test_a_fault_of_ours_is_not_left_to_a_pulse() -> None:
+    with pytest.raises(ZeroDivisionError), until_next_pulse("The sweep"):
+        raise ZeroDivisionError

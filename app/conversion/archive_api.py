@@ -1,0 +1,156 @@
+"""The JSON API of the archive. OPERATIONS is its table of routes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.conversion import archive_schemas as schemas
+from app.conversion import model
+from app.conversion.access import archive_of, conversion_of
+from app.conversion.api import FILES, JOB_ID, media_type_of
+from app.conversion.archive_index import ArchiveFilter
+from app.conversion.errors import NotArchived
+from app.conversion.schemas import JobAnswer
+from app.conversion.service.descriptions import ArchivedJob
+from app.kit.clock import to_text
+from app.kit.objects import ObjectMissing
+from app.kit.web.auth import user_of
+from app.kit.web.http import json_body, query, stream_bytes
+from app.kit.web.openapi import Operation
+
+
+def list_archive(request: Request) -> Response:
+    params, user = query(request, schemas.ArchiveQuery), user_of(request)
+    if params.owner not in (None, user):  # others' jobs are as if there were none
+        return JSONResponse({"jobs": [], "next_cursor": None})
+    rows, cursor = archive_of(request).page(filter_of(params), user, limit=params.limit, cursor=params.cursor)
+    return JSONResponse({"jobs": [{**asdict(row), "tags": list(row.tags)} for row in rows], "next_cursor": cursor})
+
+
+def filter_of(params: schemas.ArchiveQuery) -> ArchiveFilter:
+    """What the index is asked for."""
+    return ArchiveFilter(
+        text=params.q,
+        tag=params.tag,
+        model=params.model,
+        toolchain=params.toolchain,
+        platform=params.platform,
+        verdict=params.verdict,
+        snr_min_db=params.snr_min_db,
+        snr_max_db=params.snr_max_db,
+        since=to_text(params.since) if params.since else None,
+        until=to_text(params.until) if params.until else None,
+        is_kept=params.kept,
+    )
+
+
+def get_archived(request: Request) -> Response:
+    return _job(archive_of(request).get(request.path_params["job_id"], user_of(request)))
+
+
+def delete_archived(request: Request) -> Response:
+    archive_of(request).delete(request.path_params["job_id"], user_of(request))
+    return Response(status_code=204)
+
+
+async def keep_archived(request: Request) -> Response:
+    body = await json_body(request, schemas.ArchiveChange)
+    archive, job_id, user = archive_of(request), request.path_params["job_id"], user_of(request)
+    return _job(await run_in_threadpool(archive.keep, job_id, user, is_kept=body.is_kept))
+
+
+def convert_again(request: Request) -> Response:
+    """Submit once more what the job was made from."""
+    job_id = request.path_params["job_id"]
+    try:
+        record = archive_of(request).convert_again(job_id, user_of(request))
+    except ObjectMissing:
+        raise NotArchived(f"The inputs of job {job_id} are not stored.", hint="Upload them again.") from None
+    headers = {"Location": f"/jobs/{record.job_id}"}
+    return JSONResponse(conversion_of(request).job_json(record), status_code=201, headers=headers)
+
+
+def get_archived_file(request: Request) -> Response:
+    archive, name = archive_of(request), request.path_params["name"]
+    artifact = archive.artifact(request.path_params["job_id"], name, user_of(request))
+    return stream_bytes(
+        request,
+        lambda start, end: archive.read(artifact, start, end),
+        size=artifact.size_bytes,
+        etag=artifact.sha256,
+        name=name,
+        media_type=media_type_of(name),
+    )
+
+
+def _job(archived: ArchivedJob) -> Response:
+    job: dict[str, Any] = {
+        **model.to_json(archived.record),
+        "queue_position": None,
+        "is_far_over_usual_time": False,
+    }
+    return JSONResponse({"job": job, "is_kept": archived.is_kept})
+
+
+OPERATIONS = [
+    Operation(
+        "GET",
+        "/archive",
+        list_archive,
+        "Jobs that have completed, also before a reset, the last finished first",
+        {200: schemas.ArchiveAnswer},
+        errors=(422, 503),
+        query=schemas.ArchiveQuery,
+    ),
+    Operation(
+        "GET",
+        "/archive/{job_id}",
+        get_archived,
+        "A job of the archive as it was at its end",
+        {200: schemas.ArchivedJobAnswer},
+        errors=(404, 503),
+        parameters=JOB_ID,
+    ),
+    Operation(
+        "DELETE",
+        "/archive/{job_id}",
+        delete_archived,
+        "Delete a job of the archive with all its files",
+        {204: None},
+        errors=(404, 503),
+        parameters=JOB_ID,
+    ),
+    Operation(
+        "PUT",
+        "/archive/{job_id}/keep",
+        keep_archived,
+        "Keep a job however old it grows, or no longer",
+        {200: schemas.ArchivedJobAnswer},
+        errors=(400, 404, 413, 422, 503, 507),
+        parameters=JOB_ID,
+        body=schemas.ArchiveChange,
+    ),
+    Operation(
+        "POST",
+        "/archive/{job_id}/convert",
+        convert_again,
+        "Convert once more what a job of the archive was made from",
+        {201: JobAnswer},
+        errors=(404, 409, 422, 429, 503, 507),
+        parameters=JOB_ID,
+    ),
+    Operation(
+        "GET",
+        "/archive/{job_id}/artifacts/{name}",
+        get_archived_file,
+        "Download a file of a job of the archive; Range is honoured",
+        {200: FILES, 206: FILES, 304: None},
+        errors=(404, 416, 503),
+        parameters=JOB_ID,
+    ),
+]

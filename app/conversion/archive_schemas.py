@@ -1,0 +1,80 @@
+"""The JSON that goes in and out of the archive's API."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import AwareDatetime, BaseModel, Field
+
+from app.conversion.model import Verdict
+from app.conversion.object_keys import UUID
+from app.conversion.options import Chip, ToolchainName
+from app.conversion.schemas import JobAnswer, Strict
+
+CURSOR = rf"^[0-9T:.Z-]{{20,32}}_{UUID}$"
+
+Moment = Annotated[AwareDatetime, Field(ge=datetime(1970, 1, 2, tzinfo=UTC), le=datetime(9999, 1, 1, tzinfo=UTC))]
+
+
+class ArchiveQuery(Strict):
+    """Filters and paging of GET /archive."""
+
+    q: Annotated[str, Field(max_length=200)] | None = None
+    """Text in id, name or tags."""
+    tag: Annotated[str, Field(max_length=50)] | None = None
+    """One whole tag."""
+    model: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{1,64}$")] | None = None
+    """The beginning of the SHA-256 of the model that was submitted."""
+    toolchain: ToolchainName | None = None
+    platform: Chip | None = None
+    verdict: Verdict | None = None
+    snr_min_db: Annotated[float, Field(ge=-1000, le=1000)] | None = None
+    """Least SNR of the worst output, in dB."""
+    snr_max_db: Annotated[float, Field(ge=-1000, le=1000)] | None = None
+    """Largest SNR of the worst output, in dB."""
+    owner: Annotated[str, Field(max_length=200)] | None = None
+    since: Moment | None = None
+    """Finished then or later."""
+    until: Moment | None = None
+    """Finished before then."""
+    kept: bool | None = None
+    """Kept for good, or not."""
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    cursor: Annotated[str, Field(pattern=CURSOR)] | None = None
+    """next_cursor of the page before."""
+
+
+class ArchiveChange(Strict):
+    """Body of PUT /archive/{job_id}/keep."""
+
+    is_kept: bool
+    """It stays however old it grows."""
+
+
+class ArchivedJobRow(BaseModel):
+    job_id: str
+    owner: str
+    name: str
+    tags: list[str]
+    model_sha256: str
+    toolchain: str
+    platform: str
+    verdict: str
+    snr_db: float | None
+    created_at: str
+    finished_at: str
+    took_s: float
+    size_bytes: int
+    is_kept: bool
+
+
+class ArchiveAnswer(BaseModel):
+    jobs: list[ArchivedJobRow]
+    next_cursor: str | None
+
+
+class ArchivedJobAnswer(BaseModel):
+    job: JobAnswer
+    """As it was at its end."""
+    is_kept: bool

@@ -1,0 +1,124 @@
+"""`modelmill archive …`: jobs that have completed, also before a restart of the system."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.conversion.cli.service import FULL_ID, SEARCHED_AT_MOST, JobId
+from app.kit.cli.command import EPILOG
+from app.kit.cli.service_options import AsJson, Url, token, url_of
+from app.kit.errors import BadRequest, NotFound
+
+if TYPE_CHECKING:
+    from app.conversion.archive_client import ArchiveClient
+
+commands = typer.Typer(
+    help="Completed jobs, also of before a restart: list, show, keep, delete.", no_args_is_help=True, epilog=EPILOG
+)
+
+
+@commands.command("list")
+def list_archive(
+    context: typer.Context,
+    search: Annotated[str | None, typer.Option("--search", "-q", help="Text in id, name or tags.")] = None,
+    tag: Annotated[str | None, typer.Option(help="One whole tag.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="SHA256", help="Beginning of the model's SHA-256.")] = None,
+    verdict: Annotated[str | None, typer.Option(metavar="PASSED|BELOW_RULE")] = None,
+    min_snr: Annotated[float | None, typer.Option(metavar="DB", help="Least SNR of the worst output.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Finished then or later, ISO 8601.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Finished before then, ISO 8601.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many, the last finished first.")] = 20,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Completed jobs, the last finished first."""
+    with _client(context, url) as client:
+        filters = {"q": search, "tag": tag, "model": model, "since": since, "until": until, "snr_min_db": min_snr}
+        rows = list(client.jobs(limit=limit, verdict=verdict.upper() if verdict else None, **filters))
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    if not rows:
+        typer.echo("There is nothing of that in the archive.")
+        return
+    from rich.console import Console
+
+    from app.conversion.cli.tables import archive_table
+
+    Console().print(archive_table(rows))
+
+
+@commands.command()
+def show(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url = None) -> None:
+    """A job as it was at its end."""
+    with _client(context, url) as client:
+        archived = client.job(_id_of(client, job))
+    if as_json:
+        typer.echo(json.dumps(archived, indent=2))
+        return
+    from app.conversion.cli.tables import stage_lines
+
+    record = archived["job"]
+    typer.echo(f"job      {record['job_id']}{'  kept' if archived['is_kept'] else ''}")
+    typer.echo(f"name     {record['name']}{'  tags ' + ', '.join(record['tags']) if record['tags'] else ''}")
+    typer.echo(f"finished {record['finished_at']}  {record['verdict'] or 'quality not measured'}")
+    for line in stage_lines(record):
+        typer.echo(line)
+    for name, artifact in sorted(record["artifacts"].items()):
+        typer.echo(f"file     {name}  {artifact['size_bytes']} bytes  sha256 {artifact['sha256']}")
+
+
+@commands.command()
+def keep(
+    context: typer.Context,
+    job: JobId,
+    off: Annotated[bool, typer.Option("--off", help="Keep it no longer.")] = False,
+    url: Url = None,
+) -> None:
+    """Have a job stay however old it grows."""
+    with _client(context, url) as client:
+        job_id = _id_of(client, job)
+        client.keep(job_id, is_kept=not off)
+    typer.echo(f"Job {job_id} is kept{' no longer' if off else ''}.")
+
+
+@commands.command("rm")
+def remove(
+    context: typer.Context,
+    job: JobId,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    url: Url = None,
+) -> None:
+    """Delete a job and all its files for good."""
+    with _client(context, url) as client:
+        job_id = _id_of(client, job)
+        if not yes:
+            if not sys.stdin.isatty():
+                raise BadRequest(f"job {job_id} would be deleted for good", hint="Say --yes if that is what you want.")
+            typer.confirm(f"Delete job {job_id} with all its files?", abort=True)
+        client.remove(job_id)
+    typer.echo(f"Job {job_id} is deleted.")
+
+
+def _client(context: typer.Context, url: str | None) -> ArchiveClient:
+    from app.conversion.archive_client import ArchiveClient
+
+    return ArchiveClient(url_of(context, url), token=token())
+
+
+def _id_of(client: ArchiveClient, prefix: str) -> str:
+    """Raises NotFound, or BadRequest when several begin so."""
+    beginning = prefix.lower()
+    if FULL_ID.fullmatch(beginning):
+        return beginning
+    rows = client.jobs(limit=SEARCHED_AT_MOST, q=beginning)
+    job_ids = [row["job_id"] for row in rows if row["job_id"].startswith(beginning)]
+    if not job_ids:
+        raise NotFound(f"there is no job {prefix} in the archive", hint="`modelmill archive list` shows what is there.")
+    if len(job_ids) > 1:
+        raise BadRequest(f"{len(job_ids)} jobs begin with {prefix}", hint="Give more of the id.")
+    return str(job_ids[0])

@@ -1,0 +1,127 @@
+"""The archive: its list, a job of it, and what can be done there: compare, download, convert again, keep, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from urllib.parse import urlencode
+
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from app.conversion.access import archive_of
+from app.conversion.archive_index import ArchiveFilter
+from app.conversion.archive_schemas import CURSOR
+from app.conversion.model import Verdict
+from app.conversion.pages import view_models
+from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
+from app.kit.web.http import FilterForm, form, query
+from app.kit.web.templates import render
+from app.kit.web.zip_stream import zip_stream
+from app.settings import settings_of
+
+PAGE_JOBS = 50
+
+
+class ArchiveListQuery(FilterForm):
+    q: Annotated[str, Field(max_length=200)] | None = None
+    tag: Annotated[str, Field(max_length=50)] | None = None
+    model: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{1,64}$")] | None = None
+    verdict: Verdict | None = None
+    snr: Annotated[float, Field(ge=-1000, le=1000)] | None = None
+    """Least SNR of the worst output, in dB."""
+    since: Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
+    until: Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
+    cursor: Annotated[str, Field(pattern=CURSOR)] | None = None
+    note: Literal["deleted"] | None = None
+
+    @property
+    def is_filtered(self) -> bool:
+        return bool(self._filters())
+
+    def url(self, cursor: str | None) -> str:
+        return "/ui/archive?" + urlencode({**self._filters(), **({"cursor": cursor} if cursor else {})})
+
+    def criteria(self) -> ArchiveFilter:
+        return ArchiveFilter(
+            text=self.q,
+            tag=self.tag,
+            model=self.model,
+            verdict=self.verdict,
+            snr_min_db=self.snr,
+            since=self.since,
+            until=f"{self.until}T24" if self.until else None,  # the whole day: later than any time of it, as text
+        )
+
+    def _filters(self) -> dict[str, str]:
+        return self.model_dump(mode="json", exclude={"cursor", "note"}, exclude_none=True)
+
+
+class KeepForm(BaseModel):
+    is_kept: bool
+
+
+def archive(request: Request) -> Response:
+    params = query(request, ArchiveListQuery)
+    rows, older = archive_of(request).page(params.criteria(), user_of(request), limit=PAGE_JOBS, cursor=params.cursor)
+    return render(
+        request,
+        "conversion/archive.html",
+        area="archive",
+        asked=params,
+        rows=rows,
+        older=older,
+        verdicts=list(Verdict),
+        days=settings_of(request).archive_days,
+    )
+
+
+def archived_job(request: Request) -> Response:
+    job = archive_of(request).get(request.path_params["job_id"], user_of(request))
+    return render(
+        request,
+        "conversion/archived_job.html",
+        area="archive",
+        job=job.record,
+        is_kept=job.is_kept,
+        is_confirming=request.query_params.get("delete") == "confirm",
+        files=view_models.files(job.record.artifacts),
+        parameters=view_models.parameters(job.record.options),
+        took=view_models.took_s(job.record),
+        days=settings_of(request).archive_days,
+    )
+
+
+async def keep(request: Request) -> Response:
+    sent, job_id = await form(request, KeepForm), request.path_params["job_id"]
+    await run_in_threadpool(archive_of(request).keep, job_id, user_of(request), is_kept=sent.is_kept)
+    return see_other(f"/ui/archive/{job_id}")
+
+
+def delete(request: Request) -> Response:
+    archive_of(request).delete(request.path_params["job_id"], user_of(request))
+    return see_other("/ui/archive?note=deleted")
+
+
+def all_files(request: Request) -> Response:
+    """Every file of the job as one zip, streamed."""
+    shelf = archive_of(request)
+    record = shelf.get(request.path_params["job_id"], user_of(request)).record
+    members = ((name, shelf.read(artifact)) for name, artifact in sorted(record.artifacts.items()))
+    headers = {
+        "Content-Disposition": f'attachment; filename="modelmill-{record.job_id[:8]}.zip"',
+        "Cache-Control": "private, no-store",
+    }
+    return StreamingResponse(zip_stream(members), media_type="application/zip", headers=headers)
+
+
+ROUTES = [
+    Route("/ui/archive", archive),
+    Route("/ui/archive/{job_id}", archived_job),
+    Route("/ui/archive/{job_id}/keep", keep, methods=["POST"]),
+    Route("/ui/archive/{job_id}/delete", delete, methods=["POST"]),
+    Route("/ui/archive/{job_id}/all.zip", all_files),
+]

@@ -1,0 +1,171 @@
+"""The archive: jobs that have completed, found by what they were, however often Redis has been reset since.
+
+The object store has the truth (see `descriptions`); SQL has an index of it, which is brought up whenever somebody
+reads it: by what was noted since, and after a reset, when notes may be lost, by a comparison with the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from app.conversion import archive_index as index
+from app.conversion import object_keys
+from app.conversion.archive_index import ArchiveFilter, ArchiveRow
+from app.conversion.errors import ArtifactNotReady, NotArchived
+from app.conversion.model import Artifact, JobRecord
+from app.conversion.service.descriptions import ArchivedJob, Descriptions
+from app.conversion.service.jobs import delete_files
+from app.conversion.service.submissions import Submissions
+from app.conversion.store import JobStore
+from app.kit.clock import from_text, now, to_text
+from app.kit.objects import ObjectStore
+from app.kit.sql import Database
+
+SEPARATOR = "_"
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """What a rebuilt index has."""
+
+    jobs: int
+    removed: int
+    """Rows that it had of jobs that there are no more."""
+    unreadable: int
+    """Descriptions that this release cannot read."""
+
+
+class Archive:
+    """Every verb takes the user; another user's job is answered like one that does not exist.
+
+    Args:
+        is_user: Is there a user of this name?
+        gone_ttl: How long the jobs of a deleted user stay.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        store: JobStore,
+        objects: ObjectStore,
+        submissions: Submissions,
+        *,
+        is_user: Callable[[str], bool],
+        gone_ttl: timedelta,
+    ) -> None:
+        self.database = database
+        self.store = store
+        self.objects = objects
+        self.submissions = submissions
+        self.descriptions = Descriptions(objects)
+        self.is_user = is_user
+        self.gone_ttl = gone_ttl
+
+    def page(
+        self, criteria: ArchiveFilter, user: str, *, limit: int, cursor: str | None = None
+    ) -> tuple[list[ArchiveRow], str | None]:
+        """The last finished first, and where to go on."""
+        self.catch_up(user)
+        at, _, job_id = (cursor or "").partition(SEPARATOR)
+        after = (at, job_id) if cursor else None
+        with self.database.read() as conn:
+            rows = index.page(conn, user, criteria, after=after, limit=limit + 1)
+        last = rows[limit - 1] if len(rows) > limit else None
+        return rows[:limit], f"{last.finished_at}{SEPARATOR}{last.job_id}" if last else None
+
+    def get(self, job_id: str, user: str) -> ArchivedJob:
+        """Raises NotArchived."""
+        job = self.descriptions.read(job_id) if object_keys.is_uuid4(job_id) else None
+        if job is None or job.record.owner != user:
+            raise NotArchived(f"There is no job {job_id} in the archive.", hint="GET /archive lists what is there.")
+        return job
+
+    def artifact(self, job_id: str, name: str, user: str) -> Artifact:
+        """Raises NotArchived, ArtifactNotReady."""
+        artifacts = self.get(job_id, user).record.artifacts
+        if name not in artifacts:
+            raise ArtifactNotReady(
+                f"Job {job_id} has no artifact {name!r}.", hint=f"There are: {', '.join(sorted(artifacts))}."
+            )
+        return artifacts[name]
+
+    def read(self, artifact: Artifact, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        return self.objects.read(artifact.key, start=start, end=end)
+
+    def convert_again(self, job_id: str, user: str) -> JobRecord:
+        """Submit what was once submitted as this job; a new job results. Raises NotArchived, ObjectMissing, and what a
+        submission raises."""
+        self.get(job_id, user)
+        return self.submissions.submit(self.submissions.remembered(job_id, user))
+
+    def keep(self, job_id: str, user: str, *, is_kept: bool) -> ArchivedJob:
+        """Have it stay however old it grows, or no longer."""
+        self.get(job_id, user)
+        self.descriptions.keep(job_id, is_kept=is_kept)
+        self.store.edit(job_id, user, {"keep": is_kept}, at=to_text(now()))
+        self.store.note_archived(user, job_id)
+        return self.get(job_id, user)
+
+    def delete(self, job_id: str, user: str) -> None:
+        """For good: its files, its row, and its record where there is one still."""
+        self.get(job_id, user)
+        self._delete(job_id, user)
+
+    def catch_up(self, owner: str) -> None:
+        """Bring the index of this owner's jobs up."""
+        notes = self.store.archive_news(owner)
+        job_ids, since = set(notes.values()), self.store.began_at()
+        with self.database.read() as conn:
+            is_compared = index.compared_since(conn, owner) == since
+            known = set() if is_compared else index.ids_of(conn, owner)
+        if not is_compared:
+            stored = {info.key.rpartition("/")[2] for info in self.objects.list(object_keys.owned(owner, ""))}
+            job_ids |= known ^ stored
+        if not job_ids and is_compared:
+            return
+        self._look_again(owner, job_ids, since)
+        self.store.clear_archive_news(owner, notes)
+
+    def rebuild(self) -> Rebuilt:
+        """Make the whole index anew from the store alone."""
+        job_ids = set(self.descriptions.ids())
+        jobs = [job for job in map(self.descriptions.read, sorted(job_ids)) if job is not None]
+        with self.database.write() as conn:
+            gone = index.ids_of(conn) - {job.record.job_id for job in jobs}
+            index.remove(conn, gone)
+            for job in jobs:
+                index.put(conn, index.row_of(job.record, is_kept=job.is_kept))
+        return Rebuilt(len(jobs), len(gone), len(job_ids) - len(jobs))
+
+    def expire_deleted_users(self, moment: datetime) -> None:
+        """Nobody is left to keep their jobs: these go when any other job's files would."""
+        with self.database.read() as conn:
+            owners = index.owners_of(conn)
+        for owner in sorted(owners):
+            if not self.is_user(owner):
+                self._expire(owner, moment - self.gone_ttl)
+
+    def _expire(self, owner: str, before: datetime) -> None:
+        with self.database.read() as conn:
+            rows = [row for job_id in index.ids_of(conn, owner) if (row := index.get(conn, job_id)) is not None]
+        for row in rows:
+            if from_text(row.finished_at) < before:
+                self._delete(row.job_id, owner)
+
+    def _look_again(self, owner: str, job_ids: Iterable[str], since: str) -> None:
+        """Have the index say of these what the store says, and that nothing else of this owner's has changed."""
+        jobs = {job_id: self.descriptions.read(job_id) for job_id in job_ids}
+        present = [job for job in jobs.values() if job is not None and job.record.owner == owner]
+        with self.database.write() as conn:
+            index.remove(conn, set(jobs) - {job.record.job_id for job in present})
+            for job in present:
+                index.put(conn, index.row_of(job.record, is_kept=job.is_kept))
+            index.note_compared(conn, owner, since)
+
+    def _delete(self, job_id: str, owner: str) -> None:
+        delete_files(self.objects, owner, job_id)
+        self.store.delete(job_id)
+        with self.database.write() as conn:
+            index.remove(conn, [job_id])

@@ -1,0 +1,69 @@
+"""The end of a job that has made all it was to make: its description goes beside its artifacts before anybody is told
+that it has completed, so a job that was seen COMPLETED is in the archive.
+
+Valkey may be killed at any point of it. Before the description is stored the job is not in the archive at all; from
+then on it is there as a whole. What is done here may be done twice.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from app.conversion import model, object_keys
+from app.conversion.model import Change, Status
+from app.conversion.service.descriptions import Descriptions
+from app.conversion.store import JobStore
+from app.kit.errors import ModelmillError
+
+logger = logging.getLogger(__name__)
+
+
+class Completion:
+    def __init__(self, store: JobStore, descriptions: Descriptions) -> None:
+        self.store = store
+        self.descriptions = descriptions
+
+    def prepare(self, job_id: str, change: Change) -> None:
+        """Before the job is said to have completed.
+
+        A store that does not answer now does not keep the job from its end: it is archived later (see `catch_up`).
+        """
+        record = self.store.get(job_id)
+        if record is None or record.status is not change.status:
+            return
+        try:
+            self.descriptions.write(model.applied(record, change))
+        except ModelmillError as error:
+            logger.warning("Job %s is archived later: %s", job_id, error.message, extra={"job_id": job_id})
+            self.store.note_unarchived(job_id)
+
+    def settle(self, job_id: str) -> None:
+        """After the change was made or refused: the archive has the job if it has completed, and only then.
+
+        A job that is forgotten stays in the archive as long as it was not deleted: a reset ends jobs, not what they
+        made.
+        """
+        record = self.store.get(job_id)
+        if record is not None and record.status is Status.COMPLETED:
+            self.store.note_archived(record.owner, job_id)
+            return
+        archived = self.descriptions.read(job_id)
+        if archived is not None and (
+            record is not None or not self.descriptions.is_owned(job_id, archived.record.owner)
+        ):
+            self.descriptions.remove(job_id)
+
+    def catch_up(self) -> None:
+        """Archive what could not be when it completed."""
+        for job_id in self.store.unarchived():
+            record = self.store.get(job_id)
+            if record is not None and record.status is Status.COMPLETED:
+                self.descriptions.write(record)
+                self.store.note_archived(record.owner, job_id)
+            self.store.forget_unarchived(job_id)
+
+
+def completes(change: Change) -> bool:
+    """Does the change end a job well, with a file to show for it?"""
+    is_last_output = f"{model.ARTIFACT}{object_keys.LAST_OUTPUT}" in change.fields
+    return change.is_end and change.fields["status"] == Status.COMPLETED.value and is_last_output

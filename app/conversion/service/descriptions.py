@@ -1,0 +1,81 @@
+"""Descriptions of finished jobs in the object store, beside their artifacts: what makes a job one of the archive.
+
+A store puts an object whole or not at all, and the description is written last: so is the job.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from app.conversion import object_keys
+from app.conversion.model import JobRecord
+from app.conversion.model.description import NoDescription, from_bytes, to_bytes
+from app.kit.objects import ObjectMissing, ObjectStore
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ArchivedJob:
+    record: JobRecord
+    """As it was at its end."""
+    is_kept: bool
+    """It stays however old it grows."""
+
+
+class Descriptions:
+    def __init__(self, objects: ObjectStore) -> None:
+        self.objects = objects
+
+    def write(self, record: JobRecord) -> None:
+        """Put a finished job into the archive, or say anew what it was."""
+        self.objects.put(object_keys.description(record.job_id), [to_bytes(record)], content_type="application/json")
+
+    def remove(self, job_id: str) -> None:
+        """The job is in the archive no longer; its files are left alone."""
+        self.objects.delete(object_keys.description(job_id))
+
+    def read(self, job_id: str) -> ArchivedJob | None:
+        """None: the job is not in the archive, or its description cannot be read (the log says why)."""
+        try:
+            text = b"".join(self.objects.read(object_keys.description(job_id)))
+        except ObjectMissing:
+            return None
+        try:
+            record = from_bytes(text)
+        except NoDescription as error:
+            logger.warning("Job %s is left out of the archive: %s", job_id, error, extra={"job_id": job_id})
+            return None
+        if record.job_id != job_id:
+            logger.warning("Job %s is left out of the archive: it describes job %s.", job_id, record.job_id)
+            return None
+        return ArchivedJob(record, self.is_kept(job_id))
+
+    def keep(self, job_id: str, *, is_kept: bool) -> None:
+        if is_kept:
+            self.objects.put(object_keys.kept(job_id), [])
+        else:
+            self.objects.delete(object_keys.kept(job_id))
+
+    def is_kept(self, job_id: str) -> bool:
+        with suppress(ObjectMissing):
+            self.objects.info(object_keys.kept(job_id))
+            return True
+        return False
+
+    def is_owned(self, job_id: str, owner: str) -> bool:
+        """Does the mark of its owner stand? A deletion removes it first, a reset leaves it."""
+        with suppress(ObjectMissing):
+            self.objects.info(object_keys.owned(owner, job_id))
+            return True
+        return False
+
+    def ids(self) -> Iterator[str]:
+        """Of all jobs in the archive. Lists the whole of jobs/."""
+        for info in self.objects.list(object_keys.JOBS):
+            _, job_id, name = info.key.split("/", 2)
+            if name == object_keys.DESCRIPTION:
+                yield job_id

@@ -1,0 +1,104 @@
+"""The archive as its users have it: a real conversion, a killed Redis, the pages, the API and the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.harness.api import Api, has_ended, pngs, small_model, until
+from tests.harness.command_line import typed
+from tests.harness.deployment import Deployment
+
+
+@dataclass(frozen=True)
+class Survivor:
+    """A job that had completed before Redis was killed."""
+
+    deployment: Deployment
+    api: Api
+    job_id: str
+    nef: bytes
+
+
+@pytest.fixture(scope="module")
+def survivor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survivor]:
+    with Deployment(tmp_path_factory.mktemp("archive")) as deployment:
+        deployment.whole()
+        with Api(deployment.url) as api:
+            job = api.convert(small_model(), pngs(3), name="survivor", tags=["kept"])
+            nef = api.http.get(f"/jobs/{job['job_id']}/artifacts/out.nef").content
+            deployment.valkey.kill()
+            deployment.valkey.start()
+            until(lambda: api.http.get("/jobs").status_code == 200)
+            yield Survivor(deployment, api, job["job_id"], nef)
+
+
+def test_the_job_is_gone_and_the_archive_has_it(survivor: Survivor) -> None:
+    http, job_id = survivor.api.http, survivor.job_id
+    assert http.get(f"/jobs/{job_id}").status_code == 404
+    assert http.get("/jobs").json()["jobs"] == []
+    (row,) = http.get("/archive", params={"q": "surv", "tag": "kept", "toolchain": "host"}).json()["jobs"]
+    assert (row["job_id"], row["name"]) == (job_id, "survivor")
+    archived = http.get(f"/archive/{job_id}").json()
+    assert (archived["job"]["status"], archived["is_kept"]) == ("COMPLETED", False)
+    assert row["model_sha256"] == archived["job"]["artifacts"]["model.onnx"]["sha256"]
+    assert http.get(f"/archive/{job_id}/artifacts/out.nef").content == survivor.nef
+    assert http.get("/archive", params={"verdict": "MAYBE"}).status_code == 422
+    assert http.get("/archive", params={"owner": "somebody"}).json() == {"jobs": [], "next_cursor": None}
+
+
+def test_the_pages_lead_to_it(survivor: Survivor) -> None:
+    http, job_id = survivor.api.http, survivor.job_id
+    gone = http.get(f"/ui/jobs/{job_id}", headers={"Accept-Language": "zh-Hant"})
+    assert gone.status_code == 404
+    assert "系統已重啟,請重新送出" in gone.text
+    assert f'href="/ui/archive/{job_id}"' in gone.text
+    assert 'href="/ui/archive"' in http.get("/ui/jobs").text
+    assert job_id in http.get("/ui/archive", params={"q": "surv"}).text
+    assert job_id not in http.get("/ui/archive", params={"q": "nothing"}).text
+    page = http.get(f"/ui/archive/{job_id}").text
+    assert "Delete for good" not in page
+    assert "Delete for good" in http.get(f"/ui/archive/{job_id}?delete=confirm").text
+    assert survivor.nef in http.get(f"/ui/archive/{job_id}/all.zip").content
+    compared = http.get("/ui/jobs/compare", params={"a": job_id, "b": job_id}).text
+    assert "It may have been deleted" not in compared
+
+
+def test_it_is_converted_again_as_a_job_of_its_own(survivor: Survivor) -> None:
+    http = survivor.api.http
+    again = http.post(f"/archive/{survivor.job_id}/convert")
+    assert again.status_code == 201, again.text
+    job_id = again.json()["job_id"]
+    assert job_id != survivor.job_id
+    until(lambda: has_ended(survivor.api.job(job_id)))
+    assert {row["job_id"] for row in http.get("/archive").json()["jobs"]} == {survivor.job_id, job_id}
+    assert http.delete(f"/jobs/{job_id}").status_code == 204
+    assert {row["job_id"] for row in http.get("/archive").json()["jobs"]} == {survivor.job_id}
+
+
+def test_the_command_line_lists_keeps_rebuilds_and_deletes(
+    survivor: Survivor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in survivor.deployment.env.items():
+        if name.startswith("MODELMILL_"):
+            monkeypatch.setenv(name, value)
+    short, url = survivor.job_id[:8], ("--url", survivor.deployment.url)
+
+    def say(*words: str) -> str:
+        assert typed(monkeypatch, *words) == 0
+        return capsys.readouterr().out
+
+    assert short in say("archive", "list", "-q", "surv", *url)
+    assert "out.nef" in say("archive", "show", short, *url)
+    assert "is kept." in say("archive", "keep", short, *url)
+    data_dir = str(Path(survivor.deployment.env["MODELMILL_DATA_DIR"]))
+    assert "1 jobs are in the archive" in say("archive", "rebuild", "--data-dir", data_dir)
+    assert re.search(r'"is_kept": true', say("archive", "list", "--json", *url))
+    assert typed(monkeypatch, "archive", "rm", short, *url) != 0, "it asks first, and nobody is there to answer"
+    assert "is deleted" in say("archive", "rm", short, "--yes", *url)
+    assert survivor.api.http.get(f"/archive/{survivor.job_id}").status_code == 404
+    assert survivor.api.http.get("/archive").json()["jobs"] == []
