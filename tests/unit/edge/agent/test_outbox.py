@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any, cast
 
+from modelmill_client import errors
+
 from app.edge.agent.outbox import Outbox
 from app.edge.agent.store import AgentStore
 from app.edge.agent.web_client import WebClient
