@@ -10,7 +10,7 @@ from typing import Any
 
 from app.conversion import model
 from app.conversion.model.digest import NUMBERS, JobDigest, digest, pieces
-from app.conversion.model.job_filter import LABELS, JobQuery, Term
+from app.conversion.model.job_filter import LABELS, FilterExpression, Term
 from app.conversion.store import JobStore
 from app.kit.redis.record_index import FEW, IndexDoc, RecordIndex, SearchPlan
 
@@ -52,7 +52,7 @@ class JobIndex:
 
     def search(
         self,
-        query: JobQuery,
+        query: FilterExpression,
         owner: str,
         *,
         sort: Sort = Sort.CREATED,
@@ -79,23 +79,23 @@ class JobIndex:
 
 def _doc(fields: dict[str, str]) -> IndexDoc:
     record = model.from_fields(fields)
-    found = digest(record)
-    terms = {f"{kind}:{value}" for kind, values in found.labels.items() if kind != "owner" for value in values}
-    words = {(kind, word) for kind, texts in _words(found).items() for word in texts}
-    order = STATUS_ORDER.index(_standing(found))
-    [target] = found.labels["target"]
-    numbers = {name: found.numbers.get(name) for name in NUMBERS}
+    matching = digest(record)
+    terms = {f"{kind}:{value}" for kind, values in matching.labels.items() if kind != "owner" for value in values}
+    words = {(kind, word) for kind, texts in _words(matching).items() for word in texts}
+    order = STATUS_ORDER.index(_standing(matching))
+    [target] = matching.labels["target"]
+    numbers = {name: matching.numbers.get(name) for name in NUMBERS}
     numbers |= {"name": _place_of_text(record.name), "status": order, "target": _place_of_text(target)}
     return IndexDoc(record.owner, frozenset(terms), frozenset(words), numbers)
 
 
-def _words(found: JobDigest) -> dict[str, frozenset[str]]:
-    return {**found.texts, "tag": frozenset(piece for tag in found.labels["tag"] for piece in pieces(tag))}
+def _words(matching: JobDigest) -> dict[str, frozenset[str]]:
+    return {**matching.texts, "tag": frozenset(piece for tag in matching.labels["tag"] for piece in pieces(tag))}
 
 
-def _standing(found: JobDigest) -> str:
+def _standing(matching: JobDigest) -> str:
     """Of STATUS_ORDER."""
-    [word] = found.labels["verdict"] or (found.labels["status"] & set(STATUS_ORDER))
+    [word] = matching.labels["verdict"] or (matching.labels["status"] & set(STATUS_ORDER))
     return word
 
 

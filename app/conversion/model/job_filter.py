@@ -90,7 +90,7 @@ def _is_in(piece: str, words: frozenset[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class JobQuery:
+class FilterExpression:
     """A filter that was read. terms: all must hold."""
 
     text: str = ""
@@ -99,13 +99,13 @@ class JobQuery:
     def accepts(self, job: JobDigest) -> bool:
         return all(term.accepts(job) for term in self.terms)
 
-    def newer_than(self, moment: float) -> JobQuery:
+    def newer_than(self, moment: float) -> FilterExpression:
         """The same of jobs created later. moment: in seconds of the epoch."""
         later = Term("created", (), moment, is_low_open=True)
-        return JobQuery(self.text, (*self.terms, later))
+        return FilterExpression(self.text, (*self.terms, later))
 
 
-def parse(text: str, *, now: datetime) -> JobQuery:
+def parse(text: str, *, now: datetime) -> FilterExpression:
     """Read a filter.
 
     Args:
@@ -117,7 +117,7 @@ def parse(text: str, *, now: datetime) -> JobQuery:
     terms = tuple(_term(key, value, now) for key, value in _tokens(text))
     if len(terms) > MAX_TERMS:
         raise BadFilter(f"The filter has {len(terms)} terms.", hint=f"{MAX_TERMS} are the most.")
-    return JobQuery(" ".join(text.split()), terms)
+    return FilterExpression(" ".join(text.split()), terms)
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:

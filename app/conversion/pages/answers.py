@@ -26,9 +26,9 @@ def answers_context(request: Request, record: JobRecord, quality: Quality, *, ma
     """
     conversion = conversion_of(request)
     can = service.may_answer(record, quality)
-    found = service.answers(conversion, record, quality) if make else service.stored_answers(conversion, record)
-    by_place = {one.place: one for one in found.pictures} if found else {}
-    return {"answers": found, "answered": by_place, "can_answer": can}
+    matching = service.answers(conversion, record, quality) if make else service.stored_answers(conversion, record)
+    by_place = {one.place: one for one in matching.pictures} if matching else {}
+    return {"answers": matching, "answered": by_place, "can_answer": can}
 
 
 def picture(request: Request) -> Response:

@@ -126,10 +126,10 @@ def compare_url(job_ids: Sequence[str], ending: str = "") -> str:
 
 def candidates(comparison: JobsComparison, letters: Sequence[str]) -> list[Candidate]:
     """The jobs as points of the plots; none is taken."""
-    found = []
+    matching = []
     for place, (job, quality) in enumerate(zip(comparison.jobs, comparison.qualities, strict=True)):
         size, latency = quality.size_bytes, quality.latency_ms
-        found.append(
+        matching.append(
             Candidate(
                 id=place,
                 name=f"{letters[place].upper()} {job.name}".strip(),
@@ -138,7 +138,7 @@ def candidates(comparison: JobsComparison, letters: Sequence[str]) -> list[Candi
                 latency_ms=latency.int8 if latency else None,
             )
         )
-    return found
+    return matching
 
 
 def points(pairs: Sequence[LayerPair]) -> list[charts.ChartPoint]:
@@ -182,8 +182,10 @@ def _pictures(conversion: Conversion, comparison: JobsComparison) -> list[Pictur
 
 def _sides(conversion: Conversion, request: Request, user: str) -> list[ComparedJob]:
     """Two at least, chosen or not, and every other that the address names."""
-    asked = {letter: request.query_params.get(letter, "").strip() for letter in LETTERS}
-    return [_side(conversion, letter, asked[letter], user) for letter in LETTERS if letter in "ab" or asked[letter]]
+    criteria = {letter: request.query_params.get(letter, "").strip() for letter in LETTERS}
+    return [
+        _side(conversion, letter, criteria[letter], user) for letter in LETTERS if letter in "ab" or criteria[letter]
+    ]
 
 
 def _side(conversion: Conversion, letter: str, job_id: str, user: str) -> ComparedJob:

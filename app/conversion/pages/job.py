@@ -19,7 +19,7 @@ from app.conversion.errors import JobFinished
 from app.conversion.model import CANCELLED, JobRecord, Stage, StageState
 from app.conversion.pages import view_models
 from app.conversion.pages.job_actions import action_context, applied
-from app.conversion.pages.job_tabs import JobQuery, log_text, panel, tab_links
+from app.conversion.pages.job_tabs import JobTabQuery, log_text, panel, tab_links
 from app.conversion.pages.job_view import new_lines, stage_spans, state_icon, told_once, waited_s
 from app.conversion.pages.quality import measured_context
 from app.conversion.pages.results import gone_page
@@ -49,8 +49,8 @@ def job(request: Request) -> Response:
         record = _record(request)
     except NotFound:
         return gone_page(request)
-    asked = query(request, JobQuery)
-    return render(request, "conversion/job.html", **_context(request, record, asked), note=asked.note)
+    criteria = query(request, JobTabQuery)
+    return render(request, "conversion/job.html", **_context(request, record, criteria), note=criteria.note)
 
 
 def live(request: Request) -> Response:
@@ -59,12 +59,12 @@ def live(request: Request) -> Response:
         record = _record(request)
     except NotFound:
         return reload_page()  # the page then says what happened
-    asked = query(request, JobQuery)
+    criteria = query(request, JobTabQuery)
     seen = request.query_params.get("seen", "")
     if seen == _version(record, conversion_of(request).estimates.outlook(record, now())):
         return Response(status_code=204)
     is_measured_anew = seen.rpartition("-")[2] != _measured(record)
-    context = _context(request, record, asked, has_panel=is_measured_anew)
+    context = _context(request, record, criteria, has_panel=is_measured_anew)
     return render(request, "conversion/_job_update.html", **context, is_measured_anew=is_measured_anew)
 
 
@@ -72,7 +72,7 @@ def _record(request: Request) -> JobRecord:
     return conversion_of(request).jobs.get(request.path_params["job_id"], user_of(request))
 
 
-def _context(request: Request, record: JobRecord, asked: JobQuery, *, has_panel: bool = True) -> dict[str, Any]:
+def _context(request: Request, record: JobRecord, criteria: JobTabQuery, *, has_panel: bool = True) -> dict[str, Any]:
     """What the page, or the answer to its poll, is made of. has_panel: with what is behind the open tab."""
     reports, is_unread = _reports(request, record)
     quality = reports.quality(record.options.toolchain.value)
@@ -88,9 +88,9 @@ def _context(request: Request, record: JobRecord, asked: JobQuery, *, has_panel:
         "parameters": parameters,
         "changed": changed,
         "trained_by": view_models.trained_by(record),
-        "tab": asked.tab.value,
+        "tab": criteria.tab.value,
         "tabs": tab_links(record, quality, len(changed)),
-        **(panel(request, record, quality, asked) if has_panel else {}),
+        **(panel(request, record, quality, criteria) if has_panel else {}),
     }
 
 

@@ -25,7 +25,7 @@ class WordsForm(BaseModel):
     notes: str = ""
 
 
-class KeepForm(BaseModel):
+class KeepJobForm(BaseModel):
     keep: bool = False
 
 
@@ -39,7 +39,7 @@ async def edit(request: Request) -> Response:
 
 async def keep(request: Request) -> Response:
     """Keep its files for good, or let them go when their time is over."""
-    chosen = await form(request, KeepForm)
+    chosen = await form(request, KeepJobForm)
     return await _changed(request, JobChange(keep=chosen.keep), "")
 
 

@@ -35,7 +35,7 @@ class Tab(StrEnum):
     API = "api"
 
 
-class JobQuery(BaseModel):
+class JobTabQuery(BaseModel):
     """What the address of a job's page may say beside the job."""
 
     tab: Tab = Tab.OVERVIEW
@@ -72,50 +72,50 @@ def tab_links(record: JobRecord, quality: Quality, changed: int) -> list[TabLink
     return [TabLink(tab, counts.get(tab) or None) for tab in Tab]
 
 
-def panel(request: Request, record: JobRecord, quality: Quality, asked: JobQuery) -> dict[str, Any]:
+def panel(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
     """The context of the tab's template."""
-    return PANELS.get(asked.tab, _nothing)(request, record, quality, asked)
+    return PANELS.get(criteria.tab, _nothing)(request, record, quality, criteria)
 
 
 def log_text(request: Request, record: JobRecord, stage: Stage) -> str:
     return conversion_of(request).jobs.log_tail(record, stage, TAIL_BYTES).decode("utf-8", "replace")
 
 
-def _nothing(_request: Request, _record: JobRecord, _quality: Quality, _asked: JobQuery) -> dict[str, Any]:
+def _nothing(_request: Request, _record: JobRecord, _quality: Quality, _asked: JobTabQuery) -> dict[str, Any]:
     return {}
 
 
-def _overview(request: Request, record: JobRecord, quality: Quality, _asked: JobQuery) -> dict[str, Any]:
+def _overview(request: Request, record: JobRecord, quality: Quality, _asked: JobTabQuery) -> dict[str, Any]:
     return {
         **answers_context(request, record, quality),
         "pareto": pareto.plots(quality.search, rule_of(quality)) if quality.search else None,
     }
 
 
-def _layers(_request: Request, _record: JobRecord, quality: Quality, asked: JobQuery) -> dict[str, Any]:
-    return layers_context(quality, asked.order, asked.precision, asked.rows)
+def _layers(_request: Request, _record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
+    return layers_context(quality, criteria.order, criteria.precision, criteria.rows)
 
 
-def _pictures(request: Request, record: JobRecord, quality: Quality, asked: JobQuery) -> dict[str, Any]:
-    context = answers_context(request, record, quality, make=asked.draw)
-    at = asked.picture if asked.picture is not None and asked.picture < len(quality.worst_samples) else None
-    return {**context, "picture": at, "zoom": asked.zoom}
+def _pictures(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
+    context = answers_context(request, record, quality, make=criteria.draw)
+    at = criteria.picture if criteria.picture is not None and criteria.picture < len(quality.worst_samples) else None
+    return {**context, "picture": at, "zoom": criteria.zoom}
 
 
-def _graph(request: Request, record: JobRecord, quality: Quality, asked: JobQuery) -> dict[str, Any]:
-    return graph_context(request, record, quality, file=asked.file, colour=asked.colour, beside=asked.beside)
+def _graph(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
+    return graph_context(request, record, quality, file=criteria.file, colour=criteria.colour, beside=criteria.beside)
 
 
-def _log(request: Request, record: JobRecord, _quality: Quality, _asked: JobQuery) -> dict[str, Any]:
+def _log(request: Request, record: JobRecord, _quality: Quality, _asked: JobTabQuery) -> dict[str, Any]:
     stage = view_models.log_stage(record)
     return {"log_stage": stage, "log_text": log_text(request, record, stage)}
 
 
-def _api(request: Request, record: JobRecord, _quality: Quality, _asked: JobQuery) -> dict[str, Any]:
+def _api(request: Request, record: JobRecord, _quality: Quality, _asked: JobTabQuery) -> dict[str, Any]:
     return {"base_url": reached_url(request), "options_json": record.options.model_dump_json(exclude_defaults=True)}
 
 
-PANELS: Mapping[Tab, Callable[[Request, JobRecord, Quality, JobQuery], dict[str, Any]]] = {
+PANELS: Mapping[Tab, Callable[[Request, JobRecord, Quality, JobTabQuery], dict[str, Any]]] = {
     Tab.OVERVIEW: _overview,
     Tab.LAYERS: _layers,
     Tab.PICTURES: _pictures,

@@ -16,7 +16,7 @@ from app.conversion.errors import JobFinished, JobNotFound
 from app.conversion.job_index import Found, Sort
 from app.conversion.model import JobRecord
 from app.conversion.model.digest import STATES, VERDICTS, digest
-from app.conversion.model.job_filter import KEYS, BadFilter, JobQuery, parse
+from app.conversion.model.job_filter import KEYS, BadFilter, FilterExpression, parse
 from app.conversion.pages import samples, view_models
 from app.conversion.pages.compare import LETTERS, compare_url
 from app.conversion.pages.job_list import (
@@ -66,8 +66,8 @@ class ViewForm(BaseModel):
 
 def jobs(request: Request) -> Response:
     params, conversion, user = query(request, ListQuery), conversion_of(request), user_of(request)
-    found, problem = _found(conversion, user, params)
-    records = conversion.jobs.several(found.job_ids, user)
+    matching, problem = _found(conversion, user, params)
+    records = conversion.jobs.several(matching.job_ids, user)
     counts = conversion.index.counts(user, [text for _, text in TABS if text])
     return render(
         request,
@@ -75,10 +75,10 @@ def jobs(request: Request) -> Response:
         area="jobs",
         asked=params,
         problem=problem,
-        total=found.total,
-        last_page=max(1, -(-found.total // PAGE_JOBS)),
+        total=matching.total,
+        last_page=max(1, -(-matching.total // PAGE_JOBS)),
         tabs=[(name, list_url(q=text), counts.get(text)) for name, text in TABS],
-        all_jobs=conversion.index.search(JobQuery(), user, limit=1).total,
+        all_jobs=conversion.index.search(FilterExpression(), user, limit=1).total,
         views=saved_views(request),
         samples=[sample.name for sample in samples.installed()],
         sorts=Sort,
@@ -92,15 +92,15 @@ def jobs(request: Request) -> Response:
 def _found(conversion: Conversion, user: str, params: ListQuery) -> tuple[Found, BadFilter | None]:
     """The page of jobs, or why the filter is none."""
     try:
-        wanted = parse(params.text, now=now())
+        required = parse(params.text, now=now())
     except BadFilter as error:
         return Found(0, []), error
     meanwhile = _count_newer(conversion, user, params.text, params.seen) if params.is_newest_first else 0
     offset = params.offset + meanwhile
-    found = conversion.index.search(
-        wanted, user, sort=params.sort, is_descending=params.is_descending, offset=offset, limit=PAGE_JOBS
+    matching = conversion.index.search(
+        required, user, sort=params.sort, is_descending=params.is_descending, offset=offset, limit=PAGE_JOBS
     )
-    return found, None
+    return matching, None
 
 
 def _newest(params: ListQuery, records: Sequence[JobRecord]) -> str:
@@ -128,10 +128,10 @@ def live(request: Request) -> Response:
 def _count_newer(conversion: Conversion, user: str, text: str, newest: str) -> int:
     try:
         moment = from_text(newest).timestamp()
-        wanted = parse(text, now=now())
+        required = parse(text, now=now())
     except (ValueError, BadFilter):
         return 0
-    return conversion.index.search(wanted.newer_than(moment), user, limit=1).total
+    return conversion.index.search(required.newer_than(moment), user, limit=1).total
 
 
 def running(request: Request) -> Response:

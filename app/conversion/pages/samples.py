@@ -12,7 +12,7 @@ DIGITS, DRAWN = data_folder("ops/samples/digits"), data_folder("ops/samples/draw
 
 
 @dataclass(frozen=True)
-class Sample:
+class SampleCard:
     name: str
     model: Path
     images: Path
@@ -23,19 +23,19 @@ class Sample:
 
 
 ALL = (
-    Sample("digits", DIGITS / "digits.onnx", DIGITS / "reference.zip"),
-    Sample("shapes", DRAWN / "shapes.onnx", DRAWN / "shapes.zip"),
-    Sample("dots", DRAWN / "dots.onnx", DRAWN / "dots.zip"),
+    SampleCard("digits", DIGITS / "digits.onnx", DIGITS / "reference.zip"),
+    SampleCard("shapes", DRAWN / "shapes.onnx", DRAWN / "shapes.zip"),
+    SampleCard("dots", DRAWN / "dots.onnx", DRAWN / "dots.zip"),
 )
 
 
-def installed() -> list[Sample]:
+def installed() -> list[SampleCard]:
     return [sample for sample in ALL if sample.is_installed]
 
 
-def sample_of(name: str) -> Sample:
+def sample_of(name: str) -> SampleCard:
     """Raises NotFound for one that there is not, or that is not installed."""
-    found = next((sample for sample in installed() if sample.name == name), None)
-    if found is None:
+    matching = next((sample for sample in installed() if sample.name == name), None)
+    if matching is None:
         raise NotFound(f"The sample {name!r} is not installed here.", hint="Start from a copy of the repository.")
-    return found
+    return matching

@@ -56,7 +56,7 @@ SEARCHED = (("Models", "/ui/models"), ("Services", "/ui/services"), ("Video", "/
 
 
 @dataclass(frozen=True)
-class Results:
+class SearchResults:
     places: list[tuple[str, str]]
     """(name in the reader's language, URL)."""
     jobs: list[JobRecord]
@@ -73,27 +73,27 @@ def page(request: Request) -> Response:
 
 def fragment(request: Request) -> Response:
     text = _text(request)
-    found = _search(request, text)
-    return render(request, "conversion/_search_results.html", text=text, found=found, all_url=list_url(q=text))
+    matching = _search(request, text)
+    return render(request, "conversion/_search_results.html", text=text, found=matching, all_url=list_url(q=text))
 
 
 def _text(request: Request) -> str:
     return " ".join(request.query_params.get("q", "")[:TEXT_MAX].split())
 
 
-def _search(request: Request, text: str) -> Results:
+def _search(request: Request, text: str) -> SearchResults:
     words = translations(language_of(request))
     named = [(words.gettext(place.name), place) for place in PLACES if place.needs in ("", *features_of(request))]
     sought = text.lower()
     places = [(name, place.url) for name, place in named if sought in name.lower() or sought in place.name.lower()]
     conversion, user = conversion_of(request), user_of(request)
     try:
-        found = conversion.index.search(parse(text, now=now()), user, limit=JOBS_SHOWN)
+        matching = conversion.index.search(parse(text, now=now()), user, limit=JOBS_SHOWN)
     except BadFilter as problem:
-        return Results(places, [], 0, [], problem)
+        return SearchResults(places, [], 0, [], problem)
     lists = [(words.gettext(name), f"{url}?{urlencode({'q': text})}") for name, url in SEARCHED if text]
-    jobs = conversion.jobs.several(found.job_ids, user)
-    return Results(places, jobs, found.total, [] if ":" in text else lists, None)
+    jobs = conversion.jobs.several(matching.job_ids, user)
+    return SearchResults(places, jobs, matching.total, [] if ":" in text else lists, None)
 
 
 ROUTES = [

@@ -104,10 +104,10 @@ def may_answer(record: JobRecord, quality: Quality) -> bool:
 def stored_answers(conversion: Conversion, record: JobRecord) -> Answers | None:
     """Those that were made before; None where they were not."""
     try:
-        found = json.loads(b"".join(conversion.jobs.objects.read(_key(record, "answers.json"))))
+        matching = json.loads(b"".join(conversion.jobs.objects.read(_key(record, "answers.json"))))
     except ObjectMissing:
         return None
-    return _read(found) if found.get("form") == FORM else None
+    return _read(matching) if matching.get("form") == FORM else None
 
 
 def answers(conversion: Conversion, record: JobRecord, quality: Quality) -> Answers | None:
@@ -116,9 +116,9 @@ def answers(conversion: Conversion, record: JobRecord, quality: Quality) -> Answ
     Args:
         record: Already checked to be the user's.
     """
-    found = stored_answers(conversion, record)
-    if found is not None or not may_answer(record, quality):
-        return found
+    matching = stored_answers(conversion, record)
+    if matching is not None or not may_answer(record, quality):
+        return matching
     with _at_work.setdefault(record.job_id, _Lock()).lock:
         names = [sample.name for sample in quality.worst_samples[:PICTURES_MOST]]
         return stored_answers(conversion, record) or _made(conversion, record, names)
@@ -143,17 +143,17 @@ def _made(conversion: Conversion, record: JobRecord, names: Sequence[str]) -> An
             objects.get_file(object_keys.input_(record.job_id, object_keys.IMAGES), folder / object_keys.IMAGES)
             for name in (FLOAT, INT8):
                 objects.get_file(record.artifacts[name].key, folder / name)
-            found = _run(conversion, record, folder, names)
+            matching = _run(conversion, record, folder, names)
         except ObjectMissing:  # the inputs or outputs were deleted meanwhile
             return None
         except ModelmillError as error:
             return Answers(error.message, "", is_sure=False, pictures=())
-        for entry in found["pictures"]:
+        for entry in matching["pictures"]:
             file = f"{entry['place']}.webp"
             objects.put_file(_key(record, file), folder / "into" / file, content_type=MEDIA_TYPE)
-        text = json.dumps({"form": FORM, **found}).encode()
+        text = json.dumps({"form": FORM, **matching}).encode()
         objects.put(_key(record, "answers.json"), [text], content_type="application/json")
-    return _read(found)
+    return _read(matching)
 
 
 def _run(conversion: Conversion, record: JobRecord, folder: Path, names: Sequence[str]) -> dict[str, Any]:
@@ -171,8 +171,8 @@ def _run(conversion: Conversion, record: JobRecord, folder: Path, names: Sequenc
     return conversion.uploads.intake.run(MAKE, request, folder, memory_bytes=MEMORY_BYTES, time_s=TIME_S)
 
 
-def _read(found: dict[str, Any]) -> Answers:
-    labels = found.get("labels", [])
+def _read(matching: dict[str, Any]) -> Answers:
+    labels = matching.get("labels", [])
     pictures = tuple(
         AnsweredPicture(
             entry["place"],
@@ -181,17 +181,17 @@ def _read(found: dict[str, Any]) -> Answers:
             _answer(entry["float"], labels),
             _answer(entry["int8"], labels),
         )
-        for entry in found["pictures"]
+        for entry in matching["pictures"]
     )
-    return Answers(found["problem"], found.get("decoder", ""), bool(found.get("is_sure")), pictures)
+    return Answers(matching["problem"], matching.get("decoder", ""), bool(matching.get("is_sure")), pictures)
 
 
-def _answer(found: dict[str, Any], labels: Sequence[str]) -> Answer:
+def _answer(matching: dict[str, Any], labels: Sequence[str]) -> Answer:
     boxes = tuple(
         Box(min(x1, x2), min(y1, y2), abs(x2 - x1), abs(y2 - y1), score, _name(label, labels))
-        for x1, y1, x2, y2, score, label in found["boxes"]
+        for x1, y1, x2, y2, score, label in matching["boxes"]
     )
-    return Answer(boxes, tuple((_name(label, labels), value) for label, value in found["classes"]))
+    return Answer(boxes, tuple((_name(label, labels), value) for label, value in matching["classes"]))
 
 
 def _name(label: int, labels: Sequence[str]) -> str:

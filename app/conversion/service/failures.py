@@ -49,7 +49,7 @@ YOUR_CODES = ("MODEL_", "IMAGES_", "STAGE_NOT_FINITE", "BAD_INPUT")
 
 
 @dataclass(frozen=True)
-class Change:
+class OptionChange:
     """An option, or a fact of the model, of the job that failed and of the one that passed."""
 
     name: str
@@ -62,7 +62,7 @@ class Remedy:
     """A job of the same model that passed, and what was different about it."""
 
     job: JobRecord
-    changes: tuple[Change, ...]
+    changes: tuple[OptionChange, ...]
 
 
 @dataclass(frozen=True)
@@ -124,14 +124,14 @@ def _remedy(family: Sequence[JobRecord], passed: Sequence[JobRecord]) -> Remedy 
     return None
 
 
-def _option_changes(before: JobRecord, after: JobRecord) -> list[Change]:
-    return [Change(one.name, one.a, one.b) for one in differing_options(before.options, after.options)]
+def _option_changes(before: JobRecord, after: JobRecord) -> list[OptionChange]:
+    return [OptionChange(one.name, one.a, one.b) for one in differing_options(before.options, after.options)]
 
 
-def _model_changes(before: JobRecord, after: JobRecord) -> list[Change]:
+def _model_changes(before: JobRecord, after: JobRecord) -> list[OptionChange]:
     first, second = ((job.intake.get("model") or {}) for job in (before, after))
     return [
-        Change(name, first.get(name), second.get(name))
+        OptionChange(name, first.get(name), second.get(name))
         for name in FACTS
         if first.get(name) is not None and second.get(name) is not None and first[name] != second[name]
     ]

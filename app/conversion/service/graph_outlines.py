@@ -72,12 +72,12 @@ def graph_outlines(conversion: Conversion, record: JobRecord) -> list[GraphOutli
     Raises:
         ModelmillError: The files cannot be read, or not now.
     """
-    wanted = {file.name: file.artifact for file in graph_files(record) if file.name != OUTPUTS[Stage.NEF]}
-    found = {name: _stored(conversion, record, artifact) for name, artifact in wanted.items()}
-    missing = {name: artifact for name, artifact in wanted.items() if found[name] is None}
+    required = {file.name: file.artifact for file in graph_files(record) if file.name != OUTPUTS[Stage.NEF]}
+    matching = {name: _stored(conversion, record, artifact) for name, artifact in required.items()}
+    missing = {name: artifact for name, artifact in required.items() if matching[name] is None}
     if missing:
-        found |= _make(conversion, record, missing)
-    return [_outline(name, text) for name, text in found.items() if text is not None]
+        matching |= _make(conversion, record, missing)
+    return [_outline(name, text) for name, text in matching.items() if text is not None]
 
 
 def difference(before: GraphOutline, after: GraphOutline) -> GraphDifference:
@@ -117,28 +117,28 @@ def _key(record: JobRecord, artifact: Artifact) -> str:
 
 def _stored(conversion: Conversion, record: JobRecord, artifact: Artifact) -> dict[str, Any] | None:
     try:
-        found: dict[str, Any] = json.loads(b"".join(conversion.jobs.objects.read(_key(record, artifact))))
+        matching: dict[str, Any] = json.loads(b"".join(conversion.jobs.objects.read(_key(record, artifact))))
     except ObjectMissing:
         return None
-    return found if found.get("form") == FORM else None
+    return matching if matching.get("form") == FORM else None
 
 
-def _make(conversion: Conversion, record: JobRecord, wanted: Mapping[str, Artifact]) -> dict[str, dict[str, Any]]:
+def _make(conversion: Conversion, record: JobRecord, required: Mapping[str, Artifact]) -> dict[str, dict[str, Any]]:
     objects = conversion.jobs.objects
     with conversion.uploads.intake.folder("outline-") as folder:
-        for name, artifact in wanted.items():
+        for name, artifact in required.items():
             objects.get_file(artifact.key, folder / name)
-        request = {"graphs": {name: str(folder / name) for name in wanted}}
+        request = {"graphs": {name: str(folder / name) for name in required}}
         made = conversion.uploads.intake.run(MAKE, request, folder, memory_bytes=MEMORY_BYTES, time_s=TIME_S)
-    found = {name: {"form": FORM, **made[name]} for name in wanted}
-    for name, artifact in wanted.items():
-        text = json.dumps(found[name]).encode()
+    matching = {name: {"form": FORM, **made[name]} for name in required}
+    for name, artifact in required.items():
+        text = json.dumps(matching[name]).encode()
         objects.put(_key(record, artifact), [text], content_type="application/json")
-    return found
+    return matching
 
 
-def _outline(name: str, found: Mapping[str, Any]) -> GraphOutline:
-    return GraphOutline(name, tuple(_node(row) for row in found["nodes"]), found["total"])
+def _outline(name: str, matching: Mapping[str, Any]) -> GraphOutline:
+    return GraphOutline(name, tuple(_node(row) for row in matching["nodes"]), matching["total"])
 
 
 def _node(row: Mapping[str, Any]) -> GraphNode:

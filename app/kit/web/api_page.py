@@ -58,12 +58,12 @@ def groups(document: Mapping[str, Any], address: str) -> dict[str, list[Call]]:
     Args:
         address: of the service, for the examples.
     """
-    found: dict[str, list[Call]] = {}
+    matching: dict[str, list[Call]] = {}
     for path, operations in document["paths"].items():
         for verb in VERBS:
             if verb in operations:
-                found.setdefault(_group(path), []).append(_call(document, verb, path, operations[verb], address))
-    return found
+                matching.setdefault(_group(path), []).append(_call(document, verb, path, operations[verb], address))
+    return matching
 
 
 def _group(path: str) -> str:

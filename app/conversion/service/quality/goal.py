@@ -11,7 +11,7 @@ GoalKind = Literal["snr", "drop", "fastest", "smallest"]
 
 
 @dataclass(frozen=True)
-class Goal:
+class StatedGoal:
     text: str
     """As it was given, "snr>=20"."""
     kind: GoalKind
@@ -56,11 +56,11 @@ class Judgement:
     task: TaskScore | None
 
 
-def read_goal(bie: Report) -> Goal | None:
+def read_goal(bie: Report) -> StatedGoal | None:
     goal = bie.get("goal")
     if not goal:
         return None
-    return Goal(
+    return StatedGoal(
         text=str(goal.get("text", "")),
         kind=goal.get("kind", "snr"),
         threshold=goal.get("threshold"),
@@ -72,14 +72,14 @@ def read_goal(bie: Report) -> Goal | None:
 
 
 def read_judgement(bie: Report) -> Judgement | None:
-    found = bie.get("judgement")
-    if not found:
+    matching = bie.get("judgement")
+    if not matching:
         return None
     numbers = {
-        name: found.get(name) for name in ("mean_db", "p5_db", "min_db", "low_db", "high_db", "floor_db", "is_met")
+        name: matching.get(name) for name in ("mean_db", "p5_db", "min_db", "low_db", "high_db", "floor_db", "is_met")
     }
-    counts = {name: found.get(name, 0) for name in ("calibrate", "choose", "report", "n")}
-    return Judgement(**counts, **numbers, is_own_set=bool(found.get("is_own_set")), task=_task(found.get("task")))
+    counts = {name: matching.get(name, 0) for name in ("calibrate", "choose", "report", "n")}
+    return Judgement(**counts, **numbers, is_own_set=bool(matching.get("is_own_set")), task=_task(matching.get("task")))
 
 
 def read_sensitivity(bie: Report) -> dict[str, float]:

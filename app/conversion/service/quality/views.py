@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.conversion.service.quality.candidates import Search
-from app.conversion.service.quality.goal import Goal, Judgement
+from app.conversion.service.quality.goal import Judgement, StatedGoal
 from app.conversion.toolchains.base import SNR_DB_MIN
 
 EXACT_DB = 120.0
@@ -192,7 +192,7 @@ class Quality:
     float_tail: str = ""
     warnings: tuple[str, ...] = ()
     chip: ChipReport | None = None
-    goal: Goal | None = None
+    goal: StatedGoal | None = None
     judgement: Judgement | None = None
     search: Search | None = None
     sensitivity: Mapping[str, float] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from app.conversion.toolchains.host.inputs import CachedSamples, first, referenc
 from app.conversion.toolchains.host.layers import LAYER_SAMPLES, match_layers, measure_layers
 from app.conversion.toolchains.host.quantizer import QuantizationPlan, plan, quantize
 from app.conversion.toolchains.host.runtime import Session, open_session
+from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
 from app.conversion.toolchains.host.search.search import SearchResult, search
 from app.conversion.toolchains.host.task_metrics import task_meter
 from app.conversion.toolchains.tensor_comparison import OutputStatistics
@@ -53,7 +54,7 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
     report["quantization"] = _quantization(quantized.plan, request)
     if quantized.search is not None:
         report |= _search_report(quantized.search, report)
-    _mark_saturating(report, quality.saturating_outputs(quantized.float_model))
+    _mark_saturating(report, saturating_outputs(quantized.float_model))
     report["warnings"] = [*quantized.warnings, *_quality_warnings(report)]
     _log(report)
     progress(1.0, "out.bie is written")

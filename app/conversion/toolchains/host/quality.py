@@ -26,9 +26,6 @@ LATENCY_RUNS = 9
 LATENCY_S_MAX = 2.0
 """Runs end early once they took this long together."""
 
-SATURATING = frozenset({"Softmax", "Sigmoid"})
-MOVES = frozenset({"Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity"})
-
 Step = Callable[[int, int], None]
 
 
@@ -65,23 +62,6 @@ def quality_report(
         "layer_error": "accumulated: all layers quantized, measured at that layer",
         "worst_samples": outputs.worst_samples(WORST_SAMPLES),
     }
-
-
-def saturating_outputs(model: Any) -> dict[str, str]:
-    """Outputs that come from a softmax or sigmoid, by name, with that operator.
-
-    Such an output is nearly 0 or 1 for a sure model whatever int8 does before it, so its SNR flatters: the layers
-    before it tell more.
-    """
-    makers = {output: node for node in model.graph.node for output in node.output}
-    saturating: dict[str, str] = {}
-    for output in model.graph.output:
-        node = makers.get(output.name)
-        while node is not None and node.op_type in MOVES and node.input:
-            node = makers.get(node.input[0])
-        if node is not None and node.op_type in SATURATING:
-            saturating[output.name] = node.op_type
-    return saturating
 
 
 def verdict(outputs: OutputStatistics, int8_nodes: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import onnx
 
 from app.conversion.toolchains.graph.signature import signature_of
 from app.conversion.toolchains.host.answers import Answer, class_map, key_points, line_of_text
-from app.conversion.toolchains.host.quality import saturating_outputs
+from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
 from app.inference.decoders import FAMILIES, ModelFamily, OutputSpec
 from app.inference.decoders.classifier import may_be_probabilities
 from app.inference.decoders.suppression import overlap

@@ -201,16 +201,16 @@ class FrameResults:
 
     def _classes_of(self, outcome: Outcome, count: int) -> dict[str, Any]:
         """What the stage of the boxes says of each."""
-        said: dict[str, Any] = {}
+        stated: dict[str, Any] = {}
         for field, type_ in self._needs.kinds[self._needs.tracked].outputs.items():
             values = outcome.values.get(Reference(self._needs.tracked, field))
             if not isinstance(values, list) or len(values) != count:
                 continue
             if type_ is Type.LABELS:
-                said["labels"] = values
+                stated["labels"] = values
             elif type_ is Type.SCORES:
-                said["scores"] = [round(float(score), 4) for score in values]
-        return said
+                stated["scores"] = [round(float(score), 4) for score in values]
+        return stated
 
     def _rate(self) -> dict[str, float]:
         fps = self._source_fps()

@@ -10,7 +10,7 @@ import pytest
 from app.conversion.model import JobError, JobRecord, Stage, StageRecord, StageState, Status, submitted
 from app.conversion.options import Options
 from app.conversion.pages import job_view
-from app.conversion.service.quality.goal import Goal
+from app.conversion.service.quality.goal import StatedGoal
 from app.conversion.service.quality.views import Boundary, LayerQuality, OutputQuality, Quality, Spread
 
 MINUTE = "2026-11-20T20:{:02d}:{:02d}.000Z"
@@ -53,9 +53,9 @@ def test_the_headline_names_the_worst_output_and_counts_those_below_the_rule() -
 
 def test_a_goal_in_db_is_the_rule_and_a_goal_of_another_kind_is_not() -> None:
     outputs = output("a", 24.0)
-    asked = quality(outputs, goal=Goal("snr>=30", "snr", 30.0))
+    asked = quality(outputs, goal=StatedGoal("snr>=30", "snr", 30.0))
     assert job_view.headline(asked).is_below
-    fastest = quality(outputs, goal=Goal("fastest", "fastest"))
+    fastest = quality(outputs, goal=StatedGoal("fastest", "fastest"))
     assert not job_view.headline(fastest).is_below
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.conversion.model import Artifact, JobError, JobRecord, Status, submitted
 from app.conversion.options import HostQuantization, Options
-from app.conversion.service.failures import Blame, Change, alike, blame_of
+from app.conversion.service.failures import Blame, OptionChange, alike, blame_of
 
 CYCLE = JobError("onnx", "the graph has a cycle", code="STAGE_FAILED", detail={"node": "conv7"})
 
@@ -64,7 +64,10 @@ def test_the_newest_of_the_model_that_passed_tells_what_was_different() -> None:
     newer = job("net", sha256="another export", opset=17, quantization=HostQuantization(method="entropy"))
     found = alike(here, [here, newer, job("net", sha256="older", opset=13)])
     assert found.remedy is not None and found.remedy.job is newer
-    assert found.remedy.changes == (Change("opset", 11, 17), Change("quantization.method", "minmax", "entropy"))
+    assert found.remedy.changes == (
+        OptionChange("opset", 11, 17),
+        OptionChange("quantization.method", "minmax", "entropy"),
+    )
 
 
 def test_a_job_of_another_model_or_without_a_difference_is_no_remedy() -> None:

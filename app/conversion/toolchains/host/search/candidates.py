@@ -50,7 +50,7 @@ class Choice:
 
 
 @dataclass
-class Candidate:
+class TriedCandidate:
     id: int
     choice: Choice
     score: Score
@@ -89,10 +89,10 @@ class Candidate:
 class Trail:
     """All candidates in the order in which they were tried."""
 
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: list[TriedCandidate] = field(default_factory=list)
 
     @property
-    def best(self) -> Candidate:
+    def best(self) -> TriedCandidate:
         """The cheapest that holds the goal; while none does, the one with the highest SNR."""
         good = [one for one in self.candidates if one.is_good]
         if good:
@@ -104,7 +104,7 @@ class Trail:
         return [one.to_json(_verdict(one, taken)) for one in self.candidates]
 
 
-def _verdict(one: Candidate, taken: Candidate) -> VerdictCode:
+def _verdict(one: TriedCandidate, taken: TriedCandidate) -> VerdictCode:
     if one is taken:
         return "taken"
     if not one.is_good:

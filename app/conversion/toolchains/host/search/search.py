@@ -18,7 +18,7 @@ from app.conversion.toolchains.host.inputs import Samples
 from app.conversion.toolchains.host.quantizer import QuantizationPlan
 from app.conversion.toolchains.host.runtime import open_session
 from app.conversion.toolchains.host.search.budget import Budget
-from app.conversion.toolchains.host.search.candidates import Candidate, Choice, Trail
+from app.conversion.toolchains.host.search.candidates import Choice, Trail, TriedCandidate
 from app.conversion.toolchains.host.search.interval import interval_of
 from app.conversion.toolchains.host.search.judge import Judge, Score
 from app.conversion.toolchains.host.search.ranges import METHODS, are_near, range_of
@@ -108,10 +108,10 @@ class _Search:
         return self._result(ended_by)
 
     # --- candidates -------------------------------------------------------------------------------------
-    def _try(self, choice: Choice) -> Candidate:
+    def _try(self, choice: Choice) -> TriedCandidate:
         score = self.judge.score(lambda part: self._built(choice, self.split.calibrating(part)), self.split.choose)
         whole = self._built(choice, self.split.final)
-        candidate = Candidate(
+        candidate = TriedCandidate(
             len(self.trail.candidates),
             choice,
             score,
@@ -267,14 +267,14 @@ class _Search:
             model, ranges, self.statistics.pictures, list(self.template.warnings), goal, report, judgement
         )
 
-    def _reason(self, taken: Candidate, ended_by: str) -> str:
+    def _reason(self, taken: TriedCandidate, ended_by: str) -> str:
         if self.goal.kind == "drop" and taken.score.drop_percent is None:
             return "no_task"
         if taken.is_good:
             return "unseen_pictures"
         return "budget" if ended_by == "budget" else "out_of_reach"
 
-    def _judgement(self, taken: Candidate) -> dict[str, Any]:
+    def _judgement(self, taken: TriedCandidate) -> dict[str, Any]:
         split = self.split
         score = taken.score
         if split.report is not None:

@@ -101,7 +101,7 @@ def collect(
         NotFinite: An input or an output of the model holds a NaN or an infinity.
     """
     count = max(part_of, default=0) + 1
-    found = ActivationStatistics({name: tuple(PartStatistics() for _ in range(count)) for name in tensors}, {}, 0)
+    matching = ActivationStatistics({name: tuple(PartStatistics() for _ in range(count)) for name in tensors}, {}, 0)
     sessions = [
         (open_session(with_outputs(model, group).SerializeToString(), threads), group)
         for group in _groups(model, tensors)
@@ -111,12 +111,12 @@ def collect(
         require_finite_arrays(sample.arrays, sample.name)
         for name, array in _values(sessions, own, sample):
             if is_finite(array) and (array.size == 0 or float(np.abs(array).max()) < HUGE):
-                found.parts[name][part_of[place]].add(array)
+                matching.parts[name][part_of[place]].add(array)
             else:
-                found.not_finite.setdefault(name, sample.name)
-        found.pictures += 1
-        step(found.pictures, len(samples))
-    return found
+                matching.not_finite.setdefault(name, sample.name)
+        matching.pictures += 1
+        step(matching.pictures, len(samples))
+    return matching
 
 
 def _values(sessions: list[tuple[Any, list[str]]], own: list[str], sample: SampleArrays) -> Iterator[tuple[str, Array]]:
