@@ -96,9 +96,12 @@ def run(
     are forked from, where there is one already.
     """
     forked_from = Parent(launch.modules, launch.parent, launch.folder, launch.data.new_log("parent"))
-    supervisor = Supervisor(
-        launch.data, lambda part: launch.environments[part.name], cwd=launch.folder, notice=notice, parent=forked_from
-    )
+
+    def environment_of(part: Part) -> Mapping[str, str]:
+        """One that is started beside those of the launch, as a node of a demonstration, is told no secret."""
+        return launch.environments.get(part.name, launch.parent)
+
+    supervisor = Supervisor(launch.data, environment_of, cwd=launch.folder, notice=notice, parent=forked_from)
     on_supervisor(supervisor)
     try:
         url = reachable_url(launch.host, launch.port)

@@ -335,4 +335,6 @@ def test_the_document_says_which_operations_need_a_token(api: Api) -> None:
         "/metrics",
         "/openapi.json",
         "/objects/{key}",
-    }
+        "/shared/{share_id}/files/{name}",
+        "/device-results/{job_id}",
+    }, "the last two ask for a key of their own"

@@ -262,6 +262,10 @@ def test_every_actor_states_its_queue_and_that_it_is_not_retried(declared: dict[
         "forget_old_video": ("video", 0),
         "plan_video": ("video_plans", 0),
         "transfer": ("exchange", 0),
+        "job_ended": ("notifications", 0),
+        "deliver": ("notifications", 0),
+        "forget_deliveries": ("notifications", 0),
+        "submit_sweeps": ("sweeps", 0),
     }
     assert declared == {message.value: (message.queue.value, 0) for message in Message}
     calls = [

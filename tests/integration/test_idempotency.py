@@ -20,7 +20,9 @@ from tests.harness.users import within
 CREATING = {
     "/uploads",
     "/uploads/presign",
+    "/uploads/resumable",
     "/jobs",
+    "/archive/{job_id}/convert",
     "/api/v2/tasks",
     "/api/v2/tasks/{task_id}/convert",
     "/api/v2/models",

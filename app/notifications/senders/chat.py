@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from app.kit.network.networks import Network
 from app.notifications.model import Delivery, EventKind, Outcome, Target
-from app.notifications.senders.post import post
+from app.notifications.senders.post import send_json
 from app.notifications.texts import message_text
 
 ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
@@ -22,4 +22,4 @@ class ChatSender:
         """One try."""
         text = message_text(EventKind(delivery.event_kind), json.loads(delivery.body)["data"], target.language)
         payload = {"text": text.translate(ESCAPED)}
-        return await post(target.address, json.dumps(payload).encode(), {}, self._networks)
+        return await send_json(target.address, json.dumps(payload).encode(), {}, self._networks)

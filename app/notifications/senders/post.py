@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 GONE, TOO_MANY = 410, 429
 
 
-async def post(url: str, body: bytes, headers: Mapping[str, str], networks: Sequence[Network]) -> Outcome:
+async def send_json(url: str, body: bytes, headers: Mapping[str, str], networks: Sequence[Network]) -> Outcome:
     """One try. Its answer's body is not read: nothing in it concerns us, and it may have no end.
 
     Args:

@@ -9,7 +9,7 @@ from standardwebhooks.webhooks import Webhook
 from app.kit.clock import now
 from app.kit.network.networks import Network
 from app.notifications.model import Delivery, Outcome, Target
-from app.notifications.senders.post import post
+from app.notifications.senders.post import send_json
 
 
 class WebhookSender:
@@ -24,4 +24,4 @@ class WebhookSender:
             "webhook-timestamp": str(int(moment.timestamp())),
             "webhook-signature": Webhook(target.secret).sign(delivery.delivery_id, moment, delivery.body),
         }
-        return await post(target.address, delivery.body.encode(), headers, self._networks)
+        return await send_json(target.address, delivery.body.encode(), headers, self._networks)

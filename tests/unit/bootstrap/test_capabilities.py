@@ -49,6 +49,7 @@ def test_the_commands_are_those_of_the_capabilities() -> None:
         capability.commands(root)
     assert [group.name for group in root.registered_groups] == [
         "jobs",
+        "archive",
         "train",
         "joint",
         "video",
