@@ -123,6 +123,17 @@ install_verl() {
     printf '%s' "$hash $part" >"$stamp"
 }
 
+# A real MLflow server for the tests of what is pushed to one, in an environment of its own: it pins much.
+install_mlflow() {
+    local target="$root/.venv-mlflow"
+    if [ -x "$target/bin/mlflow" ]; then return 0; fi
+    step "Installing MLflow" make_mlflow "$target" || fail "MLflow could not be installed: see above."
+}
+
+make_mlflow() {
+    "$venv/bin/python" -m venv --clear "$1" && "$1/bin/python" -m pip install --quiet --no-input "mlflow>=3,<4"
+}
+
 install_all_tests() {
     install_runtime
     install_locked all "$root/ops/requirements.lock" "$root/ops/requirements-test.lock" "$root/ops/requirements-train.lock"

@@ -184,6 +184,7 @@ def test_a_repository_that_is_not_ours_and_a_job_without_results_are_told(told: 
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_real_mlflow_takes_results_and_gives_models(settings: Settings, mlflow_server: str) -> None:
     container = assemble(settings.model_copy(update={"mlflow_tracking_uri": mlflow_server}))
     record = reported_job(container, "alice", name="detector")
