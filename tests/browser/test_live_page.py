@@ -71,4 +71,4 @@ def test_polling_alone_takes_a_job_to_its_end_and_then_stops_by_itself(
     wake(own_deployment)
     badge(page, "Converted")
     expect(page.locator(f"#job-poll-{waiting_job}")).to_have_count(1)
-    expect(page.locator("[hx-trigger*=every]")).to_have_count(0)
+    expect(page.locator("main [hx-trigger*=every]")).to_have_count(0)

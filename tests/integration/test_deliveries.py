@@ -81,7 +81,12 @@ def test_a_busy_worker_holds_no_second_job_while_its_sibling_idles(deployment: F
 def test_three_workers_never_have_more_than_three_jobs_in_bie(deployment: FaultDeployment) -> None:
     for _ in range(3):
         deployment.worker("bie")
-    jobs = [deployment.submit(bie="sleep:0.3") for _ in range(10)]
+    first = [deployment.submit(bie="wait:gate") for _ in range(3)]
+    for job in first:
+        until(lambda job=job: deployment.runs(job, Stage("BIE")), "the stage runs")
+    jobs = [*first, *(deployment.submit(bie="sleep:0.3") for _ in range(7))]
+    for job in first:
+        job.release()
     records = [deployment.ended(job) for job in jobs]
     assert {record.status for record in records} == {"COMPLETED"}
     by_worker = _spans_by_worker(records)

@@ -34,6 +34,9 @@ NAME_MAX = 40
 
 class ListQuery(FilterForm):
     q: Annotated[str, Field(max_length=TEXT_MAX)] = ""
+    status: Annotated[str, Field(max_length=40)] = ""
+    """As `status:…` in the filter, where old links and programs have it; so has owner."""
+    owner: Annotated[str, Field(max_length=100)] = ""
     sort: Sort = Sort.CREATED
     order: Literal["asc", "desc"] | None = None
     page: Annotated[int, Field(ge=1, le=100_000)] = 1
@@ -44,7 +47,9 @@ class ListQuery(FilterForm):
 
     @property
     def text(self) -> str:
-        return " ".join(self.q.split())
+        """The filter as a whole."""
+        terms = [f"{key}:{value}" for key, value in (("status", self.status), ("owner", self.owner)) if value]
+        return " ".join([*self.q.split(), *terms])
 
     @property
     def is_descending(self) -> bool:
