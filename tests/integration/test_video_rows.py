@@ -107,7 +107,9 @@ def test_siblings_get_the_same_bytes_at_the_same_time_and_the_merge_waits_for_bo
     cluster.measured(uid, {"fps": 4}, {**both, "left": (0, EDGE)})
     rows = [{name: row[name] for name in ("beside", "after")} for row in cluster.advances(uid, 5)[-5:]]
     assert [row["after"] for row in rows] == [1] * 5
-    assert any(row["beside"] for row in rows), "a busy machine may begin one after the other has ended, but not each time"
+    assert any(row["beside"] for row in rows), (
+        "a busy machine may begin one after the other has ended, but not each time"
+    )
 
 
 def test_three_jobs_share_one_process_evenly_and_a_fourth_whose_stage_raises_ends_alone(cluster: VideoCluster) -> None:
