@@ -17,7 +17,7 @@ from app.kit.web.templates import render
 
 document_of = AppState[Callable[[], dict[str, Any]]]("openapi")
 """The application puts it there."""
-VERBS = ("get", "post", "put", "patch", "delete")
+VERBS = ("get", "post", "put", "patch", "delete", "head", "options")
 NO_GROUP = ("api", "v1", "v2", "{}")
 """Segments of paths that name no subject."""
 EXAMPLES = {"string": "…", "integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}}
