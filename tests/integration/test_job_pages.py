@@ -450,9 +450,9 @@ def test_a_page_of_ten_thousand_jobs_reads_a_bounded_number_of_records(container
         return read_many(asked)
 
     container.store.records.read_many = counting  # type: ignore[method-assign]
-    found = container.conversion.index.search(parse("9990", now=now()), "local", limit=PAGE_JOBS)
+    found = container.conversion.index.search(parse("x9990", now=now()), "local", limit=PAGE_JOBS)
     records = container.conversion.jobs.several(found.job_ids, "local")
-    assert [record.name for record in records] == ["seed 9990 "] and found.total == 1
+    assert [record.name for record in records] == ["seed x9990"] and found.total == 1
     assert sum(read) == 10_000 + 1, "records are read when they are indexed, and those of the page"
     read.clear()
     page = container.conversion.index.search(parse("seed", now=now()), "local", offset=5000, limit=PAGE_JOBS)
@@ -460,14 +460,14 @@ def test_a_page_of_ten_thousand_jobs_reads_a_bounded_number_of_records(container
 
 
 def _seed(container: Container, count: int) -> None:
-    """Job i was created i seconds before the newest."""
+    """Job i was created i seconds before the newest; no job ID contains an x."""
     with container.redis.pipeline(transaction=False) as pipe:
         for index in range(count):
             record = model.submitted(
                 str(uuid.uuid4()),
                 now=to_text(now()),
                 owner="local",
-                name=f"seed {index} ",
+                name=f"seed x{index}",
                 tags=(),
                 options=Options(),
                 inputs={},

@@ -209,7 +209,8 @@ def test_an_ended_job_says_how_and_asks_no_more(browser: Browser) -> None:
     job = ended_video(browser.video, USER, now=now())
     page = browser.get(f"/ui/video/{job.uid}").text
     assert "Finished" in page and "The video came to its end." in page and "snapshot every" not in page
-    assert "video-sse" not in page and "hx-trigger" not in page.split('id="video-controls"')[0]
+    main = page.split("<main")[1].split("</main>")[0]
+    assert "video-sse" not in page and "hx-trigger" not in main.split('id="video-controls"')[0]
     assert "Delete…" in text_of(page) and "Cancel…" not in text_of(page)
     assert browser.get(f"/ui/video/{job.uid}/events").status_code == 204
 
