@@ -20,7 +20,8 @@ from tests.harness.models import host as host_models
 
 Named = Sequence[tuple[str, bytes]]
 FINISHED = ("COMPLETED", "FAILED")
-PATIENCE_S = 120
+PATIENCE_S = 150
+"""Longer than one read timeout of the S3 client, after which the product asks the store again."""
 
 
 def png(seed: int, side: int = host_models.SIDE, mode: str = "RGB") -> bytes:
