@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from app.accounts import schemas
 from app.accounts.access import accounts_of, token_of
 from app.accounts.model import ALL_SCOPES, Role, Token
 from app.kit.web.auth import caller_of, user_of
-from app.kit.web.http import json_body, query
+from app.kit.web.http import json_answer, json_body, query
 from app.kit.web.openapi import Operation
 
 NO_STORE = {"Cache-Control": "no-store"}
@@ -49,7 +48,7 @@ def list_users(request: Request) -> Response:
     params = query(request, schemas.UserQuery)
     users = accounts_of(request).users.page(text=params.q, after=params.after, limit=params.limit)
     answers = [schemas.user_answer(user, last_used_at) for user, last_used_at in users]
-    return _json(
+    return json_answer(
         schemas.UsersAnswer(users=answers, next_after=answers[-1].name if len(answers) == params.limit else None)
     )
 
@@ -66,7 +65,7 @@ async def create_user(request: Request) -> Response:
         is_reuse=body.reuse,
     )
     answer = schemas.CreatedUser(**schemas.user_answer(user, None).model_dump(), sftp_password=password)
-    return _json(answer, 201, {"Location": f"/api/v2/users/{user.name}", **NO_STORE})
+    return json_answer(answer, 201, {"Location": f"/api/v2/users/{user.name}", **NO_STORE})
 
 
 def get_user(request: Request) -> Response:
@@ -104,7 +103,7 @@ def revoke_token(request: Request) -> Response:
 def get_audit(request: Request) -> Response:
     params = query(request, schemas.AuditQuery)
     entries = accounts_of(request).audit_log.entries(**params.model_dump())
-    return _json(schemas.AuditAnswer(entries=[schemas.entry_answer(entry) for entry in entries]))
+    return json_answer(schemas.AuditAnswer(entries=[schemas.entry_answer(entry) for entry in entries]))
 
 
 async def _issue(request: Request, name: str, body: schemas.NewToken, within: Token | None = None) -> Response:
@@ -118,7 +117,7 @@ async def _issue(request: Request, name: str, body: schemas.NewToken, within: To
         within=within,
         made_by=caller_of(request).token_id,
     )
-    return _json(schemas.IssuedToken(**schemas.token_fields(token), token=text), 201, NO_STORE)
+    return json_answer(schemas.IssuedToken(**schemas.token_fields(token), token=text), 201, NO_STORE)
 
 
 def _tokens(request: Request, name: str) -> Response:
@@ -127,7 +126,7 @@ def _tokens(request: Request, name: str) -> Response:
     answers = [
         schemas.TokenAnswer(**schemas.token_fields(token, counts.get(token.token_id, 0))) for token in tokens.of(name)
     ]
-    return _json(schemas.TokensAnswer(tokens=answers))
+    return json_answer(schemas.TokensAnswer(tokens=answers))
 
 
 def _revoke(request: Request, name: str) -> Response:
@@ -141,7 +140,7 @@ def _revoke(request: Request, name: str) -> Response:
         only_own=not caller_of(request).is_admin,
     )
     if revocation.also_revoked or revocation.still_valid:
-        return _json(schemas.revocation_answer(revocation))
+        return json_answer(schemas.revocation_answer(revocation))
     return Response(status_code=204)
 
 
@@ -149,11 +148,7 @@ def _user(request: Request) -> Response:
     accounts, name = accounts_of(request), request.path_params["name"]
     user = accounts.users.get(name)
     used = [token.last_used_at for token in accounts.tokens.of(name) if token.last_used_at]
-    return _json(schemas.user_answer(user, max(used, default=None)))
-
-
-def _json(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)
+    return json_answer(schemas.user_answer(user, max(used, default=None)))
 
 
 _NAME: dict[str, dict[str, Any]] = {"name": {"type": "string", "pattern": schemas.NAME_PATTERN}}

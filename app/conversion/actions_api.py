@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from app.conversion.access import conversion_of
 from app.conversion.action_schemas import ActionAnswer, ActionsAnswer, CandidateAnswer
@@ -12,6 +12,7 @@ from app.conversion.service.quality import reports_of
 from app.conversion.service.quality.actions import Action, actions_of
 from app.conversion.service.quality.candidates import pareto, read_search
 from app.kit.web.auth import user_of
+from app.kit.web.http import json_answer
 from app.kit.web.openapi import Operation
 
 
@@ -29,7 +30,7 @@ def list_actions(request: Request) -> Response:
             for candidate in (search.candidates if search else ())
         ],
     )
-    return JSONResponse(answer.model_dump(mode="json"))
+    return json_answer(answer)
 
 
 def _action(action: Action) -> ActionAnswer:

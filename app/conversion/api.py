@@ -24,7 +24,7 @@ from app.kit.clock import now, to_text
 from app.kit.errors import NotFound
 from app.kit.redis.change_hub import ChangeHub
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_body, query, stream_bytes
+from app.kit.web.http import json_answer, json_body, query, stream_bytes
 from app.kit.web.openapi import Operation
 from app.kit.web.public_address import reached_link
 from app.kit.web.sse import EventFrames, event_stream, frame, hub_of, record_frames
@@ -156,7 +156,7 @@ def link_artifact(request: Request) -> Response:
 def get_system(request: Request) -> Response:
     """Workers, queues, health and versions; what is away is said with status 200."""
     system = read_system(conversion_of(request), settings_of(request), user_of(request), now())
-    return JSONResponse(SystemAnswer.model_validate(system).model_dump(mode="json"))
+    return json_answer(SystemAnswer.model_validate(system))
 
 
 def _stage(step: str) -> Stage:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from app.conversion import schemas
 from app.conversion.access import conversion_of
 from app.conversion.api import JOB_ID, job_response
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_body
+from app.kit.web.http import json_answer, json_body
 from app.kit.web.openapi import Operation
 
 
@@ -29,7 +29,7 @@ async def change_jobs(request: Request) -> Response:
     )
     problems = [{"job_id": job_id, **error.to_dict()} for job_id, error in result.problems.items()]
     answer = schemas.BulkAnswer.model_validate({"done": list(result.done), "problems": problems})
-    return JSONResponse(answer.model_dump(mode="json"))
+    return json_answer(answer)
 
 
 OPERATIONS = [

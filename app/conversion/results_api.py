@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from app.conversion import schemas
 from app.conversion.access import conversion_of
@@ -12,18 +11,20 @@ from app.conversion.api import FILES, JOB_ID, media_type_of
 from app.conversion.service.results import StoredJob
 from app.kit.clock import to_text
 from app.kit.web.auth import user_of
-from app.kit.web.http import query, stream_bytes
+from app.kit.web.http import json_answer, query, stream_bytes
 from app.kit.web.openapi import Operation
 
 
 def list_results(request: Request) -> Response:
     params = query(request, schemas.ResultsQuery)
     jobs, cursor = conversion_of(request).results.page(user_of(request), limit=params.limit, after=params.cursor)
-    return _json(schemas.ResultsAnswer(results=[_result_answer(job) for job in jobs], next_cursor=cursor))
+    return json_answer(schemas.ResultsAnswer(results=[_result_answer(job) for job in jobs], next_cursor=cursor))
 
 
 def get_result(request: Request) -> Response:
-    return _json(_result_answer(conversion_of(request).results.get(request.path_params["job_id"], user_of(request))))
+    return json_answer(
+        _result_answer(conversion_of(request).results.get(request.path_params["job_id"], user_of(request)))
+    )
 
 
 def get_result_file(request: Request) -> Response:
@@ -49,10 +50,6 @@ def _result_answer(job: StoredJob) -> schemas.ResultAnswer:
         is_finished=job.is_finished,
         files=[schemas.ResultFile(name=file.name, size_bytes=file.size_bytes) for file in job.files],
     )
-
-
-def _json(answer: BaseModel) -> Response:
-    return JSONResponse(answer.model_dump(mode="json"))
 
 
 OPERATIONS = [

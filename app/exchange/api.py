@@ -8,7 +8,7 @@ from dataclasses import asdict
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, Response
 
 from app.exchange import schemas
 from app.exchange.access import exchange_of, packs_of
@@ -16,7 +16,7 @@ from app.exchange.model import Transfer
 from app.exchange.pack.service import DeviceResult
 from app.kit.clock import now, to_text
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_body
+from app.kit.web.http import json_answer, json_body
 from app.kit.web.openapi import Operation
 from app.kit.web.public_address import reached_link
 from app.settings import settings_of
@@ -68,7 +68,7 @@ async def add_device_result(request: Request) -> Response:
 def list_device_results(request: Request) -> Response:
     results = packs_of(request).results(user_of(request), request.path_params["job_id"])
     answers = [schemas.DeviceResultAnswer(**asdict(result)) for result in results]
-    return JSONResponse(schemas.DeviceResultsAnswer(results=answers).model_dump(mode="json"))
+    return json_answer(schemas.DeviceResultsAnswer(results=answers))
 
 
 def _accepted(transfer: Transfer) -> Response:
@@ -76,8 +76,7 @@ def _accepted(transfer: Transfer) -> Response:
 
 
 def _json(transfer: Transfer, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    answer = schemas.TransferAnswer.model_validate(transfer.to_json())
-    return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)
+    return json_answer(schemas.TransferAnswer.model_validate(transfer.to_json()), status, headers)
 
 
 OPERATIONS = [

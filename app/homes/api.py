@@ -6,10 +6,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from app.accounts.access import accounts_of
 from app.accounts.api import me_of
@@ -23,7 +22,7 @@ from app.homes.model import COMMON, HOME_FOLDERS, Entry
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import caller_of
-from app.kit.web.http import json_body, query
+from app.kit.web.http import json_answer, json_body, query
 from app.kit.web.openapi import Operation
 from app.kit.web.thread_stream import hand_over
 
@@ -39,7 +38,7 @@ class FileExists(NameTaken):
 
 
 def get_me(request: Request) -> Response:
-    return _json(schemas.MeAnswer(**me_of(request).model_dump(), data=data_of(described_home_of(request))))
+    return json_answer(schemas.MeAnswer(**me_of(request).model_dump(), data=data_of(described_home_of(request))))
 
 
 def data_of(home: Home) -> schemas.DataAnswer:
@@ -72,7 +71,7 @@ def list_files(request: Request) -> Response:
     page = home.tree(location).browse(location.inner, sort=params.sort, cursor=params.cursor, limit=params.limit)
     entries = [_entry(home, location.below(entry.name), entry) for entry in page.entries]
     path = home.path_of(location)
-    return _json(schemas.FolderAnswer(path=path, entries=entries, total=page.total, next_cursor=page.next_cursor))
+    return json_answer(schemas.FolderAnswer(path=path, entries=entries, total=page.total, next_cursor=page.next_cursor))
 
 
 def get_file(request: Request) -> Response:
@@ -97,33 +96,33 @@ async def put_file(request: Request) -> Response:
         entry = await hand_over(request.stream(), write)
     except NameTaken as error:
         raise FileExists(error.message, hint="Leave out If-None-Match to write over it.") from None
-    return _json(_entry(home, HomePath(path.removeprefix("/")), entry), 201 if is_new else 200)
+    return json_answer(_entry(home, HomePath(path.removeprefix("/")), entry), 201 if is_new else 200)
 
 
 async def make_folder(request: Request) -> Response:
     body, home = await json_body(request, schemas.NewFolder), await run_in_threadpool(home_of, request)
     path = home.own(body.path)
     await run_in_threadpool(home.files.make_folder, home.user, path, quota=home.quota)
-    return _json(schemas.PlaceAnswer(path=home.logical(path.removeprefix("/"))), 201)
+    return json_answer(schemas.PlaceAnswer(path=home.logical(path.removeprefix("/"))), 201)
 
 
 async def move_file(request: Request) -> Response:
     body, home = await json_body(request, schemas.Move), await run_in_threadpool(home_of, request)
     source, target = home.own(body.source, field="source"), home.own(body.target, field="target")
     await run_in_threadpool(home.files.move, home.user, source, target)
-    return _json(schemas.PlaceAnswer(path=home.logical(target.removeprefix("/"))))
+    return json_answer(schemas.PlaceAnswer(path=home.logical(target.removeprefix("/"))))
 
 
 def remove_file(request: Request) -> Response:
     params, home = query(request, schemas.FileQuery), home_of(request)
     trashed = home.files.remove(home.user, home.own(params.path), now=now())
-    return _json(schemas.RemovedAnswer(trashed_to=home.logical(trashed) if trashed else None))
+    return json_answer(schemas.RemovedAnswer(trashed_to=home.logical(trashed) if trashed else None))
 
 
 def reset_sftp_password(request: Request) -> Response:
     caller = caller_of(request)
     password = homes_of(request).sftp.reset_password(caller.user, by=caller.user, token_id=caller.token_id)
-    return _json(schemas.OneTimePassword(password=password), 201, NO_STORE)
+    return json_answer(schemas.OneTimePassword(password=password), 201, NO_STORE)
 
 
 def reset_sftp_password_of(request: Request) -> Response:
@@ -131,7 +130,7 @@ def reset_sftp_password_of(request: Request) -> Response:
     user = accounts_of(request).users.get(request.path_params["name"]).name
     caller = caller_of(request)
     password = homes_of(request).sftp.reset_password(user, by=caller.user, token_id=caller.token_id)
-    return _json(schemas.OneTimePassword(password=password), 201, NO_STORE)
+    return json_answer(schemas.OneTimePassword(password=password), 201, NO_STORE)
 
 
 async def set_sftp_password(request: Request) -> Response:
@@ -156,7 +155,7 @@ async def set_ssh_keys(request: Request) -> Response:
 
 def _keys(request: Request) -> Response:
     home = described_home_of(request)
-    return _json(schemas.KeysAnswer(keys=home.ssh_keys(), tokens=home.homes.sftp.facts(home.user).key_tokens))
+    return json_answer(schemas.KeysAnswer(keys=home.ssh_keys(), tokens=home.homes.sftp.facts(home.user).key_tokens))
 
 
 def _entry(home: Home, location: HomePath, entry: Entry) -> schemas.EntryAnswer:
@@ -174,10 +173,6 @@ def _is_there(home: Home, path: str) -> bool:
 def _length(request: Request) -> int:
     length = request.headers.get("content-length", "")
     return int(length) if length.isascii() and length.isdigit() else 0
-
-
-def _json(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)
 
 
 _ANY_FILE: dict[str, Any] = {

@@ -7,10 +7,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from app.joint_inference import responses, schemas
 from app.joint_inference.access import joint_of
@@ -23,7 +22,7 @@ from app.joint_inference.spec_warnings import advice
 from app.kit.clock import now
 from app.kit.errors import BadRequest
 from app.kit.web.auth import user_of
-from app.kit.web.http import query
+from app.kit.web.http import json_answer, query
 from app.kit.web.openapi import NODES, USERS, Operation
 from app.kit.web.request_body import whole_body
 from app.nodes.access import node_of
@@ -51,7 +50,7 @@ def list_services(request: Request) -> Response:
         cursor=filters.cursor,
         limit=filters.limit,
     )
-    return _json(schemas.ServicesAnswer(services=[responses.summary(s) for s in services], next_cursor=cursor))
+    return json_answer(schemas.ServicesAnswer(services=[responses.summary(s) for s in services], next_cursor=cursor))
 
 
 async def get_service(request: Request) -> Response:
@@ -73,13 +72,13 @@ async def delete_service(request: Request) -> Response:
 
 def service_events(request: Request) -> Response:
     events = joint_of(request).services.events(user_of(request), *named(request))
-    return _json(schemas.EventsAnswer(events=[responses.event(event) for event in events]))
+    return json_answer(schemas.EventsAnswer(events=[responses.event(event) for event in events]))
 
 
 def service_samples(request: Request) -> Response:
     joint, user = joint_of(request), user_of(request)
     service = joint.services.get(user, *named(request))
-    return _json(responses.samples(service, joint.reports.samples(user, *named(request))))
+    return json_answer(responses.samples(service, joint.reports.samples(user, *named(request))))
 
 
 def sample_picture(request: Request) -> Response:
@@ -98,7 +97,7 @@ async def report_status(request: Request) -> Response:
     namespace, name = named(request)
     reports = joint_of(request).reports
     await run_in_threadpool(reports.take, namespace, name, body, node=node_of(request), user=user_of(request))
-    return _json(schemas.Acknowledged())
+    return json_answer(schemas.Acknowledged())
 
 
 async def add_sample(request: Request) -> Response:
@@ -115,11 +114,7 @@ def named(request: Request) -> tuple[str, str]:
 
 async def _whole(request: Request, service: Service, status: int = 200, warnings: Sequence[str] = ()) -> Response:
     workers = await run_in_threadpool(joint_of(request).services.workers, service, now=now())
-    return _json(responses.whole(service, workers, warnings), status, {"Location": responses.place_of(service)})
-
-
-def _json(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)
+    return json_answer(responses.whole(service, workers, warnings), status, {"Location": responses.place_of(service)})
 
 
 _RESOURCE: dict[str, Any] = {

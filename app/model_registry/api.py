@@ -10,12 +10,12 @@ from typing import Any
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from app.kit.clock import now
 from app.kit.objects.blobs import blob_key
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_body, query, stream_bytes
+from app.kit.web.http import json_answer, json_body, query, stream_bytes
 from app.kit.web.multipart import plain_name
 from app.kit.web.openapi import Operation
 from app.model_registry import schemas
@@ -29,7 +29,9 @@ MEDIA_TYPE = "application/octet-stream"
 def list_models(request: Request) -> Response:
     params = query(request, schemas.ModelsQuery)
     models, cursor = models_of(request).page(user_of(request), text=params.q, cursor=params.cursor, limit=params.limit)
-    return _json(schemas.ModelsAnswer(models=[schemas.model_answer(model) for model in models], next_cursor=cursor))
+    return json_answer(
+        schemas.ModelsAnswer(models=[schemas.model_answer(model) for model in models], next_cursor=cursor)
+    )
 
 
 async def add_model(request: Request) -> Response:
@@ -49,12 +51,12 @@ async def add_model(request: Request) -> Response:
             decoder=body.decoder,
             labels=body.labels,
         )
-    return _json(schemas.model_answer(model), 201, {"Location": schemas.address(NAMED, model.name)})
+    return json_answer(schemas.model_answer(model), 201, {"Location": schemas.address(NAMED, model.name)})
 
 
 def get_model(request: Request) -> Response:
     params = query(request, schemas.NamedQuery)
-    return _json(schemas.model_answer(models_of(request).get(user_of(request), params.name)))
+    return json_answer(schemas.model_answer(models_of(request).get(user_of(request), params.name)))
 
 
 def remove_model(request: Request) -> Response:
@@ -81,10 +83,6 @@ def file_name(name: str, ending: str) -> str:
     """What its file is saved as. Of a name that points into a job it is the job's: faces/out.nef → faces.nef."""
     stem = name.removesuffix(f"/out.{ending}").removesuffix(f".{ending}")
     return f"{plain_name(stem)}.{ending}"
-
-
-def _json(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)
 
 
 def _inlined(model: type[BaseModel]) -> dict[str, Any]:

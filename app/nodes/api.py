@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -17,7 +16,7 @@ from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.objects.blobs import SHA256, blob_key
 from app.kit.redis.change_hub import changed
 from app.kit.web.auth import LINK, caller_of, user_of
-from app.kit.web.http import json_body, query, stream_bytes
+from app.kit.web.http import json_answer, json_body, query, stream_bytes
 from app.kit.web.openapi import NODES, Operation
 from app.kit.web.public_address import reached_url
 from app.kit.web.request_body import whole_body
@@ -58,22 +57,22 @@ async def register_node(request: Request) -> Response:
     )
     command = command_of(node, token, reached_url(request))
     answer = schemas.RegisteredAnswer(name=node.name, side=node.side, token=token, command=command)
-    return _json(answer, 201, {"Location": f"/neptune/nodes/{node.name}", **NO_STORE})
+    return json_answer(answer, 201, {"Location": f"/neptune/nodes/{node.name}", **NO_STORE})
 
 
 def list_nodes(request: Request) -> Response:
     at, is_whole, nodes = now(), caller_of(request).is_admin, nodes_of(request).seen_by(user_of(request))
-    return _json(schemas.NodesAnswer(nodes=[schemas.node_answer(node, at, is_whole=is_whole) for node in nodes]))
+    return json_answer(schemas.NodesAnswer(nodes=[schemas.node_answer(node, at, is_whole=is_whole) for node in nodes]))
 
 
 def get_node(request: Request) -> Response:
     node = nodes_of(request).get_for(user_of(request), request.path_params["name"])
-    return _json(schemas.node_answer(node, now(), is_whole=caller_of(request).is_admin))
+    return json_answer(schemas.node_answer(node, now(), is_whole=caller_of(request).is_admin))
 
 
 def get_access(request: Request) -> Response:
     require_admin(request)
-    return _json(schemas.Access(**nodes_of(request).grants(request.path_params["name"]).to_json()))
+    return json_answer(schemas.Access(**nodes_of(request).grants(request.path_params["name"]).to_json()))
 
 
 async def put_access(request: Request) -> Response:
@@ -81,7 +80,7 @@ async def put_access(request: Request) -> Response:
     body, name = await json_body(request, schemas.Access), request.path_params["name"]
     grants = read_grants(body.model_dump())
     await run_in_threadpool(nodes_of(request).permit, name, grants, by=user_of(request))
-    return _json(schemas.Access(**grants.to_json()))
+    return json_answer(schemas.Access(**grants.to_json()))
 
 
 def remove_node(request: Request) -> Response:
@@ -148,10 +147,6 @@ async def _sent(request: Request) -> dict[str, Any]:
 
 def _messages(due: list[Order]) -> Response:
     return JSONResponse({"messages": [order_frame(order) for order in due]}, headers=NO_STORE)
-
-
-def _json(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)
 
 
 _NAME: dict[str, dict[str, Any]] = {"name": {"type": "string", "pattern": schemas.NAME_PATTERN}}

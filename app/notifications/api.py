@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_body, query
+from app.kit.web.http import json_answer, json_body, query
 from app.kit.web.openapi import Operation
 from app.notifications import schemas
 from app.notifications.access import notifications_of
@@ -18,18 +17,18 @@ from app.notifications.schemas import DELIVERIES, TARGETS
 
 def list_notification_targets(request: Request) -> Response:
     targets = notifications_of(request).targets.of(user_of(request))
-    return _json(schemas.TargetsAnswer(targets=[schemas.target_answer(target) for target in targets]))
+    return json_answer(schemas.TargetsAnswer(targets=[schemas.target_answer(target) for target in targets]))
 
 
 async def add_notification_target(request: Request) -> Response:
     body = await json_body(request, schemas.TargetBody)
     target = await run_in_threadpool(notifications_of(request).targets.add, user_of(request), body.new())
-    return _json(schemas.new_target_answer(target), 201, {"Location": f"{TARGETS}/{target.target_id}"})
+    return json_answer(schemas.new_target_answer(target), 201, {"Location": f"{TARGETS}/{target.target_id}"})
 
 
 def get_notification_target(request: Request) -> Response:
     target = notifications_of(request).targets.get(user_of(request), request.path_params["target_id"])
-    return _json(schemas.target_answer(target))
+    return json_answer(schemas.target_answer(target))
 
 
 async def change_notification_target(request: Request) -> Response:
@@ -39,7 +38,7 @@ async def change_notification_target(request: Request) -> Response:
         values["events"] = tuple(map(EventKind, values["events"]))
     target_id, targets = request.path_params["target_id"], notifications_of(request).targets
     target = await run_in_threadpool(lambda: targets.change(user_of(request), target_id, **values))
-    return _json(schemas.target_answer(target))
+    return json_answer(schemas.target_answer(target))
 
 
 def remove_notification_target(request: Request) -> Response:
@@ -49,27 +48,25 @@ def remove_notification_target(request: Request) -> Response:
 
 def test_notification_target(request: Request) -> Response:
     delivery = notifications_of(request).targets.test(user_of(request), request.path_params["target_id"])
-    return _json(schemas.delivery_answer(delivery), 202)
+    return json_answer(schemas.delivery_answer(delivery), 202)
 
 
 def list_notification_deliveries(request: Request) -> Response:
     params, outbox = query(request, schemas.DeliveriesQuery), notifications_of(request).outbox
     deliveries = outbox.newest(user_of(request), target_id=params.target_id, limit=params.limit)
-    return _json(schemas.DeliveriesAnswer(deliveries=[schemas.delivery_answer(each) for each in deliveries]))
+    return json_answer(schemas.DeliveriesAnswer(deliveries=[schemas.delivery_answer(each) for each in deliveries]))
 
 
 def get_notification_delivery(request: Request) -> Response:
     outbox = notifications_of(request).outbox
-    return _json(schemas.delivery_answer(outbox.get(user_of(request), request.path_params["delivery_id"])))
+    return json_answer(schemas.delivery_answer(outbox.get(user_of(request), request.path_params["delivery_id"])))
 
 
 def redeliver_notification(request: Request) -> Response:
     outbox = notifications_of(request).outbox
-    return _json(schemas.delivery_answer(outbox.redeliver(user_of(request), request.path_params["delivery_id"])), 202)
-
-
-def _json(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)
+    return json_answer(
+        schemas.delivery_answer(outbox.redeliver(user_of(request), request.path_params["delivery_id"])), 202
+    )
 
 
 _TARGET, _DELIVERY = TARGETS + "/{target_id}", DELIVERIES + "/{delivery_id}"

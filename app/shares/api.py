@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from app.conversion.access import conversion_of
 from app.conversion.api import FILES, JOB_ID, media_type_of
 from app.kit.clock import now
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_body, query, stream_bytes
+from app.kit.web.http import json_answer, json_body, query, stream_bytes
 from app.kit.web.openapi import Operation
 from app.kit.web.public_address import reached_url
 from app.shares import schemas
@@ -27,12 +26,12 @@ async def share_job(request: Request) -> Response:
     shares, user = shares_of(request), user_of(request)
     share, key = await run_in_threadpool(lambda: shares.add(job_id, user, days=body.days, label=body.label, now=now()))
     url = shared_url(request, share.share_id, key)
-    return _json(schemas.new_share_answer(share, url), 201)
+    return json_answer(schemas.new_share_answer(share, url), 201)
 
 
 def list_shares(request: Request) -> Response:
     shares = shares_of(request).of_job(request.path_params["job_id"], user_of(request))
-    return _json(schemas.SharesAnswer(shares=[schemas.share_answer(share) for share in shares]))
+    return json_answer(schemas.SharesAnswer(shares=[schemas.share_answer(share) for share in shares]))
 
 
 def revoke_share(request: Request) -> Response:
@@ -58,10 +57,6 @@ def get_shared_file(request: Request) -> Response:
 def shared_url(request: Request, share_id: str, key: str) -> str:
     """The link. Its key stands in the query, which no log has."""
     return f"{reached_url(request)}/ui{SHARED}/{share_id}?key={key}"
-
-
-def _json(answer: BaseModel, status: int = 200) -> Response:
-    return JSONResponse(answer.model_dump(mode="json"), status_code=status)
 
 
 OPERATIONS = [

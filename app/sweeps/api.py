@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import io
 
-from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from app.kit.clock import now
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_body, query
+from app.kit.web.http import json_answer, json_body, query
 from app.kit.web.openapi import Operation
 from app.sweeps import schemas
 from app.sweeps.access import sweeps_of
@@ -29,18 +28,18 @@ async def create_sweep(request: Request) -> Response:
     view = await run_in_threadpool(
         lambda: sweeps.add(user, models, variants, name=body.name, tags=tuple(body.tags), now=now())
     )
-    return _json(schemas.sweep_answer(view), 201, {"Location": f"{SWEEPS}/{view.sweep.sweep_id}"})
+    return json_answer(schemas.sweep_answer(view), 201, {"Location": f"{SWEEPS}/{view.sweep.sweep_id}"})
 
 
 def list_sweeps(request: Request) -> Response:
     params = query(request, schemas.SweepsQuery)
     page, cursor = sweeps_of(request).page(user_of(request), cursor=params.cursor or "", limit=params.limit)
     listed = [schemas.listed_sweep(sweep, counts) for sweep, counts in page]
-    return _json(schemas.SweepsAnswer(sweeps=listed, next_cursor=cursor))
+    return json_answer(schemas.SweepsAnswer(sweeps=listed, next_cursor=cursor))
 
 
 def get_sweep(request: Request) -> Response:
-    return _json(schemas.sweep_answer(sweeps_of(request).view(user_of(request), request.path_params["sweep_id"])))
+    return json_answer(schemas.sweep_answer(sweeps_of(request).view(user_of(request), request.path_params["sweep_id"])))
 
 
 def get_sweep_table(request: Request) -> Response:
@@ -52,16 +51,14 @@ def get_sweep_table(request: Request) -> Response:
 
 
 def cancel_sweep(request: Request) -> Response:
-    return _json(schemas.sweep_answer(sweeps_of(request).cancel(user_of(request), request.path_params["sweep_id"])))
+    return json_answer(
+        schemas.sweep_answer(sweeps_of(request).cancel(user_of(request), request.path_params["sweep_id"]))
+    )
 
 
 def delete_sweep(request: Request) -> Response:
     sweeps_of(request).delete(user_of(request), request.path_params["sweep_id"])
     return Response(status_code=204)
-
-
-def _json(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)
 
 
 OPERATIONS = [

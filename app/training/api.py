@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from app.kit.clock import now, to_text
 from app.kit.web.auth import caller_of, user_of
-from app.kit.web.http import json_body, query
+from app.kit.web.http import json_answer, json_body, query
 from app.kit.web.idempotency import HEADER, SCHEMA
 from app.kit.web.openapi import Operation
 from app.kit.web.request_body import whole_body
@@ -34,7 +33,7 @@ async def create_task(request: Request) -> Response:
         tasks.submit, user, body, idempotency_key=key, now=now(), is_admin=caller.is_admin
     )
     view = await run_in_threadpool(tasks.get, user, task.task_id)
-    return _json(responses.whole(view), 201 if is_new else 200, {"Location": f"{TASKS}/{task.task_id}"})
+    return json_answer(responses.whole(view), 201 if is_new else 200, {"Location": f"{TASKS}/{task.task_id}"})
 
 
 def list_tasks(request: Request) -> Response:
@@ -48,17 +47,17 @@ def list_tasks(request: Request) -> Response:
     )
     tasks = training_of(request).tasks
     views, cursor = tasks.page(user_of(request), filters, cursor=parameters.cursor, limit=parameters.limit)
-    return _json(schemas.TasksAnswer(tasks=[responses.summary(view) for view in views], next_cursor=cursor))
+    return json_answer(schemas.TasksAnswer(tasks=[responses.summary(view) for view in views], next_cursor=cursor))
 
 
 def get_task(request: Request) -> Response:
-    return _json(responses.whole(training_of(request).tasks.get(user_of(request), _task_id(request))))
+    return json_answer(responses.whole(training_of(request).tasks.get(user_of(request), _task_id(request))))
 
 
 def cancel_task(request: Request) -> Response:
     tasks, user, task_id = training_of(request).tasks, user_of(request), _task_id(request)
     tasks.cancel(user, task_id, now=now())
-    return _json(responses.whole(tasks.get(user, task_id)), 202)
+    return json_answer(responses.whole(tasks.get(user, task_id)), 202)
 
 
 async def change_task(request: Request) -> Response:
@@ -67,13 +66,13 @@ async def change_task(request: Request) -> Response:
     task = await run_in_threadpool(
         tasks.set_priority, caller.user, task_id, body.priority, now=now(), is_admin=caller.is_admin
     )
-    return _json(responses.whole(await run_in_threadpool(tasks.get, task.user, task_id)))
+    return json_answer(responses.whole(await run_in_threadpool(tasks.get, task.user, task_id)))
 
 
 def release_task(request: Request) -> Response:
     tasks, caller, task_id = training_of(request).tasks, caller_of(request), _task_id(request)
     task = tasks.release(caller.user, task_id, now=now(), is_admin=caller.is_admin)
-    return _json(responses.whole(tasks.get(task.user, task_id)))
+    return json_answer(responses.whole(tasks.get(task.user, task_id)))
 
 
 def task_logs(request: Request) -> Response:
@@ -91,14 +90,16 @@ def task_logs(request: Request) -> Response:
 
 
 def task_checkpoints(request: Request) -> Response:
-    return _json(responses.checkpoints(training_of(request).tasks.checkpoints(user_of(request), _task_id(request))))
+    return json_answer(
+        responses.checkpoints(training_of(request).tasks.checkpoints(user_of(request), _task_id(request)))
+    )
 
 
 def task_metrics(request: Request) -> Response:
     parameters, training = query(request, schemas.MetricsQuery), training_of(request)
     curves = training.curves.read(training.tasks.get(user_of(request), _task_id(request)))
     names = [name for name in parameters.name.split(",") if name]
-    return _json(responses.metrics(curves, names, parameters.points), headers=NO_STORE)
+    return json_answer(responses.metrics(curves, names, parameters.points), headers=NO_STORE)
 
 
 def task_metrics_csv(request: Request) -> Response:
@@ -112,7 +113,7 @@ def task_metrics_csv(request: Request) -> Response:
 def task_events(request: Request) -> Response:
     parameters = query(request, schemas.EventQuery)
     events = training_of(request).tasks.events(user_of(request), _task_id(request), after=parameters.after)
-    return _json(schemas.EventsAnswer(events=[responses.event(event) for event in events]))
+    return json_answer(schemas.EventsAnswer(events=[responses.event(event) for event in events]))
 
 
 def task_spec(request: Request) -> Response:
@@ -133,7 +134,7 @@ async def convert_result(request: Request) -> Response:
         options=body.options,
         now=now(),
     )
-    return _json(responses.conversion(conversion), 201, {"Location": f"/jobs/{conversion.job_id}"})
+    return json_answer(responses.conversion(conversion), 201, {"Location": f"/jobs/{conversion.job_id}"})
 
 
 def get_cluster(request: Request) -> Response:
@@ -141,16 +142,12 @@ def get_cluster(request: Request) -> Response:
     training = training_of(request)
     view = training.picture.get() if training.options.is_on else None
     caller = caller_of(request)
-    return _json(responses.cluster(view, caller.user, is_on=training.options.is_on, is_admin=caller.is_admin))
+    return json_answer(responses.cluster(view, caller.user, is_on=training.options.is_on, is_admin=caller.is_admin))
 
 
 def _task_id(request: Request) -> str:
     task_id: str = request.path_params["task_id"]
     return task_id
-
-
-def _json(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)
 
 
 _SPEC: dict[str, Any] = {

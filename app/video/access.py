@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 
 from app.kit.errors import Forbidden
 from app.kit.web.auth import caller_of, user_of
@@ -49,7 +47,3 @@ def require_node(request: Request) -> str:
     if not caller.node:
         raise Forbidden("This is for nodes.", hint="The agent of a node sends it, with the node's token.")
     return caller.node
-
-
-def json_answer(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)

@@ -14,12 +14,12 @@ from app.kit.access import read_allowed
 from app.kit.clock import now
 from app.kit.errors import BadRequest
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_body, query
+from app.kit.web.http import json_answer, json_body, query
 from app.kit.web.request_body import whole_body
 from app.kit.web.sse import event_stream, hub_of
 from app.nodes.wire import read
 from app.video import responses, schemas
-from app.video.access import json_answer, measurements_of, require_admin, uid_of, video_of
+from app.video.access import measurements_of, require_admin, uid_of, video_of
 from app.video.live import live_answer
 from app.video.model.dag_wiring import chain_stages
 from app.video.model.frame_result import FrameRecord

@@ -110,6 +110,11 @@ def answer_error(request: Request, error: ModelmillError) -> Response:
     return _answer(request, error.to_dict(), error.status, headers)
 
 
+def json_answer(answer: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """The model as JSON: times and UUIDs as texts."""
+    return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)
+
+
 def retry_after(error: ModelmillError) -> dict[str, str]:
     """The header that says when to try again, if that can help."""
     return {"Retry-After": str(error.detail.get("retry_after_s", RETRY_AFTER_S))} if error.can_retry else {}
