@@ -23,10 +23,10 @@ def describe_once() -> None:
     """The description of the API is made for each application, of the same operations: 60 ms of CPU."""
     from app import main
 
-    make, made = main.document, dict[tuple[int, ...], dict[str, Any]]()
+    make, made = main.document, dict[tuple[Any, ...], dict[str, Any]]()
 
-    def described(operations: list[Any], **about: str) -> dict[str, Any]:
-        key = tuple(map(id, operations))  # constants of the capabilities' modules
+    def described(operations: list[Any], **about: Any) -> dict[str, Any]:
+        key = (*map(id, operations), *sorted(about.items()))  # operations are constants of the capabilities' modules
         if key not in made:
             made[key] = make(operations, **about)
         return made[key]

@@ -9,7 +9,7 @@ import uuid
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
@@ -46,10 +46,12 @@ def web(service: Deployment) -> Iterator[httpx.Client]:
         yield client
 
 
-def put_job(service: Deployment, name: str, *, options: Options | None = None) -> tuple[JobStore, JobRecord]:
+def put_job(
+    service: Deployment, name: str, *, options: Options | None = None, moment: datetime | None = None
+) -> tuple[JobStore, JobRecord]:
     """A job that is known but on no queue, so that it stays where the test puts it."""
     store = JobStore(service.redis, record_ttl_s=3600, live_log_bytes=1 << 20)
-    moment = now()
+    moment = moment or now()
     record = model.submitted(
         str(uuid.uuid4()),
         now=to_text(moment),
@@ -218,12 +220,13 @@ def test_the_search_finds_jobs_pages_and_lists(web: httpx.Client, service: Deplo
 
 def test_paging_survives_new_jobs(web: httpx.Client, service: Deployment) -> None:
     names = [f"page {index:02d}" for index in range(PAGE_JOBS + 2)]
-    for name in names:
-        put_job(service, name)
+    began = now()
+    for index, name in enumerate(names):  # a list knows the order of jobs to the millisecond
+        put_job(service, name, moment=began + timedelta(milliseconds=index))
     first = web.get("/ui/jobs?q=page").text
     older = re.search(r'rel="next" href="([^"]+)"', first)
     assert older is not None
-    put_job(service, "page 99")
+    put_job(service, "page 99", moment=began + timedelta(minutes=1))
     second = web.get(older[1].replace("&amp;", "&")).text
     assert [name for name in names if f">{name}<" in second] == names[:2]
 

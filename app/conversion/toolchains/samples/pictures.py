@@ -30,6 +30,8 @@ FORMATS = ("JPEG", "PNG", "BMP", "DIB", "WEBP", "PPM", "GIF", "TIFF", "AVIF", "H
 pillow_heif.register_heif_opener(thumbnails=False, decode_threads=1)
 MAX_PIXELS = 100_000_000
 """A picture above this is refused before its pixels are unpacked: it would need over 300 MB."""
+MAX_BATCH_PIXELS = 10_000_000_000
+"""A batch above this is no matter of memory: NumPy cannot even count the bytes of some."""
 MIN_INTEGER_SPAN = 16
 """An integer input that black to white covers in fewer steps than this was given the scale of a float input."""
 
@@ -53,6 +55,12 @@ def _refuse_huge_input(layout: Layout, spec: InputSpec) -> None:
         raise UnsupportedInput(
             f"the input {spec.name!r} takes pictures of {width} x {height} pixels, more than {MAX_PIXELS:,}",
             hint="Export the model for smaller pictures.",
+            detail={"input": spec.name, "shape": list(layout.shape)},
+        )
+    if layout.shape[0] * width * height > MAX_BATCH_PIXELS:
+        raise UnsupportedInput(
+            f"the input {spec.name!r} takes {layout.shape[0]} pictures at once, more than any memory holds",
+            hint="Export the model with a batch of 1.",
             detail={"input": spec.name, "shape": list(layout.shape)},
         )
 

@@ -170,6 +170,11 @@ def test_an_input_for_pictures_that_are_too_large_is_the_fault_of_the_model() ->
         pictures.ImageReader(spec(1, 3, 50000, 60000), RAW)
 
 
+def test_a_batch_that_no_memory_holds_is_the_fault_of_the_model() -> None:
+    with pytest.raises(UnsupportedInput, match="'x' takes 4611686018427387904 pictures at once"):
+        pictures.ImageReader(spec(1 << 62, 3, 16, 16), RAW)
+
+
 @pytest.mark.parametrize("shape", [(1, 39), (1, 4, 8, 8), (3, 8, 8), (1, 8, 8, 2)])
 def test_pictures_for_an_input_that_is_no_image_are_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
     png(tmp_path / "a.png", pixels(8, 8))
