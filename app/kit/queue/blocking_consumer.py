@@ -200,9 +200,7 @@ class BlockingConsumer(_RedisConsumer):
 
     def __next__(self) -> MessageProxy | None:
         if not self.message_cache:
-            room = self.prefetch - self.outstanding_message_count
-            if self.broker.is_draining and q_name(self.queue_name) == self.queue_name:
-                room = 0
+            room = 0 if self.broker.is_draining else self.prefetch - self.outstanding_message_count
             if room <= 0 and not self.hand.answers:
                 self._wait_for_room()
                 return None

@@ -14,6 +14,7 @@ from dramatiq.brokers.redis import RedisBroker
 from dramatiq.errors import ConnectionClosed
 from dramatiq.worker import ConsumerThread
 
+from app.kit.queue import blocking_consumer
 from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.queue.broker import NAMESPACE, make_broker
 from app.kit.queue.inline_worker import InlineWork
@@ -343,6 +344,18 @@ def test_the_order_to_end_ends_the_wait_for_messages(broker: BlockingBroker) -> 
         broker.drain()
         assert waiting.result() is None
         assert not broker.client.info("clients")["blocked_clients"]
+
+
+def test_an_idle_worker_ends_with_the_order_to_end(broker: BlockingBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for messages and for delayed ones; neither wait goes on."""
+    monkeypatch.setattr(blocking_consumer, "MAX_BLOCK_S", 3600.0)
+    worker = Worker(broker, queues={"heavy"}, worker_threads=1)
+    worker.start()
+    until(lambda: broker.client.info("clients")["blocked_clients"] == 2)
+    consumers = list(worker.consumers.values())
+    broker.drain()
+    worker.stop(timeout=4000)
+    assert [consumer for consumer in consumers if consumer.is_alive()] == []
 
 
 def test_of_an_actors_pulses_only_the_newest_waits_and_it_keeps_the_place_of_the_first(broker: BlockingBroker) -> None:
