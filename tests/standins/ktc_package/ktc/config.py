@@ -111,7 +111,7 @@ class ModelConfig:
         print("run knerex on %d images with %d threads" % (len(next(iter(input_mapping.values()))), threads))
         way = provoke("analysis", model)
         if way == "stray_helper":
-            subprocess.Popen(["sleep", "4"])
+            subprocess.Popen(["sleep", "300"])
         snr = None if mode < 2 else (12.0 if way == "snr_low" else 33.25)
         if way == "snr_ladder" and snr is not None:
             mmse = 1.5 if datapath_range_method == "mmse" else 0.0
