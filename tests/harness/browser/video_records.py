@@ -29,6 +29,6 @@ def set_video_scene(container: Container) -> VideoScene:
     running = running_video(video, USER, now=at)
     shade = np.linspace(0, 255, 480 * 270 * 3).reshape(270, 480, 3).astype(np.uint8)
     picture, _ = encode(shade)
-    video.pictures.put_snapshot(EDGE, running.uid, picture)
+    video.pictures.put_snapshot(EDGE, running.uid, picture, now=now())
     waiting = waiting_video(video, USER, now=at)  # last: from now on no runner says where it serves a live picture
     return VideoScene(running.uid, waiting.uid, ended.uid)
