@@ -102,7 +102,7 @@ def test_its_user_is_told_by_their_targets(scene: Scene, container: Container, j
     messages = container.notifications.outbox.newest(USER)
     assert [each.event_kind for each in messages] == ["video.event"] * 2
     data = json.loads(messages[-1].body)["data"]
-    assert (data["rule"], data["reason"], data["n_loop"]) == ("come", "1 person in door", 1)
+    assert (data["rule"], data["reason"], data["n_loop"]) == ("come", "person in door", 1)
     assert data["url"].endswith(f"/ui/video/{job.uid}/rules")
 
 
@@ -176,7 +176,7 @@ def test_programs_save_rules_and_follow_events(web: Within, scene: Scene) -> Non
     after = {"order": "asc", "cursor": rest["events"][0]["event_id"], "rule": "come"}
     assert [one["n_loop"] for one in web.get(f"{place}/rule-events", params=after).json()["events"]] == [3, 5]
     assert web.get(f"{place}/rule-events", params={"rule": "go"}).json()["events"] == []
-    assert newest["events"][0]["text"] == "1 person in door"
+    assert newest["events"][0]["text"] == "person in door"
     assert newest["events"][0]["links"] == {}
 
 

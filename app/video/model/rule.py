@@ -102,9 +102,9 @@ class RuleEvent:
 
     @property
     def text(self) -> str:
-        """What was seen, in a line: `2 person, 1 car in door`."""
+        """What was seen, in a line: `2 × person, car in door`."""
         counts = Counter(one["label"] or "object" for one in self.objects)
-        things = ", ".join(f"{count} {label}" for label, count in counts.items())
+        things = ", ".join(f"{count} × {label}" if count > 1 else label for label, count in counts.items())
         ways = sorted({str(one["direction"]) for one in self.objects if one.get("direction")})
         if ways:
             return f"{things} crossed {self.zone} to the {' and '.join(ways)}"
