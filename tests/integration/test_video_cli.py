@@ -166,7 +166,7 @@ def test_rules_are_given_by_a_file_and_events_are_told_oldest_first(
     assert said(capsys, monkeypatch, "rule-events", job.uid) == "There are no events.\n"
     boxes: list[list[list[float]]] = [[[10, 10, 20, 20]], [], [[50, 10, 60, 20]]]
     for n, found in enumerate(boxes, 1):
-        row = {"n_loop": 50 + n, "at": now().timestamp() + 60 * n, "bbox": found, "width": 100, "height": 100}
+        row = {"n_loop": 50 + n, "at": now().timestamp() + 60 * n, "bbox": found, "size": [100, 100]}
         report: Any = {"job_uid": job.uid, "seq": 50 + n, "results": [row]}
         scene.video.reports.take(report, node=EDGE, user="", now=now())
     lines = said(capsys, monkeypatch, "rule-events", job.uid).splitlines()

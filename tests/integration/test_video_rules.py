@@ -61,7 +61,7 @@ def job(scene: Scene) -> VideoJob:
 def row(scene: Scene, n: int, middle: float, label: str = "person") -> dict[str, Any]:
     """A row of now, with an object whose middle is so many pixels from the left."""
     box = [middle - 50, 100, middle + 50, 300]
-    facts = {"bbox": [box], "labels": [label], "scores": [0.9], "width": 1000, "height": 500}
+    facts = {"bbox": [box], "labels": [label], "scores": [0.9], "size": [1000, 500]}
     return {**result(n), "at": scene.now.timestamp(), **facts}
 
 

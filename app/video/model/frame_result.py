@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-FACTS = frozenset({"n_loop", "at", "pts", "e2e", "tracked", "bbox", "labels", "scores", "width", "height"})
+FACTS = frozenset({"n_loop", "at", "pts", "e2e", "tracked", "bbox", "labels", "scores", "size"})
 """What a row has beside its counts."""
 
 

@@ -98,7 +98,7 @@ def evaluate(
     events = list[RuleEvent]()
     for record in records:
         state, last_at = _begun(state, _time_of(record, by_pts=by_pts))
-        row_size = size_in(record.row) or size
+        row_size = size_of_row(record.row) or size
         problem = NO_BOXES if "bbox" not in record.row else "" if row_size is not None else NO_SIZE
         objects = _objects_of(record, row_size) if row_size is not None else []
         state = replace(state, problem=problem)
@@ -175,9 +175,18 @@ def _time_of(record: FrameRecord, *, by_pts: bool) -> float:
     return from_text(record.at).timestamp()
 
 
+def size_of_row(row: Mapping[str, Any]) -> Size | None:
+    """Of the source, as a row says it; None where it does not."""
+    size = row.get("size")
+    return _size(*size) if isinstance(size, list) and len(size) == 2 else None
+
+
 def size_in(facts: Mapping[str, Any]) -> Size | None:
-    """Of a source, as a row or a runner says it; None where they do not."""
-    width, height = facts.get("width"), facts.get("height")
+    """Of the source, as its runner says it for the policies; None where it does not."""
+    return _size(facts.get("width"), facts.get("height"))
+
+
+def _size(width: object, height: object) -> Size | None:
     if isinstance(width, int | float) and isinstance(height, int | float) and width >= 1 and height >= 1:
         return float(width), float(height)
     return None

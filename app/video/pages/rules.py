@@ -23,7 +23,7 @@ from app.video.endpoints import PICTURE_HEADERS
 from app.video.model.frame_result import labels_in
 from app.video.model.job import JobState, VideoJob
 from app.video.model.rule import Rule, RuleSet
-from app.video.model.rule_evaluation import size_in
+from app.video.model.rule_evaluation import size_of_row
 from app.video.pages.job import job_of
 from app.video.pages.job_list import url_of
 from app.video.pages.new_form import text_of
@@ -161,7 +161,7 @@ def _page(
         is_over=job.state is JobState.DONE,
         kept=kept.rule_set,
         problem=kept.problem,
-        size=size_in(newest) or USUAL_SIZE,
+        size=size_of_row(newest) or USUAL_SIZE,
         labels=sorted({label for row in job.results for label in labels_in(row)}),
         values=values,
         problems=problems or {},

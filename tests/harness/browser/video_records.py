@@ -45,6 +45,6 @@ def _set_rules(container: Container, uid: str) -> None:
     loiter = Rule("loiterer", zone="door", label="person", min_score=0.5, frames=1, cooldown_s=300)
     out = Rule("out", zone="gate", direction=Direction.LEFT, cooldown_s=0)
     video.rules.put(USER, uid, RuleSet((door, gate), (loiter, out)))
-    boxes = {"bbox": [[300, 60, 380, 230]], "labels": ["person"], "scores": [0.91], "width": 480, "height": 270}
+    boxes = {"bbox": [[300, 60, 380, 230]], "labels": ["person"], "scores": [0.91], "size": [480, 270]}
     row = {**result(51), "at": now().timestamp(), **boxes}
     video.reports.take({"job_uid": uid, "seq": 51, "results": [row]}, node=EDGE, user="", now=now())

@@ -181,7 +181,7 @@ class FrameResults:
         }
         width, height = size_of(frame.picture)
         if boxes is not None:
-            row |= {"width": width, "height": height}
+            row["size"] = [width, height]
             ratio = ratio_of(outcome.size, (width, height))
             row["bbox"] = [[round(side, 1) for side in box] for box in moved_boxes(boxes, ratio)]
             row |= self._classes_of(outcome, len(boxes))

@@ -120,8 +120,8 @@ def test_slow_rows_are_no_gaps_and_long_gaps_are() -> None:
 
 def test_the_size_is_that_of_the_row_before_that_of_the_source() -> None:
     rule = Rule("come", zone="door")
-    assert frames(rule, [row(1, IN, width=2000, height=500)]) == [], "its middle is left of the door then"
-    assert frames(rule, [row(1, IN, width=1000, height=500)], size=None) == [1]
+    assert frames(rule, [row(1, IN, size=[2000, 500])]) == [], "its middle is left of the door then"
+    assert frames(rule, [row(1, IN, size=[1000, 500])], size=None) == [1]
 
 
 def test_it_says_why_no_rule_can_hold() -> None:
