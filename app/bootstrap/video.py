@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from redis import Redis
 
+from app.kit.network.networks import read_networks
 from app.kit.objects import ObjectStore
 from app.kit.queue.messages import Message
 from app.kit.queue.waker import Waker
@@ -13,7 +14,9 @@ from app.kit.sql import Database
 from app.model_registry.service import Models
 from app.nodes.service import Nodes
 from app.settings import Settings
+from app.video.model.sink import SinkKind
 from app.video.scheduling.policy_runner import PolicyRunner
+from app.video.senders import HttpSender, MqttSender
 from app.video.service import (
     Catalogue,
     Controller,
@@ -24,10 +27,12 @@ from app.video.service import (
     Resources,
     Results,
     Rules,
+    Sinks,
     Snapshots,
     Video,
     plots_in,
 )
+from app.video.service.sinks import TRY_S, SinkSender
 from app.video.streaming import CHANNEL
 
 
@@ -68,7 +73,11 @@ def open_video(
     planning = Planner(database, jobs, resources, send=request_plan, policy_runner=lru_cache(maxsize=1)(PolicyRunner))
     kept = {"keep_days": settings.video_results_days, "most_per_job": settings.video_results_per_job}
     rules = Rules(database, jobs, snapshots, **kept)
-    reports = Reports(database, jobs, plots, rules, announce=announce)
+
+    def wake_sinks() -> None:
+        waker.send(Message.DELIVER_ROWS)
+
+    reports = Reports(database, jobs, plots, rules, announce=announce, wake_sinks=wake_sinks)
     results = Results(database, jobs, **kept)
     controller = Controller(
         database,
@@ -82,5 +91,11 @@ def open_video(
         processes=settings.video_processes,
         keep_days=settings.video_keep_days,
     )
+    networks = read_networks(settings.notification_networks)
+    senders: dict[SinkKind, SinkSender] = {
+        SinkKind.HTTP: HttpSender(networks, try_s=TRY_S),
+        SinkKind.MQTT: MqttSender(networks, try_s=TRY_S),
+    }
+    sinks = Sinks(database, jobs, senders, networks)
     pictures = Pictures(jobs, nodes, snapshots, on_snapshot=rules.keep_picture)
-    return Video(catalogue, jobs, resources, planning, reports, results, rules, pictures, controller)
+    return Video(catalogue, jobs, resources, planning, reports, results, rules, sinks, pictures, controller)

@@ -10,6 +10,7 @@ from app.kit.web.sse import CONTENT_TYPE as STREAM
 from app.video import endpoints, schemas
 from app.video.responses import JOBS, VIDEO
 from app.video.rule_endpoints import OPERATIONS as RULES
+from app.video.sink_endpoints import OPERATIONS as SINKS
 
 _ONE = f"{JOBS}/{{job_uid}}"
 _STAGE: dict[str, dict[str, Any]] = {"name": {"type": "string", "pattern": schemas.NAME}}
@@ -241,4 +242,5 @@ OPERATIONS: list[Operation] = [
         query=schemas.MeasurementQuery,
     ),
     *RULES,
+    *SINKS,
 ]

@@ -71,6 +71,17 @@ class VideoClient(ApiClient):
         params = {name: value for name, value in criteria.items() if value not in ("", None)}
         return self._json("GET", f"{_path(uid)}/rule-events", params=params)
 
+    def sinks(self, uid: str) -> list[Record]:
+        """Oldest first."""
+        return list(self._json("GET", f"{_path(uid)}/sinks")["sinks"])
+
+    def add_sink(self, uid: str, kind: str, address: str, content: str) -> Record:
+        """kind: http, mqtt; content: rows, events. The answer holds its secret."""
+        return self._json("POST", f"{_path(uid)}/sinks", json={"kind": kind, "address": address, "content": content})
+
+    def remove_sink(self, uid: str, sink_id: str) -> None:
+        self._nothing("DELETE", f"{_path(uid)}/sinks/{quote(sink_id, safe='')}")
+
     def nodes(self) -> list[Record]:
         return list(self._json("GET", f"{VIDEO}/nodes")["nodes"])
 

@@ -214,6 +214,12 @@ THINGS = {
     f"PUT {VIDEO}/jobs/{{job_uid}}/rules",
     f"GET {VIDEO}/jobs/{{job_uid}}/rule-events",
     f"GET {VIDEO}/jobs/{{job_uid}}/rule-events/{{event_id:int}}/picture",
+    f"GET {VIDEO}/jobs/{{job_uid}}/sinks",
+    f"POST {VIDEO}/jobs/{{job_uid}}/sinks",
+    f"DELETE {VIDEO}/jobs/{{job_uid}}/sinks/{{sink_id}}",
+    "GET /ui/video/{job_uid}/sinks",
+    "POST /ui/video/{job_uid}/sinks",
+    "POST /ui/video/{job_uid}/sinks/remove",
     "GET /ui/video/{job_uid}/rules",
     "POST /ui/video/{job_uid}/rules",
     "POST /ui/video/{job_uid}/rules/remove",
@@ -398,6 +404,7 @@ BODIES: dict[str, Any] = {
     f"PUT {VIDEO}/jobs/{{job_uid}}/policy": {"policy": "fixed"},
     f"PUT {VIDEO}/jobs/{{job_uid}}/plan": {"video_conf": {}, "flow_mapping": {}},
     f"PUT {VIDEO}/jobs/{{job_uid}}/rules": {"zones": [], "rules": []},
+    f"POST {VIDEO}/jobs/{{job_uid}}/sinks": {"kind": "http", "address": "https://example.org/mine"},
 }
 FORMS = {
     "POST /ui/archive/{job_id}/keep": {"is_kept": "true"},
@@ -873,6 +880,7 @@ def filled(path: str, whose: Mapping[str, str]) -> str:
         "index": "0",
         "place": "0",
         "event_id": "1",
+        "sink_id": "0" * 32,
         "token_id": whose["token_id"],
         "transfer_id": UNKNOWN,
         "key": "a",

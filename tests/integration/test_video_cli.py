@@ -87,6 +87,7 @@ def test_help_names_the_commands(capsys: pytest.CaptureFixture[str], monkeypatch
         "pseudo",
         "rules",
         "rule-events",
+        "sinks",
     ):
         assert f" {name} " in text
 
@@ -176,6 +177,23 @@ def test_rules_are_given_by_a_file_and_events_are_told_oldest_first(
     capsys.readouterr()
     assert typed(monkeypatch, "rules", job.uid, broken) != Exit.OK
     assert "no zone 'nowhere'" in capsys.readouterr().err
+
+
+def test_sinks_are_added_listed_and_removed(
+    scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = scene.running()
+    assert said(capsys, monkeypatch, "sinks", "list", job.uid) == "There are no sinks.\n"
+    added = said(capsys, monkeypatch, "sinks", "add", job.uid, "https://93.184.215.14/x")
+    sink_id = added.split()[0]
+    assert "whsec_" in added
+    line = said(capsys, monkeypatch, "sinks", "list", job.uid).strip()
+    assert line == f"{sink_id}  events  https://93.184.215.14/x  idle  0 delivered, 0 waiting"
+    said(capsys, monkeypatch, "sinks", "remove", job.uid, sink_id)
+    assert parsed(capsys, monkeypatch, "sinks", "list", job.uid) == []
+    capsys.readouterr()
+    assert typed(monkeypatch, "sinks", "add", job.uid, "mqtt://10.0.0.1/a") != Exit.OK
+    assert "private network" in capsys.readouterr().err
 
 
 def test_what_there_is_is_told(

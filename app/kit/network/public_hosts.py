@@ -61,10 +61,15 @@ def check_url(url: str, allowed: Sequence[Network]) -> str:
             f"{text[:200]!r} is no address that can be sent to.",
             hint="Give one that begins with https:// or http://, without a user name, as https://example.org/hook.",
         )
+    require_public_host(host, allowed)
+    return text
+
+
+def require_public_host(host: str, allowed: Sequence[Network]) -> None:
+    """Raises AddressRefused for an address that is not public. A name is judged when it is used."""
     literal = _literal(host)
     if literal is not None:
         _require_public(host, [literal], allowed)
-    return text
 
 
 async def pinned(url: str, allowed: Sequence[Network]) -> tuple[str, dict[str, str], dict[str, Any]]:
@@ -86,14 +91,22 @@ async def pinned(url: str, allowed: Sequence[Network]) -> tuple[str, dict[str, s
 
     target = httpx.URL(url)
     port = target.port or SCHEMES[target.scheme]
-    entries = await anyio.getaddrinfo(target.host, port, type=socket.SOCK_STREAM)
-    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in entries]
-    address = _require_public(target.host, addresses, allowed)
+    address = _chosen(target.host, await anyio.getaddrinfo(target.host, port, type=socket.SOCK_STREAM), allowed)
     return (
         str(target.copy_with(host=str(address))),
         {"Host": target.netloc.decode("ascii")},
         {"sni_hostname": target.raw_host.decode("ascii")},
     )
+
+
+def resolve(host: str, port: int, allowed: Sequence[Network]) -> Address:
+    """An address of this host that may be reached.
+
+    Raises:
+        OSError: The name cannot be resolved.
+        AddressRefused: None of its addresses may be reached.
+    """
+    return _chosen(host, socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), allowed)
 
 
 def is_public(address: Address, allowed: Sequence[Network] = ()) -> bool:
@@ -102,6 +115,12 @@ def is_public(address: Address, allowed: Sequence[Network] = ()) -> bool:
     if any(each.version == network.version and each in network for each in (address, inner) for network in allowed):
         return True
     return all(each.is_global and not each.is_multicast for each in (address, inner))
+
+
+def _chosen(host: str, entries: Sequence[tuple[Any, ...]], allowed: Sequence[Network]) -> Address:
+    """Of what getaddrinfo says."""
+    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in entries]
+    return _require_public(host, addresses, allowed)
 
 
 def _inner(address: Address) -> Address:

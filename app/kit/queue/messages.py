@@ -71,6 +71,7 @@ class Message(StrEnum):
 
     JOB_ENDED = "job_ended", Queue.NOTIFICATIONS
     DELIVER = "deliver", Queue.NOTIFICATIONS
+    DELIVER_ROWS = "deliver_rows", Queue.NOTIFICATIONS
     FORGET_DELIVERIES = "forget_deliveries", Queue.NOTIFICATIONS
 
     SUBMIT_SWEEPS = "submit_sweeps", Queue.SWEEPS

@@ -13,9 +13,10 @@ from app.video.pages.job_list import ROUTES as LISTING
 from app.video.pages.new import ROUTES as NEW
 from app.video.pages.results import ROUTES as RESULTS
 from app.video.pages.rules import ROUTES as RULES
+from app.video.pages.sinks import ROUTES as SINKS
 from app.video.pages.stages import ROUTES as STAGES
 from app.video.pages.what_if import ROUTES as WHAT_IF
 
-ROUTES: list[BaseRoute] = [*LISTING, *NEW, *STAGES, *WHAT_IF, *ACTIONS, *RESULTS, *RULES, *JOB]
+ROUTES: list[BaseRoute] = [*LISTING, *NEW, *STAGES, *WHAT_IF, *ACTIONS, *RESULTS, *RULES, *SINKS, *JOB]
 
 __all__ = ["ROUTES"]

@@ -13,6 +13,7 @@ from app.video.service.reports import Reports, SeriesPoint, plots_in
 from app.video.service.resources import NodeVideos, Resources
 from app.video.service.results import ResultPage, Results
 from app.video.service.rules import JobRules, RuleEventPage, Rules
+from app.video.service.sinks import Sinks, SinkState
 from app.video.service.snapshots import Snapshots
 from app.video.store import DecisionRecord, JobEvent, RuleEventFilter
 
@@ -26,6 +27,7 @@ class Video:
     reports: Reports
     results: Results
     rules: Rules
+    sinks: Sinks
     pictures: Pictures
     controller: Controller
 
@@ -48,6 +50,8 @@ __all__ = [
     "RuleEventPage",
     "Rules",
     "SeriesPoint",
+    "SinkState",
+    "Sinks",
     "Snapshots",
     "Submission",
     "Video",

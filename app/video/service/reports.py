@@ -76,13 +76,22 @@ def plots_in(client: redis.Redis) -> TimeSeries:
 
 class Reports:
     def __init__(
-        self, database: Database, jobs: Jobs, plots: TimeSeries, rules: Rules, *, announce: Callable[[str], None]
+        self,
+        database: Database,
+        jobs: Jobs,
+        plots: TimeSeries,
+        rules: Rules,
+        *,
+        announce: Callable[[str], None],
+        wake_sinks: Callable[[], None],
     ) -> None:
+        """wake_sinks: Has what waits for sinks delivered soon."""
         self.database = database
         self.jobs = jobs
         self.plots = plots
         self.rules = rules
         self.announce = announce
+        self.wake_sinks = wake_sinks
 
     def take(self, report: JobReport, *, node: str = "", user: str = "", now: datetime) -> None:
         """POST /node/sync_job_result: stores what the runner of a job reports. One that was stored already is ignored.
@@ -99,6 +108,7 @@ class Reports:
             if stored.job.state is JobState.DONE or parsed.seq <= stored.report_seq:
                 return
             added = self._write(conn, stored, parsed, now)
+            is_awaited = bool(added) and store.has_sinks(conn, parsed.uid)
         job = stored.job
         for result in added:
             count_result(result, job.constraint.hi)
@@ -109,6 +119,8 @@ class Reports:
             ENDED.labels(parsed.ending.value).inc()
             self.jobs.kick(job.uid)
             self.jobs.kick("")
+        if is_awaited:
+            self.wake_sinks()
         self.announce(job.uid)
 
     def series(self, uid: str) -> list[SeriesPoint]:

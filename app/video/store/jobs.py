@@ -13,7 +13,7 @@ from app.kit.sql import Event, publish
 from app.video.model.job import TRANSITIONS, Ending, JobState, VideoJob
 from app.video.store.history import add_event
 from app.video.store.rows import JSON, StoredJob, as_text, columns_of, job_of_row
-from app.video.store.tables import decisions, events, insert_into, jobs, numbers, results, rule_events, rules
+from app.video.store.tables import decisions, events, insert_into, jobs, numbers, results, rule_events, rules, sinks
 
 IS_UNENDED = jobs.c.state != JobState.DONE.value
 
@@ -117,7 +117,7 @@ def notification_of(job: VideoJob, kind: str, at: str, facts: Mapping[str, Any],
 
 
 def forget(conn: Connection, uids: Collection[str]) -> None:
-    for table in (events, decisions, results, rule_events, rules, jobs):
+    for table in (events, decisions, results, rule_events, rules, sinks, jobs):
         conn.execute(sa.delete(table).where(table.c.uid.in_(uids)))
 
 

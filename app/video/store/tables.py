@@ -102,6 +102,24 @@ rule_events = sa.Table(
     sqlite_autoincrement=True,
 )
 """See RuleEvent. No event_id is given out twice: receivers tell events by it."""
+sinks = sa.Table(
+    "video_sinks",
+    metadata,
+    sa.Column("sink_id", sa.String(32), primary_key=True),
+    sa.Column("uid", UID, nullable=False, index=True),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("content", sa.String(16), nullable=False),
+    sa.Column("address", Sealed(), nullable=False),
+    sa.Column("secret", Sealed(), nullable=False),
+    sa.Column("created_at", TIME, nullable=False),
+    sa.Column("cursor", sa.Integer, nullable=False),
+    sa.Column("delivered", sa.Integer, nullable=False),
+    sa.Column("delivered_at", TIME),
+    sa.Column("tries", sa.Integer, nullable=False),
+    sa.Column("due_at", TIME, nullable=False),
+    sa.Column("problem", sa.Text, nullable=False),
+)
+"""See Sink. An address may hold a password."""
 decisions = sa.Table(
     "video_decisions",
     metadata,

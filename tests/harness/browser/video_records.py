@@ -11,6 +11,7 @@ from app.inference.picture_codec import encode
 from app.kit.clock import now
 from app.video.model.job import Ending
 from app.video.model.rule import Rule, RuleSet
+from app.video.model.sink import SinkContent, SinkKind
 from app.video.model.zone import Direction, Zone
 from tests.harness.video.records import EDGE, ended_video, result, running_video, waiting_video
 
@@ -46,5 +47,7 @@ def _set_rules(container: Container, uid: str) -> None:
     out = Rule("out", zone="gate", direction=Direction.LEFT, cooldown_s=0)
     video.rules.put(USER, uid, RuleSet((door, gate), (loiter, out)))
     boxes = {"bbox": [[300, 60, 380, 230]], "labels": ["person"], "scores": [0.91], "size": [480, 270]}
+    address = "mqtts://mill:secret@93.184.215.14/cameras/door"
+    video.sinks.add(USER, uid, SinkKind.MQTT, SinkContent.ROWS, address, now=now())
     row = {**result(51), "at": now().timestamp(), **boxes}
     video.reports.take({"job_uid": uid, "seq": 51, "results": [row]}, node=EDGE, user="", now=now())

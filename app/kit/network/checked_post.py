@@ -1,0 +1,48 @@
+"""A POST to an address that a user gave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from app.kit.network.networks import Network
+from app.kit.network.public_hosts import AddressRefused, pinned
+
+if TYPE_CHECKING:
+    import httpx
+
+
+class NotSent(Exception):
+    """There is no answer; the text says why."""
+
+
+async def post(url: str, body: bytes, headers: Mapping[str, str], networks: Sequence[Network]) -> httpx.Response:
+    """One try. Its answer's body is not read: nothing in it concerns us, and it may have no end.
+
+    Args:
+        url: Where to.
+        body: JSON.
+        headers: Besides the usual ones.
+        networks: Private networks that may be reached.
+
+    Raises:
+        NotSent
+    """
+    import httpx  # not before something is sent: it brings much along
+
+    try:
+        target, host, extensions = await pinned(url, networks)
+    except AddressRefused as error:
+        raise NotSent(error.message) from error
+    except (OSError, UnicodeError) as error:
+        raise NotSent(f"its host cannot be resolved: {error}") from error
+    usual = {"Content-Type": "application/json", "User-Agent": f"modelmill/{version('modelmill')}"}
+    request = httpx.Request("POST", target, content=body, headers={**usual, **headers, **host}, extensions=extensions)
+    try:
+        async with httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=None) as client:  # noqa: S113  # the whole try has one
+            answer = await client.send(request, stream=True)
+            await answer.aclose()
+    except (httpx.HTTPError, ValueError) as error:
+        raise NotSent(str(error) or type(error).__name__) from error
+    return answer

@@ -1,0 +1,116 @@
+"""Where the rows or events of a job go besides the database, and the envelope that they go in. Pure.
+
+What is to be delivered is in the database already, under numbers that rise: a sink is a cursor over it. So a sink that
+is down costs nothing but its backlog, which is as long as rows are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from urllib.parse import urlsplit
+
+from app.kit.backoff import GrowingPause
+from app.video.model.frame_result import FrameRecord
+from app.video.model.job import VideoJob
+from app.video.model.rule import RuleEvent
+
+PAUSE = GrowingPause(2.0, 300.0)
+"""Between two tries, in seconds."""
+PORTS = {"mqtt": 1883, "mqtts": 8883}
+"""Of brokers, by the scheme of an address."""
+MOST_SINKS = 5
+"""Of a job."""
+
+
+class SinkKind(StrEnum):
+    HTTP = "http"
+    """CloudEvents in batches of JSON, signed as Standard Webhooks are."""
+    MQTT = "mqtt"
+    """MQTT 5, a message a row or event."""
+
+
+class SinkContent(StrEnum):
+    ROWS = "rows"
+    EVENTS = "events"
+    """Of the job's rules."""
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where to, and how far it is."""
+
+    sink_id: str
+    uid: str
+    """Of the job."""
+    kind: SinkKind
+    content: SinkContent
+    address: str
+    """https://… or mqtt[s]://[user:password@]host[:port]/topic."""
+    secret: str
+    """whsec_…, of HTTP; else empty."""
+    created_at: str
+    cursor: int
+    """Number of the last one that was delivered: n_loop of a row, event_id of an event."""
+    delivered: int = 0
+    """How many so far."""
+    delivered_at: str | None = None
+    """When the last ones were."""
+    tries: int = 0
+    """That failed since then."""
+    due_at: str = ""
+    """Not tried before."""
+    problem: str = ""
+    """Why the last try failed; empty: it did not."""
+
+    @property
+    def shown_address(self) -> str:
+        """Without a password."""
+        parts = urlsplit(self.address)
+        if parts.password is None:
+            return self.address
+        return parts._replace(netloc=f"{parts.username}:***@{parts.netloc.rpartition('@')[2]}").geturl()
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """One thing to deliver."""
+
+    number: int
+    """Of the row or event; they are delivered in this order."""
+    envelope: Mapping[str, Any]
+    """A CloudEvent."""
+
+
+def row_parcel(job: VideoJob, record: FrameRecord) -> Parcel:
+    row = record.row
+    objects = [{"label": one.label, "score": one.score, "bbox": list(one.box)} for one in record.objects]
+    facts = {name: row[name] for name in ("pts", "size", "tracked") if name in row}
+    data = {"frame": record.n_loop, **facts, "counts": record.counts, "objects": objects}
+    return Parcel(record.n_loop, _envelope(job, "row", f"row/{record.n_loop}", record.at, data))
+
+
+def event_parcel(job: VideoJob, event: RuleEvent) -> Parcel:
+    data = {
+        "frame": event.n_loop,
+        "rule": event.rule,
+        "zone": event.zone,
+        "text": event.text,
+        "objects": list(event.objects),
+    }
+    return Parcel(event.event_id, _envelope(job, "event", f"event/{event.event_id}", event.at, data))
+
+
+def _envelope(job: VideoJob, kind: str, id_: str, at: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """CloudEvents 1.0; source and id together are of this row or event alone, however often it is delivered."""
+    return {
+        "specversion": "1.0",
+        "id": id_,
+        "source": f"/api/v2/video/jobs/{job.uid}",
+        "type": f"modelmill.video.{kind}",
+        "time": at,
+        "datacontenttype": "application/json",
+        "data": {"job": job.uid, "node": job.node, "video_id": job.video_id, **data},
+    }

@@ -1,0 +1,209 @@
+"""Where the rows and events of jobs go besides: said by their users, delivered in order, at least once.
+
+A sink is a cursor over what the database keeps. What was taken moves the cursor; what was not is tried again, ever
+slower, for as long as it is kept. The job knows nothing of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import secrets
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from sqlalchemy import Connection
+
+from app.kit.clock import now, to_text
+from app.kit.errors import ModelmillError
+from app.kit.network.networks import Network
+from app.kit.network.public_hosts import check_url, require_public_host
+from app.kit.sql import Database
+from app.video import store
+from app.video.errors import BadSink, SinkNotFound, TooManySinks
+from app.video.model.frame_result import ResultFilter
+from app.video.model.job import VideoJob
+from app.video.model.sink import MOST_SINKS, PAUSE, PORTS, Parcel, Sink, SinkContent, SinkKind, event_parcel, row_parcel
+from app.video.service.jobs import Jobs
+from app.video.store import RuleEventFilter
+
+TRY_S = 15.0
+LEASE_S = 120.0
+"""Longer than the tries of a turn take."""
+PARCELS = 200
+"""Rows or events in a try."""
+TRIES = 5
+"""Of a sink in a turn; then others have theirs."""
+SINKS = 8
+"""That are delivered to at the same time."""
+ROUNDS = 50
+"""Of a wake: what is left then waits for the next."""
+SECRET_BYTES = 32
+MOST_CHARACTERS = 1000
+"""Of an address."""
+logger = logging.getLogger(__name__)
+
+
+class SinkSender(Protocol):
+    def send(self, sink: Sink, parcels: Sequence[Parcel]) -> str:
+        """One try. Why they were not taken; empty: all of them were."""
+
+
+@dataclass(frozen=True)
+class SinkState:
+    """A sink, and how far behind it is."""
+
+    sink: Sink
+    backlog: int
+    """How many rows or events wait; see store.sinks.COUNTED."""
+
+    @property
+    def word(self) -> str:
+        """idle: nothing waits; delivering; failing: the last try was in vain."""
+        if self.sink.problem:
+            return "failing"
+        return "delivering" if self.backlog else "idle"
+
+
+class Sinks:
+    """Every verb takes the user: another user's job is as if there were none.
+
+    Args:
+        senders: How each kind is delivered to.
+        networks: Private networks that may be sent to.
+    """
+
+    def __init__(
+        self, database: Database, jobs: Jobs, senders: Mapping[SinkKind, SinkSender], networks: Sequence[Network]
+    ) -> None:
+        self.database = database
+        self.jobs = jobs
+        self.senders = senders
+        self.networks = networks
+
+    def of(self, user: str, uid: str) -> list[SinkState]:
+        """Oldest first. Raises VideoJobNotFound."""
+        self.jobs.get(user, uid)
+        with self.database.read() as conn:
+            return [SinkState(sink, store.backlog_of(conn, sink)) for sink in store.sinks_of(conn, uid)]
+
+    def add(self, user: str, uid: str, kind: SinkKind, content: SinkContent, address: str, *, now: datetime) -> Sink:
+        """What comes from now on goes there.
+
+        Raises:
+            BadUrl, BadSink, AddressRefused: Nothing can be sent to this address.
+            TooManySinks, VideoJobNotFound, JobEnded
+        """
+        address = check_url(address, self.networks) if kind is SinkKind.HTTP else self._checked_broker(address)
+        secret = f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
+        at = to_text(now)
+        with self.jobs.locked(user, uid) as (conn, stored):
+            if len(store.sinks_of(conn, uid)) >= MOST_SINKS:
+                raise TooManySinks(f"A job has at most {MOST_SINKS} sinks.", hint="Remove one.")
+            cursor = stored.job.n_loop if content is SinkContent.ROWS else store.last_event_id(conn, uid)
+            sink = Sink(
+                uuid.uuid4().hex,
+                uid,
+                kind,
+                content,
+                address,
+                secret if kind is SinkKind.HTTP else "",
+                at,
+                cursor,
+                due_at=at,
+            )
+            store.add_sink(conn, sink)
+        return sink
+
+    def remove(self, user: str, uid: str, sink_id: str) -> None:
+        """What waits for it is not delivered. Raises VideoJobNotFound, SinkNotFound."""
+        self.jobs.get(user, uid)
+        with self.database.write() as conn:
+            if not store.remove_sink(conn, uid, sink_id):
+                raise SinkNotFound(f"The job {uid} has no sink {sink_id[:64]}.", hint="GET …/sinks lists them.")
+
+    def deliver_due(self) -> int:
+        """Delivers to all that are due, several at once. How many turns sinks had. Raises DatabaseUnavailable."""
+        count = 0
+        with ThreadPoolExecutor(SINKS, "sinks") as pool:
+            for _ in range(ROUNDS):
+                moment = now()
+                until = to_text(moment + timedelta(seconds=LEASE_S))
+                with self.database.write() as conn:
+                    leased = store.lease_sinks(conn, to_text(moment), until=until, limit=SINKS)
+                if not leased:
+                    break
+                count += len(list(pool.map(self._turn, leased)))
+        return count
+
+    def _turn(self, sink: Sink) -> None:
+        try:
+            for _ in range(TRIES):
+                parcels = self._waiting(sink)
+                if not parcels:
+                    break
+                problem = self.senders[sink.kind].send(sink, parcels)
+                sink = self._noted(sink, parcels, problem, now())
+                if problem:
+                    return
+            self._change(sink, due_at=to_text(now()))
+        except ModelmillError as error:  # its lease ends, and it is tried again
+            logger.warning("How a sink of %s does is not noted: %s", sink.uid, error.message)
+
+    def _waiting(self, sink: Sink) -> list[Parcel]:
+        with self.database.read() as conn:
+            stored = store.get(conn, sink.uid)
+            if stored is None:
+                return []
+            return _parcels(conn, stored.job, sink)
+
+    def _noted(self, sink: Sink, parcels: Sequence[Parcel], problem: str, moment: datetime) -> Sink:
+        at = to_text(moment)
+        if problem:
+            due_at = to_text(moment + timedelta(seconds=PAUSE.of_try(sink.tries)))
+            return self._change(sink, tries=sink.tries + 1, due_at=due_at, problem=problem[:500])
+        return self._change(
+            sink,
+            cursor=parcels[-1].number,
+            delivered=sink.delivered + len(parcels),
+            delivered_at=at,
+            tries=0,
+            problem="",
+        )
+
+    def _change(self, sink: Sink, **values: Any) -> Sink:
+        with self.database.write() as conn:
+            store.change_sink(conn, sink.sink_id, **values)
+        return replace(sink, **values)
+
+    def _checked_broker(self, address: str) -> str:
+        text = address.strip()
+        try:
+            parts = urlsplit(text)
+            host, _ = parts.hostname, parts.port
+        except ValueError:
+            host = None
+        topic = unquote(parts.path.strip("/")) if host else ""
+        is_good = bool(host) and parts.scheme in PORTS and text.isprintable() and not set(text) & set("#?")
+        if not is_good or not topic or not topic.isprintable() or set(topic) & set("+#") or len(text) > MOST_CHARACTERS:
+            raise BadSink(
+                f"{text[:200]!r} is no address of a topic.",
+                hint="Give one as mqtt://host/cameras/door or mqtts://user:password@host/cameras/door; no +, # and ?.",
+            )
+        require_public_host(str(host), self.networks)
+        return text
+
+
+def _parcels(conn: Connection, job: VideoJob, sink: Sink) -> list[Parcel]:
+    if sink.content is SinkContent.ROWS:
+        rows = store.results_of(conn, job.uid, ResultFilter(), after=sink.cursor, limit=PARCELS)
+        return [row_parcel(job, row) for row in rows]
+    events = store.rule_events_of(
+        conn, job.uid, RuleEventFilter(), cursor=sink.cursor, newest_first=False, limit=PARCELS
+    )
+    return [event_parcel(job, event) for event in events]

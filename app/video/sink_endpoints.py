@@ -1,0 +1,71 @@
+"""The endpoints of sinks under /api/v2/video/jobs/{job_uid}, and OPERATIONS, their table of routes."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.kit.clock import now
+from app.kit.web.auth import user_of
+from app.kit.web.http import json_answer, json_body
+from app.kit.web.openapi import Operation
+from app.video import sink_schemas as schemas
+from app.video.access import uid_of, video_of
+from app.video.responses import JOBS, place_of
+from app.video.schemas import UID
+
+
+def list_sinks(request: Request) -> Response:
+    states = video_of(request).sinks.of(user_of(request), uid_of(request))
+    return json_answer(schemas.SinksAnswer(sinks=[schemas.sink_answer(state) for state in states]))
+
+
+async def add_sink(request: Request) -> Response:
+    body, uid = await json_body(request, schemas.SinkBody), uid_of(request)
+    add = partial(video_of(request).sinks.add, now=now())
+    sink = await run_in_threadpool(add, user_of(request), uid, body.kind, body.content, body.address)
+    return json_answer(schemas.new_sink_answer(sink), 201, {"Location": f"{place_of(uid)}/sinks/{sink.sink_id}"})
+
+
+def remove_sink(request: Request) -> Response:
+    video_of(request).sinks.remove(user_of(request), uid_of(request), str(request.path_params["sink_id"]))
+    return Response(status_code=204)
+
+
+_SINKS = f"{JOBS}/{{job_uid}}/sinks"
+_UID = {"job_uid": {"type": "string", "pattern": UID}}
+_SINK_ID = {"sink_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"}}
+
+OPERATIONS: list[Operation] = [
+    Operation(
+        "GET",
+        _SINKS,
+        list_sinks,
+        "Where its rows and events go besides, and how that does",
+        {200: schemas.SinksAnswer},
+        errors=(404, 503),
+        parameters=_UID,
+    ),
+    Operation(
+        "POST",
+        _SINKS,
+        add_sink,
+        "Send its rows or events somewhere else, too: HTTP or MQTT",
+        {201: schemas.NewSinkAnswer},
+        errors=(400, 403, 404, 409, 413, 422, 429, 503),
+        body=schemas.SinkBody,
+        parameters=_UID,
+    ),
+    Operation(
+        "DELETE",
+        f"{_SINKS}/{{sink_id}}",
+        remove_sink,
+        "Send nothing there any more",
+        {204: None},
+        errors=(404, 503),
+        parameters={**_UID, **_SINK_ID},
+    ),
+]

@@ -1,0 +1,83 @@
+"""A Mosquitto of our own, Debian's, that can be stopped and started."""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import subprocess
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+
+from tests.harness.ports import free_port
+
+PROGRAM = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
+PATIENCE_S = 30.0
+
+
+class Mosquitto:
+    """user, password: whom it lets in; empty: everybody."""
+
+    def __init__(self, folder: Path, *, user: str = "", password: str = "") -> None:
+        self.port = free_port()
+        self.user, self.password = user, password
+        lines = [f"listener {self.port} 127.0.0.1", f"allow_anonymous {'false' if user else 'true'}"]
+        if user:
+            file = folder / "passwords"
+            tool = str(Path(str(PROGRAM)).with_name("mosquitto_passwd"))
+            tool = tool if Path(tool).exists() else str(shutil.which("mosquitto_passwd"))
+            subprocess.run([tool, "-b", "-c", str(file), user, password], check=True, capture_output=True)
+            file.chmod(0o644)
+            lines.append(f"password_file {file}")
+        self._file = folder / "mosquitto.conf"
+        self._file.write_text("\n".join([*lines, "user root", ""]))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Mosquitto:
+        self.start()
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Until it answers."""
+        self._process = subprocess.Popen([str(PROGRAM), "-c", str(self._file)], stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            with suppress(OSError):
+                self._client().disconnect()
+                return
+            time.sleep(0.02)
+        raise RuntimeError("Mosquitto did not start")
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
+
+    def subscribe(self, topic: str) -> queue.Queue[Any]:
+        """The messages that come from now on. The connection ends with the broker."""
+        messages: queue.Queue[Any] = queue.Queue()
+        is_subscribed = threading.Event()
+        client = self._client()
+        client.on_message = lambda _, __, message: messages.put(message)
+        client.on_subscribe = lambda *_: is_subscribed.set()
+        client.subscribe(topic, qos=1)
+        client.loop_start()
+        assert is_subscribed.wait(PATIENCE_S)
+        return messages
+
+    def _client(self) -> paho.Client:
+        client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
+        if self.user:
+            client.username_pw_set(self.user, self.password)
+        client.connect("127.0.0.1", self.port)
+        return client
