@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,6 +16,8 @@ from app.video.access import uid_of, video_of
 from app.video.endpoints import PICTURE_HEADERS
 from app.video.responses import JOBS, place_of
 from app.video.schemas import UID
+
+EVENT_ID = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
 
 
 def get_rules(request: Request) -> Response:
@@ -40,14 +44,15 @@ def list_rule_events(request: Request) -> Response:
 
 
 def rule_event_picture(request: Request) -> Response:
-    event_id = int(request.path_params["event_id"])
+    text = str(request.path_params["event_id"])
+    event_id = int(text) if EVENT_ID.fullmatch(text) else 0
     picture = video_of(request).rules.picture(user_of(request), uid_of(request), event_id)
     return Response(picture, media_type="image/jpeg", headers=PICTURE_HEADERS)
 
 
 _ONE = f"{JOBS}/{{job_uid}}"
 _UID = {"job_uid": {"type": "string", "pattern": UID}}
-_EVENT_ID = {"event_id": {"type": "integer", "minimum": 1, "maximum": (1 << 31) - 1}}
+_EVENT_ID = {"event_id": {"type": "string", "pattern": f"^{EVENT_ID.pattern}$"}}
 
 OPERATIONS: list[Operation] = [
     Operation(
@@ -81,7 +86,7 @@ OPERATIONS: list[Operation] = [
     ),
     Operation(
         "GET",
-        f"{_ONE}/rule-events/{{event_id:int}}/picture",
+        f"{_ONE}/rule-events/{{event_id}}/picture",
         rule_event_picture,
         "The picture that is kept of an event",
         {200: ("image/jpeg",)},

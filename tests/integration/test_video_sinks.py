@@ -260,6 +260,21 @@ def test_rows_go_by_mqtt_a_message_each_also_after_the_broker_was_away(
 
 
 @has_broker
+def test_a_long_backlog_goes_by_mqtt_in_its_order(scene: Scene, job: VideoJob, tmp_path: Path) -> None:
+    """More than the client keeps on the way at once."""
+    with Mosquitto(tmp_path) as broker:
+        add(scene, job.uid, SinkKind.MQTT, f"mqtt://127.0.0.1:{broker.port}/a")
+        messages = broker.subscribe("a")
+        rows = [{**result(n), "at": scene.now.timestamp()} for n in range(2, 452)]
+        report: Any = {"job_uid": job.uid, "seq": 2, "results": rows}
+        scene.reports.take(report, node="edge0", user="", now=scene.now)
+        deliver(scene, job.uid)
+        assert state(scene, job.uid) == ("idle", 450, 0, "")
+        ids = [json.loads(messages.get(timeout=PATIENCE_S).payload)["id"] for _ in rows]
+    assert ids == [f"row/{n}" for n in range(2, 452)]
+
+
+@has_broker
 def test_a_broker_that_lets_nobody_in_is_said_to(scene: Scene, job: VideoJob, tmp_path: Path) -> None:
     with Mosquitto(tmp_path, user="mill", password="right") as broker:
         add(scene, job.uid, SinkKind.MQTT, f"mqtt://mill:wrong@127.0.0.1:{broker.port}/a")

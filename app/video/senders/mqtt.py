@@ -59,9 +59,9 @@ class _Delivery:
 
         self._topic = unquote(parts.path.strip("/"))
         self._deadline = time.monotonic() + try_s
-        self._problem = ""
-        self._is_connected, self._is_over = threading.Event(), threading.Event()
-        self._unacknowledged: set[int] = set()
+        self._problem, self._is_leaving = "", False
+        self._is_connected = threading.Event()
+        self._acknowledged: set[int] = set()
         self._changed = threading.Condition()
         client = paho.Client(CallbackAPIVersion.VERSION2, client_id=f"modelmill-{client_id}", protocol=paho.MQTTv5)
         client.connect_timeout = try_s
@@ -86,6 +86,7 @@ class _Delivery:
                 self._publish(parcels)
             return self._problem
         finally:
+            self._is_leaving = True
             self._client.disconnect()
             self._client.loop_stop()
 
@@ -93,15 +94,14 @@ class _Delivery:
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties
 
-        properties = Properties(PacketTypes.PUBLISH)
+        properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
         properties.ContentType = CONTENT_TYPE
+        sent = {  # without the lock, for the callbacks hold one of the client's when they wait for it
+            self._client.publish(self._topic, json.dumps(parcel.envelope), qos=1, properties=properties).mid
+            for parcel in parcels
+        }
         with self._changed:
-            for parcel in parcels:
-                payload = json.dumps(parcel.envelope)
-                info = self._client.publish(self._topic, payload, qos=1, properties=properties)
-                self._unacknowledged.add(info.mid)
-            is_done = self._changed.wait_for(lambda: not self._unacknowledged or self._problem, self._left_s())
-            if not is_done:
+            if not self._changed.wait_for(lambda: sent <= self._acknowledged or self._problem, self._left_s()):
                 self._problem = "the broker has not acknowledged all of them in time"
 
     def _connected(self, _: Any, __: Any, ___: Any, reason: Any, ____: Any) -> None:
@@ -111,14 +111,14 @@ class _Delivery:
 
     def _published(self, _: Any, __: Any, mid: int, reason: Any, ___: Any) -> None:
         with self._changed:
-            self._unacknowledged.discard(mid)
+            self._acknowledged.add(mid)
             if reason.is_failure:
                 self._problem = f"the broker has refused a message: {reason}"
             self._changed.notify_all()
 
     def _gone(self, _: Any, __: Any, ___: Any, reason: Any, ____: Any) -> None:
         with self._changed:
-            if self._unacknowledged:
+            if not self._is_leaving:
                 self._problem = self._problem or f"the connection has ended: {reason}"
             self._changed.notify_all()
 
