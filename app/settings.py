@@ -48,10 +48,10 @@ class Settings(BaseSettings):
     public_url: str | None = None
     """How clients reach the web, in signed links and in every address that is shown; default: as whoever asks did."""
     secret_key: SecretStr = Field(default_factory=lambda: SecretStr(secrets.token_hex(32)))
-    """Signs links of the filesystem store, keys the hashes of API tokens, and encrypts the secrets of services, video
-    jobs and nodes in the database: with another one all tokens end, and those secrets cannot be read. Give the same one
-    to all web processes and to the controller. Must be set where accounts are demanded, and for services and video
-    jobs."""
+    """Signs links of the filesystem store and, by a key derived from it, receipts; keys the hashes of API tokens, and
+    encrypts the secrets of services, video jobs and nodes in the database: with another one all tokens end, and those
+    secrets cannot be read. Give the same one to all web processes, the scheduler and the controller. Must be set where
+    accounts are demanded, and for services, video jobs and receipts."""
     presign_ttl_s: int = Field(default=3600, ge=1, le=7 * 86400)
     """Life of presigned links."""
     upload_ttl_s: int = Field(default=86400, ge=60)

@@ -27,6 +27,7 @@ from app.conversion.service import (
 from app.conversion.service.completion import Completion
 from app.conversion.service.descriptions import Descriptions
 from app.conversion.service.dispatch import PREFETCH
+from app.conversion.service.receipts import Receipts
 from app.conversion.stages import StageRunner
 from app.conversion.store import JobStore
 from app.conversion.toolchains import libraries
@@ -249,7 +250,9 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
         idle_s=settings.sandbox_idle_s,
     )
     store = JobStore(client, record_ttl_s=settings.record_ttl_s, live_log_bytes=settings.live_log_bytes)
-    dispatch = Dispatch(store, broker, Completion(store, Descriptions(objects)))
+    secret = settings.secret_key.get_secret_value() if settings.has_lasting_key else None
+    receipts = Receipts(objects, secret=secret, public_url=settings.public_url)
+    dispatch = Dispatch(store, broker, Completion(store, Descriptions(objects), receipts))
     uploads = Uploads(settings, objects, sandbox)
     estimates = Estimates(store, broker)
     admission = Admission(settings, store, estimates)
@@ -259,6 +262,7 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
         uploads=uploads,
         resumable_uploads=ResumableUploads(uploads),
         submissions=submissions,
+        receipts=receipts,
         previews=Previews(settings, objects, sandbox, uploads, submissions.remembered),
         jobs=jobs,
         index=JobIndex(store),

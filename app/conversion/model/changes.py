@@ -150,6 +150,11 @@ def _transition(stage: Stage, event: Event) -> tuple[Status, tuple[StageState, .
     return here, states, *TRANSITIONS[here, states[0], event]
 
 
+def with_artifacts(change: Change, artifacts: dict[str, Artifact]) -> Change:
+    """The same, and the job gets these besides."""
+    return replace(change, fields={**change.fields, **artifact_fields(artifacts)})
+
+
 def applied(record: JobRecord, change: Change) -> JobRecord:
     """The record as it is once the change has been made to it."""
     return from_fields({**to_fields(record), **change.fields})

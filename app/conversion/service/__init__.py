@@ -14,6 +14,7 @@ from app.conversion.service.estimates import Estimates
 from app.conversion.service.expiry import Expiry
 from app.conversion.service.jobs import Jobs
 from app.conversion.service.previews import Previews
+from app.conversion.service.receipts import Receipts
 from app.conversion.service.results import Results
 from app.conversion.service.resumable_uploads import ResumableUploads
 from app.conversion.service.submissions import Admission, Submissions
@@ -29,6 +30,7 @@ __all__ = [
     "Expiry",
     "Jobs",
     "Previews",
+    "Receipts",
     "Results",
     "ResumableUploads",
     "Submissions",
@@ -49,6 +51,7 @@ class Conversion:
     expiry: Expiry
     previews: Previews
     results: Results
+    receipts: Receipts
 
     def job_json(self, record: JobRecord) -> dict[str, Any]:
         """A job as the API shows it: the record, and what follows from comparison with others."""

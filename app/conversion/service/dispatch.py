@@ -61,7 +61,7 @@ class Dispatch:
         message = end_message(self.broker, job_id) if after is None else self.prepare(after, job_id)
         is_archived = completes(change)
         if is_archived:
-            self.completion.prepare(job_id, change)
+            change = self.completion.prepare(job_id, change)
         is_applied = self.store.apply(job_id, change, message)
         if is_archived:
             self.completion.settle(job_id)
