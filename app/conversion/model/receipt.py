@@ -112,7 +112,9 @@ def _stage(record: JobRecord, stage: Stage) -> dict[str, Any]:
 
 
 def _times(own: StageRecord) -> dict[str, Any]:
-    return {"started_on": own.started_at, "finished_on": own.finished_at}
+    """A stage that another job had done says which: that job's times are in its own receipt."""
+    reused = {"reused_from": own.reused_from} if own.reused_from else {}
+    return {"started_on": own.started_at, "finished_on": own.finished_at, **reused}
 
 
 def _materials(stage: Stage) -> tuple[str, ...]:

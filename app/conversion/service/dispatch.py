@@ -122,6 +122,8 @@ class Dispatch:
                 output={f"{done.step}_key": object_keys.result(job_id, done) for done in so_far},
                 summary=facts.get("summary", {}),
                 versions=facts.get("versions", {}),
+                reused_from=facts.get("reused_from"),
+                saved_s=facts.get("saved_s"),
             )
         error = JobError(**{**facts.get("error", {}), "step": stage.step, "reason": reason or "the stage failed"})
         return model.failed(stage, now=moment, error=error, artifacts=artifacts, times=times)
