@@ -128,6 +128,23 @@ def test_the_receipt_of_a_job_stands_and_names_what_was_changed(
     assert api.http.get(f"/archive/{job['job_id']}/artifacts/receipt.json").status_code == 200
 
 
+def test_a_job_is_reproduced_also_after_it_was_forgotten(
+    caching: Deployment, api: Api, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = api.convert(small_model(), pngs(3), name="Made once")
+    url = ("--url", caching.url)
+    assert typed(monkeypatch, "reproduce", job["job_id"][:8], *url) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"out\.onnx +equal to the byte", said) and re.search(r"out\.nef +equal", said)
+    caching.redis.delete(f"job:{job['job_id']}")
+    assert typed(monkeypatch, "reproduce", job["job_id"], *url, "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    again = api.job(answer["again"])
+    assert again["no_cache"] and sources(again) == dict.fromkeys(STEPS)
+    assert {output["sameness"] for output in answer["outputs"]} <= {"BYTES", "NORMALIZED"}
+    assert typed(monkeypatch, "reproduce", "0" * 8, *url) == 4
+
+
 def test_it_is_counted_and_shown(api: Api, first: dict[str, Any]) -> None:
     api.convert(small_model(), PICTURES)
     cache = api.http.get("/system").json()["cache"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from app.conversion.cli import archive, canary, convert, jobs, local, saturation, verify
+from app.conversion.cli import archive, canary, convert, jobs, local, reproduce, saturation, verify
 
 
 def register(app: typer.Typer) -> None:
@@ -17,6 +17,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(archive.commands, name="archive")
     app.command("canary")(canary.canary)
     app.command("verify", epilog=verify.EPILOG)(verify.verify)
+    app.command("reproduce", epilog=reproduce.EPILOG)(reproduce.reproduce)
     app.command("saturation")(saturation.saturation)
     app.command("inspect")(local.inspect)
     app.command("run")(local.run)
