@@ -23,10 +23,10 @@ def test_viewers_of_a_killed_web_come_back_to_the_current_state(supervised: Supe
     with Viewers(supervised.url, job.job_id, VIEWERS) as viewers:
         until(lambda: viewers.all_see(status="ONNX"), "all see the first stage")
         before = {id(viewer): viewer.connections for viewer in viewers.crowd}
-        supervised.kill_web()
-        job.release()
-        other = supervised.submit()
-        until(lambda: supervised.runs(job), "the job goes on meanwhile")
+        with supervised.without_web():
+            job.release()
+            other = supervised.submit()
+            until(lambda: supervised.runs(job, Stage.BIE), "the job goes on meanwhile")
         until(lambda: viewers.all_see(status="BIE"), "all see the second stage")
         for viewer in viewers.crowd:
             assert viewer.cut_off == 1

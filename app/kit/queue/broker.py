@@ -13,7 +13,7 @@ from redis.retry import Retry
 from app.kit.queue.blocking_broker import BlockingBroker
 
 NAMESPACE = "queue"  # so that the keys are the requirement's: queue:onnx, queue:bie, queue:nef, queue:done
-SOCKET_TIMEOUT_S = 6.0  # longer than any blocking command here, see waiting_broker.MAX_BLOCK_S
+SOCKET_TIMEOUT_S = 6.0  # longer than any blocking command here, see blocking_consumer.MAX_BLOCK_S
 
 LOOK_TIMEOUT_S = 1.0
 

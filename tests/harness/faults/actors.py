@@ -19,11 +19,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from app.kit import clock
-from app.kit.queue import broker
+from app.kit.queue import blocking_consumer, broker
 
 IS_PATIENT = "CHAOS_PATIENT" in os.environ
 if not IS_PATIENT:
     broker.SOCKET_TIMEOUT_S = 2.0  # a stall of Redis is felt the sooner
+    blocking_consumer.MAX_BLOCK_S = 1.0  # a quiet queue is no stall
 
 import actors  # noqa: E402
 from app.conversion.service import dispatch  # noqa: E402

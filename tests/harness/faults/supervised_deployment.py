@@ -143,6 +143,17 @@ class SupervisedDeployment(FaultDeployment):
         until(lambda: self.child_of(leash), "the web runs")
         os.kill(self.child_of(leash), signal.SIGKILL)
 
+    @contextlib.contextmanager
+    def without_web(self) -> Iterator[None]:
+        """It is killed, and nobody sees that before the block ends."""
+        leash = self.supervisor.pids()[WEB]
+        os.kill(leash, signal.SIGSTOP)
+        try:
+            self.kill_web()
+            yield
+        finally:
+            os.kill(leash, signal.SIGCONT)
+
     def has_settled(self, part: str) -> None:
         """So that the supervisor does not make it pause for having died so often."""
         self.supervisor.watched[part].started_at = 0.0

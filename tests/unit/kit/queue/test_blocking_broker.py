@@ -22,6 +22,12 @@ from app.kit.redis.connections import RedisConnection
 from tests.harness.valkey import Valkey
 
 
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of consumers that wait for messages which never come."""
+    monkeypatch.setattr(blocking_consumer, "MAX_BLOCK_S", 1.0)
+
+
 @pytest.fixture
 def broker(valkey: Valkey) -> Iterator[BlockingBroker]:
     made = make_broker(valkey.url(1), prefetch={"heavy": 1})
