@@ -24,3 +24,10 @@ def expire() -> None:
     with until_next_pulse("What has expired"):
         container.conversion.expiry.sweep(now())
         container.archive.expire_deleted_users(now())
+
+
+@actor(Message.SWEEP_CACHE, periodic=cron("*/5 * * * *"))
+def sweep_cache() -> None:
+    """Keep the cache of stages within its size."""
+    with until_next_pulse("The sweep of the cache"):
+        container.conversion.cache_sweep.sweep(now())

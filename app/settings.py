@@ -48,10 +48,10 @@ class Settings(BaseSettings):
     public_url: str | None = None
     """How clients reach the web, in signed links and in every address that is shown; default: as whoever asks did."""
     secret_key: SecretStr = Field(default_factory=lambda: SecretStr(secrets.token_hex(32)))
-    """Signs links of the filesystem store, keys the hashes of API tokens, and encrypts the secrets of services, video
-    jobs and nodes in the database: with another one all tokens end, and those secrets cannot be read. Give the same one
-    to all web processes and to the controller. Must be set where accounts are demanded, and for services and video
-    jobs."""
+    """Signs links of the filesystem store and, by a key derived from it, receipts; keys the hashes of API tokens, and
+    encrypts the secrets of services, video jobs and nodes in the database: with another one all tokens end, and those
+    secrets cannot be read. Give the same one to all web processes, the scheduler and the controller. Must be set where
+    accounts are demanded, and for services, video jobs and receipts."""
     presign_ttl_s: int = Field(default=3600, ge=1, le=7 * 86400)
     """Life of presigned links."""
     upload_ttl_s: int = Field(default=86400, ge=60)
@@ -282,6 +282,12 @@ class Settings(BaseSettings):
     archive_days: int = Field(default=90, ge=0, le=36500)
     """So long after its end a job that has completed stays in the archive with its files, unless its owner keeps it;
     never shorter than record_ttl_s."""
+    cache_max_bytes: int = Field(default=20 * GIB, ge=0)
+    """How much the store keeps of stages' outputs, so that the same work of the same user is done once; what was used
+    least recently goes first. 0: nothing is kept, and every stage is done."""
+    cache_shared: bool = False
+    """All users share what stages have made: who submits a model and pictures that another user had submitted before
+    gets that user's outputs, and sees that they were there."""
     worker_ttl_s: int = Field(default=20, ge=2)
     """A worker that was silent for this long is lost."""
     shutdown_grace_s: float = Field(default=5, ge=0)

@@ -28,6 +28,7 @@ __all__ = ["pytest_addoption", "pytest_collection", "pytest_configure"]
 share_authorities()
 share_fork_server()
 forget_surroundings()
+os.environ["MODELMILL_CACHE_MAX_BYTES"] = "0"  # tests convert the same model again and again, and want it done
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

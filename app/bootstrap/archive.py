@@ -29,6 +29,7 @@ def open_archive(
         accounts.database,
         store,
         objects,
+        conversion.cache,
         conversion.submissions,
         is_user=is_user,
         gone_ttl=timedelta(seconds=settings.record_ttl_s),

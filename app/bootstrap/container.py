@@ -9,25 +9,10 @@ from typing import TYPE_CHECKING
 from dramatiq import Middleware
 from redis import Redis
 
-from app.conversion.job_index import JobIndex
-from app.conversion.service import (
-    Admission,
-    Conversion,
-    Dispatch,
-    Edits,
-    Estimates,
-    Expiry,
-    Jobs,
-    Previews,
-    Results,
-    ResumableUploads,
-    Submissions,
-    Uploads,
-)
-from app.conversion.service.completion import Completion
-from app.conversion.service.descriptions import Descriptions
+from app.bootstrap.conversion import open_conversion
+from app.conversion.service import Conversion
 from app.conversion.service.dispatch import PREFETCH
-from app.conversion.stages import StageRunner
+from app.conversion.stages import StageReuse, StageRunner
 from app.conversion.store import JobStore
 from app.conversion.toolchains import libraries
 from app.kit.objects import FilesystemOptions, ObjectStore, S3Options, open_store
@@ -249,32 +234,9 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
         idle_s=settings.sandbox_idle_s,
     )
     store = JobStore(client, record_ttl_s=settings.record_ttl_s, live_log_bytes=settings.live_log_bytes)
-    dispatch = Dispatch(store, broker, Completion(store, Descriptions(objects)))
-    uploads = Uploads(settings, objects, sandbox)
-    estimates = Estimates(store, broker)
-    admission = Admission(settings, store, estimates)
-    submissions = Submissions(settings, store, objects, sandbox, uploads, dispatch, admission)
-    jobs = Jobs(store, broker, objects)
-    conversion = Conversion(
-        uploads=uploads,
-        resumable_uploads=ResumableUploads(uploads),
-        submissions=submissions,
-        previews=Previews(settings, objects, sandbox, uploads, submissions.remembered),
-        jobs=jobs,
-        index=JobIndex(store),
-        edits=Edits(jobs),
-        dispatch=dispatch,
-        estimates=estimates,
-        results=Results(store, objects, submissions, job_ttl_s=settings.record_ttl_s),
-        expiry=Expiry(
-            store,
-            objects,
-            job_ttl_s=settings.record_ttl_s,
-            archive_ttl_s=settings.archive_days * 86400,
-            upload_ttl_s=settings.upload_ttl_s,
-        ),
-    )
-    stages = StageRunner(settings, store, objects, sandbox, dispatch.send_done)
+    conversion = open_conversion(settings, client, broker, objects, sandbox, store)
+    reuse = StageReuse(settings, conversion.cache, conversion.cache_figures)
+    stages = StageRunner(settings, objects, sandbox, reuse, conversion.dispatch.send_done)
     return Container(
         settings,
         client,

@@ -14,11 +14,11 @@ from starlette.responses import JSONResponse, Response
 from app.conversion import object_keys, schemas
 from app.conversion.access import conversion_of
 from app.conversion.model import JobRecord, Stage
-from app.conversion.schemas import SystemAnswer
 from app.conversion.service import Conversion
 from app.conversion.service.submissions import Submission
 from app.conversion.service.system import read_system
 from app.conversion.store import JobFilter
+from app.conversion.system_schemas import SystemAnswer
 from app.conversion.upload_receiver import receive_upload
 from app.kit.clock import now, to_text
 from app.kit.errors import NotFound
@@ -68,6 +68,7 @@ async def create_job(request: Request) -> Response:
         name=body.name,
         tags=tuple(body.tags),
         options=body.options,
+        no_cache=body.no_cache,
     )
     conversion = conversion_of(request)
     record = await run_in_threadpool(conversion.submissions.submit, submission)

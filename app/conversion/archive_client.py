@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from app.kit.cli.api_client import ApiClient
+from app.kit.cli.api_client import ApiClient, told
 
 Record = dict[str, Any]
 MOST_PER_PAGE = 200
@@ -27,6 +29,13 @@ class ArchiveClient(ApiClient):
     def job(self, job_id: str) -> Record:
         """{"job": as it was at its end, "is_kept"}."""
         return self._json("GET", f"/archive/{job_id}")
+
+    def download(self, job_id: str, artifact: Record, folder: Path) -> Path:
+        """Into folder/name, under another name until its sha256 has been checked."""
+        name = artifact["name"]
+        path = f"/archive/{job_id}/artifacts/{quote(name, safe='')}"
+        with told():
+            return self._client.transport.save(path, folder / name, artifact["sha256"], lambda _: None)
 
     def keep(self, job_id: str, *, is_kept: bool) -> Record:
         return self._json("PUT", f"/archive/{job_id}/keep", json={"is_kept": is_kept})

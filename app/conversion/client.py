@@ -40,10 +40,18 @@ class ConversionClient(ApiClient):
         return self._json("GET", f"/transfers/{transfer_id}")
 
     def submit(
-        self, model_key: str, quant_key: str, *, options: Record, name: str = "", tags: tuple[str, ...] = ()
+        self,
+        model_key: str,
+        quant_key: str,
+        *,
+        options: Record,
+        name: str = "",
+        tags: tuple[str, ...] = (),
+        no_cache: bool = False,
     ) -> Record:
+        chosen: dict[str, Any] = {"options": options, "name": name, "tags": tags, "no_cache": no_cache}
         with told():
-            return self._client.submit(model_key, quant_key, options=options, name=name, tags=tags).record
+            return self._client.submit(model_key, quant_key, **chosen).record
 
     def job(self, job_id: str) -> Record:
         with told():

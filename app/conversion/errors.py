@@ -51,6 +51,18 @@ class NotArchived(NotFound):
     code = "NOT_ARCHIVED"
 
 
+class NoReceipts(NotFound):
+    """This installation signs no receipts, for its secret key was never set."""
+
+    code = "NO_RECEIPTS"
+
+
+class ReceiptUnreadable(BadInput):
+    """A file that was named as a receipt or as a key is none."""
+
+    code = "RECEIPT_UNREADABLE"
+
+
 class KeyNotFound(BadInput):
     """A model_key or quant_key that names no stored object, or none that a submission may use."""
 

@@ -15,6 +15,10 @@ OWNERS = "owners/"
 JOBS = "jobs/"
 DESCRIPTION = "job.json"
 KEPT = "kept"
+CACHE = "cache/"
+ENTRY = "entry.json"
+SHARED = ""
+"""In place of an owner: of all of them."""
 UPLOADING = "uploading/"
 LAST_OUTPUT = f"out.{Stage.NEF.step}"
 _INPUT_KEY = re.compile(rf"(?:uploads/(?P<upload>{UUID})|jobs/(?P<job>{UUID})/input)/(?:model\.onnx|quant\.zip)")
@@ -77,6 +81,23 @@ def log(job_id: str, stage: Stage) -> str:
 def owned(owner: str, job_id: str) -> str:
     """An empty object that says whose job it is; with "" the prefix of all of theirs."""
     return f"{OWNERS}{quote(owner, safe='')}/{job_id}"
+
+
+def output(job_id: str, stage: Stage, name: str) -> str:
+    """Of a stage's artifact of this name, its log among them."""
+    if name == f"out.{stage.step}":
+        return result(job_id, stage)
+    return log(job_id, stage) if name == f"{stage.step}.log" else extra_file(job_id, name)
+
+
+def cached(owner: str, key: str) -> str:
+    """Prefix of what is kept of a stage for reuse; no user's name begins with a plus sign here."""
+    return f"{CACHE}{quote(owner, safe='') if owner else '+shared'}/{key}/"
+
+
+def cached_by(job_id: str, key: str) -> str:
+    """An empty object: the job has put this into the cache; with "" the prefix of all of its."""
+    return f"jobs/{job_id}/cached/{key}"
 
 
 def artifact_name(key: str) -> str | None:

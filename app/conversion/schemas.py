@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from app.conversion.model import StageState, Status, Verdict
 from app.conversion.object_keys import UUID
@@ -31,6 +30,8 @@ class NewJob(Strict):
     name: Name = ""
     tags: Annotated[tuple[Tag, ...], Field(max_length=20)] = ()
     options: Options = Options()
+    no_cache: bool = False
+    """Do every stage, also where another job has done the same work before."""
 
 
 class JobChange(Strict):
@@ -145,6 +146,8 @@ class StageAnswer(BaseModel):
     worker: str | None
     summary: dict[str, Any]
     versions: dict[str, str]
+    reused_from: Annotated[str | None, Field(description="the job that had done the same work; null where none had")]
+    saved_s: Annotated[float | None, Field(description="seconds that it took there")]
 
 
 class ArtifactAnswer(BaseModel):
@@ -177,6 +180,7 @@ class JobAnswer(BaseModel):
     forecast_s: Annotated[float | None, Field(description="seconds to its end, as expected when it was submitted")]
     notes: str
     keep: Annotated[bool, Field(description="its files stay, however old they grow")]
+    no_cache: Annotated[bool, Field(description="every stage is done, whatever was done before")]
     queue_position: int | None
     is_far_over_usual_time: Annotated[
         bool, Field(description="the running stage takes many times as long as in other jobs: it may never end")
@@ -235,69 +239,3 @@ class Health(BaseModel):
 
 class OfView(BaseModel):
     model_config = ConfigDict(from_attributes=True, use_attribute_docstrings=True)
-
-
-class WorkerAnswer(OfView):
-    name: str
-    host: str
-    pid: int
-    is_busy: bool
-    since: datetime
-    """When it took its job up, or came to life."""
-    job_id: str
-    """Empty when idle, or when the job is another user's."""
-    progress: int | None
-    toolchains: tuple[str, ...]
-
-
-class QueueAnswer(OfView):
-    queue: str
-    waiting: int
-    oldest_s: float | None
-    """How long the first waiting job waits already."""
-    busy: int
-    workers: tuple[WorkerAnswer, ...]
-    command: str
-    """What an operator runs to have one more worker on this queue."""
-
-
-class HealthAnswer(OfView):
-    name: str
-    detail: str
-    is_up: bool
-    latency_ms: float | None
-    problem: str
-
-
-class ForecastsAnswer(OfView):
-    jobs: int
-    """How many finished jobs had a forecast."""
-    off_by: float
-    """Three of four of their forecasts were wrong by this share of the time that the job took, or less."""
-
-
-class PredictionsAnswer(OfView):
-    jobs: int
-    """How many finished jobs applied an action that promised something."""
-    off_by_db: float
-    """Three of four of the promises were wrong by so many dB of SNR, or less."""
-
-
-class SystemAnswer(OfView):
-    is_ready: bool
-    """Can a conversion submitted now come to its end?"""
-    queues: tuple[QueueAnswer, ...]
-    """One per stage, then the scheduler's (done); empty while Redis is away."""
-    redis: HealthAnswer
-    store: HealthAnswer
-    toolchains: tuple[str, ...]
-    versions: dict[str, str]
-    forecasts: dict[str, ForecastsAnswer]
-    """How right the expected end of jobs was, by toolchain; without toolchains that have too few jobs."""
-    predictions: dict[str, PredictionsAnswer]
-    """How right the promises of applied actions were, likewise."""
-
-    @field_validator("versions", mode="before")
-    @classmethod
-    def _from_pairs(cls, value: Any) -> dict[str, str]:
-        return dict(value)

@@ -16,7 +16,7 @@ import redis
 
 from app.conversion import model
 from app.conversion.errors import JobNotFound
-from app.conversion.model import Change, JobRecord
+from app.conversion.model import Artifact, Change, JobRecord
 from app.conversion.model.digest import DIGEST_FIELDS
 from app.kit.clock import now, to_text
 from app.kit.queue.message import OutgoingMessage
@@ -144,6 +144,11 @@ class JobStore:
         """
         fields = {**model.edit_fields(values), "updated_at": at}
         return self.records.change(job_id, {"owner": [owner]}, fields, ttl_s=None)
+
+    def add_artifacts(self, job_id: str, artifacts: Mapping[str, Artifact]) -> bool:
+        """To a job that has completed. False when there is none any more."""
+        guards = {"status": [model.Status.COMPLETED.value]}
+        return self.records.change(job_id, guards, model.artifact_fields(dict(artifacts)), ttl_s=None)
 
     def claim(self, job_id: str, claim: Change) -> JobRecord | None:
         """As apply, and get the job as it is now claimed.

@@ -84,9 +84,10 @@ def test_the_accounts_and_the_homes_outlive_the_containers_where_they_are_used(t
     }
 
 
-def test_the_secret_key_is_for_the_web_and_the_controller_alone(services: dict[str, Any]) -> None:
+def test_the_secret_key_is_for_those_who_sign_or_read_secrets_alone(services: dict[str, Any]) -> None:
     given = {name: service.get("secrets", []) for name, service in services.items()}
-    assert {name for name, secrets in given.items() if "modelmill_secret_key" in secrets} == {"web", "controller"}
+    with_key = {name for name, secrets in given.items() if "modelmill_secret_key" in secrets}
+    assert with_key == {"web", "scheduler", "controller"}
     assert not given["sftp"]
 
 

@@ -88,6 +88,10 @@ def test_training_is_one_more_pod_like_the_scheduler_that_alone_reaches_ray() ->
     own = [*yaml.safe_load_all((KUBERNETES / "training" / "training.yaml").read_text())]
     assert_valid(own)
     training, scheduler = pods(own)["training"], pods(kubernetes_sources())["scheduler"]
+    assert keys_of(scheduler) - keys_of(training) == {"modelmill_secret_key"}, "it signs receipts, and training none"
+    for pod in (training, scheduler):
+        for volume in pod["volumes"]:
+            volume.get("secret", {}).pop("items", None)
     for name in ("securityContext", "automountServiceAccountToken", "volumes"):
         assert training[name] == scheduler[name], name
     (container,), (others,) = training["containers"], scheduler["containers"]
@@ -171,11 +175,11 @@ def test_only_those_that_need_the_database_are_told_of_it_and_reach_it() -> None
     assert ways_to("redis") == set(OURS) - {"sftp"}
 
 
-def test_the_secret_key_is_for_those_who_read_secrets_in_the_database_and_for_nobody_else() -> None:
+def test_the_secret_key_is_for_those_who_sign_or_read_secrets_in_the_database_and_for_nobody_else() -> None:
     found = pods(kubernetes_sources())
     found |= pods([*yaml.safe_load_all((KUBERNETES / "operator" / "operator.yaml").read_text())])
     with_key = {name for name, pod in found.items() if "modelmill_secret_key" in keys_of(pod)}
-    assert with_key == {"web", "controller", "operator"}
+    assert with_key == {"web", "scheduler", "controller", "operator"}
 
 
 def test_the_homes_are_one_volume_for_all_who_use_them_and_where_the_settings_say() -> None:

@@ -43,6 +43,7 @@ class Deployment:
             "MODELMILL_REDIS_URL": f"redis://127.0.0.1:{self.redis_port}/0",
             "MODELMILL_DATA_DIR": str(self.folder / "data"),
             "MODELMILL_SECRET_KEY": "bench",
+            "MODELMILL_CACHE_MAX_BYTES": "0",  # the same model again is to be converted again, unless a test asks
             "MODELMILL_PORT": str(self.web_port),
             "PYTHONPATH": str(REPOSITORY),
             **{f"MODELMILL_{name.upper()}": value for name, value in settings.items()},

@@ -56,6 +56,7 @@ OPEN = {
     "/ui/shared/{share_id}",
     "/shared/{share_id}/files/{name}",
     "/device-results/{job_id}",
+    "/receipts/key",
 }
 """Show nothing of anybody, or ask for a signature of their own."""
 COMMON = {

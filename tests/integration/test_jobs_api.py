@@ -49,6 +49,7 @@ ARTIFACTS = {
     "onnx.log",
     "bie.log",
     "nef.log",
+    "receipt.json",
 }
 NOBODY = "11111111-2222-4333-8444-555555555555"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from app.conversion.cli import archive, canary, convert, jobs, local, saturation
+from app.conversion.cli import archive, canary, convert, jobs, local, reproduce, saturation, verify
 
 
 def register(app: typer.Typer) -> None:
@@ -16,6 +16,8 @@ def register(app: typer.Typer) -> None:
     app.add_typer(jobs.commands, name="jobs")
     app.add_typer(archive.commands, name="archive")
     app.command("canary")(canary.canary)
+    app.command("verify", epilog=verify.EPILOG)(verify.verify)
+    app.command("reproduce", epilog=reproduce.EPILOG)(reproduce.reproduce)
     app.command("saturation")(saturation.saturation)
     app.command("inspect")(local.inspect)
     app.command("run")(local.run)

@@ -92,7 +92,7 @@ def _again(client: ConversionClient, target: ConversionClient, record: Record) -
             ]
             sent = target.upload(files[0], files[1])
         keys = [sent["model_key"], sent["quant_key"]]
-    return target.submit(keys[0], keys[1], options=record["options"], name=record["name"], tags=(AGAIN,))
+    return target.submit(keys[0], keys[1], options=record["options"], name=record["name"], tags=(AGAIN,), no_cache=True)
 
 
 def _row(target: ConversionClient, before: Record, job_id: str, max_drop: float, timeout_s: float | None) -> CanaryRow:

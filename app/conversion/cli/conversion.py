@@ -43,6 +43,7 @@ class ConversionOrder:
     name: str = ""
     tags: tuple[str, ...] = ()
     timeout_s: float | None = None
+    no_cache: bool = False
 
     @property
     def stem(self) -> str:
@@ -61,7 +62,12 @@ def submit(client: ConversionClient, order: ConversionOrder, display: ProgressDi
     name = order.name or order.stem
     try:
         return client.submit(
-            keys["model_key"], keys["quant_key"], options=order.options, name=name[:200], tags=order.tags
+            keys["model_key"],
+            keys["quant_key"],
+            options=order.options,
+            name=name[:200],
+            tags=order.tags,
+            no_cache=order.no_cache,
         )
     except ApiError as error:
         error.hint = f"{error.hint} {_flag(error)}".strip()

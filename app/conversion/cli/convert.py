@@ -84,6 +84,9 @@ def convert(
     options: Annotated[
         Path | None, typer.Option(metavar="FILE", help="All options as JSON; flags are laid over it.")
     ] = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Do every stage, also where the same work was done before.")
+    ] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the end, or just submit.")] = True,
     timeout: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Wait no longer; the job itself goes on (exit code 1).")
@@ -119,7 +122,9 @@ def convert(
         raise BadRequest("--min-snr needs the result of the job", hint="Leave out --no-wait.")
     given = {path: value for path, value in flags.items() if value is not None}
     chosen = options_of(options, {**preprocess_flags(preprocess), **given}, shape or [])
-    order = ConversionOrder(model, images, chosen, name=name, tags=tuple(tag or ()), timeout_s=timeout)
+    order = ConversionOrder(
+        model, images, chosen, name=name, tags=tuple(tag or ()), timeout_s=timeout, no_cache=no_cache
+    )
     with client_of(context, url) as client:
         if wait:
             _convert(client, order, out or Path(f"{order.stem}-converted"), min_snr, as_json)

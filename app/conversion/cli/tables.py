@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.kit.clock import age
+from app.kit.text.duration import short_duration
 
 Json = dict[str, Any]
 COLORS = {"COMPLETED": "green", "FAILED": "red"}
@@ -124,7 +125,15 @@ def stage_lines(record: Json) -> Iterator[str]:
     """A line for each stage: state, progress, time, worker."""
     for step, stage in record["stages"].items():
         facts = [f"{stage['progress']} %", _duration(stage), stage.get("worker") or "", stage.get("message") or ""]
+        facts.append(reused_text(stage))
         yield f"{step:<5} {stage['state']:<8} {'  '.join(filter(None, facts))}".rstrip()
+
+
+def reused_text(stage: Json) -> str:
+    """Whose work it is, where another job had done it; else empty."""
+    if not stage.get("reused_from"):
+        return ""
+    return f"reused from job {stage['reused_from'][:8]}, saved {short_duration(stage['saved_s'])}"
 
 
 def plain(data: Json, indent: str = "") -> Iterator[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import json
+from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -13,6 +15,7 @@ from app.conversion.intake.calibration_report import INFORMS, SampleStats
 from app.conversion.intake.model_checks import CheckedModel, check_model
 from app.conversion.intake.preprocess_recognition import Recognition, summary_of
 from app.conversion.intake.sample_measurement import measure_samples
+from app.conversion.model.stage_key import CALIBRATION
 from app.conversion.options import Options, Preprocess
 from app.conversion.toolchains.base import FEW_SAMPLES, GOOD_SAMPLES
 from app.conversion.toolchains.samples import KINDS, SampleSet
@@ -37,7 +40,7 @@ def check_submission(request: dict[str, Any], progress: Progress) -> dict[str, A
     Returns:
         {"model": facts, "samples": {"samples", "skipped", "kinds", "ignored"}, "warnings": [{"code", "message",
         "detail"}], "changes": [sentence], "recognition": Recognition.to_json with "is_taken" or None, "sha256": {file
-        name: hex digest of both inputs}}.
+        name: hex digest of both inputs}, "calibration_sha256": digest of the samples, however they were packed}.
 
     Raises:
         BadInput: One of the intake errors.
@@ -68,7 +71,14 @@ def check_submission(request: dict[str, Any], progress: Progress) -> dict[str, A
         "changes": checked.changes,
         "recognition": {**checked.recognition.to_json(), "is_taken": is_taken} if checked.recognition else None,
         "sha256": digests,
+        CALIBRATION: _manifest_digest(folder, unpacked.files),
     }
+
+
+def _manifest_digest(folder: Path, names: Iterable[str]) -> str:
+    """Of the samples by name and content, in the order in which they are read: however they were packed."""
+    manifest = [[name, sha256_of(folder / name)] for name in sorted(names)]
+    return hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
 
 
 def _has_pictures(unpacked: Unpacked) -> bool:

@@ -9,14 +9,16 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
 import redis
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from app.conversion import cache_figures
+from app.conversion.cache_figures import CacheUse, use_of
 from app.conversion.model import Stage
 from app.kit.clock import from_text
 from app.kit.observability.metrics import HASH, SharedMetrics
@@ -39,6 +41,7 @@ class QueueReading:
     active_jobs: int
     totals: dict[Any, Any]
     """The sums of all processes, as Redis keeps them."""
+    cache: CacheUse = field(default_factory=CacheUse)
 
 
 class ConversionCollector(Collector):
@@ -74,7 +77,8 @@ class ConversionCollector(Collector):
             pipe.zcard("jobs:active")
             pipe.zrange(workers.INDEX, 0, -1)
             pipe.hgetall(HASH)
-            active_jobs, worker_keys, totals = pipe.execute()
+            pipe.hgetall(cache_figures.HASH)
+            active_jobs, worker_keys, totals, cache = pipe.execute()
         with self._queues.pipeline(transaction=False) as pipe:
             for queue in QUEUES:
                 pipe.llen(self._list_key(queue))
@@ -85,7 +89,8 @@ class ConversionCollector(Collector):
         texts, since = self._details(worker_keys, dict(zip(QUEUES, heads, strict=True)))
         now = time.time()
         oldest_s = {queue: max(0.0, now - since[queue]) if since.get(queue) else 0.0 for queue in QUEUES}
-        return QueueReading(dict(zip(QUEUES, waiting, strict=True)), oldest_s, _states(texts), active_jobs, totals)
+        waiting_by_queue = dict(zip(QUEUES, waiting, strict=True))
+        return QueueReading(waiting_by_queue, oldest_s, _states(texts), active_jobs, totals, use_of(cache))
 
     def _details(
         self, worker_keys: list[bytes], heads: dict[str, bytes | None]
@@ -132,7 +137,22 @@ def families(reading: QueueReading) -> Iterable[Metric]:
         jobs[stage.value, "running"] = reading.workers[stage.step, "busy"]
     yield _gauge("modelmill_jobs", "Jobs that have not ended, by status.", jobs, "status", "state")
     yield _gauge("modelmill_jobs_active", "All jobs that have not ended.", {(): reading.active_jobs})
+    yield from _of_cache(reading.cache)
     yield from SharedMetrics(reading.totals).collect()
+
+
+def _of_cache(use: CacheUse) -> Iterable[Metric]:
+    lookups = CounterMetricFamily(
+        "modelmill_stage_cache_lookups", "Stages that were looked for in the cache.", labels=("stage", "result")
+    )
+    for result, counts in (("hit", use.hits), ("miss", use.misses)):
+        for step, count in counts.items():
+            lookups.add_metric([step, result], count)
+    yield lookups
+    saved = "What the stages that were found there had taken."
+    yield CounterMetricFamily("modelmill_stage_cache_saved_seconds", saved, value=use.saved_s)
+    yield _gauge("modelmill_stage_cache_bytes", "What the cache held at its last sweep.", {(): use.size_bytes})
+    yield _gauge("modelmill_stage_cache_entries", "Stages in it, likewise.", {(): use.entries})
 
 
 def _states(texts: Iterable[bytes | None]) -> Counter[tuple[str, str]]:

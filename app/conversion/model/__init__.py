@@ -10,6 +10,7 @@ from app.conversion.model.changes import (
     given_back,
     live_fields,
     succeeded,
+    with_artifacts,
 )
 from app.conversion.model.fields import ARTIFACT, artifact_fields, edit_fields, from_fields, to_fields
 from app.conversion.model.record import (
@@ -58,4 +59,5 @@ __all__ = [
     "succeeded",
     "to_fields",
     "to_json",
+    "with_artifacts",
 ]

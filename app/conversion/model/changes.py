@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
-from app.conversion.model.fields import artifact_fields, from_fields, to_fields
+from app.conversion.model.fields import artifact_fields, from_fields, reuse_fields, to_fields
 from app.conversion.model.record import (
     OUTPUT_KEYS,
     TERMINAL,
@@ -67,13 +67,17 @@ def succeeded(
     artifacts: dict[str, Artifact],
     summary: dict[str, Any],
     versions: dict[str, str],
+    reused_from: str | None = None,
+    saved_s: float | None = None,
 ) -> Change:
-    """A stage has made its output.
+    """A stage has made its output, or has found it made.
 
     Args:
         now: When the scheduler heard of it.
         times: started_at and finished_at by the worker's own clock.
         output: The keys of all stages so far.
+        reused_from: The job that had made it.
+        saved_s: How long that took there.
     """
     own = {
         "progress": "100",
@@ -82,6 +86,7 @@ def succeeded(
         **times,
         "summary": json.dumps(summary) if summary else "",
         "versions": json.dumps(versions) if versions else "",
+        **reuse_fields(reused_from, saved_s),
     }
     whole = (stage.place + 1) * 100 // len(Stage)
     output_text = json.dumps({**dict.fromkeys(OUTPUT_KEYS), **output})
@@ -148,6 +153,11 @@ def _transition(stage: Stage, event: Event) -> tuple[Status, tuple[StageState, .
     here = Status(stage.value)
     states = tuple(state for status, state, possible in TRANSITIONS if status is here and possible is event)
     return here, states, *TRANSITIONS[here, states[0], event]
+
+
+def with_artifacts(change: Change, artifacts: dict[str, Artifact]) -> Change:
+    """The same, and the job gets these besides."""
+    return replace(change, fields={**change.fields, **artifact_fields(artifacts)})
 
 
 def applied(record: JobRecord, change: Change) -> JobRecord:

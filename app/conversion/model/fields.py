@@ -32,6 +32,7 @@ def to_fields(record: JobRecord) -> dict[str, str]:
         "intake": json.dumps(record.intake),
         "origin": record.origin,
         **({} if record.forecast_s is None else {"forecast_s": f"{record.forecast_s:.3f}"}),
+        **({"no_cache": "1"} if record.no_cache else {}),
         **edit_fields({name: value for name in ("notes", "keep") if (value := getattr(record, name))}),
     }
     for step, stage in record.stages.items():
@@ -62,6 +63,7 @@ def from_fields(fields: dict[str, str]) -> JobRecord:
         forecast_s=float(fields["forecast_s"]) if "forecast_s" in fields else None,
         notes=fields.get("notes", ""),
         keep=fields.get("keep") == "1",
+        no_cache=fields.get("no_cache") == "1",
     )
 
 
@@ -95,7 +97,13 @@ def _stage_fields(stage: StageRecord) -> dict[str, str]:
         "worker": stage.worker or "",
         "summary": json.dumps(stage.summary) if stage.summary else "",
         "versions": json.dumps(stage.versions) if stage.versions else "",
+        **reuse_fields(stage.reused_from, stage.saved_s),
     }
+
+
+def reuse_fields(reused_from: str | None, saved_s: float | None) -> dict[str, str]:
+    """Of a stage that another job had done; else none."""
+    return {"reused_from": reused_from, "saved_s": f"{saved_s or 0.0:.3f}"} if reused_from else {}
 
 
 def _stage(fields: dict[str, str], step: str) -> StageRecord:
@@ -115,6 +123,8 @@ def _stage(fields: dict[str, str], step: str) -> StageRecord:
         worker=text("worker") or None,
         summary=_parts(text("summary")),
         versions=_parts(text("versions")),
+        reused_from=text("reused_from") or None,
+        saved_s=float(text("saved_s")) if text("saved_s") else None,
     )
 
 

@@ -112,6 +112,10 @@ class StageRecord:
     """The few numbers of its report that the record keeps."""
     versions: dict[str, str] = field(default_factory=dict)
     """Tool → version."""
+    reused_from: str | None = None
+    """The job that had done the same work before; None where it was done for this one."""
+    saved_s: float | None = None
+    """How long that took there, in seconds."""
 
 
 NOT_YET = StageRecord()
@@ -168,6 +172,8 @@ class JobRecord:
     """What its user wrote about it."""
     keep: bool = False
     """Its files stay, however old they grow."""
+    no_cache: bool = False
+    """Every stage is to be done, whatever was done before."""
 
     @property
     def is_terminal(self) -> bool:
@@ -211,6 +217,7 @@ def submitted(
     intake: dict[str, Any],
     origin: str = "",
     forecast_s: float | None = None,
+    no_cache: bool = False,
 ) -> JobRecord:
     """The record of a new job, its first stage queued."""
     stages = dict.fromkeys((stage.step for stage in Stage), NOT_YET)
@@ -231,6 +238,7 @@ def submitted(
         intake=intake,
         origin=origin,
         forecast_s=forecast_s,
+        no_cache=no_cache,
     )
 
 

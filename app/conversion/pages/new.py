@@ -105,9 +105,8 @@ async def _page(request: Request, values: Values, errors: Errors, *, status: int
     user = user_of(request)
     unserved = await run_in_threadpool(_unserved, request)
     view = await run_in_threadpool(new_view.page_view, previews_of(request), values, errors, user, toolchains, unserved)
-    return render(
-        request, "conversion/new.html", status if errors else 200, area="new", has_sample=SAMPLE_MODEL.exists(), **view
-    )
+    view |= {"has_sample": SAMPLE_MODEL.exists(), "has_cache": conversion_of(request).cache.is_on}
+    return render(request, "conversion/new.html", status if errors else 200, area="new", **view)
 
 
 async def _full(request: Request, values: Values, error: TooManyJobs) -> Response:
@@ -184,6 +183,7 @@ def _submission(job: schemas.NewJob, user: str, preset: str, batch: str) -> Subm
         name=f"{job.name} · {preset}".removeprefix(" · ") if batch else job.name,
         tags=(*job.tags, batch) if batch else job.tags,
         options=job.options,
+        no_cache=job.no_cache,
     )
 
 
@@ -224,6 +224,7 @@ def _new_job(values: Values, options: Options, errors: Errors) -> schemas.NewJob
             name=values["name"] or PurePath(values["model_name"]).stem,
             tags=new_form.tags_of(values),
             options=options,
+            no_cache=values["no_cache"] == "1",
         )
     except ValidationError as error:
         for problem in error.errors(include_url=False):

@@ -39,6 +39,7 @@ PLAIN = (
     "pre",
     "pre_was",
     "allow_damaged_images",
+    "no_cache",
     "advanced",
     "pre_open",
     "from",

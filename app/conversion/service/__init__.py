@@ -6,22 +6,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.conversion import model
+from app.conversion.cache_figures import CacheFigures
 from app.conversion.job_index import JobIndex
 from app.conversion.model import JobRecord
+from app.conversion.service.cache_sweep import CacheSweep
 from app.conversion.service.dispatch import Dispatch
 from app.conversion.service.edits import Edits
 from app.conversion.service.estimates import Estimates
 from app.conversion.service.expiry import Expiry
 from app.conversion.service.jobs import Jobs
 from app.conversion.service.previews import Previews
+from app.conversion.service.receipts import Receipts
 from app.conversion.service.results import Results
 from app.conversion.service.resumable_uploads import ResumableUploads
 from app.conversion.service.submissions import Admission, Submissions
 from app.conversion.service.uploads import Uploads
+from app.conversion.stage_cache import StageCache
 from app.kit.clock import now
 
 __all__ = [
     "Admission",
+    "CacheSweep",
     "Conversion",
     "Dispatch",
     "Edits",
@@ -29,6 +34,7 @@ __all__ = [
     "Expiry",
     "Jobs",
     "Previews",
+    "Receipts",
     "Results",
     "ResumableUploads",
     "Submissions",
@@ -49,6 +55,10 @@ class Conversion:
     expiry: Expiry
     previews: Previews
     results: Results
+    receipts: Receipts
+    cache: StageCache
+    cache_figures: CacheFigures
+    cache_sweep: CacheSweep
 
     def job_json(self, record: JobRecord) -> dict[str, Any]:
         """A job as the API shows it: the record, and what follows from comparison with others."""

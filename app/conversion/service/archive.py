@@ -18,6 +18,7 @@ from app.conversion.model import Artifact, JobRecord
 from app.conversion.service.descriptions import ArchivedJob, Descriptions
 from app.conversion.service.jobs import delete_files
 from app.conversion.service.submissions import Submissions
+from app.conversion.stage_cache import StageCache
 from app.conversion.store import JobStore
 from app.kit.clock import from_text, now, to_text
 from app.kit.objects import ObjectStore
@@ -50,6 +51,7 @@ class Archive:
         database: Database,
         store: JobStore,
         objects: ObjectStore,
+        cache: StageCache,
         submissions: Submissions,
         *,
         is_user: Callable[[str], bool],
@@ -58,6 +60,7 @@ class Archive:
         self.database = database
         self.store = store
         self.objects = objects
+        self.cache = cache
         self.submissions = submissions
         self.descriptions = Descriptions(objects)
         self.is_user = is_user
@@ -165,7 +168,7 @@ class Archive:
             index.note_compared(conn, owner, since)
 
     def _delete(self, job_id: str, owner: str) -> None:
-        delete_files(self.objects, owner, job_id)
+        delete_files(self.objects, self.cache, owner, job_id)
         self.store.delete(job_id)
         with self.database.write() as conn:
             index.remove(conn, [job_id])

@@ -1,5 +1,5 @@
-"""The end of a job that has made all it was to make: its description goes beside its artifacts before anybody is told
-that it has completed, so a job that was seen COMPLETED is in the archive.
+"""The end of a job that has made all it was to make: its receipt and its description go beside its artifacts before
+anybody is told that it has completed, so a job that was seen COMPLETED is in the archive.
 
 Valkey may be killed at any point of it. Before the description is stored the job is not in the archive at all; from
 then on it is there as a whole. What is done here may be done twice.
@@ -8,10 +8,12 @@ then on it is there as a whole. What is done here may be done twice.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from app.conversion import model, object_keys
 from app.conversion.model import Change, Status
 from app.conversion.service.descriptions import Descriptions
+from app.conversion.service.receipts import Receipts
 from app.conversion.store import JobStore
 from app.kit.errors import ModelmillError
 
@@ -19,23 +21,27 @@ logger = logging.getLogger(__name__)
 
 
 class Completion:
-    def __init__(self, store: JobStore, descriptions: Descriptions) -> None:
+    def __init__(self, store: JobStore, descriptions: Descriptions, receipts: Receipts) -> None:
         self.store = store
         self.descriptions = descriptions
+        self.receipts = receipts
 
-    def prepare(self, job_id: str, change: Change) -> None:
-        """Before the job is said to have completed.
+    def prepare(self, job_id: str, change: Change) -> Change:
+        """Before the job is said to have completed. Returns the change with the receipt in it.
 
         A store that does not answer now does not keep the job from its end: it is archived later (see `catch_up`).
         """
         record = self.store.get(job_id)
         if record is None or record.status is not change.status:
-            return
+            return change
         try:
-            self.descriptions.write(model.applied(record, change))
+            with_receipt = model.with_artifacts(change, self.receipts.write(model.applied(record, change)))
+            self.descriptions.write(model.applied(record, with_receipt))
         except ModelmillError as error:
             logger.warning("Job %s is archived later: %s", job_id, error.message, extra={"job_id": job_id})
             self.store.note_unarchived(job_id)
+            return change
+        return with_receipt
 
     def settle(self, job_id: str) -> None:
         """After the change was made or refused: the archive has the job if it has completed, and only then.
@@ -52,13 +58,17 @@ class Completion:
             record is not None or not self.descriptions.is_owned(job_id, archived.record.owner)
         ):
             self.descriptions.remove(job_id)
+            self.receipts.remove(job_id)
 
     def catch_up(self) -> None:
         """Archive what could not be when it completed."""
         for job_id in self.store.unarchived():
             record = self.store.get(job_id)
             if record is not None and record.status is Status.COMPLETED:
-                self.descriptions.write(record)
+                receipt = self.receipts.write(record)
+                if receipt:
+                    self.store.add_artifacts(job_id, receipt)
+                self.descriptions.write(replace(record, artifacts={**record.artifacts, **receipt}))
                 self.store.note_archived(record.owner, job_id)
             self.store.forget_unarchived(job_id)
 

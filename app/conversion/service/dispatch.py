@@ -61,7 +61,7 @@ class Dispatch:
         message = end_message(self.broker, job_id) if after is None else self.prepare(after, job_id)
         is_archived = completes(change)
         if is_archived:
-            self.completion.prepare(job_id, change)
+            change = self.completion.prepare(job_id, change)
         is_applied = self.store.apply(job_id, change, message)
         if is_archived:
             self.completion.settle(job_id)
@@ -122,6 +122,8 @@ class Dispatch:
                 output={f"{done.step}_key": object_keys.result(job_id, done) for done in so_far},
                 summary=facts.get("summary", {}),
                 versions=facts.get("versions", {}),
+                reused_from=facts.get("reused_from"),
+                saved_s=facts.get("saved_s"),
             )
         error = JobError(**{**facts.get("error", {}), "step": stage.step, "reason": reason or "the stage failed"})
         return model.failed(stage, now=moment, error=error, artifacts=artifacts, times=times)

@@ -170,8 +170,12 @@ def past_of(record: JobRecord) -> FinishedJob | None:
         if own.started_at is None or own.finished_at is None:
             return None
         ran_s[stage] = max(0.0, (from_text(own.finished_at) - from_text(own.started_at)).total_seconds())
+        if own.saved_s is not None:  # what the work takes, not what it takes to copy it
+            ran_s[stage] = own.saved_s
     took_s = (from_text(record.finished_at or record.updated_at) - from_text(record.created_at)).total_seconds()
-    return FinishedJob(record.options.toolchain.value, ran_s, took_s, record.forecast_s, prediction_error_db(record))
+    is_whole = not any(own.reused_from for own in record.stages.values())
+    forecast_s = record.forecast_s if is_whole else None
+    return FinishedJob(record.options.toolchain.value, ran_s, took_s, forecast_s, prediction_error_db(record))
 
 
 def _pasts(records: Iterable[JobRecord]) -> list[FinishedJob]:

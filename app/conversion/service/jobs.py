@@ -12,6 +12,7 @@ from app.conversion.metrics import count_end
 from app.conversion.model import Artifact, JobRecord, Stage, StageRecord, StageState, Status
 from app.conversion.service.descriptions import Descriptions
 from app.conversion.service.end_message import end_message
+from app.conversion.stage_cache import StageCache
 from app.conversion.store import JobFilter, JobStore, job_not_found
 from app.kit.clock import from_text, now, to_text
 from app.kit.objects import ObjectMissing, ObjectStore
@@ -34,10 +35,11 @@ class LogPortion:
 class Jobs:
     """Every verb takes the user; another user's job is answered like one that does not exist."""
 
-    def __init__(self, store: JobStore, broker: BlockingBroker, objects: ObjectStore) -> None:
+    def __init__(self, store: JobStore, broker: BlockingBroker, objects: ObjectStore, cache: StageCache) -> None:
         self.store = store
         self.broker = broker
         self.objects = objects
+        self.cache = cache
         self.descriptions = Descriptions(objects)
 
     def get(self, job_id: str, user: str) -> JobRecord:
@@ -104,7 +106,7 @@ class Jobs:
         record = self.get(job_id, user)
         if not record.is_terminal:
             raise JobActive(f"Job {job_id} has not ended yet.", hint="Cancel it first.")
-        delete_files(self.objects, user, job_id)
+        delete_files(self.objects, self.cache, user, job_id)
         self.store.delete(job_id)
         self.store.note_archived(user, job_id)
 
@@ -155,10 +157,12 @@ class Jobs:
         return LogPortion(text, offset + len(text), is_complete=offset + len(text) >= size)
 
 
-def delete_files(objects: ObjectStore, owner: str, job_id: str) -> None:
-    """All that is stored of a job. Its description goes first, so that the archive never has a part of it."""
+def delete_files(objects: ObjectStore, cache: StageCache, owner: str, job_id: str) -> None:
+    """All that is stored of a job, also for reuse. Its description goes first, so that the archive never has a part of
+    it."""
     objects.delete(object_keys.owned(owner, job_id))
     objects.delete(object_keys.description(job_id))
+    cache.forget_job(owner, job_id)
     objects.delete_prefix(object_keys.job(job_id))
 
 

@@ -51,6 +51,8 @@ class Submission:
     """Set by a caller that may submit again after a crash and must not make a second job; else empty."""
     prediction: Mapping[str, Any] = field(default_factory=dict)
     """What the options promise, where they are an applied action; see prediction_of."""
+    no_cache: bool = False
+    """See JobRecord."""
 
 
 class Submissions:
@@ -99,6 +101,7 @@ class Submissions:
                 intake=intake,
                 origin=submission.origin,
                 forecast_s=self.admission.estimates.forecast_s(submission.options.toolchain.value),
+                no_cache=submission.no_cache,
             )
             message = self.dispatch.prepare(Stage.ONNX, job_id)
             self.admission.admit(record, score=int(moment.timestamp() * 1_000_000), message=message)

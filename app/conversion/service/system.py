@@ -79,6 +79,19 @@ class DependencyHealth:
 
 
 @dataclass(frozen=True)
+class CacheView:
+    """The cache of stages. Sizes are those of its last sweep; what is counted begins anew when Redis does."""
+
+    size_bytes: int
+    max_bytes: int
+    entries: int
+    hits: int
+    misses: int
+    saved_s: float
+    is_shared: bool
+
+
+@dataclass(frozen=True)
 class SystemView:
     queues: tuple[QueueView, ...]
     """One per stage, in their order, then the scheduler's; empty while Redis is away."""
@@ -90,6 +103,8 @@ class SystemView:
     """How right the forecasts of a job's end were, by toolchain; empty while Redis is away."""
     predictions: dict[str, PredictionAccuracy] = field(default_factory=dict)
     """How right the promises of applied actions were, likewise."""
+    cache: CacheView | None = None
+    """None where it is off, and while Redis is away."""
 
     @property
     def stages(self) -> tuple[QueueView, ...]:
@@ -117,8 +132,9 @@ def read_system(conversion: Conversion, settings: Settings, user: str, now: date
         queues = _queues(conversion, user, now) if health.is_up else ()
         forecasts = conversion.estimates.accuracies() if health.is_up else {}
         predictions = conversion.estimates.predictions() if health.is_up else {}
+        cache = _cache(conversion) if health.is_up else None
     except redis.RedisError as error:
-        queues, forecasts, predictions = (), {}, {}
+        queues, forecasts, predictions, cache = (), {}, {}, None
         health = DependencyHealth(health.name, health.detail, problem=_first_line(error))
     return SystemView(
         queues=queues,
@@ -128,6 +144,7 @@ def read_system(conversion: Conversion, settings: Settings, user: str, now: date
         versions=versions(),
         forecasts=forecasts,
         predictions=predictions,
+        cache=cache,
     )
 
 
@@ -156,6 +173,16 @@ def _queues(conversion: Conversion, user: str, now: datetime) -> tuple[QueueView
         )
         for queue in QUEUES
     )
+
+
+def _cache(conversion: Conversion) -> CacheView | None:
+    """Raises redis.RedisError."""
+    cache = conversion.cache
+    if not cache.is_on:
+        return None
+    use = conversion.cache_figures.read()
+    hits, misses = sum(use.hits.values()), sum(use.misses.values())
+    return CacheView(use.size_bytes, cache.max_bytes, use.entries, hits, misses, use.saved_s, cache.is_shared)
 
 
 def _worker(conversion: Conversion, name: str, sign_of_life: dict[str, Any], user: str) -> WorkerView:

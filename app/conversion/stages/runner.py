@@ -14,10 +14,10 @@ from app.conversion.model import Artifact, JobError, JobRecord, Stage
 from app.conversion.options import ToolchainName
 from app.conversion.stages.heartbeat import Heartbeat, RunningStage, StageLog
 from app.conversion.stages.job_claimer import JobClaimer
+from app.conversion.stages.reuse import ReusedStage, StageReuse
 from app.conversion.stages.triage import MODEL_BYTES_MOST, is_crash
 from app.conversion.stages.triage_runner import TriageRunner, advice_of
 from app.conversion.stages.workspace import Workspace
-from app.conversion.store import JobStore
 from app.conversion.toolchains.kneron import installation
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError, Unavailable
@@ -58,12 +58,17 @@ class StageOutcome:
 
 class StageRunner:
     def __init__(
-        self, settings: Settings, store: JobStore, objects: ObjectStore, sandbox: Sandbox, send_done: SendDone
+        self,
+        settings: Settings,
+        objects: ObjectStore,
+        sandbox: Sandbox,
+        reuse: StageReuse,
+        send_done: SendDone,
     ) -> None:
         self.settings = settings
-        self.store = store
         self.objects = objects
         self.sandbox = sandbox
+        self.reuse = reuse
         self.send_done = send_done
 
     def run(self, job_id: str, worker: StageWorker) -> None:
@@ -83,10 +88,11 @@ class StageRunner:
             finished_at = started_at + timedelta(seconds=took_s)
             outcome.facts |= {"started_at": running.started_at, "finished_at": to_text(finished_at)}
             self.report(job_id, stage.step, outcome)
-        STAGE_SECONDS.labels(stage.step, record.options.toolchain, outcome.result).observe(took_s)
+        result = "reused" if "reused_from" in outcome.facts else outcome.result
+        STAGE_SECONDS.labels(stage.step, record.options.toolchain, result).observe(took_s)
         worker.claimer.rest()
         reason = f": {outcome.reason}" if outcome.reason else ""
-        logger.info("Stage %s of job %s ended after %.3f s: %s%s.", stage.step, job_id, took_s, outcome.result, reason)
+        logger.info("Stage %s of job %s ended after %.3f s: %s%s.", stage.step, job_id, took_s, result, reason)
 
     def work(self, record: JobRecord, running: RunningStage) -> StageOutcome:
         """Everything between the claim and the report; no error leaves it, for each is an outcome."""
@@ -107,6 +113,19 @@ class StageRunner:
         )
 
     def _work_in(self, space: Workspace, running: RunningStage) -> StageOutcome:
+        key = self.reuse.key_of(space.record)
+        with span("look for the same work"):
+            reused = self.reuse.take(space, key)
+        if reused is not None:
+            return _reused(reused, again(space.store_log))
+        begin = time.monotonic()
+        outcome = self._done(space, running)
+        if outcome.result == "ok" and not running.lost:
+            with span("keep for reuse"):
+                self.reuse.keep(space, key, outcome.facts, took_s=time.monotonic() - begin)
+        return outcome
+
+    def _done(self, space: Workspace, running: RunningStage) -> StageOutcome:
         with span("fetch inputs"):
             again(space.fetch_inputs)
         try:
@@ -222,6 +241,12 @@ def _failure(error: BaseException, artifacts: dict[str, Artifact] | None = None)
     failed = JobError(step="", reason=failure.message, code=failure.code, hint=failure.hint, detail=failure.detail)
     facts = {"error": asdict(failed), "artifacts": _plain(artifacts or {})}
     return StageOutcome("fail", failure.message, facts)
+
+
+def _reused(stage: ReusedStage, log: dict[str, Artifact]) -> StageOutcome:
+    cached = stage.cached
+    facts = {"summary": cached.summary, "versions": cached.versions, "artifacts": _plain(stage.artifacts | log)}
+    return StageOutcome("ok", facts={**facts, "reused_from": cached.job_id, "saved_s": cached.took_s})
 
 
 def _plain(artifacts: dict[str, Artifact]) -> dict[str, dict[str, Any]]:

@@ -50,6 +50,7 @@ class Message(StrEnum):
     DONE = "done", Queue.DONE
     SWEEP = "sweep", Queue.PERIODIC
     EXPIRE = "expire", Queue.PERIODIC
+    SWEEP_CACHE = "sweep_cache", Queue.PERIODIC
 
     APPLY_DOOR = "apply_door", Queue.PERIODIC
     CLEAR_HOMES = "clear_homes", Queue.PERIODIC

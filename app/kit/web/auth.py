@@ -33,6 +33,7 @@ OPEN = (
     "/shared",
     "/ui/shared",
     "/device-results",
+    "/receipts/key",
     "/static",
     LOGIN,
     LOGOUT,

@@ -29,6 +29,7 @@ def test_every_variable_named_in_a_document_exists() -> None:
         "MODELMILL_SEARCH_SEED",
         "MODELMILL_SECRETS_DIR",
         "MODELMILL_PYTHON",
+        "MODELMILL_RECEIPT_KEY",
         "MODELMILL_NODE_TOKEN",
         "MODELMILL_TOKEN",
         "MODELMILL_URL",

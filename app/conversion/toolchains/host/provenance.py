@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from importlib import metadata
 from typing import Any
 
 from app.conversion.toolchains import graph
+from app.conversion.toolchains.host.versions import tool_versions
+
+__all__ = ["inputs_of", "read", "tool_versions", "write"]
 
 PREFIX = "modelmill."
 KIND = PREFIX + "kind"
@@ -20,13 +22,6 @@ PREPROCESS = PREFIX + "preprocess"
 VERSIONS = PREFIX + "versions"
 INPUT_SHAPES = PREFIX + "input_shapes"
 """Of a graph whose inputs had to stay open: the shapes it was converted for."""
-
-PACKAGES = ("onnx", "onnxruntime", "onnxslim", "numpy", "modelmill")
-
-
-def tool_versions() -> dict[str, str]:
-    """Versions of everything that can change a result."""
-    return {name: metadata.version(name) for name in PACKAGES}
 
 
 def read(model: Any) -> dict[str, str]:

@@ -14,10 +14,13 @@ from app.conversion import model, object_keys
 from app.conversion.archive_index import ArchiveFilter
 from app.conversion.errors import NotArchived
 from app.conversion.model import Artifact, JobRecord, Stage, StageState, Status
+from app.conversion.model.receipt import read_statement
 from app.conversion.options import Options
 from app.conversion.service.edits import Edits
+from app.conversion.service.receipts import Receipts
 from app.kit.clock import now, to_text
-from app.kit.objects import StoreUnavailable
+from app.kit.objects import ObjectMissing, StoreUnavailable
+from app.kit.signatures import dsse
 
 EVERYTHING = ArchiveFilter()
 NOBODY = "00000000-0000-4000-8000-000000000000"
@@ -260,3 +263,53 @@ def test_a_job_that_is_kept_by_the_archive_says_so(container: Container) -> None
     job_id = completed(container)
     container.archive.keep(job_id, "local", is_kept=True)
     assert container.store.require(job_id).keep is True
+
+
+def test_the_receipt_is_one_of_the_files_of_the_job_and_signed(container: Container) -> None:
+    job_id = completed(container)
+    artifact = container.archive.artifact(job_id, "receipt.json", "local")
+    envelope = dsse.from_bytes(b"".join(container.archive.read(artifact)))
+    key = container.conversion.receipts.public_key
+    assert key is not None and envelope.is_signed_by([key])
+    artifacts = container.store.require(job_id).artifacts
+    statement = read_statement(envelope.payload)
+    assert statement.subjects == {"out.nef": artifacts["out.nef"].sha256}
+    assert statement.inputs["model.onnx"] == artifacts["model.onnx"].sha256
+
+
+def test_a_receipt_that_could_not_be_stored_follows(container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
+    record, completion = in_last_stage(container), container.conversion.dispatch.completion
+
+    def refuse(_: JobRecord) -> None:
+        raise StoreUnavailable("The store is away.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(completion.receipts, "write", refuse)
+        report(container, record.job_id)
+    assert "receipt.json" not in container.store.require(record.job_id).artifacts
+    completion.catch_up()
+    assert "receipt.json" in container.store.require(record.job_id).artifacts
+    assert container.archive.artifact(record.job_id, "receipt.json", "local")
+
+
+def test_a_job_that_was_cancelled_meanwhile_keeps_no_receipt(
+    container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, receipts = in_last_stage(container), container.conversion.receipts
+    write = receipts.write
+
+    def cancel_then_write(finished: JobRecord) -> dict[str, Artifact]:
+        container.conversion.jobs.cancel(record.job_id, "local")
+        return write(finished)
+
+    monkeypatch.setattr(receipts, "write", cancel_then_write)
+    report(container, record.job_id)
+    assert "receipt.json" not in container.store.require(record.job_id).artifacts
+    with pytest.raises(ObjectMissing):
+        container.objects.info(object_keys.extra_file(record.job_id, "receipt.json"))
+
+
+def test_without_a_lasting_key_nothing_is_signed(container: Container) -> None:
+    unsigned = Receipts(container.objects, secret=None, public_url=None)
+    assert unsigned.public_key is None
+    assert unsigned.write(in_last_stage(container)) == {}

@@ -3,8 +3,8 @@ from __future__ import annotations
 import json
 
 from app.bootstrap.container import Container, assemble
-from app.conversion.schemas import SystemAnswer
 from app.conversion.service.system import read_system
+from app.conversion.system_schemas import SystemAnswer
 from app.kit.clock import now
 from app.settings import Settings
 from tests.harness.valkey import Valkey

@@ -64,6 +64,7 @@ class AsyncModelmill:
         name: str = "",
         tags: Sequence[str] = (),
         options: Mapping[str, Any] | None = None,
+        no_cache: bool = False,
     ) -> AsyncJob:
         """Upload a model with its reference images, and start its conversion.
 
@@ -74,6 +75,7 @@ class AsyncModelmill:
             name: Of the job; the model's when left out.
             tags: To find it by.
             options: As of POST /jobs.
+            no_cache: Do every stage, also where the same work was done before.
 
         Returns:
             The job, which has only begun: see `wait`.
@@ -91,7 +93,8 @@ class AsyncModelmill:
         if goal:
             chosen["quantization"] = {**chosen.get("quantization", {}), "goal": goal}
         label = (name or path.stem)[:200]
-        return await self.submit(keys["model_key"], keys["quant_key"], options=chosen, name=label, tags=tags)
+        model_key, quant_key = keys["model_key"], keys["quant_key"]
+        return await self.submit(model_key, quant_key, options=chosen, name=label, tags=tags, no_cache=no_cache)
 
     async def upload(self, model: Path, images: Path, on_bytes: OnBytes = lambda _: None) -> Record:
         """Send both from disk, in constant memory. Large ones go on where they broke off.
@@ -124,10 +127,13 @@ class AsyncModelmill:
         options: Mapping[str, Any] | None = None,
         name: str = "",
         tags: Sequence[str] = (),
+        no_cache: bool = False,
     ) -> AsyncJob:
-        """Start a conversion of what was uploaded."""
+        """Start a conversion of what was uploaded. no_cache: do every stage, also what was done before."""
         inputs = {"model_key": model_key, "quant_key": quant_key}
-        body = {**inputs, "name": name, "tags": list(tags), "options": dict(options or {})}
+        body: Record = {**inputs, "name": name, "tags": list(tags), "options": dict(options or {})}
+        if no_cache:
+            body["no_cache"] = True
         return AsyncJob(self.transport, await self.transport.json("POST", "/jobs", json=body))
 
     async def job(self, job_id: str) -> AsyncJob:

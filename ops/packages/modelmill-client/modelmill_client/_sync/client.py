@@ -65,6 +65,7 @@ class Modelmill:
         name: str = "",
         tags: Sequence[str] = (),
         options: Mapping[str, Any] | None = None,
+        no_cache: bool = False,
     ) -> Job:
         """Upload a model with its reference images, and start its conversion.
 
@@ -75,6 +76,7 @@ class Modelmill:
             name: Of the job; the model's when left out.
             tags: To find it by.
             options: As of POST /jobs.
+            no_cache: Do every stage, also where the same work was done before.
 
         Returns:
             The job, which has only begun: see `wait`.
@@ -92,7 +94,8 @@ class Modelmill:
         if goal:
             chosen["quantization"] = {**chosen.get("quantization", {}), "goal": goal}
         label = (name or path.stem)[:200]
-        return self.submit(keys["model_key"], keys["quant_key"], options=chosen, name=label, tags=tags)
+        model_key, quant_key = keys["model_key"], keys["quant_key"]
+        return self.submit(model_key, quant_key, options=chosen, name=label, tags=tags, no_cache=no_cache)
 
     def upload(self, model: Path, images: Path, on_bytes: OnBytes = lambda _: None) -> Record:
         """Send both from disk, in constant memory. Large ones go on where they broke off.
@@ -125,10 +128,13 @@ class Modelmill:
         options: Mapping[str, Any] | None = None,
         name: str = "",
         tags: Sequence[str] = (),
+        no_cache: bool = False,
     ) -> Job:
-        """Start a conversion of what was uploaded."""
+        """Start a conversion of what was uploaded. no_cache: do every stage, also what was done before."""
         inputs = {"model_key": model_key, "quant_key": quant_key}
-        body = {**inputs, "name": name, "tags": list(tags), "options": dict(options or {})}
+        body: Record = {**inputs, "name": name, "tags": list(tags), "options": dict(options or {})}
+        if no_cache:
+            body["no_cache"] = True
         return Job(self.transport, self.transport.json("POST", "/jobs", json=body))
 
     def job(self, job_id: str) -> Job:

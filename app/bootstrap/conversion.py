@@ -1,0 +1,71 @@
+"""Puts conversion together: what the web, the scheduler and the workers need of it. No SQL."""
+
+from __future__ import annotations
+
+from redis import Redis
+
+from app.conversion.cache_figures import CacheFigures
+from app.conversion.job_index import JobIndex
+from app.conversion.service import (
+    Admission,
+    CacheSweep,
+    Conversion,
+    Dispatch,
+    Edits,
+    Estimates,
+    Expiry,
+    Jobs,
+    Previews,
+    Receipts,
+    Results,
+    ResumableUploads,
+    Submissions,
+    Uploads,
+)
+from app.conversion.service.completion import Completion
+from app.conversion.service.descriptions import Descriptions
+from app.conversion.stage_cache import StageCache
+from app.conversion.store import JobStore
+from app.kit.objects import ObjectStore
+from app.kit.queue.blocking_broker import BlockingBroker
+from app.kit.sandbox.runner import Sandbox
+from app.settings import Settings
+
+
+def open_conversion(
+    settings: Settings, client: Redis, broker: BlockingBroker, objects: ObjectStore, sandbox: Sandbox, store: JobStore
+) -> Conversion:
+    """client: of the records' database."""
+    secret = settings.secret_key.get_secret_value() if settings.has_lasting_key else None
+    receipts = Receipts(objects, secret=secret, public_url=settings.public_url)
+    dispatch = Dispatch(store, broker, Completion(store, Descriptions(objects), receipts))
+    uploads = Uploads(settings, objects, sandbox)
+    estimates = Estimates(store, broker)
+    admission = Admission(settings, store, estimates)
+    submissions = Submissions(settings, store, objects, sandbox, uploads, dispatch, admission)
+    cache = StageCache(objects, max_bytes=settings.cache_max_bytes, is_shared=settings.cache_shared)
+    figures = CacheFigures(client)
+    jobs = Jobs(store, broker, objects, cache)
+    return Conversion(
+        uploads=uploads,
+        resumable_uploads=ResumableUploads(uploads),
+        submissions=submissions,
+        previews=Previews(settings, objects, sandbox, uploads, submissions.remembered),
+        jobs=jobs,
+        index=JobIndex(store),
+        edits=Edits(jobs),
+        dispatch=dispatch,
+        estimates=estimates,
+        results=Results(store, objects, submissions, job_ttl_s=settings.record_ttl_s),
+        expiry=Expiry(
+            store,
+            objects,
+            job_ttl_s=settings.record_ttl_s,
+            archive_ttl_s=settings.archive_days * 86400,
+            upload_ttl_s=settings.upload_ttl_s,
+        ),
+        receipts=receipts,
+        cache=cache,
+        cache_figures=figures,
+        cache_sweep=CacheSweep(objects, figures, max_bytes=settings.cache_max_bytes),
+    )

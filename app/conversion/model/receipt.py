@@ -1,0 +1,135 @@
+"""What a finished job was made from and by what, as an in-toto statement with SLSA provenance. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.conversion.model.record import Artifact, JobRecord, Stage, StageRecord
+
+NAME = "receipt.json"
+"""The artifact's."""
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
+BUILD_TYPE = "urn:modelmill:conversion:v1"
+INPUTS = ("model.onnx", "quant.zip")
+
+
+class NoStatement(ValueError):
+    """These bytes are no receipt of a conversion."""
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Who converted."""
+
+    builder_id: str
+    """A URI."""
+    version: str
+    """The release of this software."""
+    public_key: str
+    """PEM of the key that signs the receipt."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A receipt as its reader needs it."""
+
+    subjects: dict[str, str]
+    """Output, report or log → SHA-256."""
+    inputs: dict[str, str]
+    job_id: str
+    finished_at: str
+    public_key: str
+    """PEM, as the receipt says: whose it is, it cannot prove."""
+
+
+def statement(record: JobRecord, builder: Builder) -> dict[str, Any]:
+    """Of a job that has completed. Who owns it and what it was called is not in it: it is handed on with the files."""
+    made = {name: artifact for name, artifact in record.artifacts.items() if name not in (*INPUTS, NAME)}
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": [_resource(name, artifact) for name, artifact in sorted(made.items())],
+        "predicateType": PREDICATE_TYPE,
+        "predicate": {
+            "buildDefinition": {
+                "buildType": BUILD_TYPE,
+                "externalParameters": {"options": record.options.model_dump(mode="json")},
+                "internalParameters": {"stages": {stage.step: _stage(record, stage) for stage in Stage}},
+                "resolvedDependencies": [
+                    _resource(name, record.artifacts[name]) for name in INPUTS if name in record.artifacts
+                ],
+            },
+            "runDetails": {
+                "builder": {"id": builder.builder_id, "version": {"modelmill": builder.version}},
+                "metadata": {
+                    "invocationId": record.job_id,
+                    "startedOn": record.created_at,
+                    "finishedOn": record.finished_at,
+                },
+            },
+            "modelmill_parents": [record.origin] if record.origin else [],
+            "modelmill_public_key": builder.public_key,
+        },
+    }
+
+
+def read_statement(payload: bytes) -> Statement:
+    """Raises NoStatement."""
+    try:
+        document = json.loads(payload)
+        predicate = document["predicate"]
+        if (document["_type"], predicate["buildDefinition"]["buildType"]) != (STATEMENT_TYPE, BUILD_TYPE):
+            raise NoStatement("it is a statement about something else than a conversion")
+        metadata = predicate["runDetails"]["metadata"]
+        return Statement(
+            _digests(document["subject"]),
+            _digests(predicate["buildDefinition"]["resolvedDependencies"]),
+            str(metadata["invocationId"]),
+            str(metadata["finishedOn"]),
+            str(predicate["modelmill_public_key"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, NoStatement):
+            raise
+        raise NoStatement("it is no statement about a conversion (in-toto)") from error
+
+
+def _stage(record: JobRecord, stage: Stage) -> dict[str, Any]:
+    """What it read and made, how well, by which versions and when."""
+    own = record.stages[stage.step]
+    return {
+        "toolchain": record.options.toolchain.value,
+        "versions": own.versions,
+        "materials": _named(record, _materials(stage)),
+        "products": _named(record, (f"out.{stage.step}", f"{stage.step}.json")),
+        "metrics": own.summary,
+        **_times(own),
+    }
+
+
+def _times(own: StageRecord) -> dict[str, Any]:
+    """A stage that another job had done says which: that job's times are in its own receipt."""
+    reused = {"reused_from": own.reused_from} if own.reused_from else {}
+    return {"started_on": own.started_at, "finished_on": own.finished_at, **reused}
+
+
+def _materials(stage: Stage) -> tuple[str, ...]:
+    before = stage.before
+    model = f"out.{before.step}" if before else INPUTS[0]
+    return (model,) if stage is Stage.NEF else (model, INPUTS[1])
+
+
+def _named(record: JobRecord, names: Iterable[str]) -> list[dict[str, Any]]:
+    return [_resource(name, record.artifacts[name]) for name in names if name in record.artifacts]
+
+
+def _resource(name: str, artifact: Artifact) -> dict[str, Any]:
+    return {"name": name, "digest": {"sha256": artifact.sha256}}
+
+
+def _digests(resources: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    return {str(resource["name"]): str(resource["digest"]["sha256"]) for resource in resources}

@@ -1,0 +1,92 @@
+"""The name of a piece of work: a digest over all that decides what a stage makes. Equal names, equal results. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from app.conversion.model.record import JobRecord, Stage
+from app.conversion.options import Options, ToolchainName
+
+STAGE_CODE = 1
+"""Version of our own part in the stages: raise it whenever one makes something else of the same inputs."""
+CALIBRATION = "calibration_sha256"
+"""What a record's intake has the digest of the reference samples under, by names and contents."""
+_PREPARED = ("preprocess", "allow_damaged_images")
+_HOST = {
+    Stage.ONNX: ("input_shapes", *_PREPARED),
+    Stage.BIE: ("quantization", *_PREPARED),
+    Stage.NEF: ("preprocess",),
+}
+_KNERON = {
+    Stage.ONNX: ("platform", "input_shapes", "kneron", *_PREPARED),
+    Stage.BIE: ("platform", "kneron", *_PREPARED),
+    Stage.NEF: ("platform", "kneron"),
+}
+_NOT_FIRST = {
+    *("goal", "budget_s", "datapath_range_method", "percentage", "percentage_16b", "percentile", "outlier_factor"),
+    *("quantize_mode", "const_in_bitwidth_mode", "int16_nodes", "flops_ratio", "mode", "optimize", "weight_compress"),
+}
+"""Of the vendor's arguments, those that the first stage does not read."""
+_FIRST_ALONE = {"opt_matmul", "replace_avgpool_with_conv", "replace_dilated_conv", "skip_check", "clear_shapes"}
+"""Those that it alone reads: what they did is in its output."""
+_NEF_READS = {"model_id", "version", "input_fmt", "weight_compress", "compiler_tiling"}
+
+
+def stage_key(record: JobRecord, *, versions: Mapping[str, str], machine: str) -> str | None:
+    """Of the stage that the job is in, as 64 hex digits.
+
+    Args:
+        versions: Of the toolchain and what it stands on.
+        machine: The kind of processor: what is computed on another may differ in the last bit.
+
+    Returns:
+        None where not all is known that decides the result.
+    """
+    inputs = _inputs(record)
+    if not versions or not all(versions.values()) or not all(inputs.values()):
+        return None
+    decides = {
+        "code": STAGE_CODE,
+        "stage": record.stage.step,
+        "toolchain": record.options.toolchain.value,
+        "versions": dict(versions),
+        "machine": machine,
+        "options": stage_options(record.options, record.stage),
+        "inputs": inputs,
+    }
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+
+
+def stage_options(options: Options, stage: Stage) -> dict[str, Any]:
+    """Those that matter to this stage, as JSON: what a later one reads must not make it another piece of work."""
+    is_kneron = options.toolchain is ToolchainName.KNERON
+    names = (_KNERON if is_kneron else _HOST)[stage]
+    chosen: dict[str, Any] = options.model_dump(mode="json", include=set(names))
+    if is_kneron:
+        chosen["kneron"] = {name: value for name, value in chosen["kneron"].items() if _is_read(name, stage)}
+    return chosen
+
+
+def _is_read(name: str, stage: Stage) -> bool:
+    if stage is Stage.NEF:
+        return name in _NEF_READS
+    return name not in (_NOT_FIRST if stage is Stage.ONNX else {*_FIRST_ALONE, "weight_compress"})
+
+
+def _inputs(record: JobRecord) -> dict[str, str]:
+    """Digests of what the stage reads; empty where one is not known."""
+
+    def digest(name: str) -> str:
+        return record.artifacts[name].sha256 if name in record.artifacts else ""
+
+    before = record.stage.before
+    model = f"out.{before.step}" if before else "model.onnx"
+    inputs = {model: digest(model)}
+    if before:
+        inputs |= {name: digest(name) for name in record.artifacts if name.startswith(f"{before.step}.meta.")}
+    if record.stage is not Stage.NEF:
+        inputs["samples"] = str(record.intake.get(CALIBRATION) or digest("quant.zip"))
+    return inputs

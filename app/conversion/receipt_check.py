@@ -1,0 +1,111 @@
+"""Does a file stand as its receipt says, and who says so? Works on files alone: no service is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from app.conversion.errors import ReceiptUnreadable
+from app.conversion.model.receipt import NAME, NoStatement, Statement, read_statement
+from app.kit.files.digest import sha256_of
+from app.kit.signatures import dsse
+from app.kit.signatures.keys import NoKey, PublicKey
+
+CHECK_FILE = "Give the receipt.json that was downloaded with the model."
+
+
+class Outcome(StrEnum):
+    SAME = "SAME"
+    CHANGED = "CHANGED"
+    """The receipt has a file of this name, with another content."""
+    NOT_IN_RECEIPT = "NOT_IN_RECEIPT"
+    """It has neither its content nor its name."""
+
+
+class Seal(StrEnum):
+    """What became of the signature."""
+
+    VALID = "VALID"
+    BROKEN = "BROKEN"
+    """The receipt was changed after it was signed."""
+    OTHER_KEY = "OTHER_KEY"
+    """It is signed, and not with the key that was named."""
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A receipt that was read; whether it can be trusted is still to be asked."""
+
+    envelope: dsse.Envelope
+    statement: Statement
+    own_key: PublicKey
+
+    def seal(self, key: PublicKey | None) -> Seal:
+        """Args:
+        key: Whose it must be; None: only that it was not changed since somebody signed it.
+        """
+        if not self.envelope.is_signed_by([self.own_key]):
+            # Its payload, which names the key, may be what was changed.
+            return Seal.VALID if key is not None and self.envelope.is_signed_by([key]) else Seal.BROKEN
+        return Seal.VALID if key is None or self.envelope.is_signed_by([key]) else Seal.OTHER_KEY
+
+
+@dataclass(frozen=True)
+class FileCheck:
+    path: Path
+    outcome: Outcome
+    sha256: str
+    name: str
+    """In the receipt; empty where it is not in it."""
+    expected: str
+    """Its digest as the receipt says; empty likewise."""
+
+
+def read_receipt(path: Path) -> Receipt:
+    """Raises ReceiptUnreadable, OSError."""
+    try:
+        envelope = dsse.from_bytes(path.read_bytes())
+        statement = read_statement(envelope.payload)
+        return Receipt(envelope, statement, PublicKey(statement.public_key))
+    except (dsse.NoEnvelope, NoStatement, NoKey) as error:
+        raise ReceiptUnreadable(f"{path} cannot be read as a receipt: {error}", hint=CHECK_FILE) from error
+
+
+def read_key(text: str, source: str) -> PublicKey:
+    """Of a PEM. Raises ReceiptUnreadable.
+
+    Args:
+        source: Where it is from, for the message.
+    """
+    try:
+        return PublicKey(text)
+    except NoKey as error:
+        hint = "Save what the service answers at /receipts/key, once, from a place that you trust."
+        raise ReceiptUnreadable(f"{source} holds no key of receipts: {error}", hint=hint) from error
+
+
+def check_file(path: Path, statement: Statement) -> FileCheck:
+    """By its content first, for it may have been renamed. Raises OSError."""
+    sha256 = sha256_of(path)
+    known = {**statement.inputs, **statement.subjects}
+    same = [name for name, digest in known.items() if digest == sha256]
+    if same:
+        name = path.name if path.name in same else same[0]
+        return FileCheck(path, Outcome.SAME, sha256, name, sha256)
+    if path.name in known:
+        return FileCheck(path, Outcome.CHANGED, sha256, path.name, known[path.name])
+    return FileCheck(path, Outcome.NOT_IN_RECEIPT, sha256, "", "")
+
+
+def files_in(folder: Path, statement: Statement) -> list[Path]:
+    """Those of the receipt that lie in the folder."""
+    names = {**statement.inputs, **statement.subjects}
+    return [folder / name for name in sorted(names) if (folder / name).is_file()]
+
+
+def receipt_of(paths: Iterable[Path]) -> Path:
+    """Where the receipt of these lies unless it is named: beside the first, or in it if it is a folder."""
+    first = next(iter(paths))
+    return (first if first.is_dir() else first.parent) / NAME

@@ -1,0 +1,78 @@
+"""A conversion made twice: are the outputs the same, to the byte or but for the order of their parts?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+OUTPUTS = ("out.onnx", "out.bie", "out.nef")
+VENDORS = "the bytes differ, and the vendor's formats are not open"
+Record = Mapping[str, Any]
+Fetch = Callable[[Record, str], Path]
+"""fetch(record, name): a file of that job, downloaded."""
+
+
+class Sameness(StrEnum):
+    BYTES = "BYTES"
+    """Equal to the byte."""
+    NORMALIZED = "NORMALIZED"
+    """The same network, whose parts another run wrote in another order."""
+    DIFFERENT = "DIFFERENT"
+    MISSING = "MISSING"
+    """One of the two has no such output."""
+
+
+@dataclass(frozen=True)
+class OutputComparison:
+    name: str
+    sameness: Sameness
+    sha256: tuple[str, str]
+    """Before and after; empty where it is missing."""
+    differences: tuple[str, ...] = ()
+
+    @property
+    def is_same(self) -> bool:
+        return self.sameness in (Sameness.BYTES, Sameness.NORMALIZED)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "sha256": list(self.sha256), "differences": list(self.differences)}
+
+
+def compare(before: Record, after: Record, fetch: Fetch) -> list[OutputComparison]:
+    """Every output of two completed jobs. What is equal to the byte is not downloaded."""
+    return [_compared(name, before, after, fetch) for name in OUTPUTS]
+
+
+def changed_versions(before: Record, after: Record) -> dict[str, tuple[str, str]]:
+    """Tool → its version before and after, of those that another version did: why outputs may differ."""
+    pairs = {}
+    for step, stage in before["stages"].items():
+        then, now = stage["versions"], after["stages"][step]["versions"]
+        for tool in sorted(then.keys() | now.keys()):
+            if then.get(tool) != now.get(tool):
+                pairs[tool] = (str(then.get(tool) or "none"), str(now.get(tool) or "none"))
+    return pairs
+
+
+def _compared(name: str, before: Record, after: Record, fetch: Fetch) -> OutputComparison:
+    digests = _sha256(before, name), _sha256(after, name)
+    if not all(digests):
+        return OutputComparison(name, Sameness.MISSING, digests)
+    if digests[0] == digests[1]:
+        return OutputComparison(name, Sameness.BYTES, digests)
+    if before["options"]["toolchain"] != "host":
+        return OutputComparison(
+            name, Sameness.DIFFERENT, digests, ("the bytes differ; the vendor's format is not open",)
+        )
+    from app.conversion.toolchains.host.canonical import compare_files
+
+    likeness = compare_files(name, fetch(before, name), fetch(after, name))
+    sameness = Sameness.NORMALIZED if likeness.is_equal else Sameness.DIFFERENT
+    return OutputComparison(name, sameness, digests, likeness.differences)
+
+
+def _sha256(record: Record, name: str) -> str:
+    return str(record["artifacts"].get(name, {}).get("sha256", ""))

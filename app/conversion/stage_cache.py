@@ -1,0 +1,148 @@
+"""What stages have made, by the names of the work (see model.stage_key), in the object store: the same work once.
+
+    cache/{owner}/{key}/files/{artifact}    copies of what the stage stored, made inside the store
+    cache/{owner}/{key}/entry.json          what it reported, written last: without it nothing is there
+
+An entry is put anew whenever it is used, so the times of the store tell which was used least recently. Whatever the
+store answers, no caller fails by it: an entry that cannot be read is none.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from app.conversion import object_keys
+from app.conversion.model import Artifact, JobRecord, Stage
+from app.kit.errors import ModelmillError
+from app.kit.objects import ObjectMissing, ObjectStore
+
+FORMAT = "modelmill-stage/1"
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CachedStage:
+    """One stage of a job, as it ended."""
+
+    job_id: str
+    """The job that made it."""
+    took_s: float
+    summary: dict[str, Any]
+    versions: dict[str, str]
+    files: dict[str, Artifact]
+    """By artifact name; the keys are those in the cache."""
+
+
+class StageCache:
+    """Args:
+    max_bytes: How much it may hold; 0: there is none.
+    is_shared: Do all users share it?
+    """
+
+    def __init__(self, objects: ObjectStore, *, max_bytes: int, is_shared: bool) -> None:
+        self.objects = objects
+        self.max_bytes = max_bytes
+        self.is_shared = is_shared
+
+    @property
+    def is_on(self) -> bool:
+        return self.max_bytes > 0
+
+    def folder(self, owner: str, key: str) -> str:
+        return object_keys.cached(object_keys.SHARED if self.is_shared else owner, key)
+
+    def find(self, owner: str, key: str) -> CachedStage | None:
+        """None where there is none, or none that can be read."""
+        try:
+            return self._find(self.folder(owner, key))
+        except ObjectMissing:
+            return None
+        except (ModelmillError, ValueError, KeyError, TypeError) as error:
+            logger.warning("The cache of stages has %s, and it cannot be read: %s", key[:12], error)
+            return None
+
+    def restore(self, cached: CachedStage, record: JobRecord) -> dict[str, Artifact] | None:
+        """Copy its outputs to the job, but its log. None when that cannot be done: then the job has none of them."""
+        made: dict[str, Artifact] = {}
+        try:
+            for name, file in cached.files.items():
+                if name != log_name(record.stage):
+                    target = object_keys.output(record.job_id, record.stage, name)
+                    made[name] = Artifact(target, file.size_bytes, file.sha256)
+                    self.objects.copy(file.key, target)
+            return made
+        except ModelmillError as error:
+            logger.warning("What the cache of stages has for job %s cannot be copied: %s", record.job_id, error)
+            self._drop([file.key for file in made.values()])
+            return None
+
+    def log_of(self, cached: CachedStage, stage: Stage, *, max_bytes: int) -> bytes:
+        """The beginning of the log of the stage as it ran; empty where it is lost."""
+        log = cached.files.get(log_name(stage))
+        try:
+            return b"" if log is None else b"".join(self.objects.read(log.key, end=max_bytes))
+        except ModelmillError:
+            return b""
+
+    def touch(self, owner: str, key: str, cached: CachedStage) -> None:
+        """It was used just now."""
+        with suppress(ModelmillError):
+            self._put_entry(self.folder(owner, key), cached)
+
+    def keep(self, record: JobRecord, key: str, made: CachedStage) -> None:
+        """Take what a stage has just made, unless it is larger than all of the cache.
+
+        Args:
+            made: With the keys of the job's own files.
+        """
+        folder, stage = self.folder(record.owner, key), record.stage
+        if sum(file.size_bytes for file in made.files.values()) > self.max_bytes:
+            return
+        try:
+            self.objects.delete(f"{folder}{object_keys.ENTRY}")
+            copies = {name: _at(file, f"{folder}files/{name}") for name, file in made.files.items()}
+            for name, file in made.files.items():
+                self.objects.copy(file.key, copies[name].key)
+            self.objects.put(object_keys.cached_by(record.job_id, key), [])
+            self._put_entry(folder, CachedStage(made.job_id, made.took_s, made.summary, made.versions, copies))
+        except ModelmillError as error:
+            logger.warning("Stage %s of job %s is not kept for reuse: %s", stage, record.job_id, error)
+            with suppress(ModelmillError):
+                self.objects.delete_prefix(folder)
+
+    def forget_job(self, owner: str, job_id: str) -> None:
+        """A job is deleted with all it has made. What other jobs have made of the same stays. Raises what stores do."""
+        for info in list(self.objects.list(object_keys.cached_by(job_id, ""))):
+            folder = self.folder(owner, info.key.rpartition("/")[2])
+            with suppress(ObjectMissing, ValueError, KeyError, TypeError):
+                if self._find(folder).job_id == job_id:
+                    self.objects.delete(f"{folder}{object_keys.ENTRY}")
+                    self.objects.delete_prefix(folder)
+
+    def _find(self, folder: str) -> CachedStage:
+        document = json.loads(b"".join(self.objects.read(f"{folder}{object_keys.ENTRY}")))
+        if document.pop("format") != FORMAT:
+            raise ValueError("its format is not known here")
+        files = {str(name): Artifact(**file) for name, file in document.pop("files").items()}
+        return CachedStage(files=files, **document)
+
+    def _put_entry(self, folder: str, cached: CachedStage) -> None:
+        text = json.dumps({"format": FORMAT, **asdict(cached)}).encode()
+        self.objects.put(f"{folder}{object_keys.ENTRY}", [text], content_type="application/json")
+
+    def _drop(self, keys: list[str]) -> None:
+        with suppress(ModelmillError):
+            for key in keys:
+                self.objects.delete(key)
+
+
+def log_name(stage: Stage) -> str:
+    return f"{stage.step}.log"
+
+
+def _at(file: Artifact, key: str) -> Artifact:
+    return Artifact(key, file.size_bytes, file.sha256)

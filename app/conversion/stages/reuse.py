@@ -1,0 +1,89 @@
+"""A stage that has been done before is taken from the cache, and one that was done just now goes into it."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError
+from typing import Any
+
+from app.conversion.cache_figures import CacheFigures
+from app.conversion.model import Artifact, JobRecord
+from app.conversion.model.stage_key import stage_key
+from app.conversion.options import ToolchainName
+from app.conversion.stage_cache import CachedStage, StageCache
+from app.conversion.stages.workspace import Workspace
+from app.conversion.toolchains.host.versions import tool_versions
+from app.conversion.toolchains.kneron.vendor import Vendor
+from app.kit.text.duration import short_duration
+from app.settings import Settings
+
+USED = ("cpu_s", "wall_s", "peak_bytes")
+"""What the run itself used: a stage that is reused uses none of it."""
+
+
+@dataclass(frozen=True)
+class ReusedStage:
+    """What a stage reports that did not have to be done."""
+
+    cached: CachedStage
+    artifacts: dict[str, Artifact]
+
+
+class StageReuse:
+    def __init__(self, settings: Settings, cache: StageCache, figures: CacheFigures) -> None:
+        self.settings = settings
+        self.cache = cache
+        self.figures = figures
+
+    def key_of(self, record: JobRecord) -> str | None:
+        """The name of the work; None where it is not to be known, or cannot be."""
+        if not self.cache.is_on:
+            return None
+        try:
+            versions = self._versions(record.options.toolchain)
+        except PackageNotFoundError:
+            return None
+        return stage_key(record, versions=versions, machine=platform.machine())
+
+    def take(self, space: Workspace, key: str | None) -> ReusedStage | None:
+        """What the same work has made before, now also this job's. None: it is to be done."""
+        record = space.record
+        if key is None or record.no_cache:
+            return None
+        cached = self.cache.find(record.owner, key)
+        artifacts = self.cache.restore(cached, record) if cached else None
+        if cached is None or artifacts is None:
+            self.figures.count_miss(space.stage)
+            return None
+        self.cache.touch(record.owner, key, cached)
+        self.figures.count_hit(space.stage, cached.took_s)
+        self._write_log(space, cached)
+        return ReusedStage(cached, artifacts)
+
+    def keep(self, space: Workspace, key: str | None, facts: Mapping[str, Any], *, took_s: float) -> None:
+        """Args:
+        facts: Of the stage's report: summary, versions, artifacts.
+        """
+        if key is not None:
+            files = {name: Artifact(**file) for name, file in facts["artifacts"].items()}
+            summary = {name: value for name, value in facts["summary"].items() if name not in USED}
+            made = CachedStage(space.record.job_id, round(took_s, 3), summary, facts["versions"], files)
+            self.cache.keep(space.record, key, made)
+
+    def _write_log(self, space: Workspace, cached: CachedStage) -> None:
+        log = self.cache.log_of(cached, space.stage, max_bytes=self.settings.live_log_bytes)
+        head = f"reused from job {cached.job_id}, saved {short_duration(cached.took_s)}"
+        text = f"{head}\n{f'its log:{chr(10)}' if log else ''}"
+        with suppress(OSError):
+            space.log.write_bytes(text.encode() + log)
+
+    def _versions(self, toolchain: ToolchainName) -> dict[str, str]:
+        """An image of the vendor's that does not say its version could be any."""
+        ours = tool_versions()
+        if toolchain is ToolchainName.HOST:
+            return ours
+        vendor = Vendor(python=self.settings.kneron_python)
+        return {"kneron_toolchain": vendor.version(), **ours}

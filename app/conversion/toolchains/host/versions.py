@@ -1,0 +1,11 @@
+"""Versions of everything that can change a result of the host toolchain. Loads none of it: workers ask too."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+PACKAGES = ("onnx", "onnxruntime", "onnxslim", "numpy", "modelmill")
+
+
+def tool_versions() -> dict[str, str]:
+    return {name: metadata.version(name) for name in PACKAGES}

@@ -1,0 +1,68 @@
+"""Ed25519 keys: the installation's own, derived from its secret key so that there is no second secret; PEM."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+
+SEED_BYTES = 32
+
+
+class NoKey(ValueError):
+    """This is not an Ed25519 public key in PEM."""
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """Who can check a signature."""
+
+    pem: str
+
+    def __post_init__(self) -> None:
+        """Raises NoKey."""
+        self._loaded()
+
+    @property
+    def key_id(self) -> str:
+        """SHA-256 of its DER as hex digits: what a signature names its key by."""
+        der = self._loaded().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        return hashlib.sha256(der).hexdigest()
+
+    def verifies(self, signature: bytes, message: bytes) -> bool:
+        """Was this message signed with the private key that belongs to it?"""
+        try:
+            self._loaded().verify(signature, message)
+        except InvalidSignature:
+            return False
+        return True
+
+    def _loaded(self) -> Ed25519PublicKey:
+        try:
+            key = load_pem_public_key(self.pem.encode())
+        except (ValueError, UnsupportedAlgorithm) as error:
+            raise NoKey("it is no public key in PEM") from error
+        if not isinstance(key, Ed25519PublicKey):
+            raise NoKey("it is a public key of another kind than Ed25519")
+        return key
+
+
+class SigningKey:
+    """Args:
+    secret: The installation's secret key.
+    purpose: What is signed; another purpose has another key.
+    """
+
+    def __init__(self, secret: str, purpose: str) -> None:
+        seed = HKDF(algorithm=SHA256(), length=SEED_BYTES, salt=None, info=purpose.encode()).derive(secret.encode())
+        self._private = Ed25519PrivateKey.from_private_bytes(seed)
+        pem = self._private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        self.public = PublicKey(pem.decode())
+
+    def sign(self, message: bytes) -> bytes:
+        return self._private.sign(message)
