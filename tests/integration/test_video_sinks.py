@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,28 @@ def test_one_that_is_not_there_holds_up_no_other(scene: Scene, job: VideoJob, re
     down, up = scene.video.sinks.of(USER, job.uid)
     assert (down.word, up.word) == ("failing", "idle")
     assert down.sink.problem
+
+
+def test_a_fault_of_ours_is_told_and_holds_up_no_other(
+    scene: Scene, job: VideoJob, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(scene.video.sinks.senders, SinkKind.MQTT, None)  # type: ignore[arg-type]
+    add(scene, job.uid, SinkKind.MQTT, "mqtt://127.0.0.1/a")
+    scene.later(1)
+    add(scene, job.uid, SinkKind.HTTP, receiver.url)
+    take(scene, job.uid, 2)
+    deliver(scene, job.uid)
+    broken, good = scene.video.sinks.of(USER, job.uid)
+    assert (broken.sink.problem, good.word) == ("a fault of this service: AttributeError", "idle")
+
+
+def test_rows_that_have_gone_are_not_looked_for_again_and_again(scene: Scene, job: VideoJob) -> None:
+    add(scene, job.uid, SinkKind.HTTP, "http://127.0.0.1:1/")
+    take(scene, job.uid, 2)
+    scene.video.results.forget_old(scene.now + timedelta(days=400))
+    due(scene, job.uid)
+    assert scene.video.sinks.deliver_due() == 1
+    assert state(scene, job.uid) == ("idle", 0, 0, "")
 
 
 def test_events_go_there_and_not_rows(scene: Scene, job: VideoJob, receiver: Receiver) -> None:

@@ -143,17 +143,25 @@ class Sinks:
 
     def _turn(self, sink: Sink) -> None:
         try:
+            pause_s = PAUSE.longest_s  # for one whose rows have gone before they could be delivered
             for _ in range(TRIES):
                 parcels = self._waiting(sink)
                 if not parcels:
                     break
-                problem = self.senders[sink.kind].send(sink, parcels)
-                sink = self._noted(sink, parcels, problem, now())
+                problem = self._sent(sink, parcels)
+                sink, pause_s = self._noted(sink, parcels, problem, now()), 0.0
                 if problem:
                     return
-            self._change(sink, due_at=to_text(now()))
+            self._change(sink, due_at=to_text(now() + timedelta(seconds=pause_s)))
         except ModelmillError as error:  # its lease ends, and it is tried again
             logger.warning("How a sink of %s does is not noted: %s", sink.uid, error.message)
+
+    def _sent(self, sink: Sink, parcels: Sequence[Parcel]) -> str:
+        try:
+            return self.senders[sink.kind].send(sink, parcels)
+        except Exception as error:  # one sink's fault must not keep the others
+            logger.exception("Nothing was sent to a sink of %s", sink.uid)
+            return f"a fault of this service: {type(error).__name__}"
 
     def _waiting(self, sink: Sink) -> list[Parcel]:
         with self.database.read() as conn:
