@@ -23,6 +23,7 @@ from app.video.service import (
     Reports,
     Resources,
     Results,
+    Rules,
     Snapshots,
     Video,
     plots_in,
@@ -65,10 +66,10 @@ def open_video(
         max_per_user=settings.video_jobs_per_user,
     )
     planning = Planner(database, jobs, resources, send=request_plan, policy_runner=lru_cache(maxsize=1)(PolicyRunner))
-    reports = Reports(database, jobs, plots, announce=announce)
-    results = Results(
-        database, jobs, keep_days=settings.video_results_days, most_per_job=settings.video_results_per_job
-    )
+    kept = {"keep_days": settings.video_results_days, "most_per_job": settings.video_results_per_job}
+    rules = Rules(database, jobs, snapshots, **kept)
+    reports = Reports(database, jobs, plots, rules, announce=announce)
+    results = Results(database, jobs, **kept)
     controller = Controller(
         database,
         jobs,
@@ -76,8 +77,10 @@ def open_video(
         planning,
         reports,
         results,
+        rules,
         nodes,
         processes=settings.video_processes,
         keep_days=settings.video_keep_days,
     )
-    return Video(catalogue, jobs, resources, planning, reports, results, Pictures(jobs, nodes, snapshots), controller)
+    pictures = Pictures(jobs, nodes, snapshots, on_snapshot=rules.keep_picture)
+    return Video(catalogue, jobs, resources, planning, reports, results, rules, pictures, controller)

@@ -33,6 +33,8 @@ class EventKind(StrEnum):
     VIDEO_ENDED = "video.ended"
     VIDEO_ALERT = "video.alert"
     VIDEO_CLEAR = "video.clear"
+    VIDEO_EVENT = "video.event"
+    """A rule of its user's held."""
     TEST = "test"
     """Somebody pressed the button; no target lists it, and all take it."""
 

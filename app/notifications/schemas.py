@@ -29,6 +29,7 @@ EventName = Literal[
     "video.ended",
     "video.alert",
     "video.clear",
+    "video.event",
 ]
 
 

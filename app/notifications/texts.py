@@ -19,7 +19,8 @@ def subject_line(kind: EventKind, data: Mapping[str, Any], language: str) -> str
         data: Of its body.
         language: BCP 47 tag.
     """
-    text = _sentence(kind, translations(language).gettext) % {"name": data.get("name") or data.get("subject", "")}
+    named = {"name": data.get("name") or data.get("subject", ""), "rule": data.get("rule", "")}
+    text = _sentence(kind, translations(language).gettext) % named
     return " ".join(text.split())
 
 
@@ -51,5 +52,6 @@ def _sentence(kind: EventKind, _: Gettext) -> str:
         EventKind.VIDEO_ENDED: _("The video job %(name)s has ended."),
         EventKind.VIDEO_ALERT: _("The video job %(name)s does not run as it should."),
         EventKind.VIDEO_CLEAR: _("The video job %(name)s runs as it should again."),
+        EventKind.VIDEO_EVENT: _("The rule %(rule)s of the video job %(name)s holds."),
         EventKind.TEST: _("This is a test of %(name)s: messages from Modelmill arrive here."),
     }[kind]

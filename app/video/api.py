@@ -9,6 +9,7 @@ from app.kit.web.openapi import Operation
 from app.kit.web.sse import CONTENT_TYPE as STREAM
 from app.video import endpoints, schemas
 from app.video.responses import JOBS, VIDEO
+from app.video.rule_endpoints import OPERATIONS as RULES
 
 _ONE = f"{JOBS}/{{job_uid}}"
 _STAGE: dict[str, dict[str, Any]] = {"name": {"type": "string", "pattern": schemas.NAME}}
@@ -239,4 +240,5 @@ OPERATIONS: list[Operation] = [
         errors=(422, 503),
         query=schemas.MeasurementQuery,
     ),
+    *RULES,
 ]

@@ -58,6 +58,19 @@ class VideoClient(ApiClient):
         """Newest first."""
         return list(self._json("GET", f"{_path(uid)}/decisions", params={"limit": limit})["decisions"])
 
+    def rules(self, uid: str) -> Record:
+        """{zones, rules, problem}"""
+        return self._json("GET", f"{_path(uid)}/rules")
+
+    def put_rules(self, uid: str, rules: Record) -> Record:
+        """rules: {zones, rules}, in place of all that it has."""
+        return self._json("PUT", f"{_path(uid)}/rules", json=rules)
+
+    def rule_events(self, uid: str, **criteria: Any) -> Record:
+        """{events, next_cursor}. criteria: rule, since, until, order, cursor, limit."""
+        params = {name: value for name, value in criteria.items() if value not in ("", None)}
+        return self._json("GET", f"{_path(uid)}/rule-events", params=params)
+
     def nodes(self) -> list[Record]:
         return list(self._json("GET", f"{VIDEO}/nodes")["nodes"])
 

@@ -24,6 +24,16 @@ class BadStage(BadRequest):
     code = "BAD_STAGE"
 
 
+class BadRule(BadRequest):
+    """Rules and zones of a job do not fit together."""
+
+    code = "BAD_RULE"
+
+
+class RuleEventNotFound(NotFound):
+    code = "RULE_EVENT_NOT_FOUND"
+
+
 class UnknownPolicy(BadRequest):
     code = "UNKNOWN_POLICY"
 

@@ -76,6 +76,8 @@ PAGES = {
     "cuts of a video job": "/ui/video/{running_video}/what-if",
     "cuts of a DAG": "/ui/video/what-if",
     "end of a video job": "/ui/video/{running_video}/cancel",
+    "rules of a video job": "/ui/video/{running_video}/rules",
+    "rules of a video job that ended": "/ui/video/{ended_video}/rules",
     "deletion of a video job": "/ui/video/{ended_video}/delete",
     "stages": "/ui/video/stages",
     "end of a stage": "/ui/video/stages/face_detection/remove",

@@ -85,6 +85,8 @@ def test_help_names_the_commands(capsys: pytest.CaptureFixture[str], monkeypatch
         "profile",
         "nodes",
         "pseudo",
+        "rules",
+        "rule-events",
     ):
         assert f" {name} " in text
 
@@ -151,6 +153,29 @@ def test_watching_ends_as_the_job_does(
     job = ended_video(scene.video, scene.user, now=now(), ending=ending, reason="So it was.")
     assert typed(monkeypatch, "watch", job.uid) == code
     assert f"DONE {ending.value}  So it was." in capsys.readouterr().out
+
+
+def test_rules_are_given_by_a_file_and_events_are_told_oldest_first(
+    scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    job = scene.running()
+    assert json.loads(said(capsys, monkeypatch, "rules", job.uid)) == {"zones": [], "rules": []}
+    rules = {"rules": [{"name": "anything", "cooldown_s": 0}]}
+    kept = json.loads(said(capsys, monkeypatch, "rules", job.uid, written(tmp_path, rules)))
+    assert kept["rules"][0]["at_least"] == 1
+    assert said(capsys, monkeypatch, "rule-events", job.uid) == "There are no events.\n"
+    boxes: list[list[list[float]]] = [[[10, 10, 20, 20]], [], [[50, 10, 60, 20]]]
+    for n, found in enumerate(boxes, 1):
+        row = {"n_loop": 50 + n, "at": now().timestamp() + 60 * n, "bbox": found, "size": [100, 100]}
+        report: Any = {"job_uid": job.uid, "seq": 50 + n, "results": [row]}
+        scene.video.reports.take(report, node=EDGE, user="", now=now())
+    lines = said(capsys, monkeypatch, "rule-events", job.uid).splitlines()
+    assert [line.split("  ")[1:] for line in lines] == [["anything", "object", f"(frame {n})"] for n in (51, 53)]
+    assert parsed(capsys, monkeypatch, "rule-events", job.uid, "--limit", 1)["n_loop"] == 53
+    broken = written(tmp_path, {"rules": [{"name": "a", "zone": "nowhere"}]})
+    capsys.readouterr()
+    assert typed(monkeypatch, "rules", job.uid, broken) != Exit.OK
+    assert "no zone 'nowhere'" in capsys.readouterr().err
 
 
 def test_what_there_is_is_told(

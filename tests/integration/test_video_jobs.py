@@ -222,7 +222,7 @@ def test_whatever_is_kept_of_a_job_goes_with_it(scene: Scene, container: Contain
     job = running_video(scene.video)
     with pytest.raises(Conflict, match="has not ended"):
         scene.jobs.delete(USER, job.uid)
-    scene.video.pictures.put_snapshot("edge0", job.uid, b"\xff\xd8\xff picture \xff\xd9")
+    scene.video.pictures.put_snapshot("edge0", job.uid, b"\xff\xd8\xff picture \xff\xd9", now=scene.now)
     assert scene.reports.series(job.uid)
     scene.jobs.cancel(USER, job.uid, now=scene.now)
     scene.jobs.delete(USER, job.uid)
@@ -250,13 +250,13 @@ def test_pictures_are_taken_of_the_node_that_runs_the_job_and_are_whole(scene: S
     with pytest.raises(NoPicture):
         pictures.snapshot(USER, job.uid)
     for number in range(2):
-        pictures.put_snapshot("edge0", job.uid, b"\xff\xd8\xff %d \xff\xd9" % number)
+        pictures.put_snapshot("edge0", job.uid, b"\xff\xd8\xff %d \xff\xd9" % number, now=scene.now)
     assert pictures.snapshot(USER, job.uid) == b"\xff\xd8\xff 1 \xff\xd9"
     with pytest.raises(VideoJobNotFound):
-        pictures.put_snapshot("cloud0", job.uid, b"\xff\xd8\xff \xff\xd9")
+        pictures.put_snapshot("cloud0", job.uid, b"\xff\xd8\xff \xff\xd9", now=scene.now)
     for bad in (b"", b"<svg/>", b"\xff\xd8\xff cut off"):
         with pytest.raises(BadRequest):
-            pictures.put_snapshot("edge0", job.uid, bad)
+            pictures.put_snapshot("edge0", job.uid, bad, now=scene.now)
 
 
 def test_a_picture_that_comes_while_its_job_is_deleted_does_not_outlive_it(
@@ -271,7 +271,7 @@ def test_a_picture_that_comes_while_its_job_is_deleted_does_not_outlive_it(
 
     monkeypatch.setattr(container.objects, "put", slow)
     with pytest.raises(VideoJobNotFound):
-        scene.video.pictures.put_snapshot("edge0", job.uid, b"\xff\xd8\xff \xff\xd9")
+        scene.video.pictures.put_snapshot("edge0", job.uid, b"\xff\xd8\xff \xff\xd9", now=scene.now)
     assert list(container.objects.list("video/")) == []
     scene.report()
     assert scene.orders(JOBS, job.uid) == []

@@ -196,7 +196,7 @@ def test_with_the_last_viewer_the_runner_is_left_alone(scene: VideoWeb, runner: 
 def test_a_runner_that_is_away_is_stood_in_for_by_snapshots_and_tried_again(
     scene: VideoWeb, runner: Runner, job: VideoJob
 ) -> None:
-    scene.video.pictures.put_snapshot(job.node, job.uid, jpeg(100))
+    scene.video.pictures.put_snapshot(job.node, job.uid, jpeg(100), now=now())
     runner.show(10)
     with viewer(scene, job) as one:
         assert level(one.next()) == 10
@@ -216,7 +216,7 @@ def test_without_any_picture_the_answer_is_that_it_is_not_ready(scene: VideoWeb,
 
 
 def test_the_picture_of_a_job_that_has_ended_is_its_last(scene: VideoWeb, runner: Runner, job: VideoJob) -> None:
-    scene.video.pictures.put_snapshot(job.node, job.uid, jpeg(100))
+    scene.video.pictures.put_snapshot(job.node, job.uid, jpeg(100), now=now())
     runner.is_broken = True
     scene.video.jobs.cancel(scene.user, job.uid, now=now())
     with viewer(scene, job) as one:

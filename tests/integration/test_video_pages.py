@@ -250,7 +250,7 @@ def test_a_snapshot_is_a_jpeg_and_a_blank_picture_before_there_is_one(browser: B
     job = browser.running()
     blank = browser.get(f"/ui/video/{job.uid}/snapshot")
     assert blank.headers["content-type"] == "image/svg+xml" and "sandbox" in blank.headers["content-security-policy"]
-    browser.video.pictures.put_snapshot(EDGE, job.uid, b"\xff\xd8\xff\xe0" + bytes(40) + b"\xff\xd9")
+    browser.video.pictures.put_snapshot(EDGE, job.uid, b"\xff\xd8\xff\xe0" + bytes(40) + b"\xff\xd9", now=now())
     assert browser.get(f"/ui/video/{job.uid}/snapshot").headers["content-type"] == "image/jpeg"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from app.video.cli import job_commands as _jobs  # noqa: F401
 from app.video.cli import plan_commands as _plans  # noqa: F401  # adds its commands
 from app.video.cli import resource_commands as _resources  # noqa: F401
+from app.video.cli import rule_commands as _rules  # noqa: F401
 from app.video.cli.command_group import commands
 from app.video.cli.demo import pseudo
 

@@ -119,7 +119,7 @@ async def put_picture(request: Request) -> Response:
     if not picture.startswith(JPEG):
         raise BadRequest("The body is no JPEG.", hint="The runner of a job sends its rendered picture as JPEG.")
     node, pictures = require_node(request), video_of(request).pictures
-    await run_in_threadpool(pictures.put_snapshot, node, uid_of(request), picture)
+    await run_in_threadpool(pictures.put_snapshot, node, uid_of(request), picture, now=now())
     return done(job_uid=uid_of(request))
 
 

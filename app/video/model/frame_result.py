@@ -6,8 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-FACTS = frozenset({"n_loop", "at", "pts", "e2e", "tracked", "bbox", "labels", "scores", "width", "height"})
+FACTS = frozenset({"n_loop", "at", "pts", "e2e", "tracked", "bbox", "labels", "scores", "size"})
 """What a row has beside its counts."""
+
+
+MOST_SIDE = 1e9
+"""Of a box, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,9 @@ class ResultFilter:
 def objects_in(row: Mapping[str, Any]) -> Iterator[DetectedObject]:
     """A report may hold anything: what is no box is passed over."""
     labels, scores = row.get("labels"), row.get("scores")
-    for place, box in enumerate(row.get("bbox") or ()):
-        if isinstance(box, list) and len(box) == 4 and all(isinstance(side, int | float) for side in box):
+    boxes = row.get("bbox")
+    for place, box in enumerate(boxes if isinstance(boxes, list) else ()):
+        if isinstance(box, list) and len(box) == 4 and all(map(_is_side, box)):
             label, score = _at(labels, place), _at(scores, place)
             yield DetectedObject(
                 box, label if isinstance(label, str) else "", score if isinstance(score, int | float) else None
@@ -85,6 +90,10 @@ def objects_in(row: Mapping[str, Any]) -> Iterator[DetectedObject]:
 def labels_in(row: Mapping[str, Any]) -> list[str]:
     """The classes of its objects, each once."""
     return sorted({detected.label for detected in objects_in(row) if detected.label})
+
+
+def _is_side(value: object) -> bool:
+    return isinstance(value, int | float) and -MOST_SIDE <= value <= MOST_SIDE
 
 
 def _at(values: object, place: int) -> object:

@@ -63,7 +63,8 @@ class JobReport(TypedDict):
     ignored."""
     results: list[dict[str, Any]]
     """New since the last report: {"n_loop": n, …count…, "at": s since 1970, "pts": s in the source, "e2e": s,
-    "tracked": bool, "bbox": […], "labels": […], "scores": […]}; n_loop rises over restarts."""
+    "tracked": bool, "bbox": […], "labels": […], "scores": […], "size": [width, height] of the source}, the last four
+    where there are boxes; n_loop rises over restarts."""
     plan_result: NotRequired[PlanResult]
     flags: NotRequired[list[str]]
     silent_s: NotRequired[float]

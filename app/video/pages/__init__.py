@@ -12,9 +12,10 @@ from app.video.pages.job import ROUTES as JOB
 from app.video.pages.job_list import ROUTES as LISTING
 from app.video.pages.new import ROUTES as NEW
 from app.video.pages.results import ROUTES as RESULTS
+from app.video.pages.rules import ROUTES as RULES
 from app.video.pages.stages import ROUTES as STAGES
 from app.video.pages.what_if import ROUTES as WHAT_IF
 
-ROUTES: list[BaseRoute] = [*LISTING, *NEW, *STAGES, *WHAT_IF, *ACTIONS, *RESULTS, *JOB]
+ROUTES: list[BaseRoute] = [*LISTING, *NEW, *STAGES, *WHAT_IF, *ACTIONS, *RESULTS, *RULES, *JOB]
 
 __all__ = ["ROUTES"]

@@ -23,8 +23,10 @@ from app.video.model.job import JobState, VideoJob
 from app.video.pages import dag_drawing, plots, view_models
 from app.video.pages.job_list import CHANNEL, facts_of_videos, url_of
 from app.video.scheduling.registry import policies
+from app.video.service import RuleEventFilter
 
 SHOWN_EVENTS = 50
+SHOWN_RULE_EVENTS = 8
 SHOWN_DECISIONS = 40
 READ_DECISIONS = 300
 REDRAWN_S = 10
@@ -82,6 +84,7 @@ def body_of(request: Request, job: VideoJob, at: datetime) -> dict[str, Any]:
     view = view_models.view_of(job)
     series = video.reports.series(job.uid)
     job_events = video.jobs.events(user, job.uid)[::-1][:SHOWN_EVENTS]
+    seen = video.rules.events(user, job.uid, RuleEventFilter(), limit=SHOWN_RULE_EVENTS).events
     log = video.jobs.decisions(user, job.uid, limit=READ_DECISIONS)
     decisions = view_models.decisions_of(log)[:SHOWN_DECISIONS]
     marks = plots.marks_of(series, decisions)
@@ -98,11 +101,14 @@ def body_of(request: Request, job: VideoJob, at: datetime) -> dict[str, Any]:
         "qualities": plots.quality_plot(series, marks),
         "decisions": decisions,
         "events": job_events,
+        "rule_events": seen,
         "policies": policies(),
         "problems": {},
         "values": control_values(view),
         "saved": "",
-        "seen": _version(job, series[-1].at if series else "", len(job_events), decisions, is_live, at),
+        "seen": _version(
+            job, series[-1].at if series else "", (len(job_events), *map(vars, seen)), decisions, is_live, at
+        ),
     }
 
 
@@ -131,7 +137,7 @@ def _is_live(request: Request, job: VideoJob, at: datetime) -> bool:
 
 
 def _version(
-    job: VideoJob, newest: str, events: int, decisions: list[view_models.DecisionView], is_live: bool, at: datetime
+    job: VideoJob, newest: str, events: object, decisions: list[view_models.DecisionView], is_live: bool, at: datetime
 ) -> str:
     """Names what is shown: equal while nothing would look different."""
     drawn = 0 if job.state is JobState.DONE else int(at.timestamp() // REDRAWN_S)

@@ -11,12 +11,11 @@ from markupsafe import Markup
 from app.kit.web import charts
 from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
 from app.video.model.dag import Dag
+from app.video.model.frame_result import FACTS
 from app.video.model.job import JobState, Mode, VideoJob
 from app.video.model.plan import Role
 from app.video.service import DecisionRecord
 
-FRAME_FACTS = frozenset({"n_loop", "e2e", "tracked"})
-"""Of a result: what is about the frame, and no count."""
 SNAPSHOT_S = 5
 EDGE, CLOUD = "edge", "cloud"
 PERCENT = 100.0
@@ -121,9 +120,7 @@ class JobView:
 def view_of(job: VideoJob) -> JobView:
     newest = job.results[-1] if job.results else {}
     counts = {
-        str(key): value
-        for key, value in newest.items()
-        if key not in FRAME_FACTS and isinstance(value, int | float | str)
+        str(key): value for key, value in newest.items() if key not in FACTS and isinstance(value, int | float | str)
     }
     at = (job.reported_at or "")[:19]
     return JobView(job, figures_of(job), counts, placed_of(job), bars_of(job.plan_result), at)

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from app.video.service.catalogue import Catalogue
 from app.video.service.controller import Controller
 from app.video.service.jobs import Jobs, Submission
-from app.video.service.pictures import Pictures, Snapshots
+from app.video.service.pictures import Pictures
 from app.video.service.planner import Planner
 from app.video.service.reports import Reports, SeriesPoint, plots_in
 from app.video.service.resources import NodeVideos, Resources
 from app.video.service.results import ResultPage, Results
-from app.video.store import DecisionRecord, JobEvent
+from app.video.service.rules import JobRules, RuleEventPage, Rules
+from app.video.service.snapshots import Snapshots
+from app.video.store import DecisionRecord, JobEvent, RuleEventFilter
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Video:
     planning: Planner
     reports: Reports
     results: Results
+    rules: Rules
     pictures: Pictures
     controller: Controller
 
@@ -32,6 +35,7 @@ __all__ = [
     "Controller",
     "DecisionRecord",
     "JobEvent",
+    "JobRules",
     "Jobs",
     "NodeVideos",
     "Pictures",
@@ -40,6 +44,9 @@ __all__ = [
     "Resources",
     "ResultPage",
     "Results",
+    "RuleEventFilter",
+    "RuleEventPage",
+    "Rules",
     "SeriesPoint",
     "Snapshots",
     "Submission",

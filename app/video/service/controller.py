@@ -19,6 +19,7 @@ from app.video.service.planner import Planner
 from app.video.service.reports import Reports
 from app.video.service.resources import Resources
 from app.video.service.results import Results
+from app.video.service.rules import Rules
 from app.video.service.stage_deployment import StageDeployment
 from app.video.store import StoredJob
 
@@ -42,6 +43,7 @@ class Controller:
         planning: Planner,
         reports: Reports,
         results: Results,
+        rules: Rules,
         nodes: Nodes,
         *,
         processes: int,
@@ -53,6 +55,7 @@ class Controller:
         self.planning = planning
         self.reports = reports
         self.results = results
+        self.rules = rules
         self.nodes = nodes
         self.deployment = StageDeployment(database, resources, processes=processes)
         self.keep_days = keep_days
@@ -128,6 +131,7 @@ class Controller:
             uids = store.ended_before(conn, to_text(now - timedelta(days=self.keep_days)))
         self.jobs.forget(uids)
         self.results.forget_old(now)
+        self.rules.forget_old(now)
 
     def _withdraw(self, uid: str, stored: StoredJob | None) -> None:
         with self.database.write() as conn:

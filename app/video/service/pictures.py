@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
 from app.kit.errors import BadRequest, TooLarge
-from app.kit.objects import ObjectMissing, ObjectStore
 from app.nodes.service import Nodes
 from app.video import store
 from app.video.errors import NoPicture
@@ -15,6 +15,7 @@ from app.video.service.jobs import Jobs, job_not_found
 from app.video.service.orders import job_key
 from app.video.service.reports import authorized
 from app.video.service.resources import running_worker
+from app.video.service.snapshots import Snapshots
 
 MAX_PICTURE_BYTES = 2 << 20
 JPEG_BEGIN, JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
@@ -30,30 +31,16 @@ class LiveStream:
     """Its bearer token."""
 
 
-class Snapshots:
-    """The newest picture of each job, as JPEG in the object store."""
-
-    def __init__(self, objects: ObjectStore) -> None:
-        self._objects = objects
-
-    def put(self, uid: str, jpeg: bytes) -> None:
-        self._objects.put(_key(uid), [jpeg], content_type="image/jpeg")
-
-    def get(self, uid: str) -> bytes | None:
-        try:
-            return b"".join(self._objects.read(_key(uid)))
-        except ObjectMissing:
-            return None
-
-    def forget(self, uid: str) -> None:
-        self._objects.delete_prefix(f"video/{uid}/")
-
-
 class Pictures:
-    def __init__(self, jobs: Jobs, nodes: Nodes, snapshots: Snapshots) -> None:
+    """on_snapshot: hears of each picture that a node has sent: uid, JPEG, when it came."""
+
+    def __init__(
+        self, jobs: Jobs, nodes: Nodes, snapshots: Snapshots, *, on_snapshot: Callable[[str, bytes, datetime], None]
+    ) -> None:
         self.jobs = jobs
         self.nodes = nodes
         self.snapshots = snapshots
+        self.on_snapshot = on_snapshot
 
     def live(self, user: str, uid: str, *, now: datetime) -> LiveStream | None:
         """None while it does not run or its node is silent. Raises VideoJobNotFound."""
@@ -64,7 +51,7 @@ class Pictures:
         worker = running_worker(node, job_key(uid), now)
         return LiveStream(f"http://{worker.address}/user/video/{uid}", job.secret) if worker else None
 
-    def put_snapshot(self, node: str, uid: str, picture: bytes) -> None:
+    def put_snapshot(self, node: str, uid: str, picture: bytes, *, now: datetime) -> None:
         """A JPEG, in place of the one before. Raises VideoJobNotFound when this node does not run it, BadRequest."""
         if len(picture) > MAX_PICTURE_BYTES:
             raise TooLarge(f"A picture has at most {MAX_PICTURE_BYTES >> 20} MiB.", hint="Send a smaller one.")
@@ -75,6 +62,7 @@ class Pictures:
         if job.state is JobState.DONE:
             return  # the last one stays
         self.snapshots.put(uid, picture)
+        self.on_snapshot(uid, picture, now)
         with self.jobs.database.read() as conn:
             is_gone = store.get(conn, uid) is None
         if is_gone:  # it was deleted meanwhile, and its pictures with it
@@ -90,7 +78,3 @@ class Pictures:
                 f"The job {uid} has not drawn a picture yet.", hint="The first comes a few seconds after it began."
             )
         return picture
-
-
-def _key(uid: str) -> str:
-    return f"video/{uid}/snapshot.jpg"

@@ -23,6 +23,7 @@ from app.video.model.reader import Reader
 from app.video.model.report import JobReport
 from app.video.service.counters import ENDED, count_result
 from app.video.service.jobs import Jobs, job_not_found
+from app.video.service.rules import Rules
 from app.video.store import StoredJob
 
 SERIES = 720
@@ -74,10 +75,13 @@ def plots_in(client: redis.Redis) -> TimeSeries:
 
 
 class Reports:
-    def __init__(self, database: Database, jobs: Jobs, plots: TimeSeries, *, announce: Callable[[str], None]) -> None:
+    def __init__(
+        self, database: Database, jobs: Jobs, plots: TimeSeries, rules: Rules, *, announce: Callable[[str], None]
+    ) -> None:
         self.database = database
         self.jobs = jobs
         self.plots = plots
+        self.rules = rules
         self.announce = announce
 
     def take(self, report: JobReport, *, node: str = "", user: str = "", now: datetime) -> None:
@@ -133,7 +137,9 @@ class Reports:
         if report.progress is not None:
             columns["progress"] = report.progress
         store.change(conn, job.uid, **columns)
-        store.add_results(conn, job.uid, [FrameRecord(row["n_loop"], _moment(row, now), row) for row in added])
+        records = [FrameRecord(row["n_loop"], _moment(row, now), row) for row in added]
+        store.add_results(conn, job.uid, records)
+        self.rules.judge(conn, stored, records, now)
         if report.flags is not None:
             store.change_flags(conn, job, {*report.flags, *({OFFLINE} & set(job.flags))}, at=at)
         store.put_measurements(conn, report.profile)

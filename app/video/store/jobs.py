@@ -13,7 +13,7 @@ from app.kit.sql import Event, publish
 from app.video.model.job import TRANSITIONS, Ending, JobState, VideoJob
 from app.video.store.history import add_event
 from app.video.store.rows import JSON, StoredJob, as_text, columns_of, job_of_row
-from app.video.store.tables import decisions, events, insert_into, jobs, numbers, results
+from app.video.store.tables import decisions, events, insert_into, jobs, numbers, results, rule_events, rules
 
 IS_UNENDED = jobs.c.state != JobState.DONE.value
 
@@ -95,27 +95,29 @@ def enter(
     add_event(conn, stored.job.uid, at, type=state, message=message)
     if state is JobState.DONE:
         facts = {"ending": ending.value if ending else "", "reason": message}
-        publish(conn, _event(stored.job, "video.ended", at, facts))
+        publish(conn, notification_of(stored.job, "video.ended", at, facts))
 
 
 def change_flags(conn: Connection, job: VideoJob, flags: Collection[str], *, at: str) -> None:
     """Sets what a job is flagged with; tells its user when the first flag comes, and when the last one goes."""
     change(conn, job.uid, flags=sorted(flags))
     if flags and not job.flags:
-        publish(conn, _event(job, "video.alert", at, {"flags": sorted(flags), "reason": ", ".join(sorted(flags))}))
+        facts = {"flags": sorted(flags), "reason": ", ".join(sorted(flags))}
+        publish(conn, notification_of(job, "video.alert", at, facts))
     elif job.flags and not flags:
-        publish(conn, _event(job, "video.clear", at, {"flags": []}))
+        publish(conn, notification_of(job, "video.clear", at, {"flags": []}))
 
 
-def _event(job: VideoJob, kind: str, at: str, facts: Mapping[str, Any]) -> Event:
+def notification_of(job: VideoJob, kind: str, at: str, facts: Mapping[str, Any], tail: str = "") -> Event:
+    """What users are told of. tail: what tells it from others of its kind; empty: its time does."""
     subject = f"video:{job.uid}"
     data = {"uid": job.uid, "node": job.node, "video_id": job.video_id, **facts}
-    event_id = f"{subject}:{kind}" if kind == "video.ended" else f"{subject}:{kind}:{at}"
+    event_id = f"{subject}:{kind}" if kind == "video.ended" else f"{subject}:{kind}:{tail or at}"
     return Event(event_id, kind, job.owner, subject, job.uid, at, f"/ui/video/{job.uid}", data)
 
 
 def forget(conn: Connection, uids: Collection[str]) -> None:
-    for table in (events, decisions, results, jobs):
+    for table in (events, decisions, results, rule_events, rules, jobs):
         conn.execute(sa.delete(table).where(table.c.uid.in_(uids)))
 
 

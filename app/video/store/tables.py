@@ -79,6 +79,29 @@ results = sa.Table(
     sa.Column("row", sa.Text, nullable=False),
 )
 """See FrameRecord. labels: the classes in it, a line each."""
+rules = sa.Table(
+    "video_rules",
+    metadata,
+    sa.Column("uid", UID, primary_key=True),
+    sa.Column("rule_set", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+)
+"""See RuleSet and EvaluationState."""
+rule_events = sa.Table(
+    "video_rule_events",
+    metadata,
+    sa.Column("event_id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("uid", UID, nullable=False, index=True),
+    sa.Column("rule", sa.String(64), nullable=False),
+    sa.Column("zone", sa.String(64), nullable=False),
+    sa.Column("n_loop", sa.Integer, nullable=False),
+    sa.Column("at", TIME, nullable=False, index=True),
+    sa.Column("stored_at", TIME, nullable=False),
+    sa.Column("picture_at", TIME),
+    sa.Column("objects", sa.Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+"""See RuleEvent. No event_id is given out twice: receivers tell events by it."""
 decisions = sa.Table(
     "video_decisions",
     metadata,

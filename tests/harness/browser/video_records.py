@@ -10,7 +10,9 @@ from app.bootstrap.container import Container
 from app.inference.picture_codec import encode
 from app.kit.clock import now
 from app.video.model.job import Ending
-from tests.harness.video.records import EDGE, ended_video, running_video, waiting_video
+from app.video.model.rule import Rule, RuleSet
+from app.video.model.zone import Direction, Zone
+from tests.harness.video.records import EDGE, ended_video, result, running_video, waiting_video
 
 USER = "local"
 
@@ -29,6 +31,20 @@ def set_video_scene(container: Container) -> VideoScene:
     running = running_video(video, USER, now=at)
     shade = np.linspace(0, 255, 480 * 270 * 3).reshape(270, 480, 3).astype(np.uint8)
     picture, _ = encode(shade)
-    video.pictures.put_snapshot(EDGE, running.uid, picture)
+    _set_rules(container, running.uid)
+    video.pictures.put_snapshot(EDGE, running.uid, picture, now=now())
     waiting = waiting_video(video, USER, now=at)  # last: from now on no runner says where it serves a live picture
     return VideoScene(running.uid, waiting.uid, ended.uid)
+
+
+def _set_rules(container: Container, uid: str) -> None:
+    """An area and a line, a rule of each, and an event."""
+    video = container.video
+    door = Zone("door", ((0.55, 0.2), (0.9, 0.2), (0.9, 0.95), (0.55, 0.95)))
+    gate = Zone("gate", ((0.3, 0.2), (0.35, 0.9)))
+    loiter = Rule("loiterer", zone="door", label="person", min_score=0.5, frames=1, cooldown_s=300)
+    out = Rule("out", zone="gate", direction=Direction.LEFT, cooldown_s=0)
+    video.rules.put(USER, uid, RuleSet((door, gate), (loiter, out)))
+    boxes = {"bbox": [[300, 60, 380, 230]], "labels": ["person"], "scores": [0.91], "size": [480, 270]}
+    row = {**result(51), "at": now().timestamp(), **boxes}
+    video.reports.take({"job_uid": uid, "seq": 51, "results": [row]}, node=EDGE, user="", now=now())

@@ -179,8 +179,10 @@ class FrameResults:
             "e2e": round(e2e_s, 6),
             "tracked": frame.tracked,
         }
+        width, height = size_of(frame.picture)
         if boxes is not None:
-            ratio = ratio_of(outcome.size, size_of(frame.picture))
+            row["size"] = [width, height]
+            ratio = ratio_of(outcome.size, (width, height))
             row["bbox"] = [[round(side, 1) for side in box] for box in moved_boxes(boxes, ratio)]
             row |= self._classes_of(outcome, len(boxes))
         if frame.at is not None:
@@ -188,7 +190,6 @@ class FrameResults:
         json.dumps(row)  # raises for a result that could not be reported
         self._reporter.result(row)
         sent = sum(timing.sent for timing in outcome.timings.values())
-        width, height = size_of(frame.picture)
         self.newest = {
             "seq": frame.n_loop,
             "bytes": sent,

@@ -1,0 +1,152 @@
+"""Rules of a job: what of its detections makes an event. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from app.video.errors import BadRule
+from app.video.model.zone import Direction, Zone
+
+MOST_ZONES = 20
+MOST_RULES = 20
+LEAST_POINTS, MOST_POINTS = 2, 32
+
+
+@dataclass(frozen=True)
+class Rule:
+    """With a line as its zone: an object crosses it. Else: at least so many objects are there at once."""
+
+    name: str
+    zone: str = ""
+    """Name of one of the job's zones; empty: the whole picture."""
+    label: str = ""
+    """Of this class; empty: of any."""
+    min_score: float = 0.0
+    """Less sure ones do not count; 0: nor do scores."""
+    at_least: int = 1
+    """Objects at once."""
+    direction: Direction = Direction.ANY
+    """Of a line."""
+    dwell_s: float = 0.0
+    """Each has been there for so long, in seconds."""
+    frames: int = 1
+    """It holds in so many processed frames one after the other."""
+    cooldown_s: float = 60.0
+    """No further event for so long after one, in seconds."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "direction": self.direction.value}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Rule:
+        return Rule(**{**data, "direction": Direction(data["direction"])})
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """All rules of a job, with the zones that they name."""
+
+    zones: tuple[Zone, ...] = ()
+    rules: tuple[Rule, ...] = ()
+
+    def zone_of(self, rule: Rule) -> Zone | None:
+        """None: the whole picture."""
+        return next((zone for zone in self.zones if zone.name == rule.zone), None) if rule.zone else None
+
+    def with_zone(self, zone: Zone) -> RuleSet:
+        """In place of one of the same name."""
+        return RuleSet((*(one for one in self.zones if one.name != zone.name), zone), self.rules)
+
+    def without_zone(self, name: str) -> RuleSet:
+        """Raises BadRule while a rule names it."""
+        using = [rule.name for rule in self.rules if rule.zone == name]
+        if using:
+            raise _problem(f"zones.{name}", f"rules name it: {', '.join(using)}", "Remove or change them first.")
+        return RuleSet(tuple(one for one in self.zones if one.name != name), self.rules)
+
+    def with_rule(self, rule: Rule) -> RuleSet:
+        """In place of one of the same name."""
+        return RuleSet(self.zones, (*(one for one in self.rules if one.name != rule.name), rule))
+
+    def without_rule(self, name: str) -> RuleSet:
+        return RuleSet(self.zones, tuple(one for one in self.rules if one.name != name))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"zones": [zone.to_json() for zone in self.zones], "rules": [rule.to_json() for rule in self.rules]}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> RuleSet:
+        zones, rules = map(Zone.from_json, data["zones"]), map(Rule.from_json, data["rules"])
+        return RuleSet(tuple(zones), tuple(rules))
+
+
+@dataclass(frozen=True)
+class RuleEvent:
+    """A rule held."""
+
+    rule: str
+    n_loop: int
+    """Of the frame in which it was seen."""
+    at: str
+    """When the frame was answered, by the node's clock."""
+    objects: Sequence[Mapping[str, Any]]
+    """{label, score, bbox in pixels of the source, direction where a line was crossed}"""
+    zone: str = ""
+    event_id: int = 0
+    """Rises with each event; 0 until it is stored."""
+    picture_at: str | None = None
+    """When the picture came that is kept of it; None: there is none."""
+
+    @property
+    def text(self) -> str:
+        """What was seen, in a line: `2 × person, car in door`."""
+        counts = Counter(one["label"] or "object" for one in self.objects)
+        things = ", ".join(f"{count} × {label}" if count > 1 else label for label, count in counts.items())
+        ways = sorted({str(one["direction"]) for one in self.objects if one.get("direction")})
+        if ways:
+            return f"{things} crossed {self.zone} to the {' and '.join(ways)}"
+        return f"{things} in {self.zone}" if self.zone else things
+
+
+def check_rules(rule_set: RuleSet) -> None:
+    """Do rules and zones fit together? Raises BadRule."""
+    _check_number(rule_set.zones, MOST_ZONES, "zones")
+    _check_number(rule_set.rules, MOST_RULES, "rules")
+    _check_names("zones", (zone.name for zone in rule_set.zones))
+    _check_names("rules", (rule.name for rule in rule_set.rules))
+    for zone in rule_set.zones:
+        if len(set(zone.points)) < len(zone.points) or len(zone.points) < LEAST_POINTS:
+            raise _problem(f"zones.{zone.name}", "has a point twice, or fewer than two", "A line has 2, an area 3.")
+    for rule in rule_set.rules:
+        _check_rule(rule, rule_set)
+
+
+def _check_rule(rule: Rule, rule_set: RuleSet) -> None:
+    place, zone = f"rules.{rule.name}", rule_set.zone_of(rule)
+    if rule.zone and zone is None:
+        known = ", ".join(one.name for one in rule_set.zones) or "none"
+        raise _problem(place, f"there is no zone {rule.zone!r}", f"Zones of this job: {known}.")
+    if zone is not None and zone.is_line:
+        if rule.dwell_s or rule.at_least > 1 or rule.frames > 1:
+            hint = "Leave dwell_s, at_least and frames out, or take an area."
+            raise _problem(place, f"{zone.name} is a line: an object crosses it, and does not stay on it", hint)
+    elif rule.direction is not Direction.ANY:
+        raise _problem(place, "only a line is crossed in a direction", "Leave direction out, or take a line.")
+
+
+def _check_number(things: Sequence[object], most: int, place: str) -> None:
+    if len(things) > most:
+        raise _problem(place, f"are {len(things)}; a job has at most {most}", "Remove one.")
+
+
+def _check_names(place: str, names: Iterable[str]) -> None:
+    double = [name for name, times in Counter(names).items() if times > 1]
+    if double:
+        raise _problem(place, f"the name {double[0]!r} is there twice", "Each has a name of its own.")
+
+
+def _problem(place: str, problem: str, hint: str) -> BadRule:
+    return BadRule(f"{place}: {problem}", hint=hint, detail={"place": place})

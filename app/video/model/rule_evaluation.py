@@ -1,0 +1,220 @@
+"""Goes over the rows of a job as they arrive, and tells where its rules hold. Pure: state in, state and events out.
+
+It runs in the web, in the transaction that stores the rows, and not at the edge: rows arrive there in order, each once,
+also those that a node kept while it had lost the web. So each row is judged once, by the rules as they are saved, and
+its events stand or fall with it. The price: an event is known when its row is, usually within a second, and as late as
+the row where the link was down. Its time is that of the frame.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from app.kit.clock import from_text
+from app.video.model.frame_result import FrameRecord, objects_in
+from app.video.model.rule import Rule, RuleEvent, RuleSet
+from app.video.model.track import MOST_OBJECTS, SeenObject, Track, Tracked, advance
+from app.video.model.zone import Direction, Zone
+
+REARM_S = 2.0
+"""A rule that does not hold for shorter than that has not ceased to: a detector misses an object now and then."""
+MOST_GAP_S = 60.0
+"""Between two rows: what held before a longer one may be something else after it."""
+MOST_BACK_S = 1.0
+"""A clock that goes further back is another one: all begins anew."""
+NO_BOXES = "no_boxes"
+NO_SIZE = "no_size"
+Size = tuple[float, float]
+"""Width and height of the source, pixels."""
+
+
+@dataclass(frozen=True)
+class RuleState:
+    """What a rule remembers from row to row. Times in seconds of the rows' clock."""
+
+    frames: int = 0
+    """Processed frames in which it has held, one after the other."""
+    held_at: float | None = None
+    """When it last held."""
+    is_missed: bool = False
+    """It did not hold in the last row."""
+    is_told: bool = False
+    """There is an event of this time that it holds."""
+    told_at: float | None = None
+    """Of its last event."""
+
+
+@dataclass(frozen=True)
+class EvaluationState:
+    """What the rules of a job remember."""
+
+    at: float | None = None
+    """Of the last row, in seconds."""
+    tracks: tuple[Track, ...] = ()
+    rules: Mapping[str, RuleState] = field(default_factory=dict)
+    problem: str = ""
+    """NO_BOXES, NO_SIZE: why no rule can hold; of the last row."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "at": self.at,
+            "tracks": [track.to_json() for track in self.tracks],
+            "rules": {name: vars(state) for name, state in self.rules.items()},
+            "problem": self.problem,
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> EvaluationState:
+        rules = {name: RuleState(**state) for name, state in data["rules"].items()}
+        return EvaluationState(data["at"], tuple(map(Track.from_json, data["tracks"])), rules, data["problem"])
+
+    def following(self, before: RuleSet, after: RuleSet) -> EvaluationState:
+        """Under other rules: those that stay as they are, with their zones, remember what they did."""
+        kept = {
+            rule.name: self.rules[rule.name]
+            for rule in after.rules
+            if rule.name in self.rules and rule in before.rules and after.zone_of(rule) == before.zone_of(rule)
+        }
+        tracks = self.tracks if before.zones == after.zones else ()
+        return replace(self, rules=kept, tracks=tracks)
+
+
+def evaluate(
+    rule_set: RuleSet, state: EvaluationState, records: Iterable[FrameRecord], *, size: Size | None, by_pts: bool
+) -> tuple[EvaluationState, list[RuleEvent]]:
+    """Judges rows, oldest first.
+
+    Args:
+        size: Of the source, for rows that do not say theirs; None: it is not known.
+        by_pts: Time is that in the source, where a row has one; else that of the node's clock.
+
+    Returns:
+        What to remember, and the events, oldest first.
+    """
+    events = list[RuleEvent]()
+    for record in records:
+        state, last_at = _begun(state, _time_of(record, by_pts=by_pts))
+        row_size = size_of_row(record.row) or size
+        problem = NO_BOXES if "bbox" not in record.row else "" if row_size is not None else NO_SIZE
+        objects = _objects_of(record, row_size) if row_size is not None else []
+        state = replace(state, problem=problem)
+        state, held = _judged(rule_set, state, objects, last_at, is_new=not record.row.get("tracked"))
+        events += [_event_of(rule, rule_set.zone_of(rule), record, matching) for rule, matching in held]
+    return state, events
+
+
+def _begun(state: EvaluationState, at: float) -> tuple[EvaluationState, float]:
+    """Of a row: the state, and the time of the row before."""
+    if state.at is None or at < state.at - MOST_BACK_S:
+        return EvaluationState(at), at
+    return replace(state, at=max(at, state.at)), state.at
+
+
+def _judged(
+    rule_set: RuleSet, state: EvaluationState, objects: list[SeenObject], last_at: float, *, is_new: bool
+) -> tuple[EvaluationState, list[tuple[Rule, list[Tracked]]]]:
+    """is_new: a stage has looked at the frame; else its boxes were carried on from the one before."""
+    at = state.at or 0.0
+    paired, lost = advance(state.tracks, objects, at, last_at)
+    tracked = [replace(one, track=_placed(one.track, rule_set.zones, at)) for one in paired]
+    rules, held = dict[str, RuleState](), list[tuple[Rule, list[Tracked]]]()
+    for rule in rule_set.rules:
+        zone = rule_set.zone_of(rule)
+        matching = [one for one in tracked if _fits(rule, zone, one, at)]
+        before = state.rules.get(rule.name, RuleState())
+        if zone is not None and zone.is_line:
+            due, fires = before, bool(matching)
+        else:
+            due, fires = _counted(rule, before, len(matching) >= rule.at_least, at, is_new=is_new)
+        fires = fires and (due.told_at is None or at - due.told_at >= rule.cooldown_s)
+        rules[rule.name] = replace(due, is_told=True, told_at=at) if fires else due
+        if fires:
+            held.append((rule, matching))
+    return replace(state, tracks=(*(one.track for one in tracked), *lost), rules=rules), held
+
+
+def _counted(rule: Rule, state: RuleState, holds: bool, at: float, *, is_new: bool) -> tuple[RuleState, bool]:
+    """Of an area: what it remembers then, and whether there is to be an event, cool-down apart."""
+    longest = REARM_S if not holds or state.is_missed else MOST_GAP_S
+    has_ceased = state.held_at is None or at - state.held_at > longest
+    state = replace(state, is_told=state.is_told and not has_ceased)
+    if not holds:
+        return replace(state, frames=0, is_missed=True), False
+    state = replace(state, frames=state.frames + is_new, held_at=at, is_missed=False)
+    return state, not state.is_told and state.frames >= rule.frames
+
+
+def _placed(track: Track, zones: Iterable[Zone], at: float) -> Track:
+    """Since when it has been in which area."""
+    inside = {zone.name for zone in zones if not zone.is_line and zone.contains(track.anchor)}
+    return replace(track, since={name: track.since.get(name, at) for name in ("", *inside)})
+
+
+def _fits(rule: Rule, zone: Zone | None, one: Tracked, at: float) -> bool:
+    seen = one.seen
+    if (rule.label and seen.label != rule.label) or (rule.min_score and (seen.score or 0.0) < rule.min_score):
+        return False
+    if zone is not None and zone.is_line:
+        return _direction(zone, one) in ((rule.direction,) if rule.direction is not Direction.ANY else tuple(Direction))
+    return rule.zone in one.track.since and at - one.track.since[rule.zone] >= rule.dwell_s
+
+
+def _direction(zone: Zone, one: Tracked) -> Direction | None:
+    return zone.crossed(one.before, one.seen.anchor) if one.before is not None else None
+
+
+def _time_of(record: FrameRecord, *, by_pts: bool) -> float:
+    """In seconds."""
+    pts = record.row.get("pts")
+    if by_pts and isinstance(pts, int | float) and not isinstance(pts, bool) and math.isfinite(pts):
+        return float(pts)
+    return from_text(record.at).timestamp()
+
+
+def size_of_row(row: Mapping[str, Any]) -> Size | None:
+    """Of the source, as a row says it; None where it does not."""
+    size = row.get("size")
+    return _size(*size) if isinstance(size, list) and len(size) == 2 else None
+
+
+def size_in(facts: Mapping[str, Any]) -> Size | None:
+    """Of the source, as its runner says it for the policies; None where it does not."""
+    return _size(facts.get("width"), facts.get("height"))
+
+
+def _size(width: object, height: object) -> Size | None:
+    if isinstance(width, int | float) and isinstance(height, int | float) and width >= 1 and height >= 1:
+        return float(width), float(height)
+    return None
+
+
+def _objects_of(record: FrameRecord, size: Size) -> list[SeenObject]:
+    width, height = size
+    return [
+        SeenObject(
+            one.label,
+            one.score,
+            one.box,
+            anchor=((x1 + x2) / 2 / width, y2 / height),
+            reach=(max(x2 - x1, y2 - y1, 1) / width, max(x2 - x1, y2 - y1, 1) / height),
+        )
+        for one in islice(objects_in(record.row), MOST_OBJECTS)
+        for x1, y1, x2, y2 in (one.box,)
+    ]
+
+
+def _event_of(rule: Rule, zone: Zone | None, record: FrameRecord, matching: list[Tracked]) -> RuleEvent:
+    objects = [
+        {
+            "label": one.seen.label,
+            "score": one.seen.score,
+            "bbox": list(one.seen.box),
+            **({"direction": _direction(zone, one)} if zone is not None and zone.is_line else {}),
+        }
+        for one in matching
+    ]
+    return RuleEvent(rule.name, record.n_loop, record.at, objects, rule.zone)

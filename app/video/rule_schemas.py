@@ -1,0 +1,134 @@
+"""Rules, zones and events of a job as the JSON API takes and gives them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, field_validator
+
+from app.kit.clock import to_text, within_our_calendar
+from app.video.model.rule import LEAST_POINTS, MOST_POINTS, MOST_RULES, MOST_ZONES, Rule, RuleEvent, RuleSet
+from app.video.model.zone import Direction, Zone
+from app.video.schemas import NAME, TEXT, Strict
+from app.video.service import JobRules, RuleEventFilter, RuleEventPage
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Seconds = Annotated[float, Field(ge=0, le=86_400)]
+Name = Annotated[str, Field(pattern=NAME)]
+
+
+class ZoneBody(Strict):
+    """A line (two points) or an area (its corners)."""
+
+    name: Name
+    points: Annotated[
+        list[Annotated[list[Share], Field(min_length=2, max_length=2)]],
+        Field(min_length=LEAST_POINTS, max_length=MOST_POINTS),
+    ]
+    """[x, y] each, relative to the picture: 0, 0 is its upper left corner, 1, 1 the lower right one."""
+
+    def zone(self) -> Zone:
+        return Zone(self.name, tuple((x, y) for x, y in self.points))
+
+
+class RuleBody(Strict):
+    """What makes an event. With a line as its zone: an object crosses it. Else: objects are there."""
+
+    name: Name
+    zone: Annotated[str, Field(pattern=f"{NAME}|^$")] = ""
+    """Name of a zone; empty: the whole picture."""
+    label: Annotated[str, Field(max_length=100, pattern=TEXT)] = ""
+    """Objects of this class; empty: of any."""
+    min_score: Share = 0.0
+    """Of at least this score."""
+    at_least: Annotated[int, Field(ge=1, le=60)] = 1
+    """So many at once. Not with a line."""
+    direction: Direction = Direction.ANY
+    """Of a line, as seen by who looks from its first point to its second."""
+    dwell_s: Seconds = 0.0
+    """Each has been there for so long. Not with a line."""
+    frames: Annotated[int, Field(ge=1, le=1000)] = 1
+    """In so many processed frames one after the other. Not with a line."""
+    cooldown_s: Seconds = 60.0
+    """After an event none for so long."""
+
+    def rule(self) -> Rule:
+        return Rule(**self.model_dump())
+
+
+class RulesBody(Strict):
+    """All zones and rules of a job."""
+
+    zones: Annotated[list[ZoneBody], Field(max_length=MOST_ZONES)] = Field(default_factory=list)
+    rules: Annotated[list[RuleBody], Field(max_length=MOST_RULES)] = Field(default_factory=list)
+
+    def rule_set(self) -> RuleSet:
+        return RuleSet(tuple(one.zone() for one in self.zones), tuple(one.rule() for one in self.rules))
+
+
+class RulesAnswer(BaseModel):
+    zones: list[dict[str, Any]]
+    rules: list[dict[str, Any]]
+    problem: Literal["", "no_boxes", "no_size"]
+    """Why no rule can hold now: its stages give no boxes; the size of the source is not known."""
+
+
+class RuleEventQuery(Strict):
+    """Which events of a job."""
+
+    rule: Annotated[str, Field(max_length=64, pattern=TEXT)] = ""
+    since: Annotated[AwareDatetime, AfterValidator(within_our_calendar)] | None = None
+    """Seen then or later; with its offset from UTC."""
+    until: Annotated[AwareDatetime, AfterValidator(within_our_calendar)] | None = None
+    """Seen before then."""
+    order: Literal["asc", "desc"] = "desc"
+    """asc: the oldest first, to follow them: the last event_id is the next cursor."""
+    cursor: Annotated[int, Field(ge=0, le=(1 << 31) - 1)] | None = None
+    """event_id of the last one seen."""
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
+
+    @field_validator("since", "until", "cursor", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: Any) -> Any:
+        return None if value == "" else value
+
+    def chosen(self) -> RuleEventFilter:
+        since, until = (to_text(moment) if moment else None for moment in (self.since, self.until))
+        return RuleEventFilter(self.rule, since, until)
+
+
+class RuleEventAnswer(BaseModel):
+    event_id: int
+    rule: str
+    zone: str
+    n_loop: int
+    """Number of the frame."""
+    at: str
+    """When it was answered, by the node's clock."""
+    objects: list[dict[str, Any]]
+    """{label, score, bbox in pixels of the source, direction where a line was crossed}"""
+    text: str
+    """What was seen, in a line."""
+    picture_at: str | None
+    """When the picture came that is kept of it; null: there is none."""
+    links: dict[str, str]
+
+
+class RuleEventsAnswer(BaseModel):
+    events: list[RuleEventAnswer]
+    next_cursor: int | None
+
+
+def rules_answer(rules: JobRules) -> RulesAnswer:
+    return RulesAnswer.model_validate({**rules.rule_set.to_json(), "problem": rules.problem})
+
+
+def rule_events_answer(place: str, page: RuleEventPage) -> RuleEventsAnswer:
+    """place: of the job."""
+    return RuleEventsAnswer(events=[_event_answer(place, event) for event in page.events], next_cursor=page.cursor)
+
+
+def _event_answer(place: str, event: RuleEvent) -> RuleEventAnswer:
+    links = {"picture": f"{place}/rule-events/{event.event_id}/picture"} if event.picture_at else {}
+    objects = [dict(one) for one in event.objects]
+    return RuleEventAnswer(**{**vars(event), "objects": objects}, text=event.text, links=links)

@@ -1,0 +1,182 @@
+"""Where rules hold in rows that arrive: also over several reports, over gaps, and under other rules."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from app.kit.clock import to_text
+from app.video.errors import BadRule
+from app.video.model.frame_result import FrameRecord
+from app.video.model.rule import MOST_RULES, Rule, RuleEvent, RuleSet, check_rules
+from app.video.model.rule_evaluation import NO_BOXES, NO_SIZE, EvaluationState, evaluate
+from app.video.model.zone import Direction, Zone
+
+SIZE = (1000.0, 500.0)
+DOOR = Zone("door", ((0.5, 0.0), (1.0, 0.0), (1.0, 1.0), (0.5, 1.0)))
+GATE = Zone("gate", ((0.5, 0.0), (0.5, 1.0)))
+FAR, NEAR, IN = 100.0, 450.0, 700.0
+"""Pixels from the left: of objects 100 wide, their middles."""
+ZERO = datetime(2026, 11, 24, tzinfo=UTC).timestamp()
+
+
+def row(
+    n: int, *middles: float, label: str = "person", score: float = 0.9, at: float | None = None, **more: Any
+) -> FrameRecord:
+    """A row a second, unless `at` says otherwise."""
+    boxes = [[middle - 50, 100, middle + 50, 300] for middle in middles]
+    facts = {"n_loop": n, "bbox": boxes, "labels": [label] * len(boxes), "scores": [score] * len(boxes), **more}
+    moment = datetime.fromtimestamp(ZERO + (n if at is None else at), UTC)
+    return FrameRecord(n, to_text(moment), facts)
+
+
+def judge(
+    rule_set: RuleSet, *reports: Sequence[FrameRecord], size: tuple[float, float] | None = SIZE, by_pts: bool = False
+) -> list[RuleEvent]:
+    """Of several reports, between which the state is stored as JSON."""
+    state, events = EvaluationState(), list[RuleEvent]()
+    for records in reports:
+        state, more = evaluate(rule_set, state, records, size=size, by_pts=by_pts)
+        state = EvaluationState.from_json(json.loads(json.dumps(state.to_json())))
+        events += more
+    return events
+
+
+def frames(rule: Rule, *reports: Sequence[FrameRecord], **more: Any) -> list[int]:
+    """Numbers of the frames of the events."""
+    return [event.n_loop for event in judge(RuleSet((DOOR, GATE), (rule,)), *reports, **more)]
+
+
+def test_there_is_one_event_when_somebody_comes_and_another_when_they_come_again() -> None:
+    rule = Rule("come", zone="door", cooldown_s=0)
+    rows = [row(1, FAR), row(2, IN), row(3, IN), row(4, FAR), row(7, FAR), row(8, IN)]
+    assert frames(rule, rows) == [2, 8]
+    assert frames(rule, rows[:2], rows[2:5], rows[5:]) == [2, 8], "whatever reports the rows came in"
+
+
+def test_what_is_missed_for_a_moment_has_not_gone() -> None:
+    rows = [row(1, IN), row(2), row(3, IN), row(5), row(6), row(7, IN)]
+    assert frames(Rule("come", cooldown_s=0), rows) == [1, 7]
+
+
+def test_the_cool_down_holds_events_back_and_tells_of_what_lasts() -> None:
+    rule = Rule("come", cooldown_s=20)
+    assert frames(rule, [row(1, IN), row(5), row(9, IN), row(10, IN), row(11, IN)]) == [1]
+    rows = [row(1, IN), row(5), *(row(n, IN) for n in range(9, 30))]
+    assert frames(rule, rows) == [1, 21], "who came while it was cooling down and has stayed"
+
+
+def test_class_score_and_number_count() -> None:
+    rows = [row(1, IN), row(2, IN, score=0.4), row(6, FAR, IN, label="car"), row(10, FAR, IN, score=0.5)]
+    assert frames(Rule("car", label="car", cooldown_s=0), rows) == [6]
+    assert frames(Rule("sure", min_score=0.6, cooldown_s=0), rows) == [1, 6]
+    assert frames(Rule("two", at_least=2, label="person", cooldown_s=0), rows) == [10]
+
+
+def test_a_number_of_processed_frames_may_be_asked_for() -> None:
+    rule = Rule("sure", frames=3)
+    assert frames(rule, [row(1, IN), row(2, IN, tracked=True), row(3, IN), row(4, IN, tracked=True), row(5, IN)]) == [5]
+    assert frames(rule, [row(1, IN), row(2, IN), row(3), row(4, IN), row(5, IN)]) == []
+
+
+def test_who_stays_is_told_from_those_who_pass() -> None:
+    rule = Rule("loiter", zone="door", dwell_s=5, cooldown_s=0)
+    assert frames(rule, [row(n, IN) for n in range(1, 10)]) == [6]
+    passing = [row(n, IN if n % 6 < 3 else FAR) for n in range(1, 30)]
+    assert frames(rule, passing) == []
+    one_after_the_other = [row(n, (550, 760, 970)[n % 3]) for n in range(1, 30)]
+    assert frames(rule, one_after_the_other) == [], "each is somebody else"
+
+
+def test_a_line_is_crossed_by_an_object_and_not_by_two() -> None:
+    there = [row(1, 430), row(2, 480), row(3, 530), row(4, 580)]
+    back = [row(5, 520), row(6, 460)]
+    assert frames(Rule("gate", zone="gate", cooldown_s=0), there, back) == [3, 6]
+    assert frames(Rule("gate", zone="gate", direction=Direction.LEFT, cooldown_s=0), there, back) == [3]
+    assert frames(Rule("gate", zone="gate", direction=Direction.RIGHT, cooldown_s=0), there, back) == [6]
+    assert frames(Rule("gate", zone="gate", label="car"), there, back) == []
+    assert frames(Rule("gate", zone="gate"), [row(1, FAR), row(2, 900)]) == [], "too far for one and the same"
+    (event,) = judge(RuleSet((GATE,), (Rule("gate", zone="gate", cooldown_s=60),)), there, back)
+    assert event.objects[0]["direction"] == "left"
+    assert event.text == "person crossed gate to the left"
+
+
+def test_two_who_cross_in_one_frame_are_one_event_and_two_frames_at_a_time_two() -> None:
+    rule_set = RuleSet((GATE,), (Rule("gate", zone="gate", cooldown_s=0),))
+    (event,) = judge(rule_set, [row(1, 490, 450), row(2, 560, 510)])
+    assert [one["direction"] for one in event.objects] == ["left", "left"]
+    assert frames(rule_set.rules[0], [row(1, 480), row(2, 520, at=5), row(3, 480, at=5)]) == [2, 3]
+
+
+def test_slow_rows_are_no_gaps_and_long_gaps_are() -> None:
+    rule = Rule("come", cooldown_s=0)
+    assert frames(rule, [row(n, IN, at=10 * n) for n in range(1, 9)]) == [1]
+    assert frames(rule, [row(1, IN), row(2, IN, at=200)]) == [1, 2]
+
+
+def test_the_size_is_that_of_the_row_before_that_of_the_source() -> None:
+    rule = Rule("come", zone="door")
+    assert frames(rule, [row(1, IN, size=[2000, 500])]) == [], "its middle is left of the door then"
+    assert frames(rule, [row(1, IN, size=[1000, 500])], size=None) == [1]
+
+
+def test_it_says_why_no_rule_can_hold() -> None:
+    rule_set = RuleSet((), (Rule("come"),))
+    state, _ = evaluate(rule_set, EvaluationState(), [row(1, IN)], size=None, by_pts=False)
+    assert state.problem == NO_SIZE
+    state, _ = evaluate(rule_set, state, [FrameRecord(2, row(2).at, {"total": 3})], size=SIZE, by_pts=False)
+    assert state.problem == NO_BOXES
+    state, events = evaluate(rule_set, state, [row(3, IN)], size=SIZE, by_pts=False)
+    assert (state.problem, len(events)) == ("", 1)
+
+
+def test_a_file_that_is_read_faster_is_judged_by_its_own_time() -> None:
+    rule = Rule("loiter", dwell_s=5)
+    rows = [row(n, IN, at=n / 100, pts=float(n)) for n in range(1, 10)]
+    assert frames(rule, rows, by_pts=True) == [6]
+    assert frames(rule, rows) == []
+    again = [row(n, IN, at=n / 100, pts=float(n)) for n in range(1, 10)]
+    assert frames(rule, rows, again, by_pts=True) == [6, 6], "from its beginning again"
+
+
+def test_rules_that_stay_keep_their_cool_down_and_others_begin_anew() -> None:
+    before = RuleSet((DOOR, GATE), (Rule("come", zone="door"), Rule("all")))
+    state, events = evaluate(before, EvaluationState(), [row(1, IN)], size=SIZE, by_pts=False)
+    assert [event.rule for event in events] == ["come", "all"]
+    moved = Zone("door", ((0.4, 0.0), *DOOR.points[1:]))
+    after = before.with_zone(moved)
+    _, events = evaluate(after, state.following(before, after), [row(9, IN)], size=SIZE, by_pts=False)
+    assert [event.rule for event in events] == ["come"], "its zone is another one"
+
+
+def test_whatever_a_row_holds_is_no_reason_to_fail() -> None:
+    broken: list[Any] = [5, "x", [[1, 2]], [[1, 2, 3, "a"]], [[10**400] * 4], [None], {"a": 1}]
+    records = [FrameRecord(n, row(n).at, {"bbox": boxes, "labels": 7, "pts": "x"}) for n, boxes in enumerate(broken)]
+    assert judge(RuleSet((), (Rule("come"),)), records, by_pts=True) == []
+
+
+@pytest.mark.parametrize(
+    ("rule_set", "problem"),
+    [
+        (RuleSet((), (Rule("a", zone="door"),)), "no zone 'door'"),
+        (RuleSet((DOOR, DOOR)), "'door' is there twice"),
+        (RuleSet((), (Rule("a"), Rule("a"))), "'a' is there twice"),
+        (RuleSet((GATE,), (Rule("a", zone="gate", dwell_s=2),)), "a line"),
+        (RuleSet((GATE,), (Rule("a", zone="gate", at_least=2),)), "a line"),
+        (RuleSet((DOOR,), (Rule("a", zone="door", direction=Direction.LEFT),)), "only a line"),
+        (RuleSet((Zone("dot", ((0.5, 0.5), (0.5, 0.5))),)), "a point twice"),
+        (RuleSet((), tuple(Rule(f"r{n}") for n in range(MOST_RULES + 1))), "at most"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(rule_set: RuleSet, problem: str) -> None:
+    with pytest.raises(BadRule, match=problem):
+        check_rules(rule_set)
+
+
+def test_rules_are_stored_as_they_were() -> None:
+    rule_set = RuleSet((DOOR, GATE), (Rule("gate", zone="gate", direction=Direction.LEFT), Rule("b", dwell_s=1.5)))
+    assert RuleSet.from_json(json.loads(json.dumps(rule_set.to_json()))) == rule_set
