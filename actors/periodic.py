@@ -14,7 +14,10 @@ from app.kit.queue.retry import until_next_pulse
 def sweep() -> None:
     """Find what no worker reports by itself: dead hosts, lost dispatches."""
     with until_next_pulse("The sweep"):
-        container.conversion.dispatch.sweep()
+        dispatch, leases = container.conversion.dispatch, container.conversion.work_leases
+        for job_id in leases.overdue():
+            dispatch.resume(job_id)
+        dispatch.sweep(parked=leases.parked())
         container.conversion.dispatch.completion.catch_up()
 
 

@@ -26,6 +26,7 @@ from app.conversion.service.completion import Completion
 from app.conversion.service.descriptions import Descriptions
 from app.conversion.stage_cache import StageCache
 from app.conversion.store import JobStore
+from app.conversion.work_leases import WorkLeases
 from app.kit.objects import ObjectStore
 from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.sandbox.runner import Sandbox
@@ -68,4 +69,5 @@ def open_conversion(
         cache=cache,
         cache_figures=figures,
         cache_sweep=CacheSweep(objects, figures, max_bytes=settings.cache_max_bytes),
+        work_leases=WorkLeases(client, dispatch.resume),
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.api import Api, has_ended, pngs, small_model, zipped
+from tests.harness.api import Api, has_ended, pngs, slow_model, small_model, zipped
 from tests.harness.command_line import typed
 from tests.harness.deployment import Deployment
 
@@ -65,7 +65,7 @@ def test_the_same_job_again_is_copied_and_says_so(api: Api, first: dict[str, Any
         assert re.match(rf"reused from job {first['job_id']}, saved [0-9.]+ s\n", log)
     assert again["verdict"] == first["verdict"]
     page = api.http.get(f"/ui/jobs/{again['job_id']}").text
-    assert page.count(f'href="/ui/jobs/{first["job_id"]}"') >= 3 and "Reused" in page
+    assert f'href="/ui/jobs/{first["job_id"]}"' in page and page.count("Reused") >= 3
     assert "沿用" in api.http.get(f"/ui/jobs/{again['job_id']}", headers={"Accept-Language": "zh-Hant"}).text
 
 
@@ -160,3 +160,20 @@ def test_deletion_is_deletion(api: Api) -> None:
     assert api.http.delete(f"/jobs/{job['job_id']}").status_code == 204
     again = api.convert(small_model(), pictures)
     assert sources(again) == dict.fromkeys(STEPS)
+
+
+def test_two_at_once_are_one_work(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Two workers of stage BIE: without waiting for each other both would quantize."""
+    model, pictures = slow_model(64), pngs(30, side=64)
+    with Deployment(tmp_path_factory.mktemp("two"), cache_max_bytes=str(1 << 30)) as deployment:
+        deployment.workers("actors", onnx=1, bie=2, nef=1, done=1)
+        deployment.web()
+        with Api(deployment.url) as client:
+            stored = client.upload(model, pictures)
+            body = {"model_key": stored["model_key"], "quant_key": stored["quant_key"]}
+            started = [client.http.post("/jobs", json=body).json()["job_id"] for _ in range(2)]
+            jobs = [client.wait(job_id, has_ended) for job_id in started]
+    assert [job["status"] for job in jobs] == ["COMPLETED"] * 2
+    done = [job for job in jobs if job["stages"]["bie"]["reused_from"] is None]
+    assert len(done) == 1
+    assert {job["stages"]["bie"]["reused_from"] for job in jobs} == {None, done[0]["job_id"]}

@@ -40,7 +40,6 @@ from tests.harness.video.cluster import (
 )
 
 pytestmark = pytest.mark.slow
-AWAY_S = 10
 AT_ONCE = 50
 SAME_FRAMES = 5
 FAST = {"policy": "edge_only", "realtime": False}
@@ -430,7 +429,6 @@ def test_without_the_web_the_edge_goes_on_and_no_result_is_lost_or_doubled(clust
     plan, (runner,) = cluster.job(uid)["plan"], cluster.runners(EDGE)
     with cluster.silent(OTHER):
         cluster.kill_web()
-        away = time.monotonic()
         container = assemble(cluster.deployment.settings())
         try:
             known = container.video.jobs.get(container.settings.local_user, uid).n_loop
@@ -438,9 +436,7 @@ def test_without_the_web_the_edge_goes_on_and_no_result_is_lost_or_doubled(clust
         finally:
             container.close()
         calls, heard = len(cluster.calls(EDGE, uid)), cluster.frames_heard()
-        until(lambda: time.monotonic() - away >= AWAY_S)
-        assert len(cluster.calls(EDGE, uid)) > calls + 50
-        assert cluster.waiting(EDGE) > AWAY_S // 2
+        until(lambda: len(cluster.calls(EDGE, uid)) > calls + 50 and cluster.waiting(EDGE) > 10)
         cluster.web()
         until(lambda: cluster.job(uid)["n_loop"] > known + 100)
         until(lambda: cluster.frames_heard() - heard == cluster.job(uid)["n_loop"] - known)

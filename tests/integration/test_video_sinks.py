@@ -183,7 +183,7 @@ def test_one_that_is_not_there_holds_up_no_other(scene: Scene, job: VideoJob, re
 def test_a_fault_of_ours_is_told_and_holds_up_no_other(
     scene: Scene, job: VideoJob, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(scene.video.sinks.senders, SinkKind.MQTT, None)  # type: ignore[arg-type]
+    monkeypatch.setitem(scene.video.sinks.senders, SinkKind.MQTT, None)
     add(scene, job.uid, SinkKind.MQTT, "mqtt://127.0.0.1/a")
     scene.later(1)
     add(scene, job.uid, SinkKind.HTTP, receiver.url)

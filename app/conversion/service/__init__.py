@@ -22,6 +22,7 @@ from app.conversion.service.resumable_uploads import ResumableUploads
 from app.conversion.service.submissions import Admission, Submissions
 from app.conversion.service.uploads import Uploads
 from app.conversion.stage_cache import StageCache
+from app.conversion.work_leases import WorkLeases
 from app.kit.clock import now
 
 __all__ = [
@@ -59,6 +60,7 @@ class Conversion:
     cache: StageCache
     cache_figures: CacheFigures
     cache_sweep: CacheSweep
+    work_leases: WorkLeases
 
     def job_json(self, record: JobRecord) -> dict[str, Any]:
         """A job as the API shows it: the record, and what follows from comparison with others."""

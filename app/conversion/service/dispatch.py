@@ -6,7 +6,7 @@ It does not wait and computes nothing. Every verb here may be called twice with 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 from app.conversion import model, object_keys
@@ -93,8 +93,18 @@ class Dispatch:
             if count:
                 logger.warning("Put back %d message(s) on queue %s that a dead worker had fetched.", count, queue)
 
-    def sweep(self) -> None:
-        """What no worker reports by itself: hosts that never come back, dispatches that were cut off."""
+    def resume(self, job_id: str) -> None:
+        """Send a job on that has waited for another that did the same work."""
+        record = self.store.get(job_id)
+        if record is not None and not record.is_terminal and record.current.state is StageState.QUEUED:
+            self.enqueue(record.stage, job_id)
+
+    def sweep(self, parked: Container[str] = ()) -> None:
+        """What no worker reports by itself: hosts that never come back, dispatches that were cut off.
+
+        Args:
+            parked: Jobs that are on no queue on purpose.
+        """
         self.broker.maintain((*QUEUES, Queue.DONE, Queue.PERIODIC, Queue.NOTIFICATIONS))
         alive = self.store.workers()
         queued: dict[Stage, list[str]] = {stage: [] for stage in Stage}
@@ -103,7 +113,7 @@ class Dispatch:
                 # By the job that it names, not by its name alone: a host may come back under the name of a dead one.
                 worker = alive.get(record.current.worker or "", {})
                 self._sweep_running(record, is_alive=worker.get("job_id") == record.job_id)
-            else:
+            elif record.job_id not in parked:
                 queued[record.stage].append(record.job_id)
         for stage, job_ids in queued.items():
             self._sweep_queued(stage, job_ids)

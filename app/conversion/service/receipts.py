@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from importlib.metadata import version
 
 from app.conversion import object_keys
@@ -25,7 +26,12 @@ class Receipts:
     def __init__(self, objects: ObjectStore, *, secret: str | None, public_url: str | None) -> None:
         self.objects = objects
         self.public_url = public_url
-        self._key = SigningKey(secret, PURPOSE) if secret else None
+        self._secret = secret
+
+    @cached_property
+    def _key(self) -> SigningKey | None:
+        """Derived when it is first used, for many processes never sign."""
+        return SigningKey(self._secret, PURPOSE) if self._secret else None
 
     @property
     def public_key(self) -> PublicKey | None:

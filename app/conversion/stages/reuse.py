@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from typing import Any
@@ -17,6 +17,7 @@ from app.conversion.stage_cache import CachedStage, StageCache
 from app.conversion.stages.workspace import Workspace
 from app.conversion.toolchains.host.versions import tool_versions
 from app.conversion.toolchains.kneron.vendor import Vendor
+from app.conversion.work_leases import Turn, WorkLeases
 from app.kit.text.duration import short_duration
 from app.settings import Settings
 
@@ -33,10 +34,11 @@ class ReusedStage:
 
 
 class StageReuse:
-    def __init__(self, settings: Settings, cache: StageCache, figures: CacheFigures) -> None:
+    def __init__(self, settings: Settings, cache: StageCache, figures: CacheFigures, leases: WorkLeases) -> None:
         self.settings = settings
         self.cache = cache
         self.figures = figures
+        self.leases = leases
 
     def key_of(self, record: JobRecord) -> str | None:
         """The name of the work; None where it is not to be known, or cannot be."""
@@ -62,6 +64,15 @@ class StageReuse:
         self.figures.count_hit(space.stage, cached.took_s)
         self._write_log(space, cached)
         return ReusedStage(cached, artifacts)
+
+    @contextmanager
+    def turn(self, record: JobRecord, key: str | None) -> Iterator[Turn]:
+        """Do the work alone, or let who does it already come to its end."""
+        if key is None or record.no_cache:
+            yield Turn.MINE
+            return
+        with self.leases.turn(self.cache.folder(record.owner, key), record.job_id) as turn:
+            yield turn
 
     def keep(self, space: Workspace, key: str | None, facts: Mapping[str, Any], *, took_s: float) -> None:
         """Args:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from app.conversion.metrics import STAGE_SECONDS
@@ -19,6 +20,7 @@ from app.conversion.stages.triage import MODEL_BYTES_MOST, is_crash
 from app.conversion.stages.triage_runner import TriageRunner, advice_of
 from app.conversion.stages.workspace import Workspace
 from app.conversion.toolchains.kneron import installation
+from app.conversion.work_leases import Turn
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError, Unavailable
 from app.kit.objects import ObjectStore, StoreFull
@@ -31,6 +33,8 @@ from app.settings import Settings
 
 CHILD = "app.conversion.stages.child:run_stage"
 UPLOAD_AGAIN_S = (1.0, 2.0, 4.0, 8.0, 16.0)
+PARKED = "parked"
+"""The result of a stage that was not begun, for its work is being done for another job."""
 TELL_OPERATOR = "Submit the job again; if it fails again, tell the operator: the worker's own log says more."
 logger = logging.getLogger(__name__)
 
@@ -83,6 +87,9 @@ class StageRunner:
         with worker.heartbeat.during(record, started_at=to_text(started_at)) as running:
             outcome = self.work(record, running)
         took_s = time.monotonic() - begin
+        if outcome.result == PARKED:
+            self._park(job_id, worker)
+            return
         if not running.lost:
             # By the clock that began it: the wall clock may have been set meanwhile.
             finished_at = started_at + timedelta(seconds=took_s)
@@ -93,6 +100,12 @@ class StageRunner:
         worker.claimer.rest()
         reason = f": {outcome.reason}" if outcome.reason else ""
         logger.info("Stage %s of job %s ended after %.3f s: %s%s.", stage.step, job_id, took_s, result, reason)
+
+    def _park(self, job_id: str, worker: StageWorker) -> None:
+        """Another job has this work done now; it sends for this one when it has ended (see work_leases)."""
+        until_answered(partial(worker.claimer.give_back, job_id), f"give back job {job_id}")
+        worker.claimer.rest()
+        logger.info("Job %s waits for another that does the same work.", job_id)
 
     def work(self, record: JobRecord, running: RunningStage) -> StageOutcome:
         """Everything between the claim and the report; no error leaves it, for each is an outcome."""
@@ -118,12 +131,15 @@ class StageRunner:
             reused = self.reuse.take(space, key)
         if reused is not None:
             return _reused(reused, again(space.store_log))
-        begin = time.monotonic()
-        outcome = self._done(space, running)
-        if outcome.result == "ok" and not running.lost:
-            with span("keep for reuse"):
-                self.reuse.keep(space, key, outcome.facts, took_s=time.monotonic() - begin)
-        return outcome
+        with self.reuse.turn(space.record, key) as turn:
+            if turn is Turn.PARKED:
+                return StageOutcome(PARKED)
+            begin = time.monotonic()
+            outcome = self._done(space, running)
+            if outcome.result == "ok" and not running.lost:
+                with span("keep for reuse"):
+                    self.reuse.keep(space, key, outcome.facts, took_s=time.monotonic() - begin)
+            return outcome
 
     def _done(self, space: Workspace, running: RunningStage) -> StageOutcome:
         with span("fetch inputs"):

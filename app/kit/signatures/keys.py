@@ -1,15 +1,16 @@
-"""Ed25519 keys: the installation's own, derived from its secret key so that there is no second secret; PEM."""
+"""Ed25519 keys: the installation's own, derived from its secret key so that there is no second secret; PEM.
+
+Workers have neither and load no cryptography: whatever needs it imports it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 SEED_BYTES = 32
 
@@ -31,11 +32,15 @@ class PublicKey:
     @property
     def key_id(self) -> str:
         """SHA-256 of its DER as hex digits: what a signature names its key by."""
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
         der = self._loaded().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         return hashlib.sha256(der).hexdigest()
 
     def verifies(self, signature: bytes, message: bytes) -> bool:
         """Was this message signed with the private key that belongs to it?"""
+        from cryptography.exceptions import InvalidSignature
+
         try:
             self._loaded().verify(signature, message)
         except InvalidSignature:
@@ -43,6 +48,10 @@ class PublicKey:
         return True
 
     def _loaded(self) -> Ed25519PublicKey:
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+        from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
         try:
             key = load_pem_public_key(self.pem.encode())
         except (ValueError, UnsupportedAlgorithm) as error:
@@ -59,6 +68,11 @@ class SigningKey:
     """
 
     def __init__(self, secret: str, purpose: str) -> None:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
         seed = HKDF(algorithm=SHA256(), length=SEED_BYTES, salt=None, info=purpose.encode()).derive(secret.encode())
         self._private = Ed25519PrivateKey.from_private_bytes(seed)
         pem = self._private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)

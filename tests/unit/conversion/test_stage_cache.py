@@ -187,7 +187,7 @@ def test_a_use_is_counted_with_what_it_saved(container: Container) -> None:
 
 def reuse_of(container: Container, max_bytes: int = 10_000) -> StageReuse:
     cache = StageCache(container.objects, max_bytes=max_bytes, is_shared=False)
-    return StageReuse(container.settings, cache, CacheFigures(container.redis))
+    return StageReuse(container.settings, cache, CacheFigures(container.redis), container.conversion.work_leases)
 
 
 def space_of(container: Container, record: JobRecord, tmp_path: Path) -> Workspace:

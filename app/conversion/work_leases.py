@@ -1,0 +1,98 @@
+"""Who is doing which work now, so that a second job of the same work waits for the first in place of doing it too.
+
+Who does it holds a lease in Redis and renews it; a worker that dies loses it by time alone. A job that comes then is
+parked: it goes back to its queue when the lease is released, or is found by the sweep when it has run out. So nobody
+waits for ever, and no worker is held by who waits. While Redis does not answer everybody works for themselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from enum import Enum, auto
+from typing import Any
+
+import redis
+
+from app.kit.process.periodic_thread import PeriodicThread
+from app.kit.redis.lease import Lease
+
+PARKED = "stage-work:parked"
+"""Hash: the job → the lease that it waits for."""
+TTL_S = 30.0
+PARK = """
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+redis.call('HSET', KEYS[2], ARGV[1], KEYS[1])
+return 1
+"""
+logger = logging.getLogger(__name__)
+
+
+class Turn(Enum):
+    MINE = auto()
+    """Do the work."""
+    PARKED = auto()
+    """Somebody does it already, and the job is sent for when that has ended."""
+
+
+class WorkLeases:
+    """Args:
+    resume: Puts a job back on the queue of its stage. May raise redis.RedisError.
+    """
+
+    def __init__(self, client: redis.Redis, resume: Callable[[str], None], *, ttl_s: float = TTL_S) -> None:
+        self._client: Any = client
+        self._park = client.register_script(PARK)
+        self._resume = resume
+        self._ttl_s = ttl_s
+
+    @contextlib.contextmanager
+    def turn(self, work: str, job_id: str) -> Iterator[Turn]:
+        """Args:
+        work: Its name, with that of whose cache it is.
+        """
+        lease = Lease(self._client, f"stage-work:{work}", ttl_s=self._ttl_s)
+        try:
+            is_parked = not lease.take() and bool(self._park(keys=[lease.name, PARKED], args=[job_id]))
+        except redis.RedisError as error:
+            logger.warning("Job %s does not know whether its work is being done, and does it: %s", job_id, error)
+            is_parked = False
+        if is_parked:
+            yield Turn.PARKED
+            return
+        renewal = PeriodicThread("work-lease", lambda: _quietly(lease.renew), every_s=self._ttl_s / 3)
+        renewal.start()
+        try:
+            yield Turn.MINE
+        finally:
+            renewal.close()
+            _quietly(lambda: self._release(lease))
+
+    def overdue(self) -> set[str]:
+        """The parked jobs whose work nobody does any more; they are parked no longer. Raises redis.RedisError."""
+        return self._unpark({job_id for job_id, name in self._parked().items() if not self._client.exists(name)})
+
+    def parked(self) -> set[str]:
+        """Raises redis.RedisError."""
+        return set(self._parked())
+
+    def _release(self, lease: Lease) -> None:
+        lease.release()
+        for job_id in self._unpark({job_id for job_id, name in self._parked().items() if name == lease.name}):
+            self._resume(job_id)
+
+    def _parked(self) -> dict[str, str]:
+        return {job_id.decode(): name.decode() for job_id, name in self._client.hgetall(PARKED).items()}
+
+    def _unpark(self, job_ids: set[str]) -> set[str]:
+        """Of these those that nobody else has unparked meanwhile."""
+        return {job_id for job_id in job_ids if self._client.hdel(PARKED, job_id)}
+
+
+def _quietly(call: Callable[[], object]) -> None:
+    """What fails here costs time: the lease runs out, and the sweep finds who waits for it."""
+    try:
+        call()
+    except redis.RedisError as error:
+        logger.warning("A lease on the work of a stage is left to itself: %s", error)
