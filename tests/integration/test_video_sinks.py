@@ -21,14 +21,13 @@ from app.video.model.job import VideoJob
 from app.video.model.rule import Rule, RuleSet
 from app.video.model.sink import MOST_SINKS, Sink, SinkContent, SinkKind
 from app.video.service import sinks as sink_service
-from tests.harness.mosquitto import PATIENCE_S, PROGRAM, Mosquitto
+from tests.harness.mosquitto import PATIENCE_S, Mosquitto
 from tests.harness.users import OURS, Within, within
 from tests.harness.valkey import Valkey
 from tests.harness.video.nodes import USER, Scene
 from tests.harness.video.records import result
 from tests.harness.video.web import emptied, settings_in
 
-has_broker = pytest.mark.skipif(PROGRAM is None, reason="Debian's mosquitto is not installed")
 PAST = "2000-01-01T00:00:00.000Z"
 
 
@@ -254,7 +253,6 @@ def test_whoever_delivers_is_woken_by_rows_of_jobs_that_have_a_sink(
     assert woken == [True]
 
 
-@has_broker
 def test_rows_go_by_mqtt_a_message_each_also_after_the_broker_was_away(
     scene: Scene, job: VideoJob, tmp_path: Path
 ) -> None:
@@ -282,7 +280,6 @@ def test_rows_go_by_mqtt_a_message_each_also_after_the_broker_was_away(
     assert "p%40ss" not in scene.video.sinks.of(USER, job.uid)[0].sink.shown_address
 
 
-@has_broker
 def test_a_long_backlog_goes_by_mqtt_in_its_order(scene: Scene, job: VideoJob, tmp_path: Path) -> None:
     """More than the client keeps on the way at once."""
     with Mosquitto(tmp_path) as broker:
@@ -297,7 +294,6 @@ def test_a_long_backlog_goes_by_mqtt_in_its_order(scene: Scene, job: VideoJob, t
     assert ids == [f"row/{n}" for n in range(2, 452)]
 
 
-@has_broker
 def test_a_broker_that_lets_nobody_in_is_said_to(scene: Scene, job: VideoJob, tmp_path: Path) -> None:
     with Mosquitto(tmp_path, user="mill", password="right") as broker:
         add(scene, job.uid, SinkKind.MQTT, f"mqtt://mill:wrong@127.0.0.1:{broker.port}/a")
