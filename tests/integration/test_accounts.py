@@ -334,6 +334,7 @@ def test_the_document_says_which_operations_need_a_token(api: Api) -> None:
         "/readyz",
         "/metrics",
         "/openapi.json",
+        "/receipts/key",
         "/objects/{key}",
         "/shared/{share_id}/files/{name}",
         "/device-results/{job_id}",

@@ -271,6 +271,8 @@ def test_every_actor_states_its_queue_and_that_it_is_not_retried(declared: dict[
         "deliver": ("notifications", 0),
         "forget_deliveries": ("notifications", 0),
         "submit_sweeps": ("sweeps", 0),
+        "deliver_rows": ("notifications", 0),
+        "sweep_cache": ("periodic", 0),
     }
     assert declared == {message.value: (message.queue.value, 0) for message in Message}
     calls = [

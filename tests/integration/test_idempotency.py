@@ -38,6 +38,7 @@ CREATING = {
     "/api/v2/users/{name}/sftp-reset",
     "/notifications/targets",
     "/jobs/{job_id}/shares",
+    "/api/v2/video/jobs/{job_uid}/sinks",
     "/sweeps",
 }
 REQUIREMENTS = {"/user/submit_job", "/node/submit_job"}

@@ -17,7 +17,7 @@ class NotSent(Exception):
     """There is no answer; the text says why."""
 
 
-async def post(url: str, body: bytes, headers: Mapping[str, str], networks: Sequence[Network]) -> httpx.Response:
+async def http_post(url: str, body: bytes, headers: Mapping[str, str], networks: Sequence[Network]) -> httpx.Response:
     """One try. Its answer's body is not read: nothing in it concerns us, and it may have no end.
 
     Args:

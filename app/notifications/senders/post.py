@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from app.kit.network.checked_post import NotSent, post
+from app.kit.network.checked_post import NotSent, http_post
 from app.kit.network.networks import Network
 from app.notifications.model import PATIENCE_S, Outcome
 
@@ -18,7 +18,7 @@ GONE, TOO_MANY = 410, 429
 async def send_json(url: str, body: bytes, headers: Mapping[str, str], networks: Sequence[Network]) -> Outcome:
     """One try: see checked_post."""
     try:
-        answer = await post(url, body, headers, networks)
+        answer = await http_post(url, body, headers, networks)
     except NotSent as error:
         return Outcome(False, problem=str(error))
     return outcome_of(answer)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import anyio
 
 from app.kit.clock import now
-from app.kit.network.checked_post import NotSent, post
+from app.kit.network.checked_post import NotSent, http_post
 from app.kit.network.networks import Network
 from app.video.model.sink import Parcel, Sink
 
@@ -42,7 +42,7 @@ class HttpSender:
         }
         try:
             with anyio.fail_after(self._try_s):
-                answer = await post(sink.address, body.encode(), headers, self._networks)
+                answer = await http_post(sink.address, body.encode(), headers, self._networks)
         except NotSent as error:
             return str(error)
         if answer.has_redirect_location:
