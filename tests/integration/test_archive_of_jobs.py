@@ -75,7 +75,7 @@ def test_it_is_converted_again_as_a_job_of_its_own(survivor: Survivor) -> None:
     job_id = again.json()["job_id"]
     assert job_id != survivor.job_id
     until(lambda: has_ended(survivor.api.job(job_id)))
-    assert {row["job_id"] for row in http.get("/archive").json()["jobs"]} == {survivor.job_id, job_id}
+    until(lambda: {row["job_id"] for row in http.get("/archive").json()["jobs"]} == {survivor.job_id, job_id})
     assert http.delete(f"/jobs/{job_id}").status_code == 204
     assert {row["job_id"] for row in http.get("/archive").json()["jobs"]} == {survivor.job_id}
 
