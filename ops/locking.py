@@ -14,6 +14,8 @@ from packaging.version import Version
 
 OPS = Path(__file__).parent
 PYPROJECT = OPS.parent / "pyproject.toml"
+PYTHONS: tuple[dict[str, str], ...] = ({}, {"python_full_version": "3.11.2"})
+"""Markers are judged for the running Python, and for Debian 12's."""
 HEAD = "# {purpose}: exact versions, made by ops/lock. Do not edit.\n"
 
 
@@ -24,14 +26,14 @@ def main() -> int:
     try:
         runtime = closure([*declared["build-system"]["requires"], *project["dependencies"]])
         test = closure(extras["test"])
-        train = closure([*extras["train"], *extras["sample"]])
+        train = closure([*extras["train"], *extras["sample"], *extras["pytorch"]])
     except (PackageNotFoundError, ValueError) as error:
         print(f"Cannot pin: {error}. Run ops/lock --upgrade.", file=sys.stderr)
         return 1
     write(OPS / "requirements.lock", "What Modelmill runs on, and hatchling, which installs it", runtime)
     write(OPS / "requirements-test.lock", "What the checks need beyond requirements.lock", without(test, runtime))
     beyond = without(train, runtime | test)
-    write(OPS / "requirements-train.lock", "What Ray and the sample that trains need beyond the other two", beyond)
+    write(OPS / "requirements-train.lock", "What Ray, the sample that trains and exported programs need beyond the other two", beyond)
     return 0
 
 
@@ -46,7 +48,7 @@ def closure(requirements: Iterable[str]) -> dict[str, str]:
     while waiting:
         requirement, wanted_by = waiting.pop()
         name = canonicalize_name(requirement.name)
-        if requirement.marker and not any(requirement.marker.evaluate({"extra": e}) for e in ("", wanted_by)):
+        if not _applies(requirement, ("", wanted_by)):
             continue
         installed = distribution(name)
         if not requirement.specifier.contains(installed.version, prereleases=True):
@@ -57,6 +59,13 @@ def closure(requirements: Iterable[str]) -> dict[str, str]:
                 seen.add((name, extra))
                 waiting += [(Requirement(text), extra) for text in installed.requires or []]
     return pinned
+
+
+def _applies(requirement: Requirement, extras: Iterable[str]) -> bool:
+    """Is it required on this Python, or on the oldest that is supported?"""
+    return requirement.marker is None or any(
+        requirement.marker.evaluate({"extra": extra, **python}) for extra in extras for python in PYTHONS
+    )
 
 
 def without(pinned: dict[str, str], others: dict[str, str]) -> dict[str, str]:

@@ -143,7 +143,6 @@ def test_a_model_in_a_bucket(settings: Settings, s3_server: S3Server) -> None:
 @pytest.mark.slow
 def test_an_exported_program_becomes_an_onnx(told: Container, hub: tuple[Hub, str], tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    pytest.importorskip("onnxscript")
     program = torch.export.export(torch.nn.Conv2d(3, 4, 3), (torch.zeros(1, 3, 16, 16),))
     torch.export.save(program, tmp_path / "conv.pt2")
     hub[0].files["org/torch"] = {"conv.pt2": (tmp_path / "conv.pt2").read_bytes(), "bad.pt2": b"no program"}
