@@ -33,7 +33,8 @@ def main() -> int:
     write(OPS / "requirements.lock", "What Modelmill runs on, and hatchling, which installs it", runtime)
     write(OPS / "requirements-test.lock", "What the checks need beyond requirements.lock", without(test, runtime))
     beyond = without(train, runtime | test)
-    write(OPS / "requirements-train.lock", "What Ray, the sample that trains and exported programs need beyond the other two", beyond)
+    purpose = "What Ray, the sample that trains and exported programs need beyond the other two"
+    write(OPS / "requirements-train.lock", purpose, beyond)
     return 0
 
 
