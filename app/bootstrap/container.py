@@ -178,19 +178,28 @@ class Container:
     def video(self) -> Video:
         from app.bootstrap.video import open_video
 
-        return open_video(self.settings, self.database, self.nodes, self.models, self.objects, self.redis, self.waker)
+        return open_video(
+            self.settings,
+            self.database,
+            self.nodes,
+            self.models,
+            self.objects,
+            self.redis,
+            self.waker,
+            enabled_of=self.accounts.users.enabled_of,
+        )
 
     @cached_property
     def notifications(self) -> Notifications:
         from app.bootstrap.notifications import open_notifications
 
-        return open_notifications(self.settings, self.database)
+        return open_notifications(self.settings, self.database, enabled_of=self.accounts.users.enabled_of)
 
     @cached_property
     def shares(self) -> Shares:
         from app.shares.service import Shares
 
-        return Shares(self.database, self.conversion)
+        return Shares(self.database, self.conversion, enabled_of=self.accounts.users.enabled_of)
 
     @cached_property
     def sweeps(self) -> Sweeps:

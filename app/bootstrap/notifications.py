@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.kit.access import EnabledOf
 from app.kit.network.networks import read_networks
 from app.kit.sql import Database
 from app.kit.sql.events import EventListener
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from app.notifications.service import Notifications
 
 
-def open_notifications(settings: Settings, database: Database) -> Notifications:
+def open_notifications(settings: Settings, database: Database, *, enabled_of: EnabledOf) -> Notifications:
     """Nothing connects before it is used."""
     from app.notifications.senders import MailServer, Senders
     from app.notifications.service import Notifications, Outbox, Targets
@@ -31,7 +32,8 @@ def open_notifications(settings: Settings, database: Database) -> Notifications:
     targets = Targets(
         database, networks, has_mail=bool(settings.smtp_host), url_of=lambda path: f"{settings.web_url}{path}"
     )
-    return Notifications(targets, Outbox(database, Senders(mail, networks), event_listener(settings)))
+    outbox = Outbox(database, Senders(mail, networks), event_listener(settings), enabled_of=enabled_of)
+    return Notifications(targets, outbox)
 
 
 def event_listener(settings: Settings) -> EventListener:

@@ -10,6 +10,7 @@ from redis import Redis
 from app.bootstrap.training_results import ResultConversions
 from app.conversion.service import Conversion
 from app.homes.service import Homes
+from app.kit.access import EnabledOf
 from app.kit.cli.command import CannotStart
 from app.kit.queue.waker import Waker
 from app.kit.sql import Database
@@ -17,7 +18,7 @@ from app.settings import Settings
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
 from app.training.model.queue_order import QueuePolicy
 from app.training.service import ClusterPicture, CurveReader, Results, Tasks, Training, TrainingOptions
-from app.training.service.scheduling import EnabledOf, LogCopies, OnSuccess, Scheduler, SchedulerContext
+from app.training.service.scheduling import LogCopies, OnSuccess, Scheduler, SchedulerContext
 from app.training.service.wake_up import KEY
 
 GCS_PORT = 6379

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from redis import Redis
 
+from app.kit.access import EnabledOf
 from app.kit.network.networks import read_networks
 from app.kit.objects import ObjectStore
 from app.kit.queue.messages import Message
@@ -44,8 +45,10 @@ def open_video(
     objects: ObjectStore,
     client: Redis,
     waker: Waker,
+    *,
+    enabled_of: EnabledOf,
 ) -> Video:
-    """Nothing connects before it is used."""
+    """Nothing connects before it is used. enabled_of: those of these users who are enabled."""
 
     def kick(uid: str) -> None:
         waker.send(Message.RECONCILE_VIDEO, uid=uid)
@@ -96,6 +99,6 @@ def open_video(
         SinkKind.HTTP: HttpSender(networks, try_s=TRY_S),
         SinkKind.MQTT: MqttSender(networks, try_s=TRY_S),
     }
-    sinks = Sinks(database, jobs, senders, networks)
+    sinks = Sinks(database, jobs, senders, networks, enabled_of=enabled_of)
     pictures = Pictures(jobs, nodes, snapshots, on_snapshot=rules.keep_picture)
     return Video(catalogue, jobs, resources, planning, reports, results, rules, sinks, pictures, controller)

@@ -115,7 +115,7 @@ OPERATIONS = [
         fetch_model,
         "Fetch a model from a hub, a registry, a bucket or a URL",
         {202: schemas.TransferAnswer},
-        errors=(400, 413, 422, 503),
+        errors=(400, 413, 422, 429, 503),
         body=schemas.NewFetch,
     ),
     Operation(
@@ -133,7 +133,7 @@ OPERATIONS = [
         export_job,
         "Push the results of a job to MLflow or to a hub",
         {202: schemas.TransferAnswer},
-        errors=(400, 404, 413, 422, 503),
+        errors=(400, 404, 413, 422, 429, 503),
         body=schemas.NewExport,
         parameters=JOB_ID,
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.kit.errors import BadInput, ModelmillError, NotFound
+from app.kit.errors import BadInput, ModelmillError, NotFound, TooMany
 
 
 class BadSource(BadInput):
@@ -39,6 +39,12 @@ class ExtraMissing(ModelmillError):
 
 class TransferNotFound(NotFound):
     code = "TRANSFER_NOT_FOUND"
+
+
+class TooManyTransfers(TooMany):
+    """So many of this user's have not ended."""
+
+    code = "TOO_MANY_TRANSFERS"
 
 
 class NothingToExport(BadInput):

@@ -16,7 +16,7 @@ from app.conversion.model import JobRecord, Status
 from app.conversion.service import Conversion
 from app.conversion.service.intake_sandbox import aborts_refused
 from app.conversion.service.uploads import FileStart
-from app.exchange.errors import BadSource, NothingToExport, TransferNotFound
+from app.exchange.errors import BadSource, NothingToExport, TooManyTransfers, TransferFailed, TransferNotFound
 from app.exchange.model import (
     Direction,
     Kind,
@@ -37,6 +37,8 @@ EXPORTED_PROGRAM = ".pt2"
 EXPORTS = ("out.nef", "out.bie", "bie.json", "nef.json", "receipt.json")
 """What is pushed of a job, as far as it has it."""
 TOLD_EVERY_S = 0.5
+MOST_UNFINISHED = 5
+"""Transfers of a user that have not ended: more than two at a time are done of nobody's."""
 logger = logging.getLogger(__name__)
 
 
@@ -63,11 +65,11 @@ class Exchange:
         self._time_s = time_s
 
     def fetch(self, user: str, source: str, *, now: datetime) -> Transfer:
-        """Request a model. Raises BadSource."""
+        """Request a model. Raises BadSource, TooManyTransfers."""
         return self._request(Transfer(str(uuid4()), Direction.IN, read_source(source).text, user, to_text(now)))
 
     def push(self, user: str, job_id: str, target: str, *, registered_model: str = "", now: datetime) -> Transfer:
-        """Request that results are pushed. Raises BadSource, JobNotFound, NothingToExport."""
+        """Request that results are pushed. Raises BadSource, JobNotFound, NothingToExport, TooManyTransfers."""
         record = self._conversion.jobs.get(job_id, user)
         _require_results(record)
         place = read_target(target)
@@ -84,8 +86,11 @@ class Exchange:
         return transfer
 
     def run(self, transfer_id: str) -> None:
-        """Do it. However it ends is written down; a second message for the same one does nothing."""
+        """Do it. However it ends is written down; a second message for one that has ended does nothing."""
         transfer = self._store.get(transfer_id)
+        if transfer.state is TransferState.RUNNING:  # a message comes again when the process that had it is gone
+            lost = TransferFailed("The process that did it has ended.", hint="Request it again.")
+            self._failed(transfer, lost.to_dict())
         if transfer.state is not TransferState.QUEUED:
             return
         transfer = self._put(replace(transfer, state=TransferState.RUNNING))
@@ -100,6 +105,10 @@ class Exchange:
             raise
 
     def _request(self, transfer: Transfer) -> Transfer:
+        if self._store.count_unfinished(transfer.owner, within_s=self._time_s) >= MOST_UNFINISHED:
+            raise TooManyTransfers(
+                f"{MOST_UNFINISHED} transfers of yours have not ended.", hint="Request it when one of them has."
+            )
         self._put(transfer)
         self._start(transfer.transfer_id)
         return transfer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import redis
@@ -20,7 +21,15 @@ class TransferStore:
         self._client = client
 
     def put(self, transfer: Transfer) -> None:
-        self._client.set(_key(transfer.transfer_id), json.dumps(transfer.to_json()), ex=TTL_S)
+        unfinished, now = _unfinished_key(transfer.owner), time.time()
+        with self._client.pipeline(transaction=True) as pipe:
+            pipe.set(_key(transfer.transfer_id), json.dumps(transfer.to_json()), ex=TTL_S)
+            if transfer.is_over:
+                pipe.zrem(unfinished, transfer.transfer_id)
+            else:
+                pipe.zadd(unfinished, {transfer.transfer_id: now})
+                pipe.expire(unfinished, TTL_S)
+            pipe.execute()
 
     def get(self, transfer_id: str) -> Transfer:
         """Raises TransferNotFound."""
@@ -29,6 +38,14 @@ class TransferStore:
             raise TransferNotFound(f"There is no transfer {transfer_id}.", hint="They are kept for a day.")
         return Transfer.from_json(json.loads(text))
 
+    def count_unfinished(self, owner: str, *, within_s: float) -> int:
+        """How many of this user's have not ended; one of which nothing was heard for longer has died."""
+        return int(self._client.zcount(_unfinished_key(owner), time.time() - within_s, "+inf"))
+
 
 def _key(transfer_id: str) -> str:
     return f"transfer:{transfer_id}"
+
+
+def _unfinished_key(owner: str) -> str:
+    return f"transfers:{owner}"

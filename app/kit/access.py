@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from app.kit.errors import BadInput
@@ -12,6 +12,10 @@ GROUP = re.compile(r"[a-z0-9][a-z0-9._-]{0,30}")
 _NAME = re.compile(r"@?[a-z0-9][a-z0-9._-]{0,31}")
 MOST = 200
 ALL = "*"
+
+
+EnabledOf = Callable[[Collection[str]], Collection[str]]
+"""Those of these users who are enabled."""
 
 
 class BadAccess(BadInput):

@@ -8,6 +8,7 @@ from uuid import uuid4
 from app.conversion import object_keys
 from app.conversion.model import Artifact, JobRecord
 from app.conversion.service import Conversion
+from app.kit.access import EnabledOf
 from app.kit.clock import from_text, to_text
 from app.kit.errors import NotFound
 from app.kit.sql import Database
@@ -23,9 +24,12 @@ NOT_SHARED = {object_keys.MODEL, object_keys.IMAGES}
 
 
 class Shares:
-    def __init__(self, database: Database, conversion: Conversion) -> None:
+    """enabled_of: those of these users who are enabled."""
+
+    def __init__(self, database: Database, conversion: Conversion, *, enabled_of: EnabledOf) -> None:
         self.database = database
         self.conversion = conversion
+        self.enabled_of = enabled_of
 
     def add(self, job_id: str, owner: str, *, days: int, label: str, now: datetime) -> tuple[Share, str]:
         """A new link and its key, which is told this once. Raises JobNotFound, TooManyShares."""
@@ -52,10 +56,10 @@ class Shares:
                 raise _not_found()
 
     def open(self, share_id: str, key: str, *, now: datetime) -> tuple[Share, JobRecord]:
-        """For whoever has the link. Raises ShareNotFound, also where the job is gone."""
+        """For whoever has the link. Raises ShareNotFound, also where the job is gone or its user disabled."""
         with self.database.read() as conn:
             share = store.get(conn, share_id)
-        if share is None or not share.opens_with(key, to_text(now)):
+        if share is None or not share.opens_with(key, to_text(now)) or not self.enabled_of([share.owner]):
             raise _not_found()
         try:
             record = self.conversion.jobs.get(share.job_id, share.owner)

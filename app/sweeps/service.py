@@ -26,7 +26,8 @@ from app.sweeps.model import ORIGIN, Entry, EntryState, Row, Sweep, best_of, mer
 MOST_JOBS = 200
 MOST_SWEEPS = 500
 """Of a user; the oldest are to be deleted then."""
-AT_ONCE = 1000
+AT_ONCE = 200
+"""Of a user."""
 logger = logging.getLogger(__name__)
 
 

@@ -87,15 +87,19 @@ def entries_of(conn: Connection, sweep_id: str) -> list[Entry]:
     return [_entry_of(row) for row in conn.execute(query)]
 
 
-def pending(conn: Connection, limit: int) -> list[tuple[Sweep, Entry]]:
-    """Those that are to be submitted, oldest sweep first."""
-    query = (
-        sa.select(*entries.c, sweeps.c.user_name, sweeps.c.name, sweeps.c.tags, sweeps.c.created_at)
+def pending(conn: Connection, most: int) -> list[tuple[Sweep, Entry]]:
+    """Those that are to be submitted, oldest sweep first, at most so many of each user: nobody waits behind another."""
+    order = (sweeps.c.created_at, sweeps.c.sweep_id, entries.c.position)
+    number = sa.func.row_number().over(partition_by=sweeps.c.user_name, order_by=order).label("number")
+    waiting = (
+        sa.select(*entries.c, sweeps.c.user_name, sweeps.c.name, sweeps.c.tags, sweeps.c.created_at, number)
         .join(sweeps, sweeps.c.sweep_id == entries.c.sweep_id)
         .where(entries.c.state == EntryState.PENDING.value)
-        .order_by(sweeps.c.created_at, sweeps.c.sweep_id, entries.c.position)
-        .limit(limit)
+        .subquery()
     )
+    c = waiting.c
+    columns = [column for column in c if column.name != "number"]
+    query = sa.select(*columns).where(c.number <= most).order_by(c.created_at, c.sweep_id, c.position)
     return [(_sweep_of(row), _entry_of(row)) for row in conn.execute(query)]
 
 

@@ -34,7 +34,7 @@ def test_of_several_that_look_at_once_each_message_is_one_ones(database: Databas
         for _ in range(MANY):
             with database.write() as conn:
                 until = to_text(moment + timedelta(minutes=1))
-                leased = deliveries.lease_due(conn, to_text(moment), until=until, limit=2)
+                leased = deliveries.lease_due(conn, to_text(moment), until=until, limit=2, per_target=MANY)
             taken.extend(delivery.delivery_id for delivery, _ in leased)
 
     threads = [threading.Thread(target=take) for _ in range(4)]
@@ -43,6 +43,42 @@ def test_of_several_that_look_at_once_each_message_is_one_ones(database: Databas
     for thread in threads:
         thread.join()
     assert len(taken) == len(set(taken)) == MANY
+
+
+def test_a_target_with_many_messages_keeps_no_other_waiting(database: Database) -> None:
+    notifications = notifications_on(database)
+    notifications.targets.add("ada", NewTarget(Kind.WEBHOOK, "https://example.org/slow"))
+    for number in range(MANY):
+        notifications.outbox.note(failed_job(job_id=str(number)))
+    other = notifications.targets.add("bob", NewTarget(Kind.WEBHOOK, "https://example.org/hook"))
+    notifications.outbox.note(failed_job("bob", "bobs"))
+    moment = clock.now() + timedelta(seconds=1)
+    with database.write() as conn:
+        leased = deliveries.lease_due(conn, to_text(moment), until=to_text(moment), limit=5, per_target=4)
+    assert [target.target_id for _, target in leased].count(other.target_id) == 1
+
+
+def test_what_piles_up_for_a_target_switches_it_off_and_what_has_ended_is_kept_in_part(database: Database) -> None:
+    notifications = notifications_on(database)
+    target = notifications.targets.add("ada", NewTarget(Kind.WEBHOOK, "https://example.org/hook"))
+    for number in range(4):
+        notifications.outbox.note(failed_job(job_id=str(number)))
+    with database.write() as conn:
+        assert deliveries.flooded(conn, 4) == []
+        assert deliveries.flooded(conn, 3) == [target.target_id]
+        assert deliveries.trim(conn, 0) == 0, "none has ended"
+        deliveries.give_up(conn, target.target_id, problem="gone", at=to_text(clock.now()))
+        assert deliveries.trim(conn, 3) == 1
+
+
+def test_a_user_with_many_sweeps_keeps_no_others_waiting(database: Database) -> None:
+    notifications_on(database)
+    with database.write() as conn:
+        for number, owner in enumerate(("ada", "bob")):
+            sweep = Sweep(f"{number}" * 32, owner, owner, (), f"2026-11-0{number + 1}T00:00:00.000Z")
+            parts = [Entry(sweep.sweep_id, at, f"{owner}-{at}", "m", "a", "b", f"v{at}", {}) for at in range(5)]
+            store.add(conn, sweep, parts)
+        assert [entry.job_id for _, entry in store.pending(conn, 2)] == ["ada-0", "ada-1", "bob-0", "bob-1"]
 
 
 def test_a_message_sent_again_has_all_patience_anew(database: Database) -> None:

@@ -27,7 +27,8 @@ def notifications_on(
         accounts.users.ensure(name, Role.USER)
     allowed, server = read_networks(networks), mail or MailServer()
     targets = Targets(database, allowed, has_mail=bool(server.host), url_of=page_url)
-    return Notifications(targets, Outbox(database, Senders(server, allowed, try_s=try_s), listener(page_url)))
+    senders, enabled_of = Senders(server, allowed, try_s=try_s), accounts.users.enabled_of
+    return Notifications(targets, Outbox(database, senders, listener(page_url), enabled_of=enabled_of))
 
 
 def failed_job(owner: str = "ada", job_id: str = "1", name: str = "yolo") -> Event:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from pydantic import SecretStr
 
 from app.bootstrap.container import Container, assemble
 from app.conversion import object_keys
-from app.exchange.errors import BadSource, NothingToExport, TransferNotFound
+from app.exchange.errors import BadSource, NothingToExport, TooManyTransfers, TransferNotFound
 from app.exchange.model import Transfer, TransferState
+from app.exchange.service import MOST_UNFINISHED
+from app.exchange.store import TransferStore
 from app.kit.clock import now
 from app.settings import Settings
 from tests.harness.api import small_model
@@ -24,6 +27,7 @@ from tests.harness.mlflow_server import running_mlflow
 from tests.harness.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 from tests.harness.web import served
 from tests.standins.hub import Hub
+from tests.standins.mlflow_server import MlflowServer
 
 REPO = "org/detector"
 
@@ -212,6 +216,46 @@ def test_a_real_mlflow_takes_results_and_gives_models(settings: Settings, mlflow
 
 def test_without_a_server_of_mlflow_it_is_said_who_names_one(told: Container) -> None:
     assert "MODELMILL_MLFLOW_TRACKING_URI" in failure(run(told, "models:/detector/1"))[1]
+
+
+def test_where_mlflow_says_that_artifacts_lie_opens_nothing_but_its_own_server(
+    settings: Settings, tmp_path: Path
+) -> None:
+    """Who may write there could name a folder of this machine, or a host of its network."""
+    pytest.importorskip("mlflow")
+    (tmp_path / "alices.onnx").write_bytes(small_model())
+    asked: list[str] = []
+
+    async def inside(scope: Any, _: Any, send: Any) -> None:
+        asked.append(scope["path"])
+        await send({"type": "http.response.start", "status": 404, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    server = MlflowServer("")
+    with served(server.app) as url, served(inside) as other:
+        container = assemble(settings.model_copy(update={"mlflow_tracking_uri": url}))
+        asked.clear()
+        server.lies = f"file://{tmp_path}"
+        assert failure(run(container, "mlflow://run/0a/alices.onnx"))[0] == "SOURCE_REFUSED"
+        record = reported_job(container, "alice")
+        assert failure(push(container, record.job_id, "mlflow://experiment/edge"))[0] == "SOURCE_REFUSED"
+        server.lies = other.replace("http:", "mlflow-artifacts:")
+        assert failure(run(container, "models:/alices/1"))[0] == "SOURCE_REFUSED"
+        container.close()
+    assert not asked
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["alices.onnx"]
+
+
+def test_a_user_has_so_many_transfers_and_one_whose_process_is_gone_has_failed(told: Container) -> None:
+    first, *_ = [told.exchange.fetch("alice", f"hf://{REPO}", now=now()) for _ in range(MOST_UNFINISHED)]
+    with pytest.raises(TooManyTransfers):
+        told.exchange.fetch("alice", f"hf://{REPO}", now=now())
+    assert told.exchange.fetch("bob", f"hf://{REPO}", now=now())
+    told.exchange.run(first.transfer_id)
+    dying = told.exchange.fetch("alice", f"hf://{REPO}", now=now())
+    TransferStore(told.redis).put(replace(dying, state=TransferState.RUNNING))
+    told.exchange.run(dying.transfer_id)
+    assert failure(told.exchange.get("alice", dying.transfer_id))[0] == "TRANSFER_FAILED"
 
 
 def _client(url: str) -> Any:

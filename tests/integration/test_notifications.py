@@ -11,6 +11,8 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
+from app.accounts.service import Accounts
+from app.accounts.token_hashing import SecretHasher
 from app.kit import clock
 from app.kit.sql import Database
 from app.notifications.model import Delivery, DeliveryState, Kind
@@ -127,6 +129,20 @@ def test_a_slow_receiver_is_given_up_for_now_and_keeps_no_other_waiting(database
         over.set()
     states = {each.state for each in notifications.outbox.newest("ada")}
     assert states == {DeliveryState.DELIVERED, DeliveryState.PENDING}
+
+
+def test_a_disabled_user_is_told_nothing(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    notifications, receiver = notifications_on(database), Receiver(204)
+    users = Accounts(database, SecretHasher("a key")).users
+    users.change("ada", is_enabled=False, by="test")
+    with served(receiver) as url:
+        delivery = told(database, notifications, NewTarget(Kind.WEBHOOK, url))
+        assert (delivery.state, delivery.problem) == (DeliveryState.PENDING, "its user is disabled")
+        assert not receiver.requests
+        users.change("ada", is_enabled=True, by="test")
+        make_due(database, monkeypatch, timedelta(minutes=5))
+        assert notifications.outbox.deliver_due() == 1
+    assert len(receiver.requests) == 1
 
 
 def test_a_redirect_is_not_followed(database: Database) -> None:

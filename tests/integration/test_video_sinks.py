@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from standardwebhooks.webhooks import Webhook
 
+from app.accounts.model import Role
 from app.bootstrap.container import Container
 from app.kit.network.public_hosts import AddressRefused
 from app.video import store
@@ -166,6 +167,19 @@ def test_a_sink_that_is_down_gets_all_of_it_when_it_is_back(
         ["row/6"],
     ]
     assert state(scene, job.uid) == ("idle", 5, 0, "")
+
+
+def test_a_disabled_users_sinks_wait(scene: Scene, job: VideoJob, receiver: Receiver) -> None:
+    scene.container.accounts.users.create("admin", Role.ADMIN, by="test")
+    add(scene, job.uid, SinkKind.HTTP, receiver.url)
+    take(scene, job.uid, 2)
+    scene.container.accounts.users.change(USER, is_enabled=False, by="test")
+    deliver(scene, job.uid)
+    assert state(scene, job.uid) == ("failing", 0, 1, "its user is disabled")
+    scene.container.accounts.users.change(USER, is_enabled=True, by="test")
+    deliver(scene, job.uid)
+    assert state(scene, job.uid) == ("idle", 1, 0, "")
+    assert len(receiver.requests) == 1
 
 
 def test_one_that_is_not_there_holds_up_no_other(scene: Scene, job: VideoJob, receiver: Receiver) -> None:

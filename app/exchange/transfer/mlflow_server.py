@@ -13,6 +13,8 @@ from app.exchange.transfer.model_card import model_card
 from app.exchange.transfer.protocol import Access, Fetched, Progress
 
 MAX_FILES = 1000
+WRAPPERS = frozenset({"runs", "models"})
+"""Schemes of MLflow that lead to another address, of a run or of a registered model."""
 FOLDER = "modelmill"
 """Of a run, for the results."""
 
@@ -96,9 +98,13 @@ def _files(mlflow: Any, uri: str, tracking_uri: str) -> Iterator[Any]:
     """All files below, with their sizes. A single file has nothing below it."""
     todo, count = [""], 0
     root = mlflow.artifacts.get_artifact_repository(uri, tracking_uri=tracking_uri)
-    while todo and count < MAX_FILES:
+    while todo:
         for entry in root.list_artifacts(todo.pop() or None):
             count += 1
+            if count > MAX_FILES:
+                raise BadSource(
+                    f"{uri} has more than {MAX_FILES} files.", hint="Name the path of the model among them."
+                )
             if entry.is_dir:
                 todo.append(entry.path)
             else:
@@ -126,7 +132,29 @@ def _client(access: Access) -> tuple[Any, tuple[type[Exception], ...]]:
         hint = "pip install 'modelmill[mlflow]'"
         raise ExtraMissing("The client of MLflow is not installed here.", hint=hint) from error
     mlflow.set_tracking_uri(access.mlflow_uri)
+    _stay_on(access.mlflow_uri.rstrip("/"))
     return mlflow, (mlflow.exceptions.MlflowException, requests.RequestException, OSError, ValueError)
+
+
+def _stay_on(server: str) -> None:
+    """Where artifacts lie is written in the server by whoever may write there: a folder of this machine, another host.
+    From now on this process opens only what the server itself serves."""
+    from mlflow.store.artifact import artifact_repository_registry as registry
+    from mlflow.store.artifact.mlflow_artifacts_repo import MlflowArtifactsRepository
+
+    def served(artifact_uri: str, tracking_uri: str | None = None, registry_uri: str | None = None) -> Any:
+        if artifact_uri.startswith("mlflow-artifacts:"):
+            repository = MlflowArtifactsRepository(artifact_uri, tracking_uri, registry_uri)
+            if repository.artifact_uri.startswith(f"{server}/"):
+                return repository
+        raise SourceRefused(
+            "Its artifacts do not lie with the MLflow server itself, and nothing is fetched from or put elsewhere.",
+            hint="Start the server with --serve-artifacts, and let runs have its artifact location.",
+        )
+
+    known: Any = registry._artifact_repository_registry  # there is no other way to know all schemes
+    for scheme in known.get_registered_artifact_repositories().keys() - WRAPPERS:
+        known.register(scheme, served)
 
 
 def _sentence(error: Exception) -> str:

@@ -17,6 +17,8 @@ from app.kit.network.public_hosts import AddressRefused, check_url, pinned
 
 REDIRECTS_MAX = 5
 TIMEOUT_S = 60.0
+AS_IT_IS = {"Accept-Encoding": "identity"}
+"""What is unpacked on the way may be a thousand times as large as what came."""
 
 
 def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> Fetched:
@@ -44,7 +46,7 @@ def _get(url: str, target: Path, access: Access, progress: Progress) -> str | No
     try:
         with (
             httpx.Client(timeout=TIMEOUT_S, trust_env=False) as http,
-            http.stream("GET", address, headers=headers, extensions=extensions) as answer,
+            http.stream("GET", address, headers={**headers, **AS_IT_IS}, extensions=extensions) as answer,
         ):
             if answer.is_redirect:
                 return urljoin(url, str(answer.headers.get("location", "")))
@@ -53,7 +55,7 @@ def _get(url: str, target: Path, access: Access, progress: Progress) -> str | No
             length = answer.headers.get("content-length", "")
             progress.expect(int(length) if length.isdigit() else None)
             with target.open("wb") as file:
-                for chunk in answer.iter_bytes(CHUNK_BYTES):
+                for chunk in answer.iter_raw(CHUNK_BYTES):
                     progress.add(len(chunk))
                     file.write(chunk)
     except httpx.HTTPError as error:
@@ -72,5 +74,5 @@ def _judged(url: str, access: Access) -> tuple[str, dict[str, str], dict[str, ob
             f"{urlsplit(url).hostname} is an address of a private network, and models are not fetched from there.",
             hint="The operator can allow networks with MODELMILL_SOURCE_NETWORKS.",
         ) from error
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise TransferFailed(f"{urlsplit(url).hostname} is not found: {error}") from error

@@ -28,7 +28,7 @@ class Queue(StrEnum):
     EXCHANGE = "exchange"
 
 
-DELAYED = frozenset({Queue.JOINT_CALIBRATION, Queue.VIDEO_PLANS, Queue.NOTIFICATIONS})
+DELAYED = frozenset({Queue.JOINT_CALIBRATION, Queue.VIDEO_PLANS, Queue.NOTIFICATIONS, Queue.EXCHANGE})
 """Queues to which something is sent for later."""
 
 

@@ -29,6 +29,8 @@ __all__ = ["AS_ROOT", "NOWHERE", "Finished", "Hooks", "Limits", "Sandbox", "Sand
 
 START_TRIES = 2
 PATIENCE_S = 20.0
+MOST_WAITING = 20
+"""Fewer than the threads that a web process answers with: however many checks are wanted, pages find a thread."""
 AS_ROOT = (
     "This process runs as root, and so does every conversion it starts: a hostile model that breaks out of its "
     "toolchain owns the machine. Run Modelmill as a user of its own, which needs no rights but to its data folder."
@@ -44,7 +46,7 @@ class SandboxBusy(Unavailable):
 class Sandbox:
     """One fork server and the runs in its children. Safe to use from several threads.
 
-    at_once: so many runs may be under way; further ones wait, but not long, for they hold a thread each.
+    at_once: so many runs may be under way; further ones wait, but not many and not long, for they hold a thread each.
     libraries: modules that the fork server loads once, so that no run waits for them; `start` may name others.
     keep_out: folders that no run reads, but for its own; matters where they lie beside programs.
     idle_s: after so long without a run the fork server ends and gives back its memory, and it is started when a run
@@ -65,6 +67,7 @@ class Sandbox:
         self._keep_out = tuple(map(str, keep_out))
         self._libraries = libraries
         self._room = threading.BoundedSemaphore(at_once)
+        self._waiting = threading.BoundedSemaphore(MOST_WAITING)
         self._lock = threading.Lock()
         self._server: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -139,7 +142,7 @@ class Sandbox:
         Raises SandboxBusy; what the function raised if that is a ModelmillError; StageCrashed, StageOutOfMemory,
         StageTimedOut or StageCancelled for the other ends; StageFailed for an exception that it did not foresee.
         """
-        if not self._room.acquire(timeout=PATIENCE_S):
+        if not self._has_room():
             raise SandboxBusy("Too many files are being checked here just now.", hint="Try again in a moment.")
         try:
             message = {"target": target, "request": request, "work_dir": str(work_dir), "limits": asdict(limits)}
@@ -148,6 +151,16 @@ class Sandbox:
                 return self._run({**message, "reads": also.reads, "writes": also.writes}, limits, hooks or Hooks())
         finally:
             self._room.release()
+
+    def _has_room(self) -> bool:
+        if self._room.acquire(blocking=False):
+            return True
+        if not self._waiting.acquire(blocking=False):
+            return False
+        try:
+            return self._room.acquire(timeout=PATIENCE_S)
+        finally:
+            self._waiting.release()
 
     def _run(self, message: dict[str, Any], limits: Limits, hooks: Hooks) -> Finished:
         ours, theirs = socket.socketpair()

@@ -7,6 +7,7 @@ is to be woken may sleep on without harm, for each pulse of the clock looks at a
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from app.kit import clock
+from app.kit.access import EnabledOf
 from app.kit.clock import from_text, to_text
 from app.kit.errors import ModelmillError
 from app.kit.sql import Database, Event, note_change
@@ -30,16 +32,33 @@ if TYPE_CHECKING:
 LEASE_S = 60.0
 """Longer than a try may take."""
 AT_ONCE = 50
+OF_ONE_TARGET = 10
+"""Of those at once, so that one that does not answer keeps no other waiting."""
+MOST_WAITING = 1000
+"""Messages for one target: with more of them it is switched off."""
 KEEP_DAYS = 30
 """So long after its end a message can be seen and sent again."""
+KEEP_MOST = 10_000
+"""Of one target."""
 SHOWN = 50
+DISABLED = Outcome(False, problem="its user is disabled")
 logger = logging.getLogger(__name__)
 
 
 class Outbox:
-    def __init__(self, database: Database, senders: Senders, record: EventListener) -> None:
+    """enabled_of: those of these users who are enabled; the others are told nothing."""
+
+    def __init__(
+        self,
+        database: Database,
+        senders: Senders,
+        record: EventListener,
+        *,
+        enabled_of: EnabledOf,
+    ) -> None:
         self.database = database
         self.senders = senders
+        self.enabled_of = enabled_of
         self._record = record
 
     def note(self, event: Event) -> None:
@@ -55,16 +74,18 @@ class Outbox:
 
     def deliver_due(self) -> int:
         """Try all that is due, many at once. How many were tried. Raises DatabaseUnavailable."""
+        self._switch_off_flooded()
         count = 0
         while leased := self._lease(clock.now()):
-            anyio.run(self._deliver_all, leased)
+            anyio.run(self._deliver_all, leased, self.enabled_of({target.owner for _, target in leased}))
             count += len(leased)
         return count
 
     def forget_old(self, moment: datetime) -> int:
-        """Messages that ended long ago. How many."""
+        """Messages that ended long ago, and the oldest of too many. How many."""
         with self.database.write() as conn:
-            return deliveries.forget_before(conn, to_text(moment - timedelta(days=KEEP_DAYS)))
+            count = deliveries.forget_before(conn, to_text(moment - timedelta(days=KEEP_DAYS)))
+            return count + deliveries.trim(conn, KEEP_MOST)
 
     def newest(self, owner: str, *, target_id: str = "", limit: int = SHOWN) -> list[Delivery]:
         with self.database.read() as conn:
@@ -88,19 +109,28 @@ class Outbox:
             note_change(conn, CHANGED)
         return replace(delivery, state=DeliveryState.PENDING, tries=0, due_at=at, patience_from=at, ended_at=None)
 
+    def _switch_off_flooded(self) -> None:
+        with self.database.read() as conn:
+            flooded = deliveries.flooded(conn, MOST_WAITING)
+        for target_id in flooded:
+            problem = f"more than {MOST_WAITING} messages waited for it"
+            with self.database.write() as conn:
+                targets.change(conn, target_id, is_enabled=False, problem=problem)
+                deliveries.give_up(conn, target_id, problem=problem, at=to_text(clock.now()))
+
     def _lease(self, moment: datetime) -> list[tuple[Delivery, Target]]:
         until = to_text(moment + timedelta(seconds=LEASE_S))
         with self.database.write() as conn:
-            return deliveries.lease_due(conn, to_text(moment), until=until, limit=AT_ONCE)
+            return deliveries.lease_due(conn, to_text(moment), until=until, limit=AT_ONCE, per_target=OF_ONE_TARGET)
 
-    async def _deliver_all(self, leased: list[tuple[Delivery, Target]]) -> None:
+    async def _deliver_all(self, leased: list[tuple[Delivery, Target]], enabled: Collection[str]) -> None:
         async with anyio.create_task_group() as group:
             for delivery, target in leased:
-                group.start_soon(self._deliver, delivery, target)
+                group.start_soon(self._deliver, delivery, target, target.owner in enabled)
 
-    async def _deliver(self, delivery: Delivery, target: Target) -> None:
+    async def _deliver(self, delivery: Delivery, target: Target, is_enabled: bool) -> None:
         try:
-            outcome = await self.senders.send(delivery, target)
+            outcome = await self.senders.send(delivery, target) if is_enabled else DISABLED
         except Exception as error:  # one message's fault must not keep the others
             logger.exception("Message %s was not sent", delivery.delivery_id)
             outcome = Outcome(False, problem=f"a fault of this service: {type(error).__name__}")

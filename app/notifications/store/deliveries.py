@@ -22,17 +22,19 @@ def add(conn: Connection, delivery: Delivery) -> bool:
     return conn.execute(statement).first() is not None
 
 
-def lease_due(conn: Connection, at: str, *, until: str, limit: int) -> list[tuple[Delivery, Target]]:
+def lease_due(conn: Connection, at: str, *, until: str, limit: int, per_target: int) -> list[tuple[Delivery, Target]]:
     """Those that are due, oldest first, for this process alone until that time: a process that dies with one gives it
-    up by then."""
+    up by then. Of a target only so many: a slow one keeps no other waiting."""
     c = deliveries.c
-    due = (
-        sa.select(c.delivery_id)
+    order = (c.due_at, c.delivery_id)
+    waiting = (
+        sa.select(c.delivery_id, sa.func.row_number().over(partition_by=c.target_id, order_by=order).label("number"))
         .join(targets, targets.c.target_id == c.target_id)
         .where(c.state == DeliveryState.PENDING.value, c.due_at <= at, targets.c.is_enabled)
-        .order_by(c.due_at, c.delivery_id)
-        .limit(limit)
+        .subquery()
     )
+    first = sa.select(waiting.c.delivery_id).where(waiting.c.number <= per_target)
+    due = sa.select(c.delivery_id).where(c.delivery_id.in_(first), c.due_at <= at).order_by(*order).limit(limit)
     if conn.dialect.name == "postgresql":
         due = due.with_for_update(of=deliveries, skip_locked=True)
     ids = list(conn.execute(due).scalars())
@@ -86,6 +88,22 @@ def newest(conn: Connection, owner: str, *, target_id: str = "", limit: int) -> 
         query = query.where(c.target_id == target_id)
     ordered = query.order_by(c.created_at.desc(), c.delivery_id.desc()).limit(limit)
     return [_delivery_of(row) for row in conn.execute(ordered)]
+
+
+def flooded(conn: Connection, most: int) -> list[str]:
+    """The targets for which more than so many wait."""
+    c = deliveries.c
+    query = sa.select(c.target_id).where(c.state == DeliveryState.PENDING.value).group_by(c.target_id)
+    return list(conn.execute(query.having(sa.func.count() > most)).scalars())
+
+
+def trim(conn: Connection, most: int) -> int:
+    """Keeps the newest of those of each target that have ended. How many went."""
+    c = deliveries.c
+    number = sa.func.row_number().over(partition_by=c.target_id, order_by=(c.ended_at.desc(), c.delivery_id))
+    ended = sa.select(c.delivery_id, number.label("number")).where(c.ended_at.is_not(None)).subquery()
+    gone = sa.select(ended.c.delivery_id).where(ended.c.number > most)
+    return conn.execute(sa.delete(deliveries).where(c.delivery_id.in_(gone))).rowcount
 
 
 def count_since(conn: Connection, target_id: str, kind: str, since: str) -> int:

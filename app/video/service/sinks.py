@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from sqlalchemy import Connection
 
+from app.kit.access import EnabledOf
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
 from app.kit.network.networks import Network
@@ -76,15 +77,23 @@ class Sinks:
     Args:
         senders: How each kind is delivered to.
         networks: Private networks that may be sent to.
+        enabled_of: Those of these users who are enabled; what the others have seen waits.
     """
 
     def __init__(
-        self, database: Database, jobs: Jobs, senders: Mapping[SinkKind, SinkSender], networks: Sequence[Network]
+        self,
+        database: Database,
+        jobs: Jobs,
+        senders: Mapping[SinkKind, SinkSender],
+        networks: Sequence[Network],
+        *,
+        enabled_of: EnabledOf,
     ) -> None:
         self.database = database
         self.jobs = jobs
         self.senders = senders
         self.networks = networks
+        self.enabled_of = enabled_of
 
     def of(self, user: str, uid: str) -> list[SinkState]:
         """Oldest first. Raises VideoJobNotFound."""
@@ -145,10 +154,10 @@ class Sinks:
         try:
             pause_s = PAUSE.longest_s  # for one whose rows have gone before they could be delivered
             for _ in range(TRIES):
-                parcels = self._waiting(sink)
+                owner, parcels = self._waiting(sink)
                 if not parcels:
                     break
-                problem = self._sent(sink, parcels)
+                problem = self._sent(sink, parcels) if self.enabled_of([owner]) else "its user is disabled"
                 sink, pause_s = self._noted(sink, parcels, problem, now()), 0.0
                 if problem:
                     return
@@ -163,12 +172,13 @@ class Sinks:
             logger.exception("Nothing was sent to a sink of %s", sink.uid)
             return f"a fault of this service: {type(error).__name__}"
 
-    def _waiting(self, sink: Sink) -> list[Parcel]:
+    def _waiting(self, sink: Sink) -> tuple[str, list[Parcel]]:
+        """Whose it is, and what is to be delivered."""
         with self.database.read() as conn:
             stored = store.get(conn, sink.uid)
             if stored is None:
-                return []
-            return _parcels(conn, stored.job, sink)
+                return "", []
+            return stored.job.owner, _parcels(conn, stored.job, sink)
 
     def _noted(self, sink: Sink, parcels: Sequence[Parcel], problem: str, moment: datetime) -> Sink:
         at = to_text(moment)

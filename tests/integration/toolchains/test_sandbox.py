@@ -202,6 +202,11 @@ def test_a_run_that_finds_no_room_in_time_is_told_so(tmp_path: Path, monkeypatch
     try:
         with pytest.raises(SandboxBusy):
             narrow.run("tests.harness.sandbox_targets:answer", {}, work_dir=tmp_path, limits=LIMITS)
+        monkeypatch.setattr(module, "PATIENCE_S", 3600.0)
+        for _ in range(module.MOST_WAITING):
+            narrow._waiting.acquire()
+        with pytest.raises(SandboxBusy):  # at once: those who wait hold threads enough
+            narrow.run("tests.harness.sandbox_targets:answer", {}, work_dir=tmp_path, limits=LIMITS)
     finally:
         stop.set()
         thread.join()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from app.homes.service import Homes
+from app.kit.access import EnabledOf
 from app.kit.clock import to_text
 from app.kit.redis.leader import Watch
 from app.kit.sql import Database
@@ -16,7 +17,6 @@ from app.training.service.options import TrainingOptions
 from app.training.service.scheduling.log_copy import LogCopies
 
 OnSuccess = Callable[[Task], None]
-EnabledOf = Callable[[Collection[str]], Collection[str]]
 
 
 @dataclass(frozen=True)
