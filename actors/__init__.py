@@ -11,6 +11,6 @@ from app.bootstrap.capabilities import CAPABILITIES
 
 for capability in CAPABILITIES:
     for module in capability.actors:
-        import_module(f"actors.{module}")
+        import_module(module)
 
 __all__ = ["container", "life"]

@@ -18,7 +18,7 @@ from actors.worker_life import WorkerLife
 from app.bootstrap.container import assemble
 from app.kit.observability import logs, tracing
 from app.kit.queue.inline_worker import InlineWork
-from app.kit.queue.messages import Message
+from app.kit.queue.messages import BaseMessage
 from app.settings import load_settings
 
 SKIP_DELAY_S = 2 * 3600  # a pulse is not skipped because its sender's clock is an hour behind ours, or was
@@ -44,7 +44,7 @@ container.broker.add_middleware(ObservabilityMiddleware(container.exporter, life
 dramatiq.set_broker(container.broker)
 
 
-def actor(message: Message, **options: Any) -> Callable[[Callable[P, R]], dramatiq.Actor[P, R]]:
+def actor(message: BaseMessage, **options: Any) -> Callable[[Callable[P, R]], dramatiq.Actor[P, R]]:
     """Declares what runs a message. It is never tried again by Dramatiq: each capability looks for what was lost.
 
     Args:

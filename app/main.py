@@ -34,14 +34,16 @@ from app.kit.web.api_page import ROUTES as API_PAGE
 from app.kit.web.api_page import document_of
 from app.kit.web.auth import Authentication
 from app.kit.web.body_limits import BodyLimits, UploadLimits, upload_limits_of
+from app.kit.web.common_pages import NAVIGATION as KIT_NAVIGATION
 from app.kit.web.common_pages import ROUTES as KIT_PAGES
 from app.kit.web.http import EXCEPTION_HANDLERS, error_forms_of
 from app.kit.web.idempotency import AnswerCache, kept_answers_of
+from app.kit.web.navigation import in_order, navigation_of
 from app.kit.web.openapi import Operation, document
 from app.kit.web.security import KnownHostsOnly, SameOriginOnly, SecurityHeaders
 from app.kit.web.sse import hub_of
+from app.kit.web.state import features_of
 from app.kit.web.static import HashedFiles
-from app.kit.web.templates import features_of
 from app.settings import Settings, load_settings
 
 
@@ -140,6 +142,8 @@ def _give(app: Starlette, container: Container) -> None:
     hub_of.put(app, hub)
     has = {"training": container.training.options.is_on, "sftp": container.homes.sftp.is_on}
     features_of.put(app, frozenset(name for name, is_there in has.items() if is_there))
+    entries = (entry for capability in CAPABILITIES for entry in capability.navigation)
+    navigation_of.put(app, in_order((*entries, *KIT_NAVIGATION)))
     limits = UploadLimits(
         settings.uploads_per_user, settings.uploads_at_once, settings.upload_idle_s, settings.upload_least_bytes_per_s
     )

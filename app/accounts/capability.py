@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from app.kit.capability import Capability, WebPart
+from app.kit.web.navigation import Area, NavigationEntry, administrators
 
 
 def _web() -> WebPart:
@@ -12,4 +15,13 @@ def _web() -> WebPart:
     return WebPart(operations=OPERATIONS, pages=ROUTES)
 
 
-ACCOUNTS = Capability("accounts", web=_web)
+ACCOUNTS = Capability(
+    "accounts",
+    web=_web,
+    navigation=(
+        NavigationEntry(Area.WORKSPACE, 30, "My account", "/ui/account", "account"),
+        NavigationEntry(Area.WORKSPACE, 40, "Users", "/ui/admin/users", "users", condition=administrators),
+    ),
+    tables=("app.accounts.store",),
+    migrations=Path(__file__).parent / "migrations",
+)

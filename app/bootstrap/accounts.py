@@ -14,15 +14,19 @@ from app.accounts.model import Role
 from app.accounts.service import Accounts, ActiveWork, OnChange
 from app.accounts.service.tokens import KeyCheck
 from app.accounts.token_hashing import SecretHasher
+from app.bootstrap.capabilities import CAPABILITIES
 from app.bootstrap.encryption import encrypt_secrets, sealer_of
 from app.kit.cli.command import CannotStart
 from app.kit.files.private_folders import make_private
 from app.kit.sql import Database
-from app.kit.sql.migrations import upgrade
+from app.kit.sql.migrations import Migrations, upgrade
 from app.settings import Settings, load_settings
 from app.standalone.data_folder import DataFolder
 
-MIGRATIONS = Path(__file__).parents[1] / "migrations"
+_SHARED = Path(__file__).parents[1] / "migrations"
+MIGRATIONS = Migrations(
+    _SHARED, (_SHARED / "versions", *(one.migrations for one in CAPABILITIES if one.migrations is not None))
+)
 KEY_HINT = "Make one with `openssl rand -hex 32`, give the same to every web process and command, and keep it."
 
 

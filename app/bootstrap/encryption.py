@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from importlib import import_module
 
 from sqlalchemy import MetaData
 
 from app.accounts.service import Accounts
+from app.bootstrap.capabilities import CAPABILITIES
 from app.kit.sql import Sealer, metadata
 from app.kit.sql.encryption import renew_rows, seal_rows
 from app.settings import Settings
@@ -53,10 +55,8 @@ def renew_secrets(accounts: Accounts) -> int:
 
 
 def _all_tables() -> MetaData:
-    """With those of every capability that has such columns."""
-    from app.joint_inference.store import tables as _joint  # noqa: F401
-    from app.nodes import tables as _nodes  # noqa: F401
-    from app.notifications.store import tables as _notifications  # noqa: F401
-    from app.video.store import tables as _video  # noqa: F401
-
+    """Of every capability."""
+    for capability in CAPABILITIES:
+        for module in capability.tables:
+            import_module(module)
     return metadata

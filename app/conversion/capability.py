@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from app.kit.capability import Capability, WebPart
+from app.kit.web.navigation import Area, NavigationEntry
 
 if TYPE_CHECKING:
     import redis
@@ -54,6 +56,16 @@ CONVERSION = Capability(
     "conversion",
     web=_web,
     commands=_commands,
-    actors=("conversion", "scheduler", "periodic"),
+    actors=("actors.conversion", "actors.scheduler", "actors.periodic"),
     collectors=_collectors,
+    navigation=(
+        NavigationEntry(Area.CONVERSION, 10, "Jobs", "/ui/jobs", "jobs", count_url="/ui/jobs/running"),
+        NavigationEntry(Area.CONVERSION, 20, "New conversion", "/ui/jobs/new", "new"),
+        NavigationEntry(Area.CONVERSION, 30, "Compare", "/ui/jobs/compare", "compare"),
+        NavigationEntry(Area.CONVERSION, 50, "Archive", "/ui/archive", "archive"),
+        NavigationEntry(Area.CONVERSION, 60, "Stored results", "/ui/results"),
+        NavigationEntry(Area.WORKSPACE, 20, "System", "/ui/system", "system"),
+    ),
+    tables=("app.conversion.archive_index",),
+    migrations=Path(__file__).parent / "migrations",
 )

@@ -23,4 +23,9 @@ def _commands(root: typer.Typer) -> None:
     register(root)
 
 
-EXCHANGE = Capability("exchange", web=_web, commands=_commands, actors=("exchange",))
+EXCHANGE = Capability(
+    "exchange",
+    web=_web,
+    commands=_commands,
+    actors=("actors.exchange",),
+)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from app.kit.capability import Capability, WebPart
+from app.kit.web.navigation import Area, NavigationEntry
 
 
 def _web() -> WebPart:
@@ -12,4 +15,11 @@ def _web() -> WebPart:
     return WebPart(operations=OPERATIONS, pages=ROUTES)
 
 
-HOMES = Capability("homes", web=_web, actors=("homes",))
+HOMES = Capability(
+    "homes",
+    web=_web,
+    actors=("actors.homes",),
+    navigation=(NavigationEntry(Area.WORKSPACE, 10, "Data", "/ui/data", "data"),),
+    tables=("app.homes.store",),
+    migrations=Path(__file__).parent / "migrations",
+)

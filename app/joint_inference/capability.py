@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from app.kit.capability import Capability, WebPart
+from app.kit.web.navigation import Area, NavigationEntry
 
 if TYPE_CHECKING:
     import typer
@@ -46,6 +48,12 @@ JOINT_INFERENCE = Capability(
     "joint inference",
     web=_web,
     commands=_commands,
-    actors=("joint_inference", "calibration"),
+    actors=("actors.joint_inference", "actors.calibration"),
     collectors=_collectors,
+    navigation=(
+        NavigationEntry(Area.EDGE, 10, "Services", "/ui/services", "services", is_searched=True),
+        NavigationEntry(Area.EDGE, 50, "New service", "/ui/services/new"),
+    ),
+    tables=("app.joint_inference.store.tables",),
+    migrations=Path(__file__).parent / "migrations",
 )

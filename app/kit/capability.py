@@ -1,4 +1,5 @@
-"""How a capability declares itself: what it gives the web, the command line, the workers and the metrics.
+"""How a capability declares itself: what it gives the web, the menu, the command line, the workers, the database and
+the metrics.
 
 Each has one such declaration, in its `capability.py`; `app.bootstrap.capabilities` lists them. A declaration imports
 nothing of its capability before it is called: a command must not wait for the pages' libraries.
@@ -8,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from app.kit.web.navigation import NavigationEntry
 
 if TYPE_CHECKING:
     import typer
@@ -37,7 +41,14 @@ class Capability:
     commands: Callable[[typer.Typer], None] = lambda _: None
     """Adds them to the `modelmill` command."""
     actors: tuple[str, ...] = ()
-    """Modules of the package `actors`."""
+    """Modules that declare actors."""
+    navigation: tuple[NavigationEntry, ...] = ()
+    """Its entries of the menu, and pages that one can jump to."""
+    tables: tuple[str, ...] = ()
+    """Modules that declare tables of the SQL database."""
+    migrations: Path | None = None
+    """Folder of the database's versions that concern it alone. All capabilities' versions are one line: a new one
+    follows the newest of the installation, whoever's that is."""
     collectors: Callable[[Any, Callable[[], int]], Sequence[Collector]] = lambda _container, _viewers: ()
     """Find out at each scrape what is to be known of it. They get the container, of which each names in a Protocol what
     it needs, and what counts this process's open event streams."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.kit.capability import Capability, WebPart
+from app.kit.web.navigation import Area, NavigationEntry
 
 if TYPE_CHECKING:
     import typer
@@ -23,4 +24,13 @@ def _commands(root: typer.Typer) -> None:
     root.add_typer(commands, name="models")
 
 
-MODEL_REGISTRY = Capability("model registry", web=_web, commands=_commands)
+MODEL_REGISTRY = Capability(
+    "model registry",
+    web=_web,
+    commands=_commands,
+    navigation=(
+        NavigationEntry(Area.EDGE, 30, "Models", "/ui/models", "models", is_searched=True),
+        NavigationEntry(Area.EDGE, 70, "New model", "/ui/models/new"),
+    ),
+    tables=("app.model_registry.store",),
+)

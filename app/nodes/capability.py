@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.kit.capability import Capability, WebPart
+from app.kit.web.navigation import Area, NavigationEntry
 
 if TYPE_CHECKING:
     import typer
@@ -23,4 +24,11 @@ def _commands(root: typer.Typer) -> None:
     root.add_typer(commands, name="nodes")
 
 
-NODES = Capability("nodes", web=_web, commands=_commands, actors=("nodes",))
+NODES = Capability(
+    "nodes",
+    web=_web,
+    commands=_commands,
+    actors=("actors.nodes",),
+    navigation=(NavigationEntry(Area.EDGE, 40, "Nodes", "/ui/nodes", "nodes", is_searched=True),),
+    tables=("app.nodes.tables",),
+)

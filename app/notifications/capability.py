@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.kit.capability import Capability, WebPart
@@ -23,4 +24,11 @@ def _commands(root: typer.Typer) -> None:
     root.add_typer(commands, name="notifications")
 
 
-NOTIFICATIONS = Capability("notifications", web=_web, commands=_commands, actors=("notifications",))
+NOTIFICATIONS = Capability(
+    "notifications",
+    web=_web,
+    commands=_commands,
+    actors=("actors.notifications",),
+    tables=("app.notifications.store.tables",),
+    migrations=Path(__file__).parent / "migrations",
+)

@@ -12,4 +12,8 @@ def _web() -> WebPart:
     return WebPart(operations=OPERATIONS, pages=ROUTES)
 
 
-SHARES = Capability("shares", web=_web)
+SHARES = Capability(
+    "shares",
+    web=_web,
+    tables=("app.shares.store",),
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.kit.capability import Capability, WebPart
+from app.kit.web.navigation import Area, NavigationEntry
 
 if TYPE_CHECKING:
     import typer
@@ -23,4 +24,11 @@ def _commands(root: typer.Typer) -> None:
     root.add_typer(commands, name="sweeps")
 
 
-SWEEPS = Capability("sweeps", web=_web, commands=_commands, actors=("sweeps",))
+SWEEPS = Capability(
+    "sweeps",
+    web=_web,
+    commands=_commands,
+    actors=("actors.sweeps",),
+    navigation=(NavigationEntry(Area.CONVERSION, 40, "Sweeps", "/ui/sweeps", "sweeps"),),
+    tables=("app.sweeps.store",),
+)

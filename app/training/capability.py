@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from app.kit.capability import Capability, WebPart
+from app.kit.web.navigation import Area, NavigationEntry, where_there_is
 
 if TYPE_CHECKING:
     import redis
@@ -47,4 +49,24 @@ def _collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collect
     return [TrainingCollector(container.database, ClusterPicture(container.look))]
 
 
-TRAINING = Capability("training", web=_web, commands=_commands, actors=("training",), collectors=_collectors)
+def _tasks_are_shown(features: frozenset[str], is_admin: bool) -> bool:
+    """Where there is none, an administrator reads there how to have it."""
+    return is_admin or "training" in features
+
+
+TRAINING = Capability(
+    "training",
+    web=_web,
+    commands=_commands,
+    actors=("actors.training",),
+    collectors=_collectors,
+    navigation=(
+        NavigationEntry(Area.TRAINING, 10, "Tasks", "/ui/tasks", "tasks", condition=_tasks_are_shown),
+        NavigationEntry(
+            Area.TRAINING, 20, "New task", "/ui/tasks/new", "new-task", condition=where_there_is("training")
+        ),
+        NavigationEntry(Area.TRAINING, 30, "Cluster", "/ui/cluster", "cluster", condition=where_there_is("training")),
+    ),
+    tables=("app.training.store.tables",),
+    migrations=Path(__file__).parent / "migrations",
+)

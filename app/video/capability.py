@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from app.kit.capability import Capability, WebPart
+from app.kit.web.navigation import Area, NavigationEntry
 
 if TYPE_CHECKING:
     import typer
@@ -41,4 +43,16 @@ def _collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collect
     return [VideoCollector(container.database)]
 
 
-VIDEO = Capability("video", web=_web, commands=_commands, actors=("video",), collectors=_collectors)
+VIDEO = Capability(
+    "video",
+    web=_web,
+    commands=_commands,
+    actors=("actors.video",),
+    collectors=_collectors,
+    navigation=(
+        NavigationEntry(Area.EDGE, 20, "Video", "/ui/video", "video", is_searched=True),
+        NavigationEntry(Area.EDGE, 60, "New video job", "/ui/video/new"),
+    ),
+    tables=("app.video.store.tables",),
+    migrations=Path(__file__).parent / "migrations",
+)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import pkgutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -18,12 +16,12 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-import app
 from app.accounts import store
 from app.accounts.errors import UserExists
 from app.accounts.model import Role
 from app.accounts.service import Accounts
 from app.bootstrap.accounts import MIGRATIONS
+from app.bootstrap.capabilities import CAPABILITIES
 from app.kit.sql import Database, metadata, migrations
 from app.kit.sql.errors import DatabaseUnavailable, WrongDatabaseVersion
 from tests.harness.databases import accounts, database, empty, own, postgres, together, url
@@ -50,10 +48,9 @@ while True:
 
 # --- versions -----------------------------------------------------------------------------------------
 def test_the_versions_make_the_tables_that_are_declared(database: Database) -> None:
-    for capability in pkgutil.iter_modules(app.__path__, "app."):
-        if capability.ispkg and find_spec(f"{capability.name}.store"):
-            importlib.import_module(f"{capability.name}.store")
-    importlib.import_module("app.conversion.archive_index")  # the store of that capability is Redis
+    for capability in CAPABILITIES:
+        for module in capability.tables:
+            importlib.import_module(module)
     with database.read() as conn:
         assert compare_metadata(MigrationContext.configure(conn, opts={"compare_type": True}), metadata) == []
 

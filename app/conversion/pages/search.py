@@ -16,43 +16,10 @@ from app.conversion.pages.job_list import TEXT_MAX, list_url
 from app.kit.clock import now
 from app.kit.web.auth import user_of
 from app.kit.web.languages import language_of, translations
-from app.kit.web.templates import features_of, render
+from app.kit.web.navigation import entries_for
+from app.kit.web.templates import render
 
 JOBS_SHOWN = 8
-
-
-@dataclass(frozen=True)
-class Place:
-    """Somewhere to go. name: a text of the catalogue. needs: a feature of the installation; '' for none."""
-
-    name: str
-    url: str
-    needs: str = ""
-
-
-PLACES = (
-    Place("New conversion", "/ui/jobs/new"),
-    Place("Jobs", "/ui/jobs"),
-    Place("Compare", "/ui/jobs/compare"),
-    Place("Stored results", "/ui/results"),
-    Place("Sweeps", "/ui/sweeps"),
-    Place("Tasks", "/ui/tasks", "training"),
-    Place("New task", "/ui/tasks/new", "training"),
-    Place("Cluster", "/ui/cluster", "training"),
-    Place("Services", "/ui/services"),
-    Place("New service", "/ui/services/new"),
-    Place("Video", "/ui/video"),
-    Place("New video job", "/ui/video/new"),
-    Place("Models", "/ui/models"),
-    Place("New model", "/ui/models/new"),
-    Place("Nodes", "/ui/nodes"),
-    Place("Data", "/ui/data"),
-    Place("System", "/ui/system"),
-    Place("My account", "/ui/account"),
-    Place("API description", "/ui/api"),
-)
-SEARCHED = (("Models", "/ui/models"), ("Services", "/ui/services"), ("Video", "/ui/video"), ("Nodes", "/ui/nodes"))
-"""Lists that take a text as well: (name, URL)."""
 
 
 @dataclass(frozen=True)
@@ -83,15 +50,15 @@ def _text(request: Request) -> str:
 
 def _search(request: Request, text: str) -> SearchResults:
     words = translations(language_of(request))
-    named = [(words.gettext(place.name), place) for place in PLACES if place.needs in ("", *features_of(request))]
+    named = [(words.gettext(entry.label), entry) for entry in entries_for(request)]
     sought = text.lower()
-    places = [(name, place.url) for name, place in named if sought in name.lower() or sought in place.name.lower()]
+    places = [(name, entry.url) for name, entry in named if sought in name.lower() or sought in entry.label.lower()]
     conversion, user = conversion_of(request), user_of(request)
     try:
         matching = conversion.index.search(parse(text, now=now()), user, limit=JOBS_SHOWN)
     except BadFilter as problem:
         return SearchResults(places, [], 0, [], problem)
-    lists = [(words.gettext(name), f"{url}?{urlencode({'q': text})}") for name, url in SEARCHED if text]
+    lists = [(name, f"{entry.url}?{urlencode({'q': text})}") for name, entry in named if text and entry.is_searched]
     jobs = conversion.jobs.several(matching.job_ids, user)
     return SearchResults(places, jobs, matching.total, [] if ":" in text else lists, None)
 

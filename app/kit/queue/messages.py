@@ -1,4 +1,5 @@
-"""The product's messages and queues: one table, by which actors are declared and everybody sends.
+"""The product's messages and queues: one table, by which actors are declared and everybody sends. A package
+that is added to the product has a table of its own beside it.
 
 It stands in the kit since those who send and those who run a message know nothing of each other. Which process serves
 which queue is in `app.standalone.processes`.
@@ -7,7 +8,7 @@ which queue is in `app.standalone.processes`.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 
 class Queue(StrEnum):
@@ -32,17 +33,21 @@ DELAYED = frozenset({Queue.JOINT_CALIBRATION, Queue.VIDEO_PLANS, Queue.NOTIFICAT
 """Queues to which something is sent for later."""
 
 
-class Message(StrEnum):
+class BaseMessage(StrEnum):
     """A message bears the name of the actor that runs it."""
 
     queue: Queue
     """On which it waits."""
 
-    def __new__(cls, actor: str, queue: Queue) -> Message:
+    def __new__(cls, actor: str, queue: Queue) -> Self:
         message = str.__new__(cls, actor)
         message._value_ = actor
         message.queue = queue
         return message
+
+
+class Message(BaseMessage):
+    """The product's."""
 
     RUN_ONNX = "run_onnx", Queue.ONNX
     RUN_BIE = "run_bie", Queue.BIE
@@ -86,7 +91,7 @@ class Sender(Protocol):
     def send(self, queue: str, actor: str, *, message_id: str | None = None, **kwargs: Any) -> None: ...
 
 
-def post(sender: Sender, message: Message, *, message_id: str | None = None, **kwargs: Any) -> None:
+def post(sender: Sender, message: BaseMessage, *, message_id: str | None = None, **kwargs: Any) -> None:
     """Put a message on its queue.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Any
 
 import redis
 
-from app.kit.queue.messages import Message, Sender, post
+from app.kit.queue.messages import BaseMessage, Sender, post
 from app.kit.redis.records import NUDGES
 
 BELL_TTL_S = 120
@@ -26,7 +26,7 @@ class Waker:
         self._client = client
         self._sender = sender
 
-    def send(self, message: Message, **kwargs: Any) -> None:
+    def send(self, message: BaseMessage, **kwargs: Any) -> None:
         """Has an actor do its work now.
 
         Args:

@@ -1,4 +1,6 @@
-"""Brings a database to the version of this program, with Alembic. The migrations themselves lie in app/migrations.
+"""Brings a database to the version of this program, with Alembic.
+
+The versions lie with the capabilities, and in app/migrations where they concern several; they are one line.
 
 All of it happens in one transaction that writes, so that of several processes that start at once one does it and the
 others find it done.
@@ -7,6 +9,7 @@ others find it done.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,18 +21,25 @@ from app.kit.sql.errors import WrongDatabaseVersion
 if TYPE_CHECKING:  # a database that is current, as all but the first start find it, needs none of it
     from alembic.config import Config
 
-VERSIONS = "versions"
 REVISION = re.compile(r'^(down_)?revision = "(\w+)"', re.MULTILINE)
 LOCK_KEY = 0x6D6F64656C  # any number of our own: PostgreSQL's advisory locks have no names
 
 
-def upgrade(database: Database, migrations: Path) -> None:
+@dataclass(frozen=True)
+class Migrations:
+    scripts: Path
+    """The folder of Alembic's env.py."""
+    versions: tuple[Path, ...]
+    """Folders of the versions."""
+
+
+def upgrade(database: Database, migrations: Migrations) -> None:
     """To this program's version. Raises WrongDatabaseVersion for a database from the future, with nothing changed."""
     if current(database) != _head(migrations):
         move(database, migrations, "head")
 
 
-def move(database: Database, migrations: Path, revision: str) -> None:
+def move(database: Database, migrations: Migrations, revision: str) -> None:
     """revision: "head", "base" or the name of one. Going back loses what the older version has no place for."""
     from alembic import command
 
@@ -45,7 +55,7 @@ def move(database: Database, migrations: Path, revision: str) -> None:
             command.upgrade(config, revision)
 
 
-def require_current(database: Database, migrations: Path) -> None:
+def require_current(database: Database, migrations: Migrations) -> None:
     """For who may not upgrade. Raises WrongDatabaseVersion."""
     present, own = current(database), _head(migrations)
     if present != own:
@@ -67,9 +77,10 @@ def _revision(connection: Connection) -> str | None:
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def _head(migrations: Path) -> str:
+def _head(migrations: Migrations) -> str:
     """This program's version: the one that no other is built on. Read as text, for Alembic would run all of them."""
-    names = [REVISION.findall(path.read_text("utf-8")) for path in (migrations / VERSIONS).glob("[0-9]*.py")]
+    paths = (path for folder in migrations.versions for path in folder.glob("[0-9]*.py"))
+    names = [REVISION.findall(path.read_text("utf-8")) for path in paths]
     of_files = {name for pairs in names for is_before, name in pairs if not is_before}
     (head,) = of_files - {name for pairs in names for is_before, name in pairs if is_before}
     return str(head)
@@ -98,9 +109,16 @@ def _is_behind(connection: Connection, config: Config, revision: str) -> bool:
     return revision in {script.revision for script in before} - {present}
 
 
-def _config(migrations: Path) -> Config:
+def _config(migrations: Migrations) -> Config:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(migrations).replace("%", "%%"))
+    folders = "\n".join(map(str, migrations.versions))
+    options = {
+        "script_location": str(migrations.scripts),
+        "version_locations": folders,
+        "path_separator": "newline",
+    }
+    for name, value in options.items():
+        config.set_main_option(name, value.replace("%", "%%"))
     return config

@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from app.kit.web.http import form
 from app.kit.web.languages import COOKIE
+from app.kit.web.navigation import Area, NavigationEntry
 
 YEAR_S = 365 * 86400
 HOME = "/ui/jobs"
@@ -38,6 +39,7 @@ def see_other(path: str) -> Response:
     return RedirectResponse(path if is_ours else HOME, status_code=303)
 
 
+NAVIGATION = (NavigationEntry(Area.WORKSPACE, 90, "API description", "/ui/api"),)
 ROUTES = [
     Route("/", home),
     Route("/ui", home),

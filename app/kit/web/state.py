@@ -78,3 +78,5 @@ class WebSettings(Protocol):
 
 web_settings_of = FromContainer[WebSettings]("settings")
 objects_of: FromContainer[ObjectStore] = FromContainer("objects")
+features_of = AppState[frozenset[str]]("features", frozenset)
+"""What the installation has beside what every one has: the application says so."""

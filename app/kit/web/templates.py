@@ -1,13 +1,13 @@
 """Pages and fragments: Jinja2 with StrictUndefined and autoescape, in the language of the request.
 
 A template finds `_`, `ngettext`, `lang`, `languages`, `static`, `icon`, `form_key`, `version`, `current_path`, `now`,
-`caller` (none before the user is known), `features`, and the filters of `app.kit.web.formatting`. It decides nothing
-that a service should decide.
+`caller` (none before the user is known), `features`, `menu`, and the filters of `app.kit.web.formatting`. It decides
+nothing that a service should decide.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
 from uuid import uuid4
@@ -21,7 +21,8 @@ from app.kit.clock import now
 from app.kit.files.data_files import data_folder
 from app.kit.web import formatting
 from app.kit.web.languages import NAMES, language_of, locale_of, translations
-from app.kit.web.state import AppState
+from app.kit.web.navigation import menu_for
+from app.kit.web.state import features_of
 from app.kit.web.static import static_url
 
 FOLDER = data_folder("templates")
@@ -31,14 +32,11 @@ def render(request: Request, template: str, status_code: int = 200, **context: A
     """The template as a response. Its language follows the request, so caches must tell languages apart."""
     language = language_of(request)
     path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    frame = {"caller": getattr(request.state, "caller", None), "features": features_of(request)}
+    caller, menu = getattr(request.state, "caller", None), partial(menu_for, request)
+    frame = {"caller": caller, "features": features_of(request), "menu": menu}
     text = environment(language).get_template(template).render(current_path=path, now=now(), **frame, **context)
     headers = {"Content-Language": language, "Vary": "Cookie, Accept-Language", "Cache-Control": "no-store"}
     return HTMLResponse(text, status_code=status_code, headers=headers)
-
-
-features_of = AppState[frozenset[str]]("features", frozenset)
-"""What the installation has beside what every one has: the application says so."""
 
 
 def icon(name: str) -> Markup:

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
+import pytest
 import typer
 
 from app.bootstrap.capabilities import CAPABILITIES
 from app.bootstrap.container import Container
-from app.main import collectors, create_app
+from app.kit.sql import Database, migrations
+from app.kit.web.common_pages import NAVIGATION as KIT_NAVIGATION
+from app.kit.web.languages import CHINESE, translations
+from app.kit.web.navigation import Area, in_order
+from app.main import collectors, create_app, declared
 from app.settings import Settings
 from tests.harness.paths import REPOSITORY
+from tests.harness.toy import MIGRATIONS
 
 
 def test_every_package_with_an_api_is_a_capability_of_the_list() -> None:
@@ -22,7 +33,7 @@ def test_every_package_with_an_api_is_a_capability_of_the_list() -> None:
 
 def test_every_module_that_declares_actors_is_named_by_one_capability() -> None:
     declaring = {
-        path.stem
+        f"actors.{path.stem}"
         for path in (REPOSITORY / "actors").glob("*.py")
         if any(
             isinstance(node, ast.Call) and ast.unparse(node.func) == "actor"
@@ -63,3 +74,89 @@ def test_the_commands_are_those_of_the_capabilities() -> None:
 def test_each_collector_is_made_of_the_container(container: Container) -> None:
     made = [type(collector).__name__ for collector in collectors(container, viewers=lambda: 0)]
     assert made == ["ConversionCollector", "JointCollector", "VideoCollector"]  # there is no cluster to train on
+
+
+TOY_VERSION = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "9000"
+down_revision = "{newest}"
+
+
+def upgrade() -> None:
+    op.create_table("toys", sa.Column("name", sa.String(32), primary_key=True))
+"""
+
+
+def test_one_line_more_is_one_capability_more(settings: Settings, database: Database, tmp_path: Path) -> None:
+    versions = tmp_path / "versions"
+    versions.mkdir()
+    (versions / "9000_toys.py").write_text(TOY_VERSION.format(newest=migrations.current(database)))
+    surroundings = os.environ | {
+        "MODELMILL_DATA_DIR": str(settings.data_dir),
+        "MODELMILL_REDIS_URL": settings.redis_url,
+        "MODELMILL_SECRET_KEY": settings.secret_key.get_secret_value(),
+        MIGRATIONS: str(versions),
+    }
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.harness.toy.main"],
+        cwd=REPOSITORY,
+        env=surroundings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout.splitlines()[-1]) == {
+        "before": {"toys": 0},
+        "done": True,
+        "after": {"toys": 1},
+        "described": True,
+        "page": "All toys",
+        "menu": True,
+        "jump": True,
+        "metrics": True,
+        "command": "toys are counted\n",
+    }
+
+
+def test_each_table_is_of_one_capability() -> None:
+    named = [module for capability in CAPABILITIES for module in capability.tables]
+    modules = [
+        ".".join(path.relative_to(REPOSITORY).with_suffix("").parts)
+        for path in (REPOSITORY / "app").rglob("*.py")
+        if "sa.Table(" in path.read_text("utf-8")
+    ]
+    assert sorted(named) == sorted(modules)
+
+
+def test_the_entries_of_the_menu_have_places_of_their_own_and_lead_to_pages() -> None:
+    entries = [*(entry for capability in CAPABILITIES for entry in capability.navigation), *KIT_NAVIGATION]
+    assert len({(entry.area, entry.position) for entry in entries}) == len(entries)
+    assert len({entry.url for entry in entries}) == len(entries)
+    pages = {route.path for _, _, routes in [declared()] for route in routes}  # type: ignore[attr-defined]
+    assert {entry.url for entry in entries} <= pages
+
+
+def test_every_text_of_the_menu_is_translated() -> None:
+    entries = [*(entry for capability in CAPABILITIES for entry in capability.navigation), *KIT_NAVIGATION]
+    texts = {*(entry.label for entry in entries), *(area.value for area in Area)}
+    assert {text for text in texts if translations(CHINESE).gettext(text) == text} == set()
+
+
+@pytest.mark.parametrize(
+    ("features", "is_admin", "places"),
+    [
+        (frozenset({"training"}), False, ["/ui/tasks", "/ui/tasks/new", "/ui/cluster"]),
+        (frozenset(), True, ["/ui/tasks"]),
+        (frozenset(), False, []),
+    ],
+)
+def test_training_stands_in_the_menu_where_there_is_a_cluster(
+    features: frozenset[str], is_admin: bool, places: list[str]
+) -> None:
+    entries = [entry for capability in CAPABILITIES for entry in capability.navigation]
+    shown = [entry for entry in in_order(entries) if entry.condition(features, is_admin)]
+    assert [entry.url for entry in shown if entry.area is Area.TRAINING] == places
+    assert ("/ui/admin/users" in {entry.url for entry in shown}) is is_admin
