@@ -12,7 +12,7 @@ from starlette.responses import FileResponse, Response
 
 from app.exchange import schemas
 from app.exchange.access import exchange_of, packs_of
-from app.exchange.model import Transfer
+from app.exchange.model import TRANSFER, Transfer
 from app.exchange.pack.service import DeviceResult
 from app.kit.clock import now, to_text
 from app.kit.web.auth import user_of
@@ -76,7 +76,7 @@ def _accepted(transfer: Transfer) -> Response:
 
 
 def _json(transfer: Transfer, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return json_answer(schemas.TransferAnswer.model_validate(transfer.to_json()), status, headers)
+    return json_answer(schemas.TransferAnswer.model_validate(TRANSFER.write(transfer)), status, headers)
 
 
 OPERATIONS = [

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 from urllib.parse import urlsplit
 
 from app.exchange.errors import BadSource
+from app.kit.text.json_form import JsonForm
 
 FORMS = (
     "hf://org/model, hf://org/model:file.onnx, mlflow://run/RUN_ID/path, models:/name/version, s3://bucket/key or "
@@ -144,14 +145,9 @@ class Transfer:
     """Where what was pushed can be seen."""
     error: dict[str, Any] | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Transfer:
-        states = {"direction": Direction(data["direction"]), "state": TransferState(data["state"])}
-        return Transfer(**data | states)
-
     @property
     def is_over(self) -> bool:
         return self.state in (TransferState.COMPLETED, TransferState.FAILED)
+
+
+TRANSFER = JsonForm(Transfer)

@@ -9,7 +9,7 @@ from typing import Any
 import redis
 
 from app.exchange.errors import TransferNotFound
-from app.exchange.model import Transfer
+from app.exchange.model import TRANSFER, Transfer
 
 TTL_S = 86400
 
@@ -23,7 +23,7 @@ class TransferStore:
     def put(self, transfer: Transfer) -> None:
         unfinished, now = _unfinished_key(transfer.owner), time.time()
         with self._client.pipeline(transaction=True) as pipe:
-            pipe.set(_key(transfer.transfer_id), json.dumps(transfer.to_json()), ex=TTL_S)
+            pipe.set(_key(transfer.transfer_id), json.dumps(TRANSFER.write(transfer)), ex=TTL_S)
             if transfer.is_over:
                 pipe.zrem(unfinished, transfer.transfer_id)
             else:
@@ -36,7 +36,7 @@ class TransferStore:
         text: Any = self._client.get(_key(transfer_id))
         if text is None:
             raise TransferNotFound(f"There is no transfer {transfer_id}.", hint="They are kept for a day.")
-        return Transfer.from_json(json.loads(text))
+        return TRANSFER.read(json.loads(text))
 
     def count_unfinished(self, owner: str, *, within_s: float) -> int:
         """How many of this user's have not ended; one of which nothing was heard for longer has died."""

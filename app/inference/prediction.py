@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from app.kit.text.json_form import JsonForm
+
 if TYPE_CHECKING:  # the control plane passes predictions on and computes nothing with them
     import numpy as np
     import numpy.typing as npt
@@ -56,20 +58,8 @@ class ModelCard:
     labels: tuple[str, ...] = ()
     """Names of the classes, by index; may be empty."""
 
-    def to_json(self) -> dict[str, Any]:
-        return {**vars(self), "preprocess": dict(self.preprocess), "labels": list(self.labels)}
 
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> ModelCard:
-        """Raises KeyError, TypeError, ValueError for anything else than what to_json gives."""
-        return ModelCard(
-            **{
-                **data,
-                "format": Format(data["format"]),
-                "decoder": Decoder(data.get("decoder", Decoder.AUTO)),
-                "labels": tuple(data.get("labels", ())),
-            }
-        )
+MODEL_CARD = JsonForm(ModelCard)
 
 
 @dataclass(frozen=True, slots=True)

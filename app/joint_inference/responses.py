@@ -10,6 +10,7 @@ from app.joint_inference.model.resource import Role, Service, Worker
 from app.joint_inference.model.status import current_of
 from app.joint_inference.model.tally import Sample
 from app.joint_inference.service import ServiceEvent, WorkerView
+from app.nodes.model import WORKER_REPORT
 
 SERVICES = "/api/v2/services"
 
@@ -81,6 +82,6 @@ def _worker_facts(view: WorkerView) -> dict[str, Any]:
     }
     if report is None:
         return {**shown, "name": view.name, "state": None}
-    facts = report.to_json()
+    facts = WORKER_REPORT.write(report)
     left_out = ("key", "namespace", "owner_name")
     return {**shown, **{name: value for name, value in facts.items() if name not in left_out}}

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from app.inference.prediction import ModelCard
+from app.inference.prediction import MODEL_CARD
 from app.kit.sql import metadata
 from app.model_registry.model import Model
 
@@ -50,7 +50,7 @@ def add_model(conn: Connection, model: Model) -> None:
                 owner=model.owner,
                 name=model.name,
                 created_at=model.created_at,
-                card=json.dumps(model.card.to_json()),
+                card=json.dumps(MODEL_CARD.write(model.card)),
                 sha256=model.card.sha256,
                 twin_sha256=model.card.twin_sha256,
                 job_id=model.job_id,
@@ -98,7 +98,7 @@ def named_files(conn: Connection, digests: Collection[str]) -> set[str]:
 def _model(row: Any) -> Model:
     return Model(
         owner=row.owner,
-        card=ModelCard.from_json(json.loads(row.card)),
+        card=MODEL_CARD.read(json.loads(row.card)),
         created_at=row.created_at,
         job_id=row.job_id,
         facts=json.loads(row.facts),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from app.kit.text.json_form import JsonForm
 
 HEARTBEAT_S = 10.0
 OFFLINE_AFTER_S = 30.0
@@ -106,21 +108,6 @@ class WorkerReport:
     former_generation: int = 0
     """Of the order whose process continues because this one could not be started; 0: none."""
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "log": list(self.log)}
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> WorkerReport:
-        """Raises KeyError, TypeError, ValueError for data of another form."""
-        return WorkerReport(
-            **{
-                **data,
-                "key": WorkKey(**data["key"]),
-                "state": WorkerState(data["state"]),
-                "log": tuple(str(line) for line in data.get("log", ())),
-            }
-        )
-
 
 @dataclass(frozen=True)
 class NodeReport:
@@ -142,20 +129,9 @@ class NodeReport:
     """What else this node has, by kind of work, see `WorkloadDriver.offers`."""
     workers: tuple[WorkerReport, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        shown = asdict(self)
-        return {**shown, "accelerators": list(self.accelerators), "workers": [w.to_json() for w in self.workers]}
 
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> NodeReport:
-        """Raises KeyError, TypeError, ValueError for data of another form."""
-        return NodeReport(
-            **{
-                **data,
-                "accelerators": tuple(data.get("accelerators", ())),
-                "workers": tuple(WorkerReport.from_json(worker) for worker in data.get("workers", ())),
-            }
-        )
+WORKER_REPORT = JsonForm(WorkerReport)
+NODE_REPORT = JsonForm(NodeReport)
 
 
 @dataclass(frozen=True)

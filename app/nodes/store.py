@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql, sqlite
 
 from app.nodes.grants import Grants, read_grants
-from app.nodes.model import Node, NodeReport, Operation, Order, Side, WorkKey
+from app.nodes.model import NODE_REPORT, Node, Operation, Order, Side, WorkKey
 from app.nodes.tables import nodes, order_numbers, orders
 
 _IN_TURN = (orders.c.kind, orders.c.uid, orders.c.node, orders.c.part)
@@ -30,7 +30,7 @@ def add_node(conn: Connection, node: Node, token_hash: str) -> bool:
         address=node.address,
         version=node.version,
         last_seen_at=node.last_seen_at,
-        report=as_text(node.report.to_json()),
+        report=as_text(NODE_REPORT.write(node.report)),
     )
     return conn.execute(insert.on_conflict_do_nothing().returning(nodes.c.name)).first() is not None
 
@@ -184,7 +184,7 @@ def _node(row: Any) -> Node:
         address=row.address,
         version=row.version,
         last_seen_at=row.last_seen_at,
-        report=NodeReport.from_json(json.loads(row.report)),
+        report=NODE_REPORT.read(json.loads(row.report)),
     )
 
 

@@ -16,10 +16,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from app.kit.errors import BadRequest
-from app.nodes.model import NodeReport, Operation, Order, WorkKey
+from app.nodes.model import NODE_REPORT, NodeReport, Operation, Order, WorkKey
 
 MAX_UP_BYTES = 1 << 20
 """Of a frame that a node sends."""
@@ -29,7 +29,6 @@ MAX_SEQS = 10_000
 _ADDRESS = re.compile(r"[!-~]{0,255}")
 _VERSION = re.compile(r"[!-~]{0,32}")
 _KEY = re.compile(r"[!-.0-~]{1,63}/[!-.0-~]{1,36}/[!-.0-~]{1,32}")
-_REPORTS = TypeAdapter(NodeReport)
 
 
 class BadFrame(BadRequest):
@@ -69,7 +68,7 @@ class Heartbeat:
     """The numbers of the stored orders by str(WorkKey); only in the first heartbeat of a connection."""
 
     def to_json(self) -> dict[str, Any]:
-        data = {"version": self.version, "address": self.address, "report": self.report.to_json()}
+        data = {"version": self.version, "address": self.address, "report": NODE_REPORT.write(self.report)}
         return data if self.order_seqs is None else {**data, "known": dict(self.order_seqs)}
 
     @staticmethod
@@ -178,7 +177,7 @@ def _unpack(frame: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Any]
 
 def _report(data: object) -> NodeReport:
     try:
-        return _REPORTS.validate_python(data)
+        return NODE_REPORT.read(data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         raise BadFrame(f"{'.'.join(['report', *map(str, first['loc'])])}: {first['msg']}") from None

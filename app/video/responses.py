@@ -11,7 +11,7 @@ from typing import Any
 from app.video import schemas
 from app.video.model.frame_result import FrameRecord
 from app.video.model.job import VideoJob
-from app.video.model.kinds import GENERATORS, RENDERED, Stage, StageKind, StageSpec
+from app.video.model.kinds import GENERATORS, RENDERED, STAGE_SPEC, Stage, StageKind, StageSpec
 from app.video.scheduling.predictor import Prediction
 from app.video.service import DecisionRecord, JobEvent, NodeVideos, ResultPage, SeriesPoint
 
@@ -110,7 +110,7 @@ def kinds(by_name: Mapping[str, StageKind]) -> schemas.KindsAnswer:
 
 
 def stage(spec: StageSpec, pinned: Stage) -> schemas.StageAnswer:
-    return schemas.StageAnswer(**spec.to_json(), variants=pinned.to_json()["variants"])
+    return schemas.StageAnswer(**STAGE_SPEC.write(spec), variants=pinned.to_json()["variants"])
 
 
 def predictions(rows: Sequence[Prediction]) -> schemas.WhatIfAnswer:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, field_validator
 
 from app.kit.clock import to_text, within_our_calendar
-from app.video.model.rule import LEAST_POINTS, MOST_POINTS, MOST_RULES, MOST_ZONES, Rule, RuleEvent, RuleSet
+from app.video.model.rule import LEAST_POINTS, MOST_POINTS, MOST_RULES, MOST_ZONES, RULE_SET, Rule, RuleEvent, RuleSet
 from app.video.model.zone import Direction, Zone
 from app.video.schemas import NAME, TEXT, Strict
 from app.video.service import JobRules, RuleEventFilter, RuleEventPage
@@ -120,7 +120,7 @@ class RuleEventsAnswer(BaseModel):
 
 
 def rules_answer(rules: JobRules) -> RulesAnswer:
-    return RulesAnswer.model_validate({**rules.rule_set.to_json(), "problem": rules.problem})
+    return RulesAnswer.model_validate({**RULE_SET.write(rules.rule_set), "problem": rules.problem})
 
 
 def rule_events_answer(place: str, page: RuleEventPage) -> RuleEventsAnswer:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from app.inference.prediction import Decoder, Format, ModelCard
+from app.inference.prediction import MODEL_CARD, Decoder, Format, ModelCard
 from app.kit.objects import ObjectInfo, ObjectStore, Stored
 from app.kit.objects.blobs import blob_key
 from app.kit.objects.filesystem import FilesystemStore
@@ -64,7 +64,7 @@ def test_a_model_comes_back_as_it_was(storage: ModelStorage, objects: ObjectStor
     own, twin = stored(objects, "nef"), stored(objects, "onnx")
     kept = storage.add(model("臉 / out.nef", own, twin), [own, twin])
     found = storage.get("alice", "臉 / out.nef")
-    assert found == kept and json.dumps(found.card.to_json()) == json.dumps(kept.card.to_json())
+    assert found == kept and json.dumps(MODEL_CARD.write(found.card)) == json.dumps(MODEL_CARD.write(kept.card))
     assert storage.look("bob", "臉 / out.nef") is None
     assert files(objects) == {own.sha256, twin.sha256}
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from app.inference.prediction import Format, ModelCard
-from app.nodes.model import WorkerState, WorkKey
+from app.nodes.model import NODE_REPORT, WorkerState, WorkKey
 from app.video.model.job import JOBS, PART, SERVICES, SERVICES_PART
 from tests.harness.agent.web import ScriptedWeb, scripted_web
 from tests.harness.api import until
@@ -238,7 +238,7 @@ def test_a_stream_that_is_away_keeps_no_agent_from_starting(tmp_path: Path, own_
     node.start("--video", f"door=rtsp://ann:hunter2@127.0.0.1:{free_port()}/main")
     try:
         until(lambda: own_web.report.offers)
-        assert "hunter2" not in json.dumps(own_web.report.to_json())
+        assert "hunter2" not in json.dumps(NODE_REPORT.write(own_web.report))
         assert own_web.report.offers["videojobs"]["videos"]["0"]["name"].startswith("rtsp://127.0.0.1:")
     finally:
         node.close()

@@ -16,7 +16,7 @@ from app.notifications.model import Kind
 from app.notifications.service import NewTarget
 from app.video.errors import NoPicture, RuleEventNotFound, VideoJobNotFound
 from app.video.model.job import VideoJob
-from app.video.model.rule import Rule, RuleSet
+from app.video.model.rule import RULE_SET, Rule, RuleSet
 from app.video.model.zone import Zone
 from app.video.service import RuleEventFilter
 from tests.harness.users import OURS, Within, within
@@ -27,7 +27,7 @@ from tests.harness.video.web import emptied, settings_in
 
 DOOR = Zone("door", ((0.5, 0.0), (1.0, 0.0), (1.0, 1.0), (0.5, 1.0)))
 COME = Rule("come", zone="door", label="person", cooldown_s=0)
-DOCUMENT = RuleSet((DOOR,), (COME,)).to_json()
+DOCUMENT = RULE_SET.write(RuleSet((DOOR,), (COME,)))
 JPEG = b"\xff\xd8\xff %d \xff\xd9"
 ALL = RuleEventFilter()
 

@@ -33,7 +33,7 @@ from app.kit.errors import BadRequest
 from app.kit.files.private_folders import make_private
 from app.kit.network.addresses import reachable_url
 from app.nodes import wire
-from app.nodes.model import NodeReport, Operation, Order, WorkKey
+from app.nodes.model import NODE_REPORT, NodeReport, Operation, Order, WorkKey
 
 PORT = "port"
 JOIN_S = 10.0
@@ -169,7 +169,7 @@ class NodeAgent:
     def _report(self) -> NodeReport:
         offers = {driver.kind: offer for driver in self._drivers if (offer := self._offers(driver))}
         report = replace(host_report(self.options.data), offers=offers, workers=self._supervisor.reports())
-        if len(wire.dump_frame(report.to_json())) > _MOST_REPORT_BYTES:  # very many have failed at once
+        if len(wire.dump_frame(NODE_REPORT.write(report))) > _MOST_REPORT_BYTES:  # very many have failed at once
             report = replace(report, workers=tuple(replace(worker, log=()) for worker in report.workers))
         return report
 

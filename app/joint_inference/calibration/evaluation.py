@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from app.inference.errors import InferenceFailed
-from app.inference.prediction import ModelCard
+from app.inference.prediction import MODEL_CARD
 from app.inference.predictor import Predictor, open_predictor
 from app.joint_inference.calibration.model import MAX_SAMPLES
 from app.joint_inference.calibration.predictions import SamplePredictions
 from app.joint_inference.calibration.samples import WANTED, CalibrationSample, count_of, read_samples
-from app.joint_inference.calibration.sweep import sweep
+from app.joint_inference.calibration.sweep import SWEEP, sweep
 from app.joint_inference.errors import BadSamples
 from app.joint_inference.hard_examples import known, make
 from app.joint_inference.model.resource import Role
@@ -42,7 +42,7 @@ def run(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     names = [entry.name for entry in known().values() if entry.algorithm is not None]
     result = sweep(answers, make, names, skipped=skipped)
     (into / "answers.json").write_text(json.dumps({"answers": [answer.to_json() for answer in answers]}))
-    (into / "sweep.json").write_text(json.dumps(result.to_json()))
+    (into / "sweep.json").write_text(json.dumps(SWEEP.write(result)))
     return {"samples": len(answers), "skipped": skipped}
 
 
@@ -58,4 +58,4 @@ def _answered(sample: CalibrationSample, edge: Predictor, cloud: Predictor) -> S
 def _opened(role: Role, side: Mapping[str, Any]) -> Predictor:
     options = worker_options(role, side["parameters"]).predictor
     twin = Path(side["twin"]) if side["twin"] else None
-    return open_predictor(ModelCard.from_json(side["card"]), Path(side["model"]), twin, options)
+    return open_predictor(MODEL_CARD.read(side["card"]), Path(side["model"]), twin, options)

@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from app.kit.text.json_form import JsonForm
+
 MAX_SAMPLES = 2000
 """Of a set."""
 TIME_S = 1800.0
@@ -38,12 +40,8 @@ class CalibrationRequest:
     set_bytes: int
     """Size of that file."""
 
-    def to_json(self) -> dict[str, Any]:
-        return dict(vars(self))
 
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> CalibrationRequest:
-        return CalibrationRequest(**data)
+CALIBRATION_REQUEST = JsonForm(CalibrationRequest)
 
 
 @dataclass(frozen=True)

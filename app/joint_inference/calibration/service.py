@@ -15,10 +15,10 @@ from uuid import uuid4
 
 from sqlalchemy import Connection
 
-from app.inference.prediction import ModelCard
+from app.inference.prediction import MODEL_CARD, ModelCard
 from app.joint_inference.calibration import store
 from app.joint_inference.calibration.model import TIME_S, Calibration, CalibrationRequest, State
-from app.joint_inference.calibration.sweep import Setting, Sweep
+from app.joint_inference.calibration.sweep import SWEEP, Setting, Sweep
 from app.joint_inference.errors import BadSamples, CalibrationNotFound, NotReady
 from app.joint_inference.model.resource import Role, Service, Specification
 from app.joint_inference.service import Services
@@ -121,7 +121,7 @@ class Calibrations:
         calibration = self.get(user, calibration_id)
         try:
             if calibration.state is State.READY:
-                return Sweep.from_json(json.loads(b"".join(self.objects.read(_key(calibration_id, "sweep.json")))))
+                return SWEEP.read(json.loads(b"".join(self.objects.read(_key(calibration_id, "sweep.json")))))
         except ObjectMissing:
             raise CalibrationNotFound(f"What calibration {calibration_id!r} found is gone.") from None
         raise NotReady("This calibration has nothing to choose from.", hint="Wait for its end, or start another.")
@@ -191,7 +191,7 @@ class Calibrations:
         request: dict[str, Any] = {"samples": str(folder / "samples"), "into": str(folder)}
         for role, card in cards.items():
             request[role.value] = {
-                "card": card.to_json(),
+                "card": MODEL_CARD.write(card),
                 "model": self._fetch(card.sha256, folder),
                 "twin": self._fetch(card.twin_sha256, folder),
                 "parameters": dict(specification.worker(role).parameters),

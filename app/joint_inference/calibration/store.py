@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from app.joint_inference.calibration.model import Calibration, CalibrationRequest, State
+from app.joint_inference.calibration.model import CALIBRATION_REQUEST, Calibration, State
 from app.joint_inference.store.tables import calibrations
 
 OPEN = (State.WAITING, State.RUNNING)
@@ -21,7 +21,7 @@ def add(conn: Connection, calibration: Calibration) -> None:
             owner=calibration.owner,
             created_at=calibration.created_at,
             state=calibration.state.value,
-            request=json.dumps(calibration.asked.to_json()),
+            request=json.dumps(CALIBRATION_REQUEST.write(calibration.asked)),
             progress=calibration.progress,
             error=json.dumps(dict(calibration.error)),
         )
@@ -57,7 +57,7 @@ def _read(row: Any) -> Calibration:
         row.owner,
         row.created_at,
         State(row.state),
-        CalibrationRequest.from_json(json.loads(row.request)),
+        CALIBRATION_REQUEST.read(json.loads(row.request)),
         row.progress,
         json.loads(row.error),
     )

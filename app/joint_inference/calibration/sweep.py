@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 from app.inference.prediction import Prediction
 from app.joint_inference.calibration.predictions import SamplePredictions
 from app.joint_inference.calibration.quality import Kind, QualityMeasures, measure, ratio
 from app.joint_inference.hard_examples.base import BadParameter, HardExampleAlgorithm
+from app.kit.text.json_form import JsonForm
 
 Make = Callable[[str, Mapping[str, str]], HardExampleAlgorithm]
 """Of a name and parameters; raises UnknownAlgorithm, BadParameter."""
@@ -70,22 +70,8 @@ class Sweep:
         )
         return good / counted if counted else 1.0
 
-    def to_json(self) -> dict[str, Any]:
-        settings = [{**vars(setting), "parameters": dict(setting.parameters)} for setting in self.settings]
-        return {**vars(self), "kind": self.kind.value, "settings": settings}
 
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Sweep:
-        """Raises KeyError, TypeError, ValueError for what is none."""
-        edge, cloud = ((float(good), float(counted)) for good, counted in (data["edge_sums"], data["cloud_sums"]))
-        return Sweep(
-            Kind(data["kind"]),
-            int(data["samples"]),
-            int(data["skipped"]),
-            edge,
-            cloud,
-            tuple(Setting(**setting) for setting in data["settings"]),
-        )
+SWEEP = JsonForm(Sweep)
 
 
 def sweep(answers: Sequence[SamplePredictions], make: Make, names: Iterable[str], *, skipped: int = 0) -> Sweep:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.inference.prediction import ModelCard
+from app.inference.prediction import MODEL_CARD, ModelCard
 from app.joint_inference.model.resource import Role, Service, Specification, Worker, specification_of
 
 
@@ -47,7 +47,7 @@ class OrderContent:
         return {
             "role": self.role.value,
             "resource": dict(self.resource),
-            "model": self.model.to_json(),
+            "model": MODEL_CARD.write(self.model),
             "secret": self.secret,
             "bigModel": vars(self.big_model) if self.big_model else None,
             **({"withheld": dict(self.withheld)} if any(self.withheld.values()) else {}),
@@ -60,7 +60,7 @@ class OrderContent:
         return OrderContent(
             Role(data["role"]),
             data["resource"],
-            ModelCard.from_json(data["model"]),
+            MODEL_CARD.read(data["model"]),
             data.get("secret", ""),
             BigModel(**big) if big else None,
             data.get("withheld") or {},

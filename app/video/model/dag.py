@@ -9,7 +9,7 @@ from typing import Any
 
 from app.video.model.flow import MAX_STAGES, ancestors, read_flow, topological_order
 from app.video.model.flow import READER as _READER
-from app.video.model.kinds import GENERATORS, RENDER, RENDERED, StageKind, StageSpec, Type
+from app.video.model.kinds import GENERATORS, RENDER, RENDERED, STAGE_SPEC, StageKind, StageSpec, Type
 from app.video.model.reader import NAME, shown
 
 KEYS = ("generator", "flow", "input", "stages")
@@ -56,7 +56,7 @@ class Dag:
             },
         }
         if self.own:
-            specs = {name: spec.to_json() for name, spec in self.own.items()}
+            specs = {name: STAGE_SPEC.write(spec) for name, spec in self.own.items()}
             written["stages"] = {
                 name: {key: spec[key] for key in ("kind", "models", "parameters")} for name, spec in specs.items()
             }

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from app.inference.prediction import ModelCard
+from app.inference.prediction import MODEL_CARD, ModelCard
+from app.kit.text.json_form import JsonForm
 
 
 class Type(StrEnum):
@@ -93,18 +94,8 @@ class StageSpec:
     """Names of models by model_id: 0 big, 1 middle, 2 small, or fewer. Each entry names as many as the kind needs."""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        return {**vars(self), "models": [list(names) for names in self.models], "parameters": dict(self.parameters)}
 
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> StageSpec:
-        """Raises KeyError, TypeError, ValueError for another form."""
-        return StageSpec(
-            str(data["name"]),
-            str(data["kind"]),
-            tuple(tuple(map(str, names)) for names in data["models"]),
-            {str(key): str(value) for key, value in dict(data.get("parameters", {})).items()},
-        )
+STAGE_SPEC = JsonForm(StageSpec)
 
 
 @dataclass(frozen=True)
@@ -126,7 +117,7 @@ class Stage:
             "name": self.name,
             "kind": self.kind,
             "parameters": dict(self.parameters),
-            "variants": [[card.to_json() for card in cards] for cards in self.variants],
+            "variants": [[MODEL_CARD.write(card) for card in cards] for cards in self.variants],
         }
 
     @staticmethod
@@ -135,7 +126,7 @@ class Stage:
         return Stage(
             str(data["name"]),
             str(data["kind"]),
-            tuple(tuple(ModelCard.from_json(card) for card in cards) for cards in data["variants"]),
+            tuple(tuple(MODEL_CARD.read(card) for card in cards) for cards in data["variants"]),
             dict(data.get("parameters", {})),
         )
 

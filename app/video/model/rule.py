@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from app.kit.text.json_form import JsonForm
 from app.video.errors import BadRule
 from app.video.model.zone import Direction, Zone
 
@@ -36,13 +37,6 @@ class Rule:
     """It holds in so many processed frames one after the other."""
     cooldown_s: float = 60.0
     """No further event for so long after one, in seconds."""
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "direction": self.direction.value}
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Rule:
-        return Rule(**{**data, "direction": Direction(data["direction"])})
 
 
 @dataclass(frozen=True)
@@ -74,13 +68,8 @@ class RuleSet:
     def without_rule(self, name: str) -> RuleSet:
         return RuleSet(self.zones, tuple(one for one in self.rules if one.name != name))
 
-    def to_json(self) -> dict[str, Any]:
-        return {"zones": [zone.to_json() for zone in self.zones], "rules": [rule.to_json() for rule in self.rules]}
 
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> RuleSet:
-        zones, rules = map(Zone.from_json, data["zones"]), map(Rule.from_json, data["rules"])
-        return RuleSet(tuple(zones), tuple(rules))
+RULE_SET = JsonForm(RuleSet)
 
 
 @dataclass(frozen=True)

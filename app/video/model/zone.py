@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 Point = tuple[float, float]
 LINE = 2
@@ -51,13 +49,6 @@ class Zone:
         if (side_before < 0) == (side_after < 0) or _side(before, after, begin) * _side(before, after, end) > 0:
             return None
         return Direction.RIGHT if side_before < 0 else Direction.LEFT
-
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "points": [list(point) for point in self.points]}
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Zone:
-        return Zone(data["name"], tuple((float(x), float(y)) for x, y in data["points"]))
 
 
 def _side(begin: Point, end: Point, point: Point) -> float:

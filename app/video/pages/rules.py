@@ -98,7 +98,7 @@ def picture(request: Request) -> Response:
 
 def values_of(rule: Rule) -> dict[str, str]:
     """Of a rule, as the fields of the form hold it."""
-    return {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in rule.to_json().items()}
+    return {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in vars(rule).items()}
 
 
 async def _removed(request: Request, without: Callable[[RuleSet, str], RuleSet]) -> Response:

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from app.video.model.rule import RuleEvent, RuleSet
+from app.video.model.rule import RULE_SET, RuleEvent, RuleSet
 from app.video.model.rule_evaluation import EvaluationState
 from app.video.store.rows import as_text
 from app.video.store.tables import insert_into, rule_events, rules
@@ -32,11 +32,11 @@ def get_rules(conn: Connection, uid: str) -> tuple[RuleSet, EvaluationState] | N
     row = conn.execute(sa.select(rules).where(rules.c.uid == uid)).first()
     if row is None:
         return None
-    return RuleSet.from_json(json.loads(row.rule_set)), EvaluationState.from_json(json.loads(row.state))
+    return RULE_SET.read(json.loads(row.rule_set)), EvaluationState.from_json(json.loads(row.state))
 
 
 def put_rules(conn: Connection, uid: str, rule_set: RuleSet, state: EvaluationState) -> None:
-    values = {"rule_set": as_text(rule_set.to_json()), "state": as_text(state.to_json())}
+    values = {"rule_set": as_text(RULE_SET.write(rule_set)), "state": as_text(state.to_json())}
     insert = insert_into(conn, rules).values(uid=uid, **values)
     conn.execute(insert.on_conflict_do_update(index_elements=[rules.c.uid], set_=values))
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.access import EVERYBODY, AccessRule, read_allowed
-from app.video.model.kinds import Stage, StageSpec
+from app.video.model.kinds import STAGE_SPEC, Stage, StageSpec
 from app.video.model.plan import RESOLUTIONS
 from app.video.model.profile import Measurement
 from app.video.store.rows import as_text
@@ -41,7 +41,7 @@ def put_stage(conn: Connection, listed: StoredStage) -> None:
     values = {
         "owner": listed.owner,
         "created_at": listed.created_at,
-        "spec": as_text(listed.spec.to_json()),
+        "spec": as_text(STAGE_SPEC.write(listed.spec)),
         "stage": as_text(listed.stage.to_json()),
     }
     statement = insert_into(conn, stages).values(
@@ -70,7 +70,7 @@ def remove_stage(conn: Connection, name: str) -> bool:
 
 
 def _listed(row: Any) -> StoredStage:
-    spec, stage = StageSpec.from_json(json.loads(row.spec)), Stage.from_json(json.loads(row.stage))
+    spec, stage = STAGE_SPEC.read(json.loads(row.spec)), Stage.from_json(json.loads(row.stage))
     return StoredStage(row.owner, row.created_at, spec, stage, read_allowed(json.loads(row.allowed)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.exchange.errors import BadSource
-from app.exchange.model import Direction, Kind, Transfer, read_source, read_target
+from app.exchange.model import TRANSFER, Direction, Kind, Transfer, read_source, read_target
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_what_is_no_target_is_refused(text: str) -> None:
 
 def test_a_transfer_survives_being_written() -> None:
     transfer = Transfer("1", Direction.IN, "hf://a/b", "alice", "2030-01-01T00:00:00Z", total_bytes=3)
-    assert Transfer.from_json(transfer.to_json()) == transfer
+    assert TRANSFER.read(TRANSFER.write(transfer)) == transfer

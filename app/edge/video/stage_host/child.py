@@ -24,7 +24,7 @@ from app.edge.video.stage_host.errors import StageFailed
 from app.edge.video.stages.base import ModelFile, Stage
 from app.edge.video.stages.registry import stage_class
 from app.inference.picture_codec import encode
-from app.inference.prediction import ModelCard, Picture
+from app.inference.prediction import MODEL_CARD, Picture
 from app.kit.errors import ModelmillError
 from app.kit.observability.logs import Format, Level, configure
 from app.kit.text.error_text import OUT_OF_MEMORY, reason_of
@@ -56,9 +56,7 @@ class Child:
 
     def open(self, header: Mapping[str, Any], _: Sequence[bytes | memoryview]) -> ChildAnswer:
         files = [
-            ModelFile(
-                ModelCard.from_json(each["card"]), Path(each["path"]), Path(each["twin"]) if each["twin"] else None
-            )
+            ModelFile(MODEL_CARD.read(each["card"]), Path(each["path"]), Path(each["twin"]) if each["twin"] else None)
             for each in header["models"]
         ]
         stage = stage_class(header["kind"])(files, header["parameters"])

@@ -11,7 +11,7 @@ from typing import Any
 from app.edge.video.stages.parameters import timeout_of
 from app.edge.video.stages.registry import stage_class
 from app.edge.video.work import ServicesWork
-from app.inference.prediction import ModelCard
+from app.inference.prediction import MODEL_CARD, ModelCard
 from app.kit.errors import BadRequest, ModelmillError
 from app.video.errors import StageNotFound
 from app.video.model.kinds import Stage, StageKind
@@ -81,7 +81,7 @@ class ServedStages:
         path, twin = self._blobs.get(card.sha256), self._blobs.get(card.twin_sha256)
         if path is None:
             raise ModelmillError(f"The model {card.name} is not on this node.", hint="Its agent is to fetch it.")
-        return {"card": card.to_json(), "path": str(path), "twin": str(twin) if twin else ""}
+        return {"card": MODEL_CARD.write(card), "path": str(path), "twin": str(twin) if twin else ""}
 
 
 def _model_ids(stage: Stage) -> range:

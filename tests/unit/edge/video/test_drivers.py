@@ -19,7 +19,7 @@ from app.edge.agent.allocation import _digest
 from app.edge.agent.driver import Allocation, Blob, ProcessSpec, Reply, WorkRefused
 from app.edge.video.drivers import JobDriver, StageHostDriver
 from app.edge.video.work import RunnerWork, ServicesWork, WatchedWork
-from app.inference.prediction import Format, ModelCard
+from app.inference.prediction import MODEL_CARD, Format, ModelCard
 from app.kit.cli.command import Unreachable
 from app.kit.errors import BadInput, ModelmillError
 from app.nodes.model import Operation, Order, WorkKey
@@ -50,7 +50,7 @@ JPEG = b"\xff\xd8\xff\xe0 picture"
 
 
 def stage(name: str, card: ModelCard) -> dict[str, Any]:
-    return {"name": name, "kind": name, "parameters": {}, "variants": [[card.to_json()]]}
+    return {"name": name, "kind": name, "parameters": {}, "variants": [[MODEL_CARD.write(card)]]}
 
 
 CARD = ModelCard("m", Format.NEF, SHA, 5, twin_sha256=TWIN, twin_size_bytes=7)

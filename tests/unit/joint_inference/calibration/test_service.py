@@ -26,7 +26,7 @@ from app.joint_inference.calibration.predictions import GroundTruth, SamplePredi
 from app.joint_inference.calibration.quality import Kind, iou, matches, measure, ratio
 from app.joint_inference.calibration.samples import MAX_SAMPLES, read_labels, read_samples
 from app.joint_inference.calibration.service import MOST_OPEN, Calibrations, calibrations_using
-from app.joint_inference.calibration.sweep import Setting, Sweep, best_within, pareto, sweep
+from app.joint_inference.calibration.sweep import SWEEP, Setting, Sweep, best_within, pareto, sweep
 from app.joint_inference.errors import BadSamples, CalibrationNotFound, NotReady, ServiceNotFound
 from app.joint_inference.hard_examples import known, make
 from app.kit.clock import now
@@ -108,7 +108,7 @@ def test_of_equally_good_settings_the_thriftiest_is_the_best() -> None:
 
 
 def test_a_sweep_survives_being_stored(digits_sweep: Sweep) -> None:
-    assert Sweep.from_json(json.loads(json.dumps(digits_sweep.to_json()))) == digits_sweep
+    assert SWEEP.read(json.loads(json.dumps(SWEEP.write(digits_sweep)))) == digits_sweep
 
 
 def test_an_answer_keeps_its_candidates_when_it_is_stored() -> None:

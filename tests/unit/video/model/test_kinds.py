@@ -7,20 +7,20 @@ import json
 import pytest
 
 from app.inference.prediction import Format, ModelCard
-from app.video.model.kinds import GENERATORS, Stage, StageSpec, stages_to_json
+from app.video.model.kinds import GENERATORS, STAGE_SPEC, Stage, StageSpec, stages_to_json
 
 CARD = ModelCard("m", Format.ONNX, "a" * 64, 5)
 
 
 def test_a_spec_comes_back_as_it_went() -> None:
     spec = StageSpec("pose", "face_alignment", (("a", "b"), ("c", "d")), {"score": "0.5"})
-    assert StageSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+    assert STAGE_SPEC.read(json.loads(json.dumps(STAGE_SPEC.write(spec)))) == spec
 
 
 @pytest.mark.parametrize("data", [{}, {"name": "a", "kind": "b"}, {"name": "a", "kind": "b", "models": 1}])
 def test_a_spec_that_is_none_is_told(data: dict[str, object]) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
-        StageSpec.from_json(data)
+        STAGE_SPEC.read(data)
 
 
 def test_a_stage_comes_back_as_it_went() -> None:

@@ -12,7 +12,7 @@ import pytest
 from app.kit.clock import to_text
 from app.video.errors import BadRule
 from app.video.model.frame_result import FrameRecord
-from app.video.model.rule import MOST_RULES, Rule, RuleEvent, RuleSet, check_rules
+from app.video.model.rule import MOST_RULES, RULE_SET, Rule, RuleEvent, RuleSet, check_rules
 from app.video.model.rule_evaluation import NO_BOXES, NO_SIZE, EvaluationState, evaluate
 from app.video.model.zone import Direction, Zone
 
@@ -179,4 +179,4 @@ def test_what_does_not_fit_together_is_refused(rule_set: RuleSet, problem: str) 
 
 def test_rules_are_stored_as_they_were() -> None:
     rule_set = RuleSet((DOOR, GATE), (Rule("gate", zone="gate", direction=Direction.LEFT), Rule("b", dwell_s=1.5)))
-    assert RuleSet.from_json(json.loads(json.dumps(rule_set.to_json()))) == rule_set
+    assert RULE_SET.read(json.loads(json.dumps(RULE_SET.write(rule_set)))) == rule_set

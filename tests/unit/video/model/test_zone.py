@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from app.video.model.rule import RULE_SET, RuleSet
 from app.video.model.zone import Direction, Zone
 
 YARD = Zone("yard", ((0.2, 0.2), (0.8, 0.2), (0.8, 0.8), (0.5, 0.5), (0.2, 0.8)))
@@ -43,4 +44,4 @@ def test_who_stops_on_a_line_and_goes_on_crosses_it_once() -> None:
 
 
 def test_it_is_stored_as_it_was() -> None:
-    assert Zone.from_json(YARD.to_json()) == YARD
+    assert RULE_SET.read(RULE_SET.write(RuleSet((YARD,)))) == RuleSet((YARD,))
