@@ -14,8 +14,9 @@ import typer
 
 from app.accounts.cli import commands as users_commands
 from app.bootstrap.capabilities import CAPABILITIES
-from app.cli import archive, database, health, node, sftp
+from app.cli import archive, database, health, joint_operator, node, sftp
 from app.conversion.cli.archive import commands as archive_commands
+from app.joint_inference.cli import commands as joint_commands
 from app.kit.cli.command import EPILOG, CommandFailed, Exit, complain, exit_code
 from app.kit.errors import ModelmillError
 from app.standalone import cli as embedded
@@ -83,6 +84,7 @@ app.add_typer(database.app, name="db")
 for capability in CAPABILITIES:
     capability.commands(app)
 archive_commands.command("rebuild")(archive.rebuild)
+joint_commands.command("operator")(joint_operator.operator)
 app.command("node", epilog=EPILOG)(node.node)
 
 

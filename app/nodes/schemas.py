@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.kit.access import MOST
 from app.nodes.grants import MOST_CAMERAS
-from app.nodes.model import Node, Side, WorkerReport, WorkerState
+from app.nodes.model import WORKER_REPORT, Node, Side, WorkerReport, WorkerState
 from app.nodes.wire import MAX_SEQ, MAX_SEQS
 
 MAX_WAIT_S = 60.0
@@ -169,5 +169,5 @@ def node_answer(node: Node, now: datetime, *, is_whole: bool) -> NodeAnswer:
 
 
 def _worker_answer(worker: WorkerReport) -> WorkerAnswer:
-    fields = worker.to_json()
+    fields = WORKER_REPORT.write(worker)
     return WorkerAnswer(**fields.pop("key"), **fields)

@@ -39,7 +39,7 @@ def change_node(conn: Connection, name: str, **fields: Any) -> bool:
     """fields: side, token_hash, address, version, last_seen_at, report. False when there is no such node."""
     values = {**fields}
     if "report" in values:
-        values["report"] = as_text(values["report"].to_json())
+        values["report"] = as_text(NODE_REPORT.write(values["report"]))
     return conn.execute(sa.update(nodes).where(nodes.c.name == name).values(**values)).rowcount == 1
 
 

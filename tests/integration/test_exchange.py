@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from app.bootstrap.container import Container, assemble
 from app.conversion import object_keys
 from app.exchange.errors import BadSource, NothingToExport, TooManyTransfers, TransferNotFound
-from app.exchange.model import Transfer, TransferState
+from app.exchange.model import TRANSFER, Transfer, TransferState
 from app.exchange.service import MOST_UNFINISHED
 from app.exchange.store import TransferStore
 from app.kit.clock import now
@@ -270,4 +270,4 @@ def _file(settings: Settings, data: bytes) -> Path:
 
 
 def test_json_of_a_transfer_is_json(told: Container) -> None:
-    json.dumps(run(told, f"hf://{REPO}").to_json())
+    json.dumps(TRANSFER.write(run(told, f"hf://{REPO}")))

@@ -11,30 +11,25 @@ from app.joint_inference.k8s_operator.handlers import registry_of, settings_of
 from app.joint_inference.k8s_operator.mirror import Mirror
 
 
-def run(user: str, *, namespaces: Collection[str] = (), liveness: str | None = None) -> None:
-    """namespaces: of the cluster; none: all. Works on the store that the settings name.
+def run(mirror: Mirror, *, namespaces: Collection[str] = (), liveness: str | None = None) -> None:
+    """Run the services of the cluster here.
 
-    Raises UserNotFound, SecretKeyNotSet, WrongSecretKey."""
-    from app.bootstrap.container import assemble
-    from app.settings import load_settings
-
-    container = assemble(load_settings())
-    try:
-        container.accounts.users.get(user)
-        container.database.sealer.check()
-        registry = registry_of(Mirror(container.joint.services, user))
-        _log_in(registry)
-        kopf.configure(verbose=False)
-        kopf.run(
-            registry=registry,
-            settings=settings_of(),
-            standalone=True,
-            clusterwide=not namespaces,
-            namespaces=namespaces,
-            liveness_endpoint=liveness,
-        )
-    finally:
-        container.close()
+    Args:
+        mirror: what takes them in.
+        namespaces: of the cluster; none: all.
+        liveness: URL where probes are answered; None: nowhere.
+    """
+    registry = registry_of(mirror)
+    _log_in(registry)
+    kopf.configure(verbose=False)
+    kopf.run(
+        registry=registry,
+        settings=settings_of(),
+        standalone=True,
+        clusterwide=not namespaces,
+        namespaces=namespaces,
+        liveness_endpoint=liveness,
+    )
 
 
 def _log_in(registry: kopf.OperatorRegistry) -> None:

@@ -64,6 +64,7 @@ def test_an_application_has_a_container_and_what_is_the_webs_own(settings: Setti
         "features",
         "hub",
         "kept_answers",
+        "navigation",
         "openapi",
         "upload_limits",
     }

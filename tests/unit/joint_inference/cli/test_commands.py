@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.joint_inference.cli import processes
+from app.cli import joint_operator
 from app.joint_inference.cli.services import parted
 from app.kit.cli.command import Exit
 from app.kit.errors import BadRequest
@@ -65,6 +65,6 @@ def test_the_operator_must_know_where_to_look(monkeypatch, capsys, where):
 
 
 def test_without_kopf_the_operator_says_what_to_install(monkeypatch, capsys):
-    monkeypatch.setattr(processes.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(joint_operator.importlib.util, "find_spec", lambda name: None)
     assert typed(monkeypatch, "operator", "--user", "alice", "-A") == Exit.BAD_INPUT
     assert "modelmill[k8s]" in capsys.readouterr().err

@@ -1,32 +1,16 @@
-"""The commands that run something until Ctrl-C: the demonstration and the operator."""
+"""`modelmill joint operator`: it works on the store, not on the service."""
 
 from __future__ import annotations
 
 import importlib.util
-import os
+from contextlib import closing
 from typing import Annotated
 
 import typer
 
-from app.joint_inference.cli.services import commands
-from app.kit.cli.command import EPILOG, CannotStart, CommandFailed
+from app.kit.cli.command import CannotStart
 
 
-@commands.command(epilog="Needs no root, no container and no other server. " + EPILOG)
-def demo(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the web; 0: any that is free.")] = 0,
-    once: Annotated[bool, typer.Option("--once", help="Stop after the table: exit code 0 or 1.")] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave its folder with data and logs, and say where.")] = False,
-) -> None:
-    """On this machine alone: web, an edge and a cloud node, two models, a service, and what it is worth."""
-    # Small matrices: a thread of BLAS per core makes the training ten times slower where cores are shared.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from app.joint_inference.cli.demo.show import demonstrate
-
-    raise CommandFailed(demonstrate(port=port, is_once=once, is_kept=keep))
-
-
-@commands.command()
 def operator(
     user: Annotated[str, typer.Option(metavar="NAME", help="Whose the services of the cluster are, here.")],
     namespace: Annotated[
@@ -42,6 +26,12 @@ def operator(
         raise CannotStart("the operator must know where to look", hint="Give --namespace NAME, or --all-namespaces.")
     if importlib.util.find_spec("kopf") is None:
         raise CannotStart("kopf is not installed", hint="Install the extra: pip install 'modelmill[k8s]'.")
+    from app.bootstrap.container import assemble
+    from app.joint_inference.k8s_operator.mirror import Mirror
     from app.joint_inference.k8s_operator.process import run
+    from app.settings import load_settings
 
-    run(user, namespaces=namespace or (), liveness=liveness)
+    with closing(assemble(load_settings())) as container:
+        container.accounts.users.get(user)
+        container.database.sealer.check()
+        run(Mirror(container.joint.services, user), namespaces=namespace or (), liveness=liveness)
