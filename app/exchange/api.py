@@ -117,6 +117,7 @@ OPERATIONS = [
         {202: schemas.TransferAnswer},
         errors=(400, 413, 422, 429, 503),
         body=schemas.NewFetch,
+        creates_later=True,
     ),
     Operation(
         "GET",
@@ -136,5 +137,6 @@ OPERATIONS = [
         errors=(400, 404, 413, 422, 429, 503),
         body=schemas.NewExport,
         parameters=JOB_ID,
+        creates_later=True,
     ),
 ]

@@ -20,6 +20,7 @@ from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import FilterForm, form, query
+from app.kit.web.idempotency import form_once
 from app.kit.web.templates import render
 
 AREA = "jobs"
@@ -79,5 +80,5 @@ def _page(
 
 ROUTES = [
     Route("/ui/jobs/{job_id}/exports", exports),
-    Route("/ui/jobs/{job_id}/exports", push, methods=["POST"]),
+    Route("/ui/jobs/{job_id}/exports", form_once(push), methods=["POST"]),
 ]

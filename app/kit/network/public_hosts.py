@@ -18,6 +18,10 @@ from app.kit.errors import BadInput, Forbidden
 from app.kit.network.networks import Network
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+EMBEDDING = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("::/96"))
+"""Their addresses end in one of IPv4."""
+LOCAL_TRANSLATION = ipaddress.IPv6Network("64:ff9b:1::/48")
+"""Which IPv4 address such a one leads to, the translator of a site alone knows (RFC 8215)."""
 SCHEMES = {"http": 80, "https": 443}
 
 
@@ -114,7 +118,9 @@ def is_public(address: Address, allowed: Sequence[Network] = ()) -> bool:
     inner = _inner(address)
     if any(each.version == network.version and each in network for each in (address, inner) for network in allowed):
         return True
-    return all(each.is_global and not each.is_multicast for each in (address, inner))
+    return address not in LOCAL_TRANSLATION and all(
+        each.is_global and not each.is_multicast for each in (address, inner)
+    )
 
 
 def _chosen(host: str, entries: Sequence[tuple[Any, ...]], allowed: Sequence[Network]) -> Address:
@@ -127,11 +133,12 @@ def _inner(address: Address) -> Address:
     """The IPv4 address that an IPv6 address stands for; else itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
-    return address.ipv4_mapped or address.sixtofour or _nat64(address) or address
+    return address.ipv4_mapped or address.sixtofour or _at_the_end(address) or address
 
 
-def _nat64(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    if address not in ipaddress.ip_network("64:ff9b::/96"):
+def _at_the_end(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """Of a translator's address (NAT64), or of one in the old form `::127.0.0.1`."""
+    if not any(address in network for network in EMBEDDING):
         return None
     return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
 

@@ -76,6 +76,8 @@ class Operation:
     """Schemas of request headers that it heeds; none is required."""
     headers: dict[str, str] = field(default_factory=dict)
     """Response headers of the good answers, name → description."""
+    creates_later: bool = False
+    """Its answer is 202: what it creates is not there yet."""
     callers: tuple[str, ...] = USERS
     """Names of SECURITY, each of which will do; none: everybody is answered, without a token."""
 
@@ -87,7 +89,8 @@ class Operation:
     @property
     def is_once(self) -> bool:
         """Is it carried out once for each Idempotency-Key, by the kit's means? What creates something is."""
-        return self.method == "POST" and 201 in self.answers and idempotency.HEADER not in self.sent_headers
+        creates = self.creates_later or 201 in self.answers
+        return self.method == "POST" and creates and idempotency.HEADER not in self.sent_headers
 
     def route(self) -> Route:
         endpoint = idempotency.once(self.endpoint) if self.is_once else self.endpoint

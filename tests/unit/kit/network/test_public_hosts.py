@@ -29,6 +29,8 @@ from app.kit.network.public_hosts import AddressRefused, BadUrl, check_url, is_p
         "::ffff:127.0.0.1",
         "2002:7f00:1::",
         "64:ff9b::7f00:1",
+        "64:ff9b:1::7f00:1",
+        "::127.0.0.1",
     ],
 )
 def test_an_address_that_is_not_public_is_not_reached(address: str) -> None:
