@@ -1,4 +1,5 @@
-// The new-conversion form: files go to /uploads/resumable by tus (the browser streams them from disk), with progress,
+// The new-conversion form. What is dropped or chosen is told apart: models, each with its weights, and pictures; of
+// several models the first is the form's and the rest go with it as a batch. Files go to /uploads/resumable by tus (the browser streams them from disk), with progress,
 // speed, time left, pause, cancel and retry; after a broken line or a closed tab they go on where they stood. Several
 // files become one zip on the way. Without this script the same form sends its files itself.
 (() => {
@@ -6,12 +7,12 @@
   if (!form) return;
   form.classList.add("js");
   const SAMPLES = /\.(zip|npy|npz|jpe?g|png|bmp|webp|ppm|gif|tiff?|avif|hei[cf])$/i;
-  const submit = form.querySelector("[data-submit]");
+  const submits = form.querySelectorAll("[data-submit]");
   const area = (part) => document.getElementById(`${part}-area`);
-  const refresh = (...parts) => parts.forEach((part) => window.htmx.trigger(area(part), "refresh"));
+  const refresh = (...parts) => [...parts, "foot"].forEach((part) => window.htmx.trigger(area(part), "refresh"));
   const { say, pace, droppable } = window.modelmill.sending;
   const busy = new Set();
-  const settle = () => { submit.disabled = busy.size > 0; };
+  const settle = () => { for (const button of submits) button.disabled = busy.size > 0; };
 
   class Upload {
     constructor(card) {
@@ -22,15 +23,23 @@
         input.removeAttribute("name");  // sent by us, not by the form
         input.addEventListener("change", () => { this.send([...input.files]); input.value = ""; });
       }
-      this.find("[data-cancel]").addEventListener("click", () => this.cancel(true));
+      this.find("[data-cancel]").addEventListener("click", () => { this.further = []; this.cancel(true); });
       this.find("[data-pause]").addEventListener("click", () => this.pause());
-      this.find("[data-retry]").addEventListener("click", () => this.send(this.files));
-      droppable(card, (files) => this.send(files));
+      this.find("[data-retry]").addEventListener("click", () => this.sendOne(this.files));
+      this.further = [];
     }
 
-    async send(files) {
+    // All files of this part: several models are sent one after the other.
+    send(files) {
       if (!files.length) return;
-      const chosen = this.part === "model" ? modelFirst(files) : samples(files);
+      const [first, ...further] = this.part === "model" ? models(files) : [samples(files)];
+      if (this.part === "model") this.find("[data-more]").value = "";
+      this.isFurther = false;
+      this.sendOne(first);
+      this.further = further;
+    }
+
+    async sendOne(chosen) {
       this.cancel(false);
       this.files = chosen;
       this.show(chosen.length === 1 ? chosen[0].name : say(form.dataset.several, { count: chosen.length }));
@@ -110,8 +119,14 @@
 
     done() {
       this.upload = null;
-      this.find("[data-key]").value = this.key;
-      this.find("[data-name]").value = this.files.length === 1 || this.part === "model" ? this.files[0].name : "";
+      const name = this.files.length === 1 || this.part === "model" ? this.files[0].name : "";
+      if (this.isFurther) this.find("[data-more]").value += `${this.key}\t${name}\n`;
+      else [this.find("[data-key]").value, this.find("[data-name]").value] = [this.key, name];
+      if (this.further.length) {
+        this.isFurther = true;
+        this.sendOne(this.further.shift());
+        return;
+      }
       this.find("progress").removeAttribute("value");
       this.find("[data-cancel]").hidden = true;
       this.find("[data-pause]").hidden = true;
@@ -165,10 +180,59 @@
     return downloadZip(files.map((file) => ({ name: free(pathOf(file)), input: file, lastModified: file.lastModified }))).blob();
   };
 
-  const modelFirst = (files) => [...files].sort((one, other) => /\.onnx$/i.test(other.name) - /\.onnx$/i.test(one.name));
+  // Each model with its weights: the files whose names begin like its own, else the first's.
+  const models = (files) => {
+    const alone = files.filter((file) => /\.(onnx|zip)$/i.test(file.name)).map((file) => [file]);
+    if (!alone.length) return [files];
+    for (const file of files.filter((file) => !/\.(onnx|zip)$/i.test(file.name))) {
+      (alone.find(([model]) => file.name.startsWith(model.name.replace(/\.\w+$/, ""))) || alone[0]).push(file);
+    }
+    return alone;
+  };
   const samples = (files) => files.filter((file) => SAMPLES.test(file.name) && !file.name.startsWith("."));
 
-  form.querySelectorAll("[data-upload]").forEach((card) => new Upload(card));
+  const uploads = Object.fromEntries([...form.querySelectorAll("[data-upload]")].map((card) => [card.dataset.upload, new Upload(card)]));
+
+  // One area for everything. A zip with a model in it is a model: its directory, at its end, holds the names.
+  const WEIGHTS = /\.(onnx|data|bin|weights?|onnx_data)$/i;
+  const holdsModel = async (file) => /\.onnx/i.test(await file.slice(-(1 << 20)).text());
+  const sort = async (files) => {
+    const sorted = { model: [], images: [], neither: [] };
+    const visible = files.filter((file) => !file.name.startsWith("."));
+    for (const file of visible) {
+      const isModel = /\.zip$/i.test(file.name) ? await holdsModel(file) : WEIGHTS.test(file.name);
+      sorted[isModel ? "model" : SAMPLES.test(file.name) ? "images" : "neither"].push(file);
+    }
+    return sorted;
+  };
+  const take = async (files) => {
+    const { model, images, neither } = await sort(files);
+    const told = form.querySelector("[data-unsorted-files]");
+    told.hidden = !files.length || model.length + images.length > 0;
+    told.textContent = say(form.dataset.unsorted, { names: neither.slice(0, 5).map((file) => file.name).join(", ") });
+    uploads.model.send(model);
+    uploads.images.send(images);
+  };
+  droppable(form, take);
+  for (const id of ["file-any", "folder-any"]) {
+    const input = document.getElementById(id);
+    input.addEventListener("change", () => { take([...input.files]); input.value = ""; });
+  }
+
+  // A suggestion: its fields are filled in, and the server looks at the form again.
+  form.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-apply]");
+    if (!button) return;
+    event.preventDefault();
+    for (const [name, value] of Object.entries(JSON.parse(button.value))) {
+      const control = form.elements[name];
+      const boxes = control instanceof RadioNodeList ? [...control].filter((each) => each.type === "checkbox") : [];
+      if (boxes.length) boxes.forEach((box) => { box.checked = value === "1"; });
+      else if (control) control.value = value;
+    }
+    for (const { card, find } of Object.values(uploads)) card.classList.toggle("is-filled", Boolean(find("[data-key]").value));
+    refresh("model", "options", "images");
+  });
 
   // What a closed tab or a broken line left: the same file, chosen again, goes on where it stood.
   const DAY_MS = 86400000;
@@ -204,6 +268,8 @@
     if (/^(toolchain|platform)$/.test(name)) refresh("model", "options");
     if (/^(preset|pre|quantization\.|kneron\.|preprocess\.)/.test(name)) refresh("options");
     if (/^(pre$|preprocess\.|shape\.|allow_damaged)/.test(name) && form.elements.quant_key.value) refresh("images");
+    if (/^(pre$|preprocess\.|each_pre)/.test(name) && form.elements.model_key.value) refresh("model");
+    if (/^(also\.|name$|tags$|shape\.)/.test(name)) refresh();
   });
   form.addEventListener("toggle", (event) => {
     const panel = event.target.dataset.panel;
@@ -211,7 +277,7 @@
   }, true);
 
   const once = (button, text) => { button.disabled = true; if (text) button.textContent = text; };
-  form.addEventListener("submit", () => once(submit, form.dataset.checking));
+  form.addEventListener("submit", () => submits.forEach((button) => once(button, form.dataset.checking)));
   document.querySelectorAll("[data-once]").forEach((button) => {
     button.form.addEventListener("submit", () => once(button, form.dataset.checking));
   });

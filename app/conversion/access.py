@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.conversion.service import Conversion
+from app.conversion.service.batches import Batches
 from app.kit.web.state import FromContainer
 
 if TYPE_CHECKING:
@@ -12,3 +13,5 @@ if TYPE_CHECKING:
 
 conversion_of = FromContainer[Conversion]("conversion")
 archive_of: FromContainer[Archive] = FromContainer("archive")
+batches_of: FromContainer[Batches] = FromContainer("sweeps")
+"""What carries out several conversions that belong together."""

@@ -13,10 +13,12 @@ from starlette.routing import Route
 
 from app.conversion import object_keys
 from app.conversion.access import conversion_of
-from app.conversion.model import JobRecord
+from app.conversion.model import SNR_DB_MIN, JobRecord
 from app.conversion.options import ToolchainName
+from app.conversion.pages.pareto import view_of
+from app.conversion.service.batches import BatchModel, Variant
+from app.conversion.service.quality.candidates import Candidate
 from app.conversion.store import JobFilter
-from app.kit.clock import now
 from app.kit.errors import BadInput, ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
@@ -25,7 +27,6 @@ from app.kit.web.idempotency import form_once
 from app.kit.web.templates import render
 from app.sweeps.access import sweeps_of
 from app.sweeps.schemas import CURSOR
-from app.sweeps.service import SweepModel, Variant
 
 PAGE = "/ui/sweeps"
 SHOWN = 50
@@ -78,7 +79,14 @@ async def create(request: Request) -> Response:
 
 def sweep(request: Request) -> Response:
     view = sweeps_of(request).view(user_of(request), request.path_params["sweep_id"])
-    return render(request, "sweeps/sweep.html", area="sweeps", view=view)
+    best = frozenset(row.position for row in view.rows if row.is_best)
+    candidates = [
+        Candidate(row.position, f"{row.model_name} · {row.variant}", snr_db=row.snr_db, size_bytes=row.size_bytes)
+        for row in view.rows
+    ]
+    models = {row.model_name for row in view.rows}
+    pareto = view_of(candidates, SNR_DB_MIN, front=best if len(models) > 1 else None)
+    return render(request, "sweeps/sweep.html", area="sweeps", view=view, pareto=pareto, rule_db=SNR_DB_MIN)
 
 
 def cancel(request: Request) -> Response:
@@ -113,7 +121,7 @@ def _create(request: Request, fields: SweepForm) -> str:
             hint="Tick one of each.",
         )
     models = [
-        SweepModel(
+        BatchModel(
             (record.name or record.job_id)[:80],
             object_keys.input_(record.job_id, object_keys.MODEL),
             object_keys.input_(record.job_id, object_keys.IMAGES),
@@ -125,8 +133,7 @@ def _create(request: Request, fields: SweepForm) -> str:
         Variant(f"{method}, per {scale}", {"quantization": {"method": method, "per_channel": scale == "channel"}})
         for method, scale in product(fields.method, fields.scale)
     ]
-    view = sweeps_of(request).add(user_of(request), models, variants, name=fields.name.strip(), tags=(), now=now())
-    return view.sweep.sweep_id
+    return sweeps_of(request).begin(user_of(request), models, variants, name=fields.name.strip(), tags=())
 
 
 ROUTES = [

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from app.conversion.schemas import Key, Tag
+from app.conversion.service.batches import BatchModel, Variant
 from app.sweeps.model import Row, Sweep
-from app.sweeps.service import SweepModel, SweepView, Variant
+from app.sweeps.service import SweepView
 
 SWEEPS = "/sweeps"
 TEXT = r"^[^\x00-\x1f\x7f]*$"
@@ -44,8 +45,8 @@ class NewSweep(Strict):
     models: Annotated[tuple[ModelBody, ...], Field(min_length=1, max_length=50)]
     options: Annotated[tuple[VariantBody, ...], Field(min_length=1, max_length=50)]
 
-    def parts(self) -> tuple[list[SweepModel], list[Variant]]:
-        models = [SweepModel(each.name, each.model_key, each.quant_key, each.options) for each in self.models]
+    def parts(self) -> tuple[list[BatchModel], list[Variant]]:
+        models = [BatchModel(each.name, each.model_key, each.quant_key, each.options) for each in self.models]
         return models, [Variant(each.name, each.options) for each in self.options]
 
 

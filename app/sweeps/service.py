@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -15,8 +15,9 @@ from app.conversion.errors import JobFinished
 from app.conversion.model import JobRecord
 from app.conversion.options import Options
 from app.conversion.service import Conversion
+from app.conversion.service.batches import BatchModel, Variant
 from app.conversion.service.submissions import Submission
-from app.kit.clock import from_text, to_text
+from app.kit.clock import from_text, now, to_text
 from app.kit.errors import BadInput, ModelmillError, NotFound
 from app.kit.sql import Database
 from app.sweeps import store
@@ -29,24 +30,6 @@ MOST_SWEEPS = 500
 AT_ONCE = 200
 """Of a user."""
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class SweepModel:
-    """A model with its images, and the options that all its jobs share."""
-
-    name: str
-    model_key: str
-    quant_key: str
-    options: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Variant:
-    """What one column of the sweep changes about these options."""
-
-    name: str
-    options: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -73,7 +56,7 @@ class Sweeps:
     def add(
         self,
         owner: str,
-        models: Sequence[SweepModel],
+        models: Sequence[BatchModel],
         variants: Sequence[Variant],
         *,
         name: str,
@@ -113,6 +96,12 @@ class Sweeps:
             store.add(conn, sweep, entries)
         self.kick()
         return SweepView(sweep, tuple(_row_of(entry, None) for entry in entries))
+
+    def begin(
+        self, owner: str, models: Sequence[BatchModel], variants: Sequence[Variant], *, name: str, tags: tuple[str, ...]
+    ) -> str:
+        """Of Batches."""
+        return self.add(owner, models, variants, name=name, tags=tags, now=now()).sweep.sweep_id
 
     def page(
         self, owner: str, *, cursor: str = "", limit: int
@@ -199,7 +188,7 @@ class Sweeps:
         with self.database.write() as conn:
             return store.change(conn, entry, state, problem=problem)
 
-    def _options(self, model: SweepModel, variant: Variant) -> Options:
+    def _options(self, model: BatchModel, variant: Variant) -> Options:
         try:
             options = Options.model_validate(merged(model.options, variant.options))
         except ValidationError as error:

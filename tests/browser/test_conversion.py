@@ -11,8 +11,9 @@ import onnx
 from playwright.sync_api import Page, expect
 
 from app.conversion.pages.new import SAMPLE_IMAGES, SAMPLE_MODEL
-from tests.harness.api import Api, has_ended, not_a_number_model, pngs
+from tests.harness.api import Api, has_ended, not_a_number_model, pngs, small_model
 from tests.harness.browser.drag_and_drop import drop
+from tests.harness.deployment import Deployment, submit_pending
 from tests.harness.models import host as host_models
 from tests.harness.models import small
 
@@ -22,12 +23,12 @@ JOB_PAGE = re.compile(r"/ui/jobs/([0-9a-f-]{36})$")
 def drop_sample(page: Page, images: Path = SAMPLE_IMAGES) -> None:
     page.goto("/ui/jobs/new")
     model, pictures = page.locator('[data-upload="model"]'), page.locator('[data-upload="images"]')
-    drop(model.locator("[data-drop]"), SAMPLE_MODEL)
+    drop(page.locator("[data-drop-all]"), SAMPLE_MODEL)
     expect(model).to_have_class(re.compile("is-filled"))
     expect(model).to_contain_text("Opset")
-    drop(pictures.locator("[data-drop]"), images)
+    drop(page.locator("[data-drop-all]"), images)
     expect(pictures).to_have_class(re.compile("is-filled"))
-    expect(pictures.locator("img").first).to_be_visible()
+    expect(pictures.locator(".thumbs svg").first).to_be_visible()
 
 
 def convert(page: Page) -> str:
@@ -94,6 +95,27 @@ def named(graph: bytes, place: str) -> bytes:
             if item.key == "location":
                 item.value = place
     return bytes(model.SerializeToString())
+
+
+def test_models_dropped_together_become_a_sweep_with_its_plot(page: Page, service: Deployment, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.onnx").write_bytes(small_model())
+    for name, data in pngs(4):
+        (tmp_path / name).write_bytes(data)
+    page.goto("/ui/jobs/new")
+    drop(page.locator("[data-drop-all]"), *sorted(tmp_path.iterdir()))
+    expect(page.locator(".further")).to_contain_text("two.onnx")
+    expect(page.locator('[data-upload="images"]')).to_have_class(re.compile("is-filled"))
+    page.locator("#also-balanced").check()
+    foot = page.locator("#new-foot")
+    expect(foot).to_contain_text("4 conversions")
+    foot.get_by_text("The same by a program").click()
+    expect(foot).to_contain_text("/sweeps")
+    page.get_by_role("button", name="Convert", exact=True).click()
+    page.wait_for_url(re.compile("/ui/sweeps/[0-9a-f]{32}$"))
+    expect(page.locator("#sweep-live tbody tr")).to_have_count(4)
+    submit_pending(service)
+    expect(page.locator(".trade-point")).to_have_count(4, timeout=100_000)
 
 
 def test_a_failing_model_shows_its_reason_a_hint_and_the_last_lines_of_its_log(page: Page, api: Api) -> None:

@@ -149,6 +149,15 @@ class Deployment:
         processes.until_quiet(processes.with_descendants(process.pid for process in self.processes))
 
 
+def submit_pending(deployment: Deployment) -> None:
+    """What the controllers do with new sweeps, where none run."""
+    from app.bootstrap.container import assemble
+
+    container = assemble(deployment.settings())
+    container.sweeps.submit_pending()
+    container.close()
+
+
 def percentile(values: list[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, round(share * (len(ordered) - 1)))]

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from html import unescape
 from uuid import uuid4
 
 import httpx
@@ -14,8 +15,19 @@ import onnx
 import pytest
 from PIL import Image
 
-from tests.harness.api import Api, Named, has_ended, npy, png, pngs, small_model, store_of, two_input_model, zipped
-from tests.harness.deployment import Deployment
+from tests.harness.api import (
+    Api,
+    Named,
+    has_ended,
+    npy,
+    png,
+    pngs,
+    small_model,
+    store_of,
+    two_input_model,
+    zipped,
+)
+from tests.harness.deployment import Deployment, submit_pending
 from tests.harness.models import small as small_models
 
 NEW = "/ui/jobs/new"
@@ -184,7 +196,7 @@ def test_pictures_get_thumbnails_and_the_doctor_s_opinion(page: httpx.Client, ap
     assert "5 samples" in text or "6 samples" in text
     for expected in ("Few samples", "exact copies of others: 1", "cannot be read: 1", "Leave damaged pictures out"):
         assert expected in text
-    links = re.findall(r'src="(/ui/inputs/[^"]+)"', answer.text)
+    links = re.findall(r'href="(/ui/inputs/[^"]+)"', answer.text)
     assert len(links) == 5
     picture = page.get(links[0])
     assert picture.headers["content-type"] == "image/jpeg"
@@ -264,17 +276,64 @@ def test_a_long_or_unknown_field_is_no_fault_of_ours(page: httpx.Client) -> None
     assert "These are too many." in said(answer)
 
 
-def test_several_presets_become_a_conversion_each_with_a_tag_in_common(page: httpx.Client, api: Api) -> None:
-    fields = {"name": "both", "preset": "fast", "preset_was": "fast", "also.balanced": "1", "also.nonsense": "1"}
-    answer = submit(page, small_model(), PNGS, **fields)
+def test_several_models_and_presets_become_a_sweep(page: httpx.Client, api: Api, service: Deployment) -> None:
+    models = [("model", (f"{name}.onnx", small_model())) for name in ("one", "two")]
+    fields = {"name": "both", "tags": "night", "preset": "fast", "preset_was": "fast"}
+    fields |= {"also.balanced": "1", "also.nonsense": "1"}
+    answer = page.post(NEW, data=fields, files=[*models, *(("images", file) for file in PNGS)])
     assert answer.status_code == 303, said(answer)
-    found = re.fullmatch(r"/ui/jobs\?q=tag%3A(batch-[0-9a-f]{8})", answer.headers["location"])
-    assert found, answer.headers["location"]
-    jobs = [job for job in api.http.get("/jobs").json()["jobs"] if found[1] in job["tags"]]
-    assert {job["name"]: job["options"]["quantization"]["method"] for job in jobs} == {
-        "both · fast": "minmax",
-        "both · balanced": "percentile",
-    }
+    path = answer.headers["location"].removeprefix("/ui")
+    sweep = api.http.get(path).json()
+    assert (sweep["name"], sweep["tags"]) == ("both", ["night"])
+    pairs = [(row["model_name"], row["variant"]) for row in sweep["rows"]]
+    assert pairs == [("one", "fast"), ("one", "balanced"), ("two", "fast"), ("two", "balanced")]
+    submit_pending(service)
+    methods = [api.job(row["job_id"])["options"]["quantization"]["method"] for row in sweep["rows"]]
+    assert methods == ["minmax", "percentile"] * 2
+
+
+def test_a_model_of_a_batch_that_cannot_be_converted_is_named(page: httpx.Client) -> None:
+    models = [("model", ("one.onnx", small_model())), ("model", ("two.onnx", b"nothing"))]
+    answer = page.post(NEW, data={}, files=[*models, *(("images", file) for file in PNGS)])
+    assert answer.status_code == 422
+    assert "Two.onnx: " in part_of(answer, 'id="new-model"')
+    assert value_of(answer, "model_key")
+
+
+def test_a_button_fills_in_what_answers_a_finding(page: httpx.Client, api: Api) -> None:
+    wide = io.BytesIO()
+    Image.new("RGB", (64, 16), "red").save(wide, "PNG")
+    stored = api.upload(small_model(), [*PNGS, ("wide.png", wide.getvalue())])
+    keys = {name: stored[name] for name in ("model_key", "quant_key")}
+    looked = page.post(f"{NEW}/images", data=keys)
+    button = re.search(r'name="apply" value="([^"]*letterbox[^"]*)"', looked.text)
+    assert button
+    filled = page.post(f"{NEW}/apply", data={**keys, "apply": unescape(button[1])})
+    assert filled.status_code == 200
+    assert '<option value="letterbox" selected>' in filled.text
+    assert "Choose letterbox" not in said(filled)
+    for nonsense in ("", "[]", "{", '{"model_key": 3, "nothing": "x"}'):
+        assert page.post(f"{NEW}/apply", data={**keys, "apply": nonsense}).status_code == 200
+
+
+def test_the_foot_says_what_would_be_made_and_the_same_by_programs(page: httpx.Client, api: Api) -> None:
+    stored = api.upload(small_model(), PNGS)
+    keys = {name: stored[name] for name in ("model_key", "quant_key")}
+    foot = page.post(f"{NEW}/foot", data={**keys, "name": "it's", "model_name": "a net.onnx", "also.accurate": "1"})
+    assert "2 conversions" in said(foot) and "warning" in said(foot)
+    one = unescape(said(page.post(f"{NEW}/foot", data={**keys, "name": "it's", "model_name": "a net.onnx"})))
+    assert f'"model_key": "{keys["model_key"]}"' in one
+    assert "modelmill convert 'a net.onnx'" in one and "client.convert('a net.onnx'" in one
+
+
+def test_the_pictures_of_an_earlier_job_are_offered_once(page: httpx.Client, api: Api) -> None:
+    pictures = pngs(7)
+    jobs = [api.convert(small_model(), pictures, name=name) for name in ("first of set", "second of set")]
+    shown = page.get(NEW)
+    assert "second of set" in said(shown) and "first of set" not in said(shown)
+    key = f"jobs/{jobs[1]['job_id']}/input/quant.zip"
+    picked = page.post(f"{NEW}/apply", data={"apply": json.dumps({"quant_key": key})})
+    assert value_of(picked, "quant_key") == key and "7 samples" in said(picked)
 
 
 def test_a_preset_that_stays_ticked_is_not_made_twice(page: httpx.Client) -> None:

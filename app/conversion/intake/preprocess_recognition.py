@@ -17,6 +17,7 @@ import onnx
 from app.conversion.intake.first_layer import FirstLayer, first_layer_of
 from app.conversion.intake.graph_view import Array
 from app.conversion.intake.preprocess_evidence import FAR, NEAR, distance, log_likelihood
+from app.conversion.intake.preprocess_reasons import REASONS
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.graph.signature import signature_of
 from app.conversion.toolchains.graph.specs import TensorSpec
@@ -40,17 +41,6 @@ PIXEL_RANGES: Mapping[str, Mapping[str, Any]] = {
 }
 """ONNX's metadata of pictures (docs/MetadataProps.md): Image.NominalPixelRange."""
 PIXEL_FORMATS = {"Bgr8": "BGR", "Bgra8": "BGR", "Rgb8": "RGB", "Rgba8": "RGB", "Gray8": "GRAY"}
-REASONS: Mapping[str, str] = {
-    "metadata": "The file says so itself.",
-    "bytes": "The input takes whole numbers, so it is fed with pixels as they are.",
-    "family": "It looks like %(title)s, and those are prepared so.",
-    "family_and_layer": "It looks like %(title)s, and its first layer agrees.",
-    "inside": "The model normalizes its input itself, so it takes plain pixels.",
-    "layer": "Its first layer was trained on values around %(mean)s.",
-    "contradiction": "It looks like %(title)s, but its first layer was trained on other values.",
-    "unknown": "Neither its shape nor its first layer tells.",
-}
-"""By code; gettext keys."""
 
 
 @dataclass(frozen=True)

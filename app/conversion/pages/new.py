@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
-from urllib.parse import urlencode
-from uuid import uuid4
 
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
@@ -15,12 +13,13 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from app.conversion import object_keys, schemas
-from app.conversion.access import conversion_of
+from app.conversion.access import batches_of, conversion_of
 from app.conversion.errors import KeyNotFound, TooManyJobs
 from app.conversion.options import Chip, Options, ToolchainName
-from app.conversion.pages import new_form, new_view, samples
+from app.conversion.pages import new_batch, new_foot, new_form, new_view, samples, suggestions
 from app.conversion.pages.new_form import FormProblem, Values, field_problem, place_of, problem_of
 from app.conversion.service import Conversion
+from app.conversion.service.calibration_sets import calibration_sets
 from app.conversion.service.previews import Previews
 from app.conversion.service.submissions import Submission
 from app.conversion.service.uploads import Uploads, parts_of, split_model
@@ -30,6 +29,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.http import retry_after
 from app.kit.web.idempotency import form_once
 from app.kit.web.multipart_form import SentFile, SentForm, sent_form
+from app.kit.web.public_address import reached_url
 from app.kit.web.templates import render
 from app.settings import settings_of
 
@@ -101,10 +101,7 @@ async def _page(request: Request, values: Values, errors: Errors, *, status: int
     Args:
         status: The answer's status when there are errors.
     """
-    toolchains = settings_of(request).toolchains
-    user = user_of(request)
-    unserved = await run_in_threadpool(_unserved, request)
-    view = await run_in_threadpool(new_view.page_view, previews_of(request), values, errors, user, toolchains, unserved)
+    view = await run_in_threadpool(_foot_view, request, values, errors)
     view |= {"has_sample": SAMPLE_MODEL.exists(), "has_cache": conversion_of(request).cache.is_on}
     return render(request, "conversion/new.html", status if errors else 200, area="new", **view)
 
@@ -144,61 +141,56 @@ def _store(conversion: Conversion, user: str, sent: SentForm, values: Values) ->
         files = sent.files.get(part, [])
         if not files:
             continue
+        first, *further = new_batch.grouped_models(files) if part == "model" else [files]
         try:
-            values[key_field], values[name_field] = stored(conversion.uploads, user, part, files)
+            values[key_field], values[name_field] = stored(conversion.uploads, user, part, first)
+            if part == "model":
+                keys = dict(stored(conversion.uploads, user, part, each) for each in further)
+                values["more_models"] = new_batch.further_lines(keys)
         except ModelmillError as error:
             errors[part] = problem_of(error)
     return errors
 
 
 def _submit(request: Request, values: Values, errors: Errors) -> str:
-    """Where to go: the page of the new job, or of the several; or "" with the reasons added to errors."""
+    """Where to go: the page of the new job, or of the sweep; or "" with the reasons added to errors."""
     user = user_of(request)
     open_inputs = _checked_inputs(previews_of(request), user, values, errors)
-    jobs = []
-    for name, variant in new_form.variants_of(values).items():
-        options, wrong = new_form.options_of(variant, open_inputs)
-        errors |= wrong
-        job = None if errors or options is None else _new_job(variant, options, errors)
-        if job is None:
-            return ""
-        jobs.append((name, job))
-    batch = f"batch-{uuid4().hex[:8]}" if len(jobs) > 1 else ""
-    job_id = ""
-    for done, (name, job) in enumerate(jobs):
-        try:
-            job_id = conversion_of(request).submissions.submit(_submission(job, user, name, batch)).job_id
-        except ModelmillError as error:
-            _note_refusal(errors, error, done, len(jobs))
-            return ""
-    return f"/ui/jobs?{urlencode({'q': f'tag:{batch}'})}" if batch else f"/ui/jobs/{job_id}"
+    options, wrong = new_form.options_of(values, open_inputs)
+    errors |= wrong
+    job = None if errors or options is None else _new_job(values, options, errors)
+    if job is None:
+        return ""
+    try:
+        return _begin_sweep(request, job, values, errors) if new_batch.is_batch(values) else _begin_job(request, job)
+    except ModelmillError as error:
+        if error.status >= 500 or isinstance(error, TooManyJobs):
+            raise  # no change of the form mends that
+        errors[place_of(error)] = problem_of(error)
+        return ""
 
 
-def _submission(job: schemas.NewJob, user: str, preset: str, batch: str) -> Submission:
-    """batch: the tag of those that are submitted together; empty for one alone."""
-    return Submission(
+def _begin_job(request: Request, job: schemas.NewJob) -> str:
+    submission = Submission(
         model_key=job.model_key,
         quant_key=job.quant_key,
-        owner=user,
-        name=f"{job.name} · {preset}".removeprefix(" · ") if batch else job.name,
-        tags=(*job.tags, batch) if batch else job.tags,
+        owner=user_of(request),
+        name=job.name,
+        tags=job.tags,
         options=job.options,
         no_cache=job.no_cache,
     )
+    return f"/ui/jobs/{conversion_of(request).submissions.submit(submission).job_id}"
 
 
-def _note_refusal(errors: Errors, error: ModelmillError, done: int, count: int) -> None:
-    """Raises what no change of the form mends, unless some of the conversions have begun: then that is told."""
-    if done:
-        problem = problem_of(error)
-        text = "%(done)s of %(count)s conversions have begun; the others were refused."
-        hint = "They are in the list of jobs; change the form and submit the others."
-        english = f"{done} of {count} conversions have begun; the others were refused: {error.message}"
-        errors["form"] = FormProblem(text, english, hint, error.hint, {**problem.detail, "done": done, "count": count})
-        return
-    if error.status >= 500 or isinstance(error, TooManyJobs):
-        raise error
-    errors[place_of(error)] = problem_of(error)
+def _begin_sweep(request: Request, job: schemas.NewJob, values: Values, errors: Errors) -> str:
+    batch = new_batch.batch_of(previews_of(request), values, user_of(request), errors)
+    if batch is None:
+        return ""
+    conversion_of(request).submissions.admission.check_served(job.options.toolchain)
+    name = values["name"] or new_batch.name_of(values)
+    sweep_id = batches_of(request).begin(user_of(request), batch.models, batch.variants, name=name, tags=job.tags)
+    return f"/ui/sweeps/{sweep_id}"
 
 
 def _checked_inputs(previews: Previews, user: str, values: Values, errors: Errors) -> Sequence[dict[str, Any]]:
@@ -233,6 +225,30 @@ def _new_job(values: Values, options: Options, errors: Errors) -> schemas.NewJob
         return None
 
 
+async def apply(request: Request) -> Response:
+    """The form with what one of its buttons suggests filled in; for browsers without JavaScript."""
+    settings = settings_of(request)
+    max_bytes = settings.max_model_bytes + settings.max_images_bytes + FORM_BYTES
+    async with sent_form(request, settings.work, max_bytes=max_bytes) as sent:
+        values = await _values(request, sent)
+        errors = await run_in_threadpool(_store, conversion_of(request), user_of(request), sent, values)
+    patch = sent.fields.get("apply", [""])[-1]
+    return await _page(request, suggestions.patched(values, patch), errors)
+
+
+async def foot_part(request: Request) -> Response:
+    values = await _sent_values(request)
+    view = await run_in_threadpool(_foot_view, request, values)
+    return render(request, "conversion/_new_foot.html", **view)
+
+
+def _foot_view(request: Request, values: Values, errors: Errors | None = None) -> dict[str, Any]:
+    user, toolchains = user_of(request), settings_of(request).toolchains
+    view = new_view.page_view(previews_of(request), values, errors or {}, user, toolchains, _unserved(request))
+    foot = new_foot.foot_of(conversion_of(request), user, view, reached_url(request))
+    return {**view, "foot": foot, "sets": calibration_sets(conversion_of(request).jobs, user)}
+
+
 async def model_part(request: Request) -> Response:
     values = await _sent_values(request)
     user = user_of(request)
@@ -244,7 +260,8 @@ async def images_part(request: Request) -> Response:
     values = await _sent_values(request)
     user = user_of(request)
     view = await run_in_threadpool(new_view.images_view, previews_of(request), values, {}, user)
-    return render(request, "conversion/_images.html", **view)
+    sets = await run_in_threadpool(calibration_sets, conversion_of(request).jobs, user)
+    return render(request, "conversion/_images.html", **view, sets=sets)
 
 
 async def options_part(request: Request) -> Response:
@@ -308,6 +325,8 @@ def _submit_sample(request: Request) -> str:
 ROUTES = [
     Route("/ui/jobs/new", new_job, methods=["GET"]),
     Route("/ui/jobs/new", form_once(create), methods=["POST"]),
+    Route("/ui/jobs/new/apply", apply, methods=["POST"]),
+    Route("/ui/jobs/new/foot", foot_part, methods=["POST"]),
     Route("/ui/jobs/new/model", model_part, methods=["POST"]),
     Route("/ui/jobs/new/images", images_part, methods=["POST"]),
     Route("/ui/jobs/new/options", options_part, methods=["POST"]),

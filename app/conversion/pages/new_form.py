@@ -30,6 +30,8 @@ PLAIN = (
     "tags",
     "model_key",
     "model_name",
+    "more_models",
+    "each_pre",
     "quant_key",
     "quant_name",
     "toolchain",

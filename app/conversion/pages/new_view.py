@@ -9,14 +9,13 @@ from typing import Any, Literal, get_args, get_origin
 from app.conversion import object_keys, presets
 from app.conversion.intake import calibration_checks
 from app.conversion.options import Chip, Preprocess, ToolchainName
-from app.conversion.pages import new_form
+from app.conversion.pages import new_batch, new_form, suggestions
 from app.conversion.pages.new_form import GROUPS, FormProblem, Values, problem_of, target_of
 from app.conversion.service.previews import ImagesPreview, ModelPreview, Previews
 from app.conversion.toolchains.base import GOOD_SAMPLES
 from app.conversion.toolchains.kneron.operators import source
 from app.kit.errors import ModelmillError
 
-OPERATORS_SHOWN = 12
 NAMES_SHOWN = 6
 GUESSED_BATCH = "1"
 Errors = Mapping[str, FormProblem]
@@ -62,9 +61,10 @@ def model_view(previews: Previews, values: Values, errors: Errors, user: str) ->
         "open_inputs": preview.open_inputs if preview else (),
         "missing": preview.missing_on(chip) if preview else [],
         "missing_source": source(),
-        "operators": operators[:OPERATORS_SHOWN],
-        "more_operators": operators[OPERATORS_SHOWN:],
+        "operators": operators,
         "compact": compact,
+        "recognized": _recognized(preview, values),
+        "further": new_batch.further_models(previews, values, user),
     }
 
 
@@ -78,17 +78,40 @@ def images_view(previews: Previews, values: Values, errors: Errors, user: str) -
     options, _ = new_form.options_of(_for_checks(values), open_inputs)
     findings = previews.findings(preview, model, options) if preview and options and preview.measured.count else []
     failure = problem_of(preview.failure) if preview and preview.failure else None
+    known = model.recognition if model else None
     return {
         "values": values,
         "errors": errors,
         "images": chosen,
         "look": preview,
         "findings": findings,
+        "suggestions": {finding.code: suggestions.of_finding(finding, known, values) for finding in findings},
+        "seen": _seen_size(model, values),
+        "pad": _pad_value(values),
         "verdict": "blocks" if failure else calibration_checks.verdict(findings),
         "good": GOOD_SAMPLES,
         "names_shown": NAMES_SHOWN,
         "images_problem": errors.get("images") or problem or failure,
     }
+
+
+def _recognized(preview: ModelPreview | None, values: Values) -> suggestions.RecognizedModel | None:
+    return suggestions.recognized_model(preview.recognition, values) if preview else None
+
+
+def _pad_value(values: Values) -> int:
+    preprocess = new_form.preprocess_of(values)
+    return preprocess.pad_value if preprocess else 0
+
+
+def _seen_size(model: ModelPreview | None, values: Values) -> tuple[int, int] | None:
+    """Width and height of the input that takes pictures; None while it is not known."""
+    if model is None or model.facts is None:
+        return None
+    shapes = new_form.shapes_of(values, model.open_inputs)
+    return calibration_checks.target_of(
+        [shapes.get(entry["name"], entry["shape"]) for entry in model.facts["inputs"]], model.expectation
+    ).size
 
 
 def options_view(

@@ -81,15 +81,20 @@ def plots(search: Search, rule_db: float) -> ParetoView:
     return ParetoView(view.plots, view.rows, view.front, search.elapsed_s, search.ended_by)
 
 
-def view_of(candidates: Sequence[Candidate], rule_db: float) -> ParetoView:
-    """rule_db: what an output must reach, drawn as a line."""
-    front = frozenset(one.id for one in pareto(candidates))
+def view_of(candidates: Sequence[Candidate], rule_db: float, *, front: frozenset[int] | None = None) -> ParetoView:
+    """
+    Args:
+        rule_db: What an output must reach, drawn as a line.
+        front: Ids of those that nothing beats where the candidates are of several models, so that no line joins them.
+    """
+    has_line = front is None
+    front = frozenset(one.id for one in pareto(candidates)) if front is None else front
     rows = sorted(candidates, key=lambda one: (not one.is_taken, one.snr_db is None, -(one.snr_db or 0.0), one.id))
     axes: tuple[tuple[Axis, Callable[[Candidate], float | None]], ...] = (
         ("size", lambda one: one.size_bytes and one.size_bytes / 1024),
         ("latency", lambda one: one.latency_ms),
     )
-    drawn = (_plot(axis, value, candidates, front, rule_db) for axis, value in axes)
+    drawn = (_plot(axis, value, candidates, front, rule_db, has_line=has_line) for axis, value in axes)
     return ParetoView(tuple(plot for plot in drawn if plot is not None), tuple(rows), front)
 
 
@@ -99,6 +104,8 @@ def _plot(
     candidates: Sequence[Candidate],
     front: frozenset[int],
     rule_db: float,
+    *,
+    has_line: bool,
 ) -> TradePlot | None:
     known = [
         (one, float(x), min(one.snr_db, CAP_DB)) for one in candidates if (x := value(one)) and one.snr_db is not None
@@ -113,7 +120,7 @@ def _plot(
     return TradePlot(
         axis,
         points,
-        _front_path(points),
+        _front_path(points) if has_line else "",
         tuple(Tick(x_scale(tick), f"{tick:g}") for tick in x_scale.ticks),
         tuple(Tick(y_scale(tick), f"{tick:g}") for tick in y_scale.ticks),
         y_scale(rule_db),

@@ -114,9 +114,12 @@ class Estimates:
         workers = self.workers(Stage.ONNX, toolchain)
         if not workers:
             return None
-        ahead = self.broker.waiting(Stage.ONNX.step)
-        estimate = finish(self._pasts(toolchain), Stage.ONNX, elapsed_s=0.0, ahead=ahead, workers=workers)
+        estimate = finish(self._pasts(toolchain), Stage.ONNX, elapsed_s=0.0, ahead=self.ahead(), workers=workers)
         return estimate.p50_s if estimate else None
+
+    def ahead(self) -> int:
+        """How many jobs wait for their first stage: they come before one that is submitted now."""
+        return self.broker.waiting(Stage.ONNX.step)
 
     def is_far_over(self, record: JobRecord, now: datetime) -> bool:
         """Does its running stage take many times as long as in other jobs?"""

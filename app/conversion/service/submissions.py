@@ -242,8 +242,15 @@ class Admission:
 
         Raises:
             TooManyJobs: As many jobs are under way as may be.
-            ToolchainUnserved: The job would go to a worker that cannot do it.
+            ToolchainUnserved: See check_served.
         """
+        self.check_served(toolchain)
+        full = self.store.full(self._room(owner))
+        if full is not None:
+            raise self._refusal(full, toolchain)
+
+    def check_served(self, toolchain: ToolchainName) -> None:
+        """Raises ToolchainUnserved: a job would go to a worker that cannot do it."""
         stage = self.estimates.unserved(toolchain.value)
         if stage is not None:
             raise ToolchainUnserved(
@@ -252,9 +259,6 @@ class Admission:
                 "starting is there in some seconds.",
                 detail={"toolchain": toolchain.value, "stage": stage.value},
             )
-        full = self.store.full(self._room(owner))
-        if full is not None:
-            raise self._refusal(full, toolchain)
 
     def admit(self, record: JobRecord, *, score: float, message: OutgoingMessage | None = None) -> None:
         """Create the record and send its message, or raise TooManyJobs with nothing created."""

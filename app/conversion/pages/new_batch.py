@@ -1,0 +1,154 @@
+"""Several models or several presets in one form: they become one sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from app.conversion.object_keys import MODEL_ENDING
+from app.conversion.options import Options, Preprocess, ToolchainName
+from app.conversion.pages import new_form
+from app.conversion.pages.new_form import FormProblem, Values, problem_of
+from app.conversion.pages.suggestions import Suggestion
+from app.conversion.service.batches import BatchModel, Variant
+from app.conversion.service.previews import ModelPreview, Previews
+from app.kit.errors import ModelmillError
+from app.kit.web.multipart_form import SentFile
+
+NAME_MAX = 80
+MODELS_MAX = 50
+
+
+@dataclass(frozen=True)
+class FurtherModel:
+    """A model beside the first, as the form shows it."""
+
+    key: str
+    name: str
+    title: str
+    """Of its family; empty where none is known."""
+    summary: str
+    """How its pictures are prepared where each model has its own; empty for as the form says."""
+    problem: FormProblem | None
+    removal: Suggestion
+
+
+@dataclass(frozen=True)
+class Batch:
+    models: Sequence[BatchModel]
+    variants: Sequence[Variant]
+
+
+def is_batch(values: Values) -> bool:
+    """Does the form mean more than one conversion?"""
+    return bool(further_keys(values)) or len(new_form.variants_of(values)) > 1
+
+
+def further_keys(values: Mapping[str, str]) -> dict[str, str]:
+    """Name by key of the models beside the first: a line each, key and name with a tab between."""
+    lines = [line.partition("\t") for line in values["more_models"].splitlines()[:MODELS_MAX]]
+    return {key.strip(): name.strip() for key, _, name in lines if key.strip()}
+
+
+def further_lines(names: Mapping[str, str]) -> str:
+    return "\n".join(f"{key}\t{name}" for key, name in names.items())
+
+
+def grouped_models(files: Sequence[SentFile]) -> list[list[SentFile]]:
+    """The files by model: its weights are those whose names begin like its own, else the first model's."""
+    models = [[file] for file in files if file.name.lower().endswith((MODEL_ENDING, ".zip"))]
+    if len(models) < 2:
+        return [list(files)]
+    for file in files:
+        if not any(file is model[0] for model in models):
+            stems = (model for model in models if file.name.startswith(PurePath(model[0].name).stem))
+            next(stems, models[0]).append(file)
+    return models
+
+
+def name_of(values: Values) -> str:
+    """Of what has no name of its own: its first model and how many go with it."""
+    further = len(further_keys(values))
+    return PurePath(values["model_name"]).stem + (f" + {further}" if further else "")
+
+
+def further_models(previews: Previews, values: Values, user: str) -> list[FurtherModel]:
+    toolchain, _ = new_form.target_of(values)
+    names = further_keys(values)
+    shown = []
+    for key, name in names.items():
+        preview, problem = _preview(previews, key, user, toolchain)
+        known = preview.recognition if preview else None
+        summary = known["summary"] if known and _has_own(values, known) else ""
+        rest = further_lines({other: names[other] for other in names if other != key})
+        removal = Suggestion("Remove", {"more_models": rest})
+        shown.append(FurtherModel(key, name, known["title"] if known else "", summary, problem, removal))
+    return shown
+
+
+def batch_of(previews: Previews, values: Values, user: str, errors: dict[str, FormProblem]) -> Batch | None:
+    """What is to be converted; None with the reasons added to errors."""
+    toolchain, _ = new_form.target_of(values)
+    group = "quantization" if toolchain is ToolchainName.HOST else "kneron"
+    names = {values["model_key"]: values["model_name"], **further_keys(values)}
+    models: list[BatchModel] = []
+    variants: list[Variant] = []
+    for place, (key, name) in enumerate(names.items(), 1):
+        options = _options_by_preset(previews, values, user, key, name, errors)
+        if errors:
+            return None
+        first = next(iter(options.values())).model_dump(mode="json", exclude_defaults=True)
+        label = PurePath(name).stem or values["name"].strip() or f"model {place}"
+        models.append(BatchModel(label[:NAME_MAX], key, values["quant_key"], first))
+        variants = [
+            Variant(preset, {group: chosen.model_dump(mode="json")[group]}) for preset, chosen in options.items()
+        ]
+    return Batch(models, variants)
+
+
+def _options_by_preset(
+    previews: Previews, values: Values, user: str, key: str, name: str, errors: dict[str, FormProblem]
+) -> dict[str, Options]:
+    """Of one model."""
+    toolchain, _ = new_form.target_of(values)
+    preview, problem = _preview(previews, key, user, toolchain)
+    if preview is None or problem:
+        reason = f"{name}: {problem.english or problem.text}" if problem else ""
+        errors.setdefault("model", FormProblem("%(name)s cannot be converted.", reason, detail={"name": name}))
+        return {}
+    given = new_form.shapes_of(values, preview.open_inputs)
+    if any(entry["name"] not in given for entry in preview.open_inputs):
+        text = "The sizes given here do not settle all axes of %(name)s."
+        errors.setdefault("shape", FormProblem(text, text % {"name": name}, detail={"name": name}))
+    by_preset = {}
+    for preset, variant in new_form.variants_of(values).items():
+        options, wrong = new_form.options_of(variant, preview.open_inputs)
+        errors |= wrong
+        if options is not None:
+            by_preset[preset] = _with_own(options, values, preview)
+    return by_preset
+
+
+def _with_own(options: Options, values: Values, preview: ModelPreview) -> Options:
+    """Of several models each has the preprocessing that is recognized of it, unless the form shall hold for all."""
+    known = preview.recognition
+    if not known or not further_keys(values) or not _has_own(values, known):
+        return options
+    return options.model_copy(update={"preprocess": Preprocess.model_validate(known["preprocess"])})
+
+
+def _has_own(values: Mapping[str, str], recognition: Mapping[str, Any]) -> bool:
+    return values["each_pre"] != "0" and bool(recognition["is_sure"])
+
+
+def _preview(
+    previews: Previews, key: str, user: str, toolchain: ToolchainName
+) -> tuple[ModelPreview | None, FormProblem | None]:
+    try:
+        preview = previews.model(key, user)
+    except ModelmillError as error:
+        return None, problem_of(error)
+    problem = preview.problem(toolchain)
+    return preview, problem_of(problem) if problem else None

@@ -1,0 +1,118 @@
+"""What the form of a new conversion offers at a button: fields that answer a finding or a recognition. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.conversion import presets
+from app.conversion.intake.calibration_report import Finding
+from app.conversion.intake.preprocess_reasons import REASONS
+from app.conversion.intake.range_checks import LABELS
+from app.conversion.options import Preprocess
+from app.conversion.pages import new_form
+from app.conversion.pages.new_form import Values, as_text
+
+LIKELY = 0.5
+"""Probability from which a recognized preprocessing is offered where another does not fit."""
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    text: str
+    """Of the button, a gettext key with %(name)s for the entries of detail."""
+    fields: Values
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    is_taken: bool = False
+    """Do the fields say so already?"""
+
+    @property
+    def value(self) -> str:
+        """Of the button: see patched."""
+        return json.dumps(self.fields)
+
+
+@dataclass(frozen=True)
+class RecognizedModel:
+    """What a model is taken for."""
+
+    title: str
+    """Of its family; empty where none is known."""
+    reason: str
+    """A gettext key."""
+    detail: Mapping[str, Any]
+    is_sure: bool
+    likeliest: Suggestion
+    others: tuple[Suggestion, ...]
+
+
+def patched(values: Values, text: str) -> Values:
+    """The fields with those of a suggestion; what is no field of the form is left out, as is what is no suggestion."""
+    try:
+        fields = json.loads(text)
+    except ValueError:
+        return values
+    if not isinstance(fields, dict):
+        return values
+    sent = {str(name): [value] for name, value in fields.items() if isinstance(value, str)}
+    return new_form.settled(new_form.merged(values, sent))
+
+
+def recognized_model(recognition: Mapping[str, Any] | None, values: Values) -> RecognizedModel | None:
+    """
+    Args:
+        recognition: Recognition.to_json.
+    """
+    if not recognition or not recognition["confidence"]:
+        return None
+    others = () if recognition["is_sure"] else tuple(_recognized(each, values) for each in recognition["alternatives"])
+    return RecognizedModel(
+        recognition["title"],
+        REASONS[recognition["reason_code"]],
+        recognition["reason_params"],
+        recognition["is_sure"],
+        _recognized(recognition, values),
+        others,
+    )
+
+
+def of_finding(finding: Finding, recognition: Mapping[str, Any] | None, values: Values) -> Suggestion | None:
+    """What answers a finding at once; None where only other pictures do."""
+    detail = finding.detail
+    match finding.code:
+        case "STRETCHED":
+            return Suggestion("Use letterbox", {"preprocess.resize": "letterbox"})
+        case "CHANNEL_ORDER" | "MEAN_ORDER":
+            return Suggestion("Use %(summary)s", {"preprocess.color": detail["order"]}, {"summary": detail["order"]})
+        case "UNREADABLE" if values["allow_damaged_images"] != "1":
+            return Suggestion("Leave them out", {"allow_damaged_images": "1"})
+        case "OTHER_PREPROCESSING":
+            name = next(name for name, label in LABELS.items() if label == detail["preset"])
+            chosen = Preprocess.model_validate(presets.PREPROCESS[name])
+            return Suggestion("Use %(summary)s", preprocess_fields(chosen), {"summary": detail["preset"]})
+        case "WRONG_SCALE" | "WRONG_OFFSET" | "BYTES_RANGE" | "TINY_RANGE" if recognition:
+            suggestion = _recognized(recognition, values)
+            is_likely = recognition["confidence"] >= LIKELY
+            return suggestion if is_likely and not suggestion.is_taken else None
+    return None
+
+
+def preprocess_fields(chosen: Preprocess) -> Values:
+    """The fields that show it. How pictures are fitted is left as it is where it does not say."""
+    fields = chosen.model_dump(include=chosen.model_fields_set)
+    preset = presets.preprocess_preset_of(chosen)
+    shown = {f"preprocess.{name}": as_text(value) for name, value in fields.items()}
+    return {**shown, "pre": preset, "pre_was": preset}
+
+
+def _recognized(each: Mapping[str, Any], values: Values) -> Suggestion:
+    fields = preprocess_fields(Preprocess.model_validate(each["preprocess"]))
+    is_taken = all(_is_same(name, values.get(name, ""), text) for name, text in fields.items() if "." in name)
+    return Suggestion("Use %(summary)s", fields, {"summary": each["summary"]}, is_taken)
+
+
+def _is_same(name: str, have: str, want: str) -> bool:
+    """ "auto" is RGB for three channels and GRAY for one."""
+    return have == want or (name == "preprocess.color" and "auto" in (have, want) and "BGR" not in (have, want))

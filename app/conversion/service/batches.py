@@ -1,0 +1,40 @@
+"""Several conversions that belong together: models times sets of options. The wiring knows who makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class BatchModel:
+    """A model with its images, and the options that all its jobs share."""
+
+    name: str
+    model_key: str
+    quant_key: str
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What one column of the batch changes about these options."""
+
+    name: str
+    options: Mapping[str, Any]
+
+
+class Batches(Protocol):
+    def begin(
+        self, owner: str, models: Sequence[BatchModel], variants: Sequence[Variant], *, name: str, tags: tuple[str, ...]
+    ) -> str:
+        """Convert every model with every variant as there is room.
+
+        Returns:
+            The id of the sweep that shows them.
+
+        Raises:
+            BadInput: Options that are none, too many jobs, or a toolchain that is not installed.
+        """
+        ...

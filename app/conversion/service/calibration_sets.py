@@ -1,0 +1,45 @@
+"""Reference pictures as things of their own: those of earlier jobs, each set once, to be picked for another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from app.conversion import object_keys
+from app.conversion.model import JobRecord
+from app.conversion.service.jobs import Jobs
+from app.conversion.store import JobFilter
+
+JOBS_READ = 100
+SETS_AT_MOST = 6
+
+
+@dataclass(frozen=True)
+class CalibrationSet:
+    key: str
+    """Of the input of the newest job that used it."""
+    name: str
+    """Of that job, or its id."""
+    samples: int
+    created_at: str
+    """When that job was submitted."""
+    jobs: int
+    """How many of the newest jobs used it."""
+
+
+def calibration_sets(jobs: Jobs, user: str) -> list[CalibrationSet]:
+    """The sets of the user's newest jobs, the last used first."""
+    records, _ = jobs.page(JobFilter(), user, limit=JOBS_READ, cursor=None, max_read=JOBS_READ)
+    by_digest: dict[str, CalibrationSet] = {}
+    for record in records:
+        images = record.artifacts.get(object_keys.IMAGES)
+        if images is None:
+            continue
+        known = by_digest.get(images.sha256)
+        by_digest[images.sha256] = replace(known, jobs=known.jobs + 1) if known else _of(record)
+    return list(by_digest.values())[:SETS_AT_MOST]
+
+
+def _of(record: JobRecord) -> CalibrationSet:
+    key = object_keys.input_(record.job_id, object_keys.IMAGES)
+    samples = int(record.intake.get("samples", {}).get("samples", 0))
+    return CalibrationSet(key, record.name or record.job_id, samples, record.created_at, 1)
