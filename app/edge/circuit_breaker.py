@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from app.kit.backoff import GrowingPause
+
 
 class CircuitBreaker:
     """Opens when something has failed so many times in a row, for a pause; each further failure opens it again.
@@ -20,20 +22,25 @@ class CircuitBreaker:
             growth: By which the pause is multiplied with each further failure.
             most_pause_s: The longest pause.
         """
-        self._errors, self._first_pause_s, self._growth, self._most_pause_s = errors, pause_s, growth, most_pause_s
-        self._pause_s = pause_s
+        self._errors, self._pause = errors, GrowingPause(pause_s, most_pause_s, growth)
+        self._pause_s = 0.0
         self.failures = 0
         """In a row."""
         self._closed_at = -math.inf
 
     def failed(self, now: float) -> None:
         self.failures += 1
-        if self.failures >= self._errors:
+        if self.has_opened:
+            self._pause_s = self._pause.after(self._pause_s)
             self._closed_at = now + self._pause_s
-            self._pause_s = min(self._most_pause_s, self._pause_s * self._growth)
+
+    @property
+    def has_opened(self) -> bool:
+        """Since the last success."""
+        return self.failures >= self._errors
 
     def succeeded(self) -> None:
-        self.failures, self._pause_s, self._closed_at = 0, self._first_pause_s, -math.inf
+        self.failures, self._pause_s, self._closed_at = 0, 0.0, -math.inf
 
     def left_s(self, now: float) -> float:
         """Seconds until it closes; 0: it is closed."""

@@ -18,7 +18,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
-from app.edge.agent.backoff import LONGEST_LINK_S, Backoff
+from app.edge.agent.backoff import LINK_PAUSE, Backoff
 from app.edge.agent.web_client import WebClient
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import CannotStart, Unreachable
@@ -96,7 +96,7 @@ class WebLink:
                 if isinstance(error, ApiError) and error.status == HTTPStatus.UNAUTHORIZED and self._web.token:
                     await self._wait_as_evicted()
                 if isinstance(error, ConnectionClosed) and error.rcvd and error.rcvd.code == SUPERSEDED:
-                    await asyncio.sleep(LONGEST_LINK_S)  # or two agents would evict each other for ever
+                    await asyncio.sleep(LINK_PAUSE.longest_s)  # or two agents would evict each other for ever
             finally:
                 self.is_connected = False
             await asyncio.sleep(self._backoff.next_s())
@@ -111,7 +111,7 @@ class WebLink:
                 self._node,
             )
         self._is_evicted = self._web.is_refused = True
-        await asyncio.sleep(LONGEST_LINK_S)
+        await asyncio.sleep(LINK_PAUSE.longest_s)
 
     async def _connection(self) -> None:
         try:

@@ -23,13 +23,14 @@ from app.edge.agent.driver import WorkloadDriver, WorkRefused
 from app.edge.agent.process import WorkerProcess
 from app.edge.agent.worker_status import ENDED, WorkerStatus
 from app.kit import clock
+from app.kit.backoff import GrowingPause
 from app.kit.cli.command import Unreachable
 from app.kit.network.addresses import reachable_host
 from app.nodes.model import Operation, Order, WorkerState
 
 LIVED_S = 2.0
 """How long a worker that cannot be probed must have lived to count as running."""
-FIRST_ASK_S, LONGEST_ASK_S = 0.1, 1.0
+ASK_PAUSE = GrowingPause(0.1, 1.0, growth=1.5)
 ASK_TIMEOUT_S = 2.0
 OK = 200
 Result = TypeVar("Result")
@@ -183,10 +184,10 @@ class Worker:
         if self.status.record.state is WorkerState.RUNNING:
             return
         if plan.program.health_url or plan.program.listens:
-            pause_s = FIRST_ASK_S
+            pause_s = 0.0
             while not await self._is_healthy(plan):
+                pause_s = ASK_PAUSE.after(pause_s)
                 await asyncio.sleep(pause_s)
-                pause_s = min(LONGEST_ASK_S, pause_s * 1.5)
         else:
             await asyncio.sleep(LIVED_S)
         self.status.mark_running()

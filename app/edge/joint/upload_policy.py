@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from app.edge.circuit_breaker import CircuitBreaker
 from app.joint_inference.model.tally import Breaker
 
 WINDOW = 100
@@ -48,51 +49,47 @@ class UploadBudget:
         self._tokens = min(max(1.0, self.ratio * WINDOW), self._tokens + 1)
 
 
-class CircuitBreaker:
-    """Opens after `errors` failures in a row; while it is open nothing is sent. Not thread-safe.
+class ProbedBreaker(CircuitBreaker):
+    """While it is open nothing is sent, and only a probe closes it: the cloud is asked whether it is back (half-open).
 
-    After `pause_s` one probe may ask whether the cloud is back (half-open). A successful probe closes it on trial:
-    until a sample is answered the first failure reopens it, since a server may report health and answer nothing.
+    A successful probe closes it on trial: until a sample is answered the first failure reopens it, since a server may
+    report health and answer nothing. Not thread-safe.
     """
 
     def __init__(self, *, errors: int, pause_s: float) -> None:
-        self.errors = errors
-        self.pause_s = pause_s
+        """
+        Args:
+            errors: Failures in a row that open it.
+            pause_s: For how long before each probe.
+        """
+        super().__init__(errors=errors, pause_s=pause_s)
         self.state = Breaker.CLOSED
-        self._failures = 0
-        self._opened_at = 0.0
 
     @property
     def lets_through(self) -> bool:
         return self.state is Breaker.CLOSED
 
     def succeeded(self) -> None:
-        """A sample was answered. Only a probe closes an open breaker, not an answer to an earlier sample."""
+        """A sample was answered. An answer to an earlier sample does not close it."""
         if self.state is Breaker.CLOSED:
-            self._failures = 0
+            super().succeeded()
 
     def failed(self, now: float) -> None:
         """A sample was not answered. now: seconds of a monotonic clock."""
-        if self.state is not Breaker.CLOSED:
-            return
-        self._failures += 1
-        if self._failures >= self.errors:
-            self._open(now)
+        if self.state is Breaker.CLOSED:
+            super().failed(now)
+            self.state = Breaker.OPEN if self.has_opened else Breaker.CLOSED
 
     def take_probe(self, now: float) -> bool:
         """True for the one caller that is to probe now and call `probed`."""
-        if self.state is not Breaker.OPEN or now - self._opened_at < self.pause_s:
+        if self.state is not Breaker.OPEN or self.left_s(now) > 0:
             return False
         self.state = Breaker.HALF_OPEN
         return True
 
     def probed(self, now: float, *, is_well: bool) -> None:
-        if not is_well:
-            self._open(now)
-            return
-        self.state = Breaker.CLOSED
-        self._failures = self.errors - 1
-
-    def _open(self, now: float) -> None:
-        self.state = Breaker.OPEN
-        self._opened_at = now
+        if is_well:
+            self.state = Breaker.CLOSED
+        else:
+            super().failed(now)
+            self.state = Breaker.OPEN

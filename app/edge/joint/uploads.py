@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 
 from app.edge.joint.outcome import Pending
-from app.edge.joint.upload_policy import CircuitBreaker
+from app.edge.joint.upload_policy import ProbedBreaker
 from app.inference.picture_codec import encode
 from app.inference.prediction import Picture, Prediction
 from app.joint_inference.model.content import BigModel
@@ -62,7 +62,7 @@ class Uploads:
         self._secret = big_model.secret
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
-        self._breaker = CircuitBreaker(errors=options.breaker_errors, pause_s=options.breaker_pause_s)
+        self._breaker = ProbedBreaker(errors=options.breaker_errors, pause_s=options.breaker_pause_s)
         self._waiting: list[Pending] = []
         self._loop = asyncio.new_event_loop()
         self._ready = asyncio.Semaphore(0)

@@ -74,7 +74,7 @@ class ApiClient:
             return self._client.transport.save(path, target, sha256, on_bytes)
 
     def _pages(
-        self, path: str, field: str, *, limit: int, filters: Mapping[str, str | None]
+        self, path: str, field: str, *, limit: int, filters: Mapping[str, str | float | None]
     ) -> Iterator[dict[str, Any]]:
         """The entries of a list that comes in pages, at most `limit`."""
         with told():

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-from urllib.parse import urlencode
+from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
@@ -15,6 +14,7 @@ from app.conversion.access import conversion_of
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import FilterForm, form, query
+from app.kit.web.list_page import ListQuery
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
 from app.model_registry.model import Model
@@ -24,14 +24,11 @@ PAGE_MODELS = 50
 AREA = "models"
 
 
-class ModelsPageQuery(FilterForm):
-    q: Annotated[str, Field(max_length=200, pattern=TEXT)] = ""
+class ModelListQuery(ListQuery):
+    PAGE: ClassVar[str] = "/ui/models"
+    q: Annotated[str, Field(max_length=200, pattern=TEXT)] | None = None
     cursor: Annotated[str, Field(max_length=MAX_CURSOR, pattern=TEXT)] | None = None
     note: Annotated[str, Field(max_length=20)] = ""
-
-    def url(self, cursor: str | None = None) -> str:
-        parameters = {"q": self.q, "cursor": cursor or ""}
-        return "/ui/models?" + urlencode({name: value for name, value in parameters.items() if value})
 
 
 class NamedPageQuery(FilterForm):
@@ -44,9 +41,9 @@ class NamedForm(BaseModel):
 
 
 def models(request: Request) -> Response:
-    params = query(request, ModelsPageQuery)
+    params = query(request, ModelListQuery)
     user = user_of(request)
-    page, older = models_of(request).page(user, text=params.q, cursor=params.cursor, limit=PAGE_MODELS)
+    page, older = models_of(request).page(user, text=params.q or "", cursor=params.cursor, limit=PAGE_MODELS)
     return render(
         request,
         "models/models.html",

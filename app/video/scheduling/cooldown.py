@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-FIRST_WAIT_S, LONGEST_WAIT_S, GROWTH = 10.0, 120.0, 2.0
-"""The first pause in seconds, the longest, and by how much each is longer than the one before."""
+from app.kit.backoff import GrowingPause
+
+PAUSE = GrowingPause(10.0, 120.0)
 BARS_KEPT = 20
 PROBE_FACTOR = 2.0
 """A link that fell is tried with so many times what it gives now."""
@@ -34,11 +35,11 @@ class Cooldown:
             if until > now + wait:
                 del self.bars[key]
         for fallen in self.fallen.values():
-            fallen["next"] = min(fallen["next"], now + LONGEST_WAIT_S)
+            fallen["next"] = min(fallen["next"], now + PAUSE.longest_s)
 
     def bar(self, key: str) -> None:
         """Bars a plan or a node, each time for longer."""
-        wait = min(LONGEST_WAIT_S, self.bars[key][1] * GROWTH) if key in self.bars else FIRST_WAIT_S
+        wait = PAUSE.after(self.bars[key][1] if key in self.bars else 0.0)
         self.bars[key] = [self.now + wait, wait]
         for old in sorted(self.bars, key=lambda name: self.bars[name][0])[:-BARS_KEPT]:
             del self.bars[old]
@@ -56,7 +57,7 @@ class Cooldown:
     def fell(self, node: str, was: float) -> None:
         """Notes that the link to a node fell. was: Mbit/s before."""
         before = self.fallen.get(node)
-        wait = min(LONGEST_WAIT_S, before["wait"] * GROWTH) if before else FIRST_WAIT_S
+        wait = PAUSE.after(before["wait"] if before else 0.0)
         self.fallen[node] = {
             "was": max(was, before["was"]) if before else was,
             "wait": wait,
@@ -75,6 +76,6 @@ class Cooldown:
         for node, fallen in self.fallen.items():
             if self.now >= fallen["next"]:
                 fallen["next"] = self.now + fallen["wait"]
-                fallen["wait"] = min(LONGEST_WAIT_S, fallen["wait"] * GROWTH)
+                fallen["wait"] = PAUSE.after(fallen["wait"])
                 due[node] = min(fallen["was"], PROBE_FACTOR * links[node]["mbps"])
         return due

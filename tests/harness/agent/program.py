@@ -19,6 +19,7 @@ from app.bootstrap import edge
 from app.cli import node
 from app.edge.agent import backoff, process, supervisor, worker
 from app.edge.agent.driver import Agent, Allocation, Blob, ProcessSpec, WorkRefused
+from app.kit.backoff import GrowingPause
 from app.kit.cli.command import complain, exit_code
 from app.kit.errors import ModelmillError
 from app.nodes.model import Order
@@ -75,7 +76,7 @@ class ProgramDriver:
 def hurry() -> None:
     """Whatever it waits for is the same, and the time shorter."""
     worker.LIVED_S = 0.4
-    backoff.FIRST_S = 0.3
+    backoff.PAUSE, backoff.LINK_PAUSE = GrowingPause(0.3, 60.0), GrowingPause(0.3, 30.0)
     process.TERM_S = 1.0
     supervisor.TIDY_S = 0.1
 

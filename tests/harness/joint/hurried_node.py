@@ -9,11 +9,11 @@ import sys
 
 from app.cli import main as cli
 from app.edge.agent import backoff, worker
+from app.kit.backoff import GrowingPause
 
 
 def main() -> int:
-    backoff.FIRST_S = 0.3
-    backoff.LONGEST_LINK_S = 1.0
+    backoff.PAUSE, backoff.LINK_PAUSE = GrowingPause(0.3, 60.0), GrowingPause(0.3, 1.0)
     worker.LIVED_S = 0.4
     sys.argv.insert(1, "node")
     return cli.main()

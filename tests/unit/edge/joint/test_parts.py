@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.edge.joint.outcome import Outcome
 from app.edge.joint.tally_counter import TallyCounter
-from app.edge.joint.upload_policy import CircuitBreaker, UploadBudget
+from app.edge.joint.upload_policy import ProbedBreaker, UploadBudget
 from app.edge.joint.uploads import InvalidAnswer, prediction_of
 from app.inference.prediction import Box, Decoder, Prediction
 from app.joint_inference.hard_examples import BadParameter, Verdict
@@ -149,8 +149,8 @@ def test_only_an_algorithm_that_does_not_look_can_mine_before_inference() -> Non
 
 
 # breaker
-def breaker() -> CircuitBreaker:
-    return CircuitBreaker(errors=3, pause_s=5)
+def breaker() -> ProbedBreaker:
+    return ProbedBreaker(errors=3, pause_s=5)
 
 
 def test_the_breaker_opens_after_failures_in_a_row_only() -> None:
@@ -202,7 +202,7 @@ def test_what_was_sent_before_it_opened_does_not_close_it() -> None:
     assert found.take_probe(5), "nor does it lengthen the pause"
 
 
-def opened_at(now: float) -> CircuitBreaker:
+def opened_at(now: float) -> ProbedBreaker:
     found = breaker()
     for _ in range(3):
         found.failed(now)

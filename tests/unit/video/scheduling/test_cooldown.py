@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.video.scheduling.cooldown import BARS_KEPT, FIRST_WAIT_S, GROWTH, LONGEST_WAIT_S, Cooldown
+from app.video.scheduling.cooldown import BARS_KEPT, PAUSE, Cooldown
 
 
 def test_a_bar_ends_and_each_time_lasts_longer() -> None:
     state: dict[str, Any] = {}
     Cooldown(state, 0.0).bar("a")
-    assert Cooldown(state, FIRST_WAIT_S - 1).is_barred("a")
-    assert not Cooldown(state, FIRST_WAIT_S).is_barred("a")
+    assert Cooldown(state, PAUSE.first_s - 1).is_barred("a")
+    assert not Cooldown(state, PAUSE.first_s).is_barred("a")
     Cooldown(state, 100.0).bar("a")
-    assert Cooldown(state, 100.0 + GROWTH * FIRST_WAIT_S - 1).is_barred("a")
+    assert Cooldown(state, 100.0 + PAUSE.growth * PAUSE.first_s - 1).is_barred("a")
     assert not Cooldown(state, 100.0).is_barred("b")
 
 
@@ -24,7 +24,7 @@ def test_a_clock_that_began_anew_bars_nothing_for_ever() -> None:
     patience.fell("cloud0", 20.0)
     later = Cooldown(state, 0.0)
     assert not later.is_barred("a")
-    assert Cooldown(state, LONGEST_WAIT_S).due({"cloud0": {"mbps": 2.0}})
+    assert Cooldown(state, PAUSE.longest_s).due({"cloud0": {"mbps": 2.0}})
 
 
 def test_only_so_many_bars_are_kept_and_nodes_are_told_from_plans() -> None:
@@ -41,12 +41,12 @@ def test_a_link_that_fell_is_tried_with_twice_what_it_gives_and_growing_patience
     state: dict[str, Any] = {}
     links = {"cloud0": {"mbps": 2.0}}
     Cooldown(state, 0.0).fell("cloud0", 20.0)
-    assert Cooldown(state, FIRST_WAIT_S - 1).due(links) == {}
-    assert Cooldown(state, FIRST_WAIT_S).due(links) == {"cloud0": 4.0}
-    assert Cooldown(state, FIRST_WAIT_S + 1).due(links) == {}
-    second = Cooldown(state, 2 * FIRST_WAIT_S)
+    assert Cooldown(state, PAUSE.first_s - 1).due(links) == {}
+    assert Cooldown(state, PAUSE.first_s).due(links) == {"cloud0": 4.0}
+    assert Cooldown(state, PAUSE.first_s + 1).due(links) == {}
+    second = Cooldown(state, 2 * PAUSE.first_s)
     assert second.due({"cloud0": {"mbps": 15.0}}) == {"cloud0": 20.0}, "no more than it was"
-    assert second.fallen["cloud0"]["wait"] == GROWTH**2 * FIRST_WAIT_S
+    assert second.fallen["cloud0"]["wait"] == PAUSE.growth**2 * PAUSE.first_s
 
 
 def test_a_link_that_gives_again_what_it_gave_has_not_fallen() -> None:

@@ -187,7 +187,13 @@ class AsyncModelmill:
         return await self.transport.json("GET", "/system")
 
     async def pages(
-        self, path: str, field: str, *, limit: int, page_size: int = PAGE, filters: Mapping[str, str | None] = {}
+        self,
+        path: str,
+        field: str,
+        *,
+        limit: int,
+        page_size: int = PAGE,
+        filters: Mapping[str, str | float | None] = {},
     ) -> AsyncIterator[Record]:
         """The entries of a list that comes in pages, at most `limit`.
 
@@ -198,7 +204,7 @@ class AsyncModelmill:
             page_size: How many are asked for at once, at most.
             filters: Parameters of the query; empty ones are left out.
         """
-        params: Record = {key: value for key, value in filters.items() if value}
+        params: Record = {key: value for key, value in filters.items() if value not in (None, "")}
         left = limit
         while left > 0:
             page = await self.transport.json("GET", path, params={**params, "limit": min(left, page_size)})

@@ -188,7 +188,13 @@ class Modelmill:
         return self.transport.json("GET", "/system")
 
     def pages(
-        self, path: str, field: str, *, limit: int, page_size: int = PAGE, filters: Mapping[str, str | None] = {}
+        self,
+        path: str,
+        field: str,
+        *,
+        limit: int,
+        page_size: int = PAGE,
+        filters: Mapping[str, str | float | None] = {},
     ) -> Iterator[Record]:
         """The entries of a list that comes in pages, at most `limit`.
 
@@ -199,7 +205,7 @@ class Modelmill:
             page_size: How many are asked for at once, at most.
             filters: Parameters of the query; empty ones are left out.
         """
-        params: Record = {key: value for key, value in filters.items() if value}
+        params: Record = {key: value for key, value in filters.items() if value not in (None, "")}
         left = limit
         while left > 0:
             page = self.transport.json("GET", path, params={**params, "limit": min(left, page_size)})
