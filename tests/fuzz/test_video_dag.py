@@ -21,7 +21,7 @@ from app.video.model.plan import read_flow_mapping, read_video_conf
 from tests.harness.timed_search import searched
 from tests.harness.video.dags import KINDS, a_dag, a_graph
 
-SECONDS = 0.4
+SECONDS = 0.2
 """Of the processor, for each search."""
 LONGEST = 3000
 """Characters of an error: hints name up to 32 stages of 64 characters each."""

@@ -22,12 +22,13 @@ from schemathesis.specs.openapi.checks import (
 
 from app.kit.web import tus
 from app.kit.web.openapi import Operation
+from tests.harness.timed_search import TIMES
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 MODES = schemathesis.GenerationMode
 SEED = int(os.environ.get("MODELMILL_FUZZ_SEED", "1"))
 COUNT = os.environ.get("MODELMILL_FUZZ_COUNT")
-ROUND, ROUNDS, BUDGET_S = 5, 5, 0.4
+ROUND, ROUNDS, BUDGET_S = 5, 5, 0.15 * TIMES
 """Requests of a round, rounds of an operation and mode, and the time after which no further one begins."""
 
 

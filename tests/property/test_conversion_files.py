@@ -39,7 +39,7 @@ from tests.standins import nef_builder
 from tests.standins.nef_builder import Model, Nef, build, build_kne
 
 pytestmark = pytest.mark.slow
-SECONDS = 0.5
+SECONDS = 0.25
 PLACES = st.integers(0, 10**6)
 
 

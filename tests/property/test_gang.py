@@ -14,7 +14,7 @@ from tests.harness.timed_search import searched
 from tests.harness.training.gang import LATER, NOW, ask, node, queued, unclaimed
 
 pytestmark = pytest.mark.slow
-SECONDS = 0.8
+SECONDS = 0.4
 """Of the processor, for each search."""
 COUNTS = st.integers(0, 4)
 DEMANDS = st.builds(Demand, st.integers(1, 3), COUNTS, st.sampled_from([0.0, 0.5, 1, 2, 3]), st.sampled_from([0, 1, 2]))

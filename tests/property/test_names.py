@@ -25,7 +25,7 @@ from tests.harness.api import png
 from tests.harness.timed_search import searched
 
 pytestmark = pytest.mark.slow
-SECONDS = 0.5
+SECONDS = 0.25
 PIECES = st.sampled_from(
     [
         "..",

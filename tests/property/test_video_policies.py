@@ -18,7 +18,7 @@ from app.video.scheduling.registry import PRODUCT, policy_of
 from tests.harness.timed_search import seeds
 from tests.harness.video.scheduling_cases import GENERATOR, a_node
 
-SECONDS = 0.8
+SECONDS = 0.4
 """Of the processor, for each policy."""
 DELAYS = st.floats(0, 20)
 MBPS = st.none() | st.floats(0, 10_000)
