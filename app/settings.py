@@ -220,8 +220,8 @@ class Settings(BaseSettings):
     intake_memory_bytes: int = Field(default=4 * GIB, gt=0)
     """Memory that the check of a submission may use, on the web's host."""
     source_urls: str = ""
-    """https:// addresses that models may be fetched from, with blanks between them; * stands for anything:
-    https://models.example.org/*. None: models are not fetched from URLs."""
+    """https:// addresses that models may be fetched from, with blanks between them; * stands for anything,
+    in a host for one part between dots: https://models.example.org/*. None: models are not fetched from URLs."""
     source_networks: str = ""
     """Private networks that these may lie in, as 10.1.0.0/16; else no private address is reached, by no redirect."""
     source_hf_repositories: str = "*"

@@ -1,7 +1,8 @@
 """Which sources a remote text may open on a machine: folders, files and URLs that its administrator offers, no more.
 
 A pattern is a path, which offers itself and all below it, or a URL in which `*` stands for anything:
-`rtsp://10.0.0.*/cam*`, `https://cameras.example/*`. Scheme, host and port must be those of the pattern.
+`rtsp://10.0.0.*/cam*`, `https://cameras.example/*`. Scheme, host and port must be those of the pattern; in a host or port
+`*` is a part between dots, or at the beginning all that stands there: `https://*.cameras.example:*/*`.
 
 Some of it may be withheld from some: then it is as if it were not offered, also where another pattern covers it.
 """
@@ -95,7 +96,7 @@ def _offers(pattern: SplitResult, url: SplitResult) -> bool:
 
     return (
         pattern.scheme.lower() == url.scheme.lower()
-        and _matches(_host(pattern), _host(url))
+        and _is_host(_host(pattern), _host(url))
         and _matches(whole(pattern), whole(url))
     )
 
@@ -111,6 +112,13 @@ def _is_at(closed: SplitResult, url: SplitResult) -> bool:
 def _host(parts: SplitResult) -> str:
     """With its port, without user and password, which open nothing but that host."""
     return parts.netloc.rpartition("@")[2].lower()
+
+
+def _is_host(pattern: str, host: str) -> bool:
+    """`10.0.0.*` is no `10.0.0.1.elsewhere.example`, whose owner says where it leads, and no other port."""
+    beginning = ".*" if pattern.startswith("*") else ""
+    rest = "[^.:]*".join(map(re.escape, pattern.removeprefix("*").split("*")))
+    return re.fullmatch(beginning + rest, host, re.DOTALL) is not None
 
 
 def _matches(pattern: str, text: str) -> bool:

@@ -63,6 +63,8 @@ def test_a_url_of_a_pattern_is_offered(url: str) -> None:
         "http://10.0.0.7/cam1",
         "rtsp://10.0.1.7/cam1",
         "rtsp://10.0.0.7/other",
+        "rtsp://10.0.0.7.elsewhere.example/cam1",
+        "rtsp://10.0.0.7:22/cam1",
         "https://cameras.example/live/1",
         "https://cameras.example:8443/live/../admin",
         "https://cameras.example:8443/live/%2e%2e/admin",
@@ -78,6 +80,14 @@ def test_a_url_of_a_pattern_is_offered(url: str) -> None:
 def test_any_other_url_is_refused(url: str) -> None:
     with pytest.raises(SourceNotOffered):
         resolved(url, PATTERNS)
+
+
+def test_in_a_host_a_star_is_one_part_and_at_its_beginning_all_of_them() -> None:
+    patterns = ["https://*.cameras.example:*/*", "rtsp://*/cam"]
+    for url in ("https://a.b.cameras.example:81/x", "rtsp://anywhere.example:554/cam"):
+        assert resolved(url, patterns) == url
+    with pytest.raises(SourceNotOffered):
+        resolved("https://a.cameras.example.elsewhere.example:81/x", patterns)
 
 
 def test_what_is_withheld_is_as_if_it_were_not_offered_also_where_a_wider_offer_covers_it(place: Path) -> None:
