@@ -1,8 +1,8 @@
 """Which sources a remote text may open on a machine: folders, files and URLs that its administrator offers, no more.
 
 A pattern is a path, which offers itself and all below it, or a URL in which `*` stands for anything:
-`rtsp://10.0.0.*/cam*`, `https://cameras.example/*`. Scheme, host and port must be those of the pattern; in a host or port
-`*` is a part between dots, or at the beginning all that stands there: `https://*.cameras.example:*/*`.
+`rtsp://10.0.0.*/cam*`, `https://cameras.example/*`. Scheme, host and port must be those of the pattern; in a host or a
+port `*` is a part between dots, or at the beginning all that stands there: `https://*.cameras.example:*/*`.
 
 Some of it may be withheld from some: then it is as if it were not offered, also where another pattern covers it.
 """
