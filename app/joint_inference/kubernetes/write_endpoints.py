@@ -21,6 +21,7 @@ from app.joint_inference.kubernetes.consistency import (
 from app.joint_inference.kubernetes.read_endpoints import shown
 from app.joint_inference.kubernetes.representations import failure, speaks_status, warned
 from app.joint_inference.kubernetes.requests import (
+    APPLY,
     MERGE,
     UnknownPatch,
     body_of,
@@ -29,7 +30,7 @@ from app.joint_inference.kubernetes.requests import (
     warnings_for,
     write_options,
 )
-from app.joint_inference.model.field_ownership import UPDATE, Manager
+from app.joint_inference.model.field_ownership import UPDATE, Manager, check_status
 from app.joint_inference.model.resource import Service
 from app.joint_inference.service import Services
 from app.joint_inference.service.changes import merged
@@ -126,8 +127,8 @@ def _deleted(request: Request, options: dict[str, Any]) -> Response:
 @speaks_status
 async def put_status(request: Request) -> Response:
     """PUT and PATCH of …/status. Nothing but the status is taken."""
-    if request.method == "PATCH" and content_type(request) != MERGE:
-        raise UnknownPatch("A status is patched by a merge patch.", hint=f"Send {MERGE}.")
+    if request.method == "PATCH" and content_type(request) not in (MERGE, APPLY):
+        raise UnknownPatch("A status is patched by a merge patch or applied.", hint=f"Send {MERGE} or {APPLY}.")
     body = await body_of(request)
     if not isinstance(body, dict):
         raise BadRequest("The body is no resource.")
@@ -136,15 +137,17 @@ async def put_status(request: Request) -> Response:
 
 def _status_put(request: Request, body: dict[str, Any]) -> Response:
     services, user, place = joint_of(request).services, user_of(request), request.path_params
-    before = services.get(user, place["namespace"], place["name"])
-    if request.method == "PATCH":
-        body = {"metadata": metadata_of(body), "status": merged(before.status, body.get("status", {}))}
-    else:
+    before, writing = services.get(user, place["namespace"], place["name"]), write_options(request)
+    if request.method == "PUT" or content_type(request) == APPLY:
         check_kind(body)
         check_place(body, before.namespace, before.name)
+    if content_type(request) == APPLY:
+        check_status(before.status, validated_status(body.get("status") or {}), force=writing.is_forced)
+    if request.method == "PATCH":
+        body = {"metadata": metadata_of(body), "status": merged(before.status, body.get("status", {}))}
     check_uid(before, body)
     check_version(before, body)
     status = validated_status(body.get("status") or {})
-    if not write_options(request).is_dry:
+    if not writing.is_dry:
         before = services.put_status(user, before.namespace, before.name, status, now=now())
     return shown(request, before)

@@ -81,6 +81,15 @@ def applied(
     return _nested(live, result), _written([*remaining, OwnedFields(by, frozenset(new), at)], shares)
 
 
+def check_status(live: Mapping[str, Any], intended: Mapping[str, Any], *, force: bool) -> None:
+    """All of a status is the controller's, which writes it anew when it next looks. Raises FieldConflict for a field
+    that is to be another."""
+    old = dict(_leaves(live, ("status",)))
+    conflicts = [(OURS, path) for path, value in _leaves(intended, ("status",)) if old.get(path, value) != value]
+    if conflicts and not force:
+        raise _conflict(conflicts)
+
+
 def fields_of(resource: Mapping[str, Any]) -> Fields:
     metadata = resource.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}

@@ -316,6 +316,12 @@ def test_the_status_is_written_apart(client: httpx.Client, joint: JointDeploymen
         refusal(client.put(f"{path('one')}/status", json={**made, "status": status}), 409, "Conflict")
         found = client.patch(f"{path('one')}/status", json={"status": {"failed": 1}}, headers=MERGE)
         assert found.json()["status"]["failed"] == 1
+        mine = {**{key: made[key] for key in ("apiVersion", "kind")}, "metadata": {"name": "one"}}
+        taken = {**mine, "status": {"failed": 2}}
+        cause = refusal(client.patch(f"{path('one')}/status", json=taken, headers=APPLY), 409, "Conflict")["details"]
+        assert cause["causes"][0]["field"] == ".status.failed" and "modelmill" in cause["causes"][0]["message"]
+        forced = client.patch(f"{path('one')}/status", json=taken, headers=APPLY, params={"force": "true"})
+        assert (forced.json()["status"]["failed"], forced.json()["status"]["active"]) == (2, 1)
         answer = client.patch(f"{path('one')}/status", json={"status": {"failed": "1"}}, headers=MERGE)
         assert refusal(answer, 422, "Invalid")["details"]["causes"][0]["field"] == "status.failed"
         before = client.get(path("one")).json()["status"]
