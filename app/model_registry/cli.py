@@ -15,12 +15,14 @@ import typer
 
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Url, token, url_of
+from app.kit.cli.tables import print_table, table_of
 from app.kit.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from app.model_registry.client import ModelsClient
 
-PIPE_COLUMNS = 240
 ARTIFACTS = ("nef", "bie", "onnx")
 Json = dict[str, Any]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the model.")]
@@ -40,12 +42,8 @@ def list_models(
     """My models, newest first."""
     with _client(context, url) as client:
         models = list(client.models(limit=limit, text=search))
-    if as_json:
-        typer.echo(json.dumps(models, indent=2))
-    elif models:
-        _print_table(models)
-    else:
-        typer.echo("There are no models." if not search else f"No model has {search} in its name.")
+    nothing = "There are no models." if not search else f"No model has {search} in its name."
+    print_table(models, _models_table, nothing, as_json=as_json)
 
 
 @commands.command()
@@ -138,15 +136,12 @@ def _lines(file: Path) -> list[str]:
         raise BadRequest(f"{file} cannot be read as text", hint="Write one label in each line, as UTF-8.") from error
 
 
-def _print_table(models: list[Json]) -> None:
-    from rich.console import Console
+def _models_table(models: list[Json]) -> Table:
     from rich.markup import escape
-    from rich.table import Table
 
     from app.kit.clock import age
 
-    table = Table("name", "is", "from", "bytes", "decoder", "age", box=None, header_style="bold")
-    table.columns[0].no_wrap = True  # to be copied, and to be found by grep
+    table = table_of("name", "is", "from", "bytes", "decoder", "age")
     for model in models:
         table.add_row(
             escape(model["name"]),
@@ -156,5 +151,4 @@ def _print_table(models: list[Json]) -> None:
             model["decoder"],
             age(model["created_at"], datetime.now(UTC)),
         )
-    console = Console()
-    (console if console.is_terminal else Console(width=PIPE_COLUMNS)).print(table)
+    return table

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ import typer
 from app.kit.access import words_of
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Url, token, url_of
+from app.kit.cli.tables import print_lines
 from app.kit.clock import age
 from app.kit.errors import BadInput
 
@@ -33,13 +35,8 @@ def list_nodes(context: typer.Context, as_json: AsJson = False, url: Url = None)
     """All nodes, by name, and how many workers run on each."""
     with _client(context, url) as client:
         nodes = client.nodes()
-    if as_json:
-        typer.echo(json.dumps(nodes, indent=2))
-    elif nodes:
-        for node in nodes:
-            typer.echo(_node_line(node, datetime.now(UTC)))
-    else:
-        typer.echo("There are no nodes. `modelmill nodes add NAME` adds one.")
+    nothing = "There are no nodes. `modelmill nodes add NAME` adds one."
+    print_lines(nodes, partial(_node_line, now=datetime.now(UTC)), nothing, as_json=as_json)
 
 
 @commands.command()

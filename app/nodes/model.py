@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -156,6 +156,3 @@ class Node:
 
     def worker(self, key: WorkKey) -> WorkerReport | None:
         return next((worker for worker in self.report.workers if worker.key == key), None)
-
-    def without_workers(self) -> Node:
-        return replace(self, report=replace(self.report, workers=()))

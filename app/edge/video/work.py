@@ -10,9 +10,10 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from app.kit.errors import BadInput
+from app.kit.files.whole_files import write_whole
 from app.video.model.job import JobContent, ServicesContent
 
 VARIABLE = "MODELMILL_WORK"
@@ -45,7 +46,8 @@ class RunnerWork:
     node: str
 
     def write(self, path: Path) -> None:
-        _write_private(path, {**vars(self), "content": self.content.to_json(), "folder": str(self.folder)})
+        data = {**vars(self), "content": self.content.to_json(), "folder": str(self.folder)}
+        write_whole(path, json.dumps(data, ensure_ascii=False))
 
     @staticmethod
     def read(path: Path) -> RunnerWork:
@@ -83,7 +85,8 @@ class ServicesWork:
     def write(self, path: Path) -> None:
         blobs = {sha256: str(file) for sha256, file in self.blobs.items()}
         content, folder = self.content.to_json(), str(self.folder)
-        _write_private(path, {**vars(self), "content": content, "blobs": blobs, "folder": folder})
+        data = {**vars(self), "content": content, "blobs": blobs, "folder": folder}
+        write_whole(path, json.dumps(data, ensure_ascii=False))
 
     @staticmethod
     def read(path: Path) -> ServicesWork:
@@ -151,13 +154,3 @@ def path_from_environment() -> Path:
     if not path:
         raise NoWork(f"{VARIABLE} is not set.", hint="The agent of a node sets it for the processes it starts.")
     return Path(path)
-
-
-def _write_private(path: Path, data: Mapping[str, Any]) -> None:
-    """For its owner's eyes: secrets are in it. A reader sees the old file or the new one, whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f"{path.name}.new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(json.dumps(data, ensure_ascii=False))
-    fresh.replace(path)

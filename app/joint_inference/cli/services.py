@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ import typer
 
 from app.kit.cli.command import EPILOG, CommandFailed, Exit, Unreachable
 from app.kit.cli.service_options import AsJson, Url, token, url_of
+from app.kit.cli.tables import print_table
 from app.kit.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
@@ -66,18 +68,12 @@ def list_services(
     url: Url = None,
 ) -> None:
     """My services, newest first."""
+    from app.joint_inference.cli.tables import services_table
+
     with client_of(context, url) as client:
         state_filter = state.capitalize() if state else None
         records = list(client.services(limit=limit, namespace=namespace, state=state_filter, q=search))
-    if as_json:
-        typer.echo(json.dumps(records, indent=2))
-        return
-    if not records:
-        typer.echo("There are no services.")
-        return
-    from app.joint_inference.cli.tables import services_table, wide_console
-
-    wide_console().print(services_table(records, datetime.now(UTC)))
+    print_table(records, partial(services_table, now=datetime.now(UTC)), "There are no services.", as_json=as_json)
 
 
 @commands.command()

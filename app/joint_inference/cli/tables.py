@@ -6,34 +6,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from app.joint_inference.model.status import Reason, current_of
 from app.joint_inference.model.tally import upload_share_key
+from app.kit.cli.tables import table_of
 from app.kit.clock import age
 
 Json = Mapping[str, Any]
-PIPE_COLUMNS = 240
 COLORS = {"Running": "green", "Failed": "red", "Pending": "yellow"}
 TERMINATING = "Terminating"
 TROUBLED = ("FAILED", "BACKOFF")
 
 
-def wide_console() -> Console:
-    """A terminal is as wide as it is; a pipe takes whole lines."""
-    console = Console()
-    return console if console.is_terminal else Console(width=PIPE_COLUMNS)
-
-
 def services_table(records: Iterable[Json], now: datetime) -> Table:
     """The columns of kubectl, and what was counted."""
-    table = Table(
-        "service", "status", "active", "failed", "inferences", "uploaded", "age", "", box=None, header_style="bold"
-    )
-    table.columns[0].no_wrap = True  # to be copied, and to be found by grep
+    table = table_of("service", "status", "active", "failed", "inferences", "uploaded", "age", "")
     for record in records:
         state, counted = TERMINATING if record["is_deleting"] else record["state"], record["metrics"]
         table.add_row(

@@ -10,7 +10,7 @@ from typing import Any
 
 from app.joint_inference.hard_examples import known, make
 from app.joint_inference.hard_examples.base import BadParameter, UnknownAlgorithm
-from app.joint_inference.model.resource import API_VERSION, KIND, Service
+from app.joint_inference.model.resource import API_VERSION, KIND
 from app.joint_inference.validation import validated
 from app.kit.errors import ModelmillError
 from app.kit.web.editor import Problems
@@ -118,10 +118,6 @@ def values_of(resource: Any) -> Values | None:
         return values if not problems and back == validated(resource) else None
     except (ModelmillError, KeyError, TypeError, AttributeError):
         return None
-
-
-def values_of_service(service: Service) -> Values | None:
-    return values_of(service.to_resource())
 
 
 def _values(resource: Mapping[str, Any]) -> Values:

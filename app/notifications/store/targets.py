@@ -46,12 +46,6 @@ def count(conn: Connection, owner: str) -> int:
     return int(conn.scalar(sa.select(sa.func.count()).select_from(targets).where(targets.c.user_name == owner)) or 0)
 
 
-def has_any(conn: Connection, owner: str) -> bool:
-    """Is there anybody to be told of what happens to what is theirs?"""
-    where = (targets.c.user_name == owner, targets.c.is_enabled)
-    return conn.scalar(sa.select(targets.c.target_id).where(*where).limit(1)) is not None
-
-
 def interested(conn: Connection, owner: str, kind: str, subject: str) -> list[str]:
     """The ids of those of a user's targets that are told of such an event. Reads nothing that is encrypted."""
     c = targets.c

@@ -6,27 +6,19 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from app.kit.cli.tables import table_of
 from app.kit.clock import age
 
 Json = dict[str, Any]
-PIPE_COLUMNS = 240
 COLORS = {"SUCCEEDED": "green", "FAILED": "red", "CANCELED": "yellow", "RUNNING": "cyan"}
 
 
-def wide_console() -> Console:
-    """A terminal is as wide as it is; a pipe takes whole lines."""
-    console = Console()
-    return console if console.is_terminal else Console(width=PIPE_COLUMNS)
-
-
 def tasks_table(records: Iterable[Json], now: datetime) -> Table:
-    table = Table("task", "name", "state", "GPUs", "attempt", "age", "", box=None, header_style="bold")
-    table.columns[0].no_wrap = True  # to be copied, and to be found by grep
+    table = table_of("task", "name", "state", "GPUs", "attempt", "age", "")
     for record in records:
         last = record["latest_attempt"]
         table.add_row(
@@ -66,7 +58,7 @@ def task_lines(record: Json) -> Iterator[str]:
 
 
 def nodes_table(cluster: Json) -> Table:
-    table = Table("node", "address", "GPUs held", "GPUs free", "CPUs free", "held by", box=None, header_style="bold")
+    table = table_of("node", "address", "GPUs held", "GPUs free", "CPUs free", "held by")
     for node in cluster["nodes"]:
         total, free = node["total_gpus"], node["free_gpus"]
         table.add_row(

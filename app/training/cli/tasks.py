@@ -8,6 +8,7 @@ import shutil
 import sys
 import uuid
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ import typer
 
 from app.kit.cli.command import EPILOG, CommandFailed, Exit, Unreachable
 from app.kit.cli.service_options import AsJson, Url, token, url_of
+from app.kit.cli.tables import print_table
 from app.kit.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
@@ -77,18 +79,12 @@ def list_tasks(
     url: Url = None,
 ) -> None:
     """My tasks, newest first."""
+    from app.training.cli.tables import tasks_table
+
     with client_of(context, url) as client:
         filters = {"state": state.upper() if state else None, "workload": workload.lower() if workload else None}
         records = list(client.tasks(limit=limit, q=search, **filters))
-    if as_json:
-        typer.echo(json.dumps(records, indent=2))
-        return
-    if not records:
-        typer.echo("There are no tasks.")
-        return
-    from app.training.cli.tables import tasks_table, wide_console
-
-    wide_console().print(tasks_table(records, datetime.now(UTC)))
+    print_table(records, partial(tasks_table, now=datetime.now(UTC)), "There are no tasks.", as_json=as_json)
 
 
 @commands.command()
@@ -207,7 +203,8 @@ def cluster(context: typer.Context, as_json: AsJson = False, url: Url = None) ->
     if as_json:
         typer.echo(json.dumps(view, indent=2))
         return
-    from app.training.cli.tables import cluster_lines, nodes_table, wide_console
+    from app.kit.cli.tables import wide_console
+    from app.training.cli.tables import cluster_lines, nodes_table
 
     console = wide_console()
     if view["nodes"]:

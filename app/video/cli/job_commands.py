@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.tables import print_table
 from app.kit.errors import BadRequest
 from app.video.cli.command_group import (
     Json,
@@ -80,16 +81,11 @@ def list_jobs(
     url: Url = None,
 ) -> None:
     """My video jobs, newest first."""
+    from app.video.cli.tables import jobs_table
+
     with client_of(context, url) as client:
         records = list(client.jobs(limit=limit, state=state.upper() if state else None, q=search))
-    if as_json:
-        typer.echo(json.dumps(records, indent=2))
-    elif not records:
-        typer.echo("There are no video jobs.")
-    else:
-        from app.video.cli.tables import jobs_table, wide_console
-
-        wide_console().print(jobs_table(records, datetime.now(UTC)))
+    print_table(records, partial(jobs_table, now=datetime.now(UTC)), "There are no video jobs.", as_json=as_json)
 
 
 @commands.command()
@@ -102,7 +98,8 @@ def show(
     url: Url = None,
 ) -> None:
     """What is known of a job: its state and why, its plan, how that does."""
-    from app.video.cli.tables import decisions_table, job_lines, wide_console
+    from app.kit.cli.tables import wide_console
+    from app.video.cli.tables import decisions_table, job_lines
 
     with client_of(context, url) as client:
         record = client.job(job)

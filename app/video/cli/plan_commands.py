@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
 from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.tables import print_table
 from app.kit.errors import BadRequest
 from app.video.cli.command_group import Json, Uid, client_of, commands, number_or_text, print_record, read_json
 
@@ -95,14 +95,9 @@ def what_if(
     question |= {"nodes": dict(_speed(text) for text in up)} if up else {}
     with client_of(context, url) as client:
         predictions = client.what_if(question)
-    if as_json:
-        typer.echo(json.dumps(predictions, indent=2))
-    elif not predictions:
-        typer.echo("There is no node that could run it.")
-    else:
-        from app.video.cli.tables import predictions_table, wide_console
+    from app.video.cli.tables import predictions_table
 
-        wide_console().print(predictions_table(predictions))
+    print_table(predictions, predictions_table, "There is no node that could run it.", as_json=as_json)
 
 
 def dag_in(file: str) -> Json:

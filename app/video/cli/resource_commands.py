@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.kit.access import words_of
 from app.kit.cli.command import EPILOG, CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.tables import print_table
 from app.kit.errors import BadRequest
 from app.video.cli.command_group import Json, client_of, comma_separated, commands, number_or_text, print_record
 from app.video.cli.plan_commands import dag_in
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    pass
 
 stages = typer.Typer(help="Stages that a DAG may name.", no_args_is_help=True, epilog=EPILOG)
 commands.add_typer(stages, name="stages")
@@ -30,7 +29,7 @@ def nodes(context: typer.Context, as_json: AsJson = False, url: Url = None) -> N
 
     with client_of(context, url) as client:
         records = client.nodes()
-    _print_table(records, nodes_table, "There are no nodes with videos.", as_json=as_json)
+    print_table(records, nodes_table, "There are no nodes with videos.", as_json=as_json)
 
 
 @commands.command()
@@ -39,7 +38,7 @@ def kinds(context: typer.Context, as_json: AsJson = False, url: Url = None) -> N
     from app.video.cli.tables import kinds_table
 
     with client_of(context, url) as client:
-        _print_table(client.kinds(), kinds_table, "", as_json=as_json)
+        print_table(client.kinds(), kinds_table, "", as_json=as_json)
 
 
 @commands.command()
@@ -48,7 +47,7 @@ def policies(context: typer.Context, as_json: AsJson = False, url: Url = None) -
     from app.video.cli.tables import policies_table
 
     with client_of(context, url) as client:
-        _print_table(client.policies(), policies_table, "", as_json=as_json)
+        print_table(client.policies(), policies_table, "", as_json=as_json)
 
 
 @stages.command("list")
@@ -58,7 +57,7 @@ def list_stages(context: typer.Context, as_json: AsJson = False, url: Url = None
 
     with client_of(context, url) as client:
         records = client.stages()
-    _print_table(
+    print_table(
         records, stages_table, "There are no stages: add one with `modelmill video stages set`.", as_json=as_json
     )
 
@@ -139,7 +138,7 @@ def profile(
             if (code := exit_of(record)) is not Exit.OK:
                 raise CommandFailed(code)
         rows = client.measurements(node="" if video is not None else node)
-    _print_table(rows, measurements_table, "Nothing has been measured.", as_json=as_json)
+    print_table(rows, measurements_table, "Nothing has been measured.", as_json=as_json)
 
 
 def _progress(record: Json) -> str:
@@ -151,14 +150,3 @@ def _pair(text: str) -> tuple[str, str]:
     if not name or not is_given:
         raise BadRequest(f"--parameter: {text!r} is none", hint="Write it as NAME=VALUE.")
     return name, value
-
-
-def _print_table(records: Any, table: Callable[[Any], Table], nothing: str, *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(records, indent=2))
-    elif not records:
-        typer.echo(nothing)
-    else:
-        from app.video.cli.tables import wide_console
-
-        wide_console().print(table(records))

@@ -6,28 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from app.kit.cli.tables import table_of
 from app.kit.clock import age
 
 Json = Mapping[str, Any]
-PIPE_COLUMNS = 240
 COLORS = {"EXEC": "green", "UNSCHED": "yellow", "error": "red", "cancelled": "yellow", "finished": "green"}
-
-
-def wide_console() -> Console:
-    """A terminal is as wide as it is; a pipe takes whole lines."""
-    console = Console()
-    return console if console.is_terminal else Console(width=PIPE_COLUMNS)
-
-
-def table_of(*columns: str) -> Table:
-    table = Table(*columns, box=None, header_style="bold")
-    table.columns[0].no_wrap = True  # to be copied, and to be found by grep
-    return table
 
 
 def jobs_table(records: Iterable[Json], now: datetime) -> Table:

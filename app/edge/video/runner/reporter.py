@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 import httpx
 
+from app.kit.files.whole_files import SHARED, write_whole
 from app.video.model.dag import Dag
 from app.video.model.report import JobReport, PlanRequest, PlanResult
 
@@ -52,12 +53,9 @@ class CheckpointFile:
 
     def write(self) -> None:
         """What cannot be written is logged: the job goes on."""
-        fresh = self._path.with_name(f"{NAME}.new")
         with self._lock:
             try:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                fresh.write_text(json.dumps(asdict(self.state)), encoding="utf-8")
-                fresh.replace(self._path)
+                write_whole(self._path, json.dumps(asdict(self.state)), mode=SHARED)
             except OSError as error:
                 logger.warning("%s cannot be written: %s", self._path, error)
 

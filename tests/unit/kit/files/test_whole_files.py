@@ -1,0 +1,33 @@
+"""Files that are written whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.kit.files.whole_files import SHARED, write_whole
+
+
+def test_it_replaces_what_was_there_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "work.json"
+    write_whole(path, "a long first text")
+    write_whole(path, "é")
+    assert path.read_text("utf-8") == "é"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_its_owner_alone_reads_it_unless_it_is_shared(tmp_path: Path) -> None:
+    write_whole(tmp_path / "own", "secret")
+    write_whole(tmp_path / "shared", "tally", mode=SHARED)
+    assert (tmp_path / "own").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "shared").stat().st_mode & 0o400
+
+
+def test_what_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "work"
+    write_whole(path, "old")
+    (tmp_path / "work.new").mkdir()
+    with pytest.raises(OSError, match="work.new"):
+        write_whole(path, "new")
+    assert path.read_text() == "old"
