@@ -28,6 +28,6 @@ def test_what_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "work"
     write_whole(path, "old")
     (tmp_path / "work.new").mkdir()
-    with pytest.raises(OSError, match="work.new"):
+    with pytest.raises(OSError, match=r"work\.new"):
         write_whole(path, "new")
     assert path.read_text() == "old"
