@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from app.conversion.schemas import Key, Tag
 from app.conversion.service.batches import BatchModel, Variant
+from app.kit.text.csv_cell import csv_cell
 from app.sweeps.model import Row, Sweep
 from app.sweeps.service import SweepView
 
@@ -112,14 +113,7 @@ def listed_sweep(sweep: Sweep, counts: dict[str, int]) -> ListedSweep:
 def table_of(rows: tuple[Row, ...]) -> list[list[Any]]:
     """The table as rows of a CSV file, its head first."""
     names = list(RowAnswer.model_fields)
-    return [names, *([_cell(getattr(row, name)) for name in names] for row in rows)]
-
-
-def _cell(value: Any) -> Any:
-    """A text that a spreadsheet would take for a formula is led by an apostrophe."""
-    if value is None:
-        return ""
-    return f"'{value}" if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value
+    return [names, *([csv_cell(getattr(row, name)) for name in names] for row in rows)]
 
 
 def _fields(sweep: Sweep) -> dict[str, Any]:

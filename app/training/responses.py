@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from app.kit.clock import to_text
+from app.kit.text.csv_cell import csv_cell
 from app.training import schemas
 from app.training.model import Attempt, Conversion, TaskEvent, Waiting
 from app.training.model.learning_curve import Curve, best_of, thinned_places
@@ -115,7 +116,7 @@ def metrics_csv(curves: TaskCurves) -> str:
     for name, curve in curves.curves.items():
         for at in range(len(curve)):
             step, value, time_s = curve[at]
-            writer.writerow([name, f"{step:g}", "" if math.isnan(time_s) else f"{time_s:.3f}", repr(value)])
+            writer.writerow([csv_cell(name), f"{step:g}", "" if math.isnan(time_s) else f"{time_s:.3f}", repr(value)])
     return out.getvalue()
 
 

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from app.kit.text.csv_cell import csv_cell
 from app.video import schemas
 from app.video.model.frame_result import FrameRecord
 from app.video.model.job import VideoJob
@@ -79,7 +80,7 @@ def jsonl_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
 
 def _csv_line(values: Iterable[object]) -> str:
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerow(values)
+    csv.writer(out, lineterminator="\n").writerow(map(csv_cell, values))
     return out.getvalue()
 
 

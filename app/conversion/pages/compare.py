@@ -20,11 +20,11 @@ from app.conversion.service import Conversion
 from app.conversion.service.answers import AnsweredPicture, Answers, stored_answers
 from app.conversion.service.comparison import JobsComparison, LayerPair, compare
 from app.conversion.service.quality.candidates import Candidate
-from app.conversion.service.quality.table import cell
 from app.conversion.service.quality.views import EXACT_DB
 from app.conversion.store import JobFilter
 from app.conversion.toolchains.base import SNR_DB_MIN
 from app.kit.errors import BadRequest
+from app.kit.text.csv_cell import csv_cell
 from app.kit.web import charts
 from app.kit.web.auth import user_of
 from app.kit.web.templates import render
@@ -92,7 +92,7 @@ def as_csv(request: Request) -> Response:
     file = io.StringIO()
     writer = csv.writer(file)
     for line in lines(compare(conversion, jobs)):
-        writer.writerow(cell(value) for value in line)
+        writer.writerow(map(csv_cell, line))
     headers = {"Content-Disposition": 'attachment; filename="compare.csv"', "Cache-Control": "no-store"}
     return Response(file.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
 

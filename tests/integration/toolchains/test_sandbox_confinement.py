@@ -131,6 +131,14 @@ def test_it_meets_neither_its_worker_nor_the_fork_server(attack: Attack, sandbox
     assert not succeeded(found)
 
 
+def test_no_right_is_left_to_it_nor_to_what_it_starts(attack: Attack) -> None:
+    """Also where it runs as root, of this machine or of its own namespace."""
+    for status in attack("rights").values():
+        facts = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+        assert facts["NoNewPrivs"].strip() == "1"
+        assert {int(facts[name], 16) for name in ("CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
+
+
 @needs_filter
 def test_it_cannot_make_the_calls_that_a_computation_never_makes(attack: Attack) -> None:
     found = attack("call_the_kernel")

@@ -17,9 +17,7 @@ from app.conversion.service.quality.views import (
     Quality,
     Spread,
 )
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet takes a text that begins so for a formula."""
+from app.kit.text.csv_cell import csv_cell
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ def to_csv(quality: Quality) -> str:
     writer = csv.writer(file)
     writer.writerow(field.name for field in fields(QualityRow))
     for row in rows(quality):
-        writer.writerow(cell(value) for value in asdict(row).values())
+        writer.writerow(map(csv_cell, asdict(row).values()))
     return file.getvalue()
 
 
@@ -133,10 +131,3 @@ def _chip(chip: ChipReport | None) -> Iterator[QualityRow]:
     yield from (
         QualityRow("chip", b.part, kind=f"bits requested {b.requested}", precision=b.effective) for b in chip.bits
     )
-
-
-def cell(value: Any) -> Any:
-    """As a CSV holds it: empty for None, and no text that a spreadsheet takes for a formula."""
-    if value is None:
-        return ""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value

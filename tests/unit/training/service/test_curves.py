@@ -10,6 +10,7 @@ from app.homes.model import HomesOptions
 from app.homes.service import Homes
 from app.kit.sql import Database
 from app.training.model import Demand, State, Task, Workload
+from app.training.responses import metrics_csv
 from app.training.service import CurveReader, TaskView
 from app.training.service.views import AttemptFolder
 
@@ -37,6 +38,11 @@ def view(*folders: str) -> TaskView:
         for number, name in enumerate(folders, 1)
     }
     return TaskView(task, folders=paths)
+
+
+def test_no_name_of_a_curve_is_a_formula_to_a_spreadsheet(homes: Homes, folder: Path) -> None:
+    (folder / "metrics.jsonl").write_text('{"step": 1, "=1+1": 3}\n')
+    assert "\n'=1+1,1,,3.0\n" in metrics_csv(CurveReader(homes).read(view("t--a01")))
 
 
 def test_a_growing_file_is_read_on(homes: Homes, folder: Path) -> None:
