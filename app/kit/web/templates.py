@@ -1,7 +1,8 @@
 """Pages and fragments: Jinja2 with StrictUndefined and autoescape, in the language of the request.
 
 A template finds `_`, `ngettext`, `lang`, `languages`, `static`, `icon`, `form_key`, `version`, `current_path`, `now`,
-`caller` (none before the user is known), `features`, `menu`, and the filters of `app.kit.web.formatting`. It decides
+`caller` (none before the user is known), `features`, `menu`, and the filters of `app.kit.web.formatting` and
+`app.kit.web.coded_texts`. It decides
 nothing that a service should decide.
 """
 
@@ -19,8 +20,8 @@ from starlette.responses import HTMLResponse
 
 from app.kit.clock import now
 from app.kit.files.data_files import data_folder
-from app.kit.web import formatting
-from app.kit.web.languages import NAMES, language_of, locale_of, translations
+from app.kit.web import coded_texts, formatting
+from app.kit.web.languages import ENGLISH, NAMES, language_of, locale_of, translations
 from app.kit.web.navigation import menu_for
 from app.kit.web.state import features_of
 from app.kit.web.static import static_url
@@ -66,4 +67,5 @@ def environment(language: str) -> Environment:
     templates.globals.update(lang=language, languages=NAMES, static=static_url, icon=icon, version=version("modelmill"))
     templates.globals.update(form_key=form_key)
     templates.filters.update(formatting.filters(texts, locale_of(language)))
+    templates.filters.update(coded_texts.filters(texts, is_english=language == ENGLISH))
     return templates

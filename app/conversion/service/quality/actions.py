@@ -103,8 +103,8 @@ def next_actions(evidence: Evidence) -> tuple[Action, ...]:
     return (
         *_preprocess(evidence),
         *sorted(_candidates(evidence, search), key=_price),
-        *_fastest(evidence),
         *_goal(evidence, search),
+        *_fastest(evidence),
         *_samples(evidence),
         *_weights(evidence),
     )

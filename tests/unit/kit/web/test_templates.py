@@ -75,7 +75,7 @@ def test_two_catalogues_do_not_contradict_each_other() -> None:
 def test_a_translation_keeps_the_placeholders_of_its_text() -> None:
     names = re.compile(r"%\((\w+)\)s")
     for message in catalogue("zh-Hant"):
-        if message.id:
+        if message.id and not message.context:  # a code says nothing of its facts
             wanted = message.id if isinstance(message.id, str) else message.id[1]
             given = message.string if isinstance(message.string, str) else message.string[0]
             assert set(names.findall(given)) == set(names.findall(wanted)), message.id

@@ -1,0 +1,77 @@
+"""Errors and warnings in the reader's language."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import app
+from app.conversion.intake import calibration_checks, range_checks
+from app.conversion.model import JobError
+from app.conversion.toolchains.kneron.known_failures import TABLE
+from app.kit.errors import ModelmillError
+from app.kit.web.coded_texts import CONTEXT
+from app.kit.web.languages import catalogue, translations
+from app.kit.web.templates import environment
+
+NOT_FINITE = JobError("bie", "tensor 'y' holds NaN for sample 'a'", "STAGE_NOT_FINITE", "Submit the job again.")
+NAMED = {"tensor": "y", "sample": "<a>", "kind": "NaN"}
+
+
+def shown(language: str, text: str, **context: object) -> str:
+    return environment(language).from_string(text).render(**context)
+
+
+def test_english_is_what_was_written() -> None:
+    error = {"code": "STAGE_NOT_FINITE", "message": "<b>", "detail": NAMED}
+    assert shown("en", "{{ error | reason }}", error=error) == "&lt;b&gt;"
+    assert shown("en", "{{ hint | advice }}", hint="Submit the job again.") == "Submit the job again."
+
+
+def test_a_code_with_its_facts_is_a_sentence_of_the_catalogue() -> None:
+    error = {"code": "STAGE_NOT_FINITE", "message": "tensor", "detail": NAMED}
+    assert shown("zh-Hant", "{{ error | reason }}", error=error) == "張量 y 在樣本 &lt;a&gt; 上含有 NaN。"
+    assert shown("zh-Hant", "{{ error.hint | advice }}", error=NOT_FINITE) == "請重新送出工作。"
+
+
+@pytest.mark.parametrize("code", ["STAGE_NOT_FINITE", "NO_SUCH_CODE"])
+def test_without_a_sentence_or_its_facts_it_stays_english_and_says_so(code: str) -> None:
+    error = JobError("bie", "holds <NaN>", code)
+    assert shown("zh-Hant", "{{ error | reason }}", error=error) == '<span lang="en">holds &lt;NaN&gt;</span>'
+    assert shown("zh-Hant", "{{ 'Do %s.' | advice }}") == '<span lang="en">Do %s.</span>'
+
+
+def test_a_sentence_without_places_is_followed_by_what_was_written() -> None:
+    text = shown(
+        "zh-Hant", "{{ error | reason }}", error=JobError("nef", "out of memory: 2 GiB", "STAGE_OUT_OF_MEMORY")
+    )
+    assert text.startswith("這個階段需要的記憶體超過上限。") and "out of memory: 2 GiB" in text
+
+
+def descendants(kind: type[ModelmillError]) -> Iterator[type[ModelmillError]]:
+    for child in kind.__subclasses__():
+        yield child
+        yield from descendants(child)
+
+
+def test_every_error_of_a_capability_has_a_sentence() -> None:
+    folder = Path(app.__file__).parent
+    for path in folder.glob("*/errors.py"):
+        importlib.import_module(f"app.{path.parent.name}.errors")
+    kinds = [kind for kind in descendants(ModelmillError) if kind.__module__.endswith(".errors")]
+    assert len(kinds) > 100
+    texts = translations("zh-Hant")
+    assert {kind.code for kind in kinds if texts.pgettext(CONTEXT, kind.code) == kind.code} == set()
+
+
+def test_every_finding_and_the_advice_of_every_known_failure_is_translated() -> None:
+    known = catalogue("zh-Hant")
+    sources = "".join(Path(module.__file__).read_text() for module in (calibration_checks, range_checks))
+    codes = {part.split('"')[1] for part in sources.split("Finding(")[1:] if '"' in part.split(",")[0]}
+    assert len(codes) > 10
+    texts = translations("zh-Hant")
+    assert not {code for code in codes if texts.pgettext(CONTEXT, code) == code}
+    assert not {failure.hint for failure in TABLE if not known.get(failure.hint)}
