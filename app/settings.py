@@ -234,6 +234,9 @@ class Settings(BaseSettings):
     """Of the MLflow server that models are fetched from and results are pushed to; empty: none."""
     mlflow_token: SecretStr = SecretStr("")
     """As whom it is asked, by everybody."""
+    export_targets: str = "*"
+    """Where results may be pushed to, with blanks between them, as hf://my-org/* mlflow://experiment/edge*; empty:
+    nowhere. Whoever may submit jobs pushes with the tokens above."""
     source_s3_endpoint: str = "s3.amazonaws.com"
     """Of s3:// sources; with http:// before it without TLS."""
     source_s3_access_key: str = ""

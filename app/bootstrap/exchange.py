@@ -40,4 +40,11 @@ def open_exchange(settings: Settings, conversion: Conversion, client: Redis, sen
         s3_secret_key=settings.source_s3_secret_key.get_secret_value(),
         s3_buckets=tuple(settings.source_s3_buckets.split()),
     )
-    return Exchange(conversion, TransferStore(client), access, start=start, time_s=settings.transfer_time_s)
+    return Exchange(
+        conversion,
+        TransferStore(client),
+        access,
+        start=start,
+        targets=settings.export_targets.split(),
+        time_s=settings.transfer_time_s,
+    )

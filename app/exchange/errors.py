@@ -17,6 +17,12 @@ class SourceRefused(BadInput):
     code = "SOURCE_REFUSED"
 
 
+class TargetRefused(BadInput):
+    """The operator does not allow that results go there."""
+
+    code = "TARGET_REFUSED"
+
+
 class SourceTooLarge(BadInput):
     """More bytes than a model may have here."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,7 +17,14 @@ from app.conversion.model import JobRecord, Status
 from app.conversion.service import Conversion
 from app.conversion.service.intake_sandbox import aborts_refused
 from app.conversion.service.uploads import FileStart
-from app.exchange.errors import BadSource, NothingToExport, TooManyTransfers, TransferFailed, TransferNotFound
+from app.exchange.errors import (
+    BadSource,
+    NothingToExport,
+    TargetRefused,
+    TooManyTransfers,
+    TransferFailed,
+    TransferNotFound,
+)
 from app.exchange.model import (
     Direction,
     Kind,
@@ -46,6 +54,7 @@ class Exchange:
     """Args:
     access: what the operator has set of hubs and registries.
     start: has an actor do a transfer; may raise what a queue raises.
+    targets: patterns of the places that results may be pushed to.
     time_s: how long one may take.
     """
 
@@ -56,12 +65,14 @@ class Exchange:
         access: Access,
         *,
         start: Callable[[str], None],
+        targets: Sequence[str],
         time_s: float,
     ) -> None:
         self._conversion = conversion
         self._store = store
         self._access = access
         self._start = start
+        self._targets = targets
         self._time_s = time_s
 
     def fetch(self, user: str, source: str, *, now: datetime) -> Transfer:
@@ -69,10 +80,16 @@ class Exchange:
         return self._request(Transfer(str(uuid4()), Direction.IN, read_source(source).text, user, to_text(now)))
 
     def push(self, user: str, job_id: str, target: str, *, registered_model: str = "", now: datetime) -> Transfer:
-        """Request that results are pushed. Raises BadSource, JobNotFound, NothingToExport, TooManyTransfers."""
+        """Request that results are pushed. Raises BadSource, TargetRefused, JobNotFound, NothingToExport,
+        TooManyTransfers."""
         record = self._conversion.jobs.get(job_id, user)
         _require_results(record)
         place = read_target(target)
+        if not any(fnmatchcase(place.text, pattern) for pattern in self._targets):
+            raise TargetRefused(
+                f"Results are not pushed to {place.text} here.",
+                hint="The operator allows places with MODELMILL_EXPORT_TARGETS.",
+            )
         if registered_model and place.kind is not Kind.RUN:
             raise BadSource("Only MLflow has registered models.", hint="Leave out registered_model.")
         transfer = Transfer(str(uuid4()), Direction.OUT, place.text, user, to_text(now))

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from app.bootstrap.container import Container, assemble
 from app.conversion import object_keys
-from app.exchange.errors import BadSource, NothingToExport, TooManyTransfers, TransferNotFound
+from app.exchange.errors import BadSource, NothingToExport, TargetRefused, TooManyTransfers, TransferNotFound
 from app.exchange.model import TRANSFER, Transfer, TransferState
 from app.exchange.service import MOST_UNFINISHED
 from app.exchange.store import TransferStore
@@ -184,6 +184,17 @@ def test_a_repository_that_is_not_ours_and_a_job_without_results_are_told(told: 
         told.exchange.push("alice", reported_job(told, "alice", is_good=False).job_id, "hf://org/x", now=now())
     with pytest.raises(BadSource, match="Only MLflow"):
         told.exchange.push("alice", record.job_id, "hf://org/x", registered_model="m", now=now())
+
+
+def test_results_go_only_where_the_operator_allows(settings: Settings) -> None:
+    container = assemble(settings.model_copy(update={"export_targets": "hf://ours/* mlflow://experiment/edge"}))
+    job_id = reported_job(container, "alice").job_id
+    for target in ("hf://theirs/x", "mlflow://experiment/edge2"):
+        with pytest.raises(TargetRefused):
+            container.exchange.push("alice", job_id, target, now=now())
+    for target in ("hf://ours/x", "mlflow://experiment/edge"):
+        assert container.exchange.push("alice", job_id, target, now=now()).state is TransferState.QUEUED
+    container.close()
 
 
 @pytest.mark.slow
