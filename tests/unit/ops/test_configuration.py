@@ -27,6 +27,7 @@ def test_every_variable_named_in_a_document_exists() -> None:
         "MODELMILL_FUZZ_COUNT",
         "MODELMILL_FUZZ_SEED",
         "MODELMILL_SEARCH_SEED",
+        "MODELMILL_SEARCH_TIMES",
         "MODELMILL_SECRETS_DIR",
         "MODELMILL_PYTHON",
         "MODELMILL_RECEIPT_KEY",
