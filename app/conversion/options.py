@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from app.conversion.goals import BUDGET_S_MAX, DEFAULT_BUDGET_S, parse_goal
+from app.conversion.goals import BUDGET_S_MAX, DEFAULT_BUDGET_S, DEFAULT_GOAL, parse_goal
 from app.inference.preprocess_options import Preprocess
 from app.toolchain_names import ToolchainName
 
@@ -39,28 +40,47 @@ class Chip(StrEnum):
 
 KNOBS = ("method", "percentile", "per_channel")
 """What a search for a goal decides by itself."""
+NO_GOAL = "none"
+
+
+def goal_or_knobs(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a quantization, without a goal where only knobs are turned: they would have no effect with one."""
+    is_turned = "goal" not in values and any(values.get(knob) is not None for knob in KNOBS)
+    return {**values, "goal": ""} if is_turned else dict(values)
+
+
+def plain_goal(text: str) -> str:
+    """A goal as it is kept; "" for none. Raises ValueError that names the forms there are."""
+    return "" if text.strip().lower() in ("", NO_GOAL) else parse_goal(text).text
 
 
 class HostQuantization(Frozen):
     """int8 QDQ quantization by onnxruntime: as these options say, or as a search finds that reaches a goal."""
 
-    goal: str = Field(default="", max_length=40)
+    goal: str = Field(default=DEFAULT_GOAL, max_length=40)
     """ "snr>=20": search ranges and as few tensors in 16 bits as hold that at the worst output, on pictures that set no
-    range; "drop<=1%" (of the task's answers), "smallest" and "fastest" likewise. Empty: the options below decide."""
+    range; "drop<=1%" (of the task's answers), "smallest" and "fastest" likewise. "none" or empty: no search, the
+    options below decide; and so it is where method, percentile or per_channel is given, and no goal."""
     budget_s: float = Field(default=DEFAULT_BUDGET_S, gt=0, le=BUDGET_S_MAX)
     """Seconds that the search may take; it then keeps the best so far."""
     method: Literal["minmax", "percentile", "entropy"] = "minmax"
     percentile: float = Field(default=99.999, gt=50, le=100)
     """Only for method percentile: share of activations that the range keeps, in percent."""
     per_channel: bool = True
-    activation: Literal["int8", "uint8"] = "int8"
+    activation: Literal["int8", "uint8"] = "uint8"
+    """As accurate as int8, and faster on CPUs without VNNI."""
     exclude_nodes: tuple[str, ...] = ()
     """Node names that stay in float."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _knobs_alone(cls, values: Any) -> Any:
+        return goal_or_knobs(values) if isinstance(values, dict) else values
 
     @field_validator("goal")
     @classmethod
     def _is_a_goal(cls, text: str) -> str:
-        return parse_goal(text).text if text.strip() else ""
+        return plain_goal(text)
 
     @model_validator(mode="after")
     def _a_goal_decides_by_itself(self) -> HostQuantization:
@@ -115,7 +135,7 @@ class KneronOptions(Frozen):
     @field_validator("goal")
     @classmethod
     def _is_a_goal(cls, text: str) -> str:
-        return parse_goal(text).text if text.strip() else ""
+        return plain_goal(text)
 
 
 class Options(Frozen):

@@ -1,4 +1,4 @@
-"""Named starting points for options: what Fast, Balanced and Accurate mean, and the usual ways to prepare pictures.
+"""Named starting points for options: what Goal, Fast, Balanced, Accurate mean, and the usual ways to prepare pictures.
 
 Pure data. Texts are written where they are shown; a name here is a key.
 """
@@ -8,19 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from app.conversion.goals import DEFAULT_GOAL
 from app.conversion.options import Chip, Preprocess, ToolchainName
 
-FAST, BALANCED, ACCURATE, CUSTOM = "fast", "balanced", "accurate", "custom"
-FIRST = FAST
+GOAL, FAST, BALANCED, ACCURATE, CUSTOM = "goal", "fast", "balanced", "accurate", "custom"
 
 Values = Mapping[str, Any]
 
 HOST: Mapping[str, Values] = {
-    FAST: {"method": "minmax"},
-    BALANCED: {"method": "percentile", "percentile": 99.999},
-    ACCURATE: {"method": "entropy"},
+    GOAL: {"goal": DEFAULT_GOAL, "method": "minmax", "percentile": 99.999, "per_channel": True},
+    FAST: {"goal": "", "method": "minmax"},
+    BALANCED: {"goal": "", "method": "percentile", "percentile": 99.999},
+    ACCURATE: {"goal": "", "method": "entropy"},
 }
-"""Calibration by range, by range without outliers, by least information lost; each slower than the one before."""
+"""A search for a goal; and without one: calibration by range, by range without outliers, by least information lost,
+each slower than the one before."""
 
 _ALL_16 = dict.fromkeys(("model_in_bitwidth_mode", "model_out_bitwidth_mode", "cpu_node_bitwidth_mode"), "int16")
 _ALL_8 = dict.fromkeys(_ALL_16, "int8")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, Self
 
 from app.conversion.client import ConversionClient
+from app.conversion.options import goal_or_knobs
 from app.kit.cli.api_client import ApiError
 from app.kit.errors import ModelmillError
 from app.model_registry.client import ModelsClient
@@ -135,7 +136,8 @@ class ConversionTools:
         with self._conversion() as client:
             record = client.job(job_id)
             keys = [f"jobs/{record['job_id']}/input/{file}" for file in ("model.onnx", "quant.zip")]
-            changed, tags = _merged(record["options"], options), tuple(record["tags"])
+            patch = {**options, "quantization": goal_or_knobs(options.get("quantization") or {})}
+            changed, tags = _merged(record["options"], patch), tuple(record["tags"])
             return _shown(client.submit(*keys, options=changed, name=name or record["name"], tags=tags))
 
     def list_jobs(self, search: str = "", status: str = "", limit: int = 20) -> Answer:

@@ -278,7 +278,7 @@ def test_a_long_or_unknown_field_is_no_fault_of_ours(page: httpx.Client) -> None
 
 def test_several_models_and_presets_become_a_sweep(page: httpx.Client, api: Api, service: Deployment) -> None:
     models = [("model", (f"{name}.onnx", small_model())) for name in ("one", "two")]
-    fields = {"name": "both", "tags": "night", "preset": "fast", "preset_was": "fast"}
+    fields = {"name": "both", "tags": "night", "preset": "goal", "preset_was": "goal"}
     fields |= {"also.balanced": "1", "also.nonsense": "1"}
     answer = page.post(NEW, data=fields, files=[*models, *(("images", file) for file in PNGS)])
     assert answer.status_code == 303, said(answer)
@@ -286,7 +286,7 @@ def test_several_models_and_presets_become_a_sweep(page: httpx.Client, api: Api,
     sweep = api.http.get(path).json()
     assert (sweep["name"], sweep["tags"]) == ("both", ["night"])
     pairs = [(row["model_name"], row["variant"]) for row in sweep["rows"]]
-    assert pairs == [("one", "fast"), ("one", "balanced"), ("two", "fast"), ("two", "balanced")]
+    assert pairs == [("one", "goal"), ("one", "balanced"), ("two", "goal"), ("two", "balanced")]
     submit_pending(service)
     methods = [api.job(row["job_id"])["options"]["quantization"]["method"] for row in sweep["rows"]]
     assert methods == ["minmax", "percentile"] * 2

@@ -70,7 +70,9 @@ def marked(case: Case) -> Any:
 @pytest.mark.parametrize("case", [marked(case) for case in CASES])
 def test_a_real_model_goes_through_all_stages_with_a_sensible_quality_table(case: Case, tmp_path: Path) -> None:
     folder = work_folder(tmp_path, SHARED_DATA / "models" / f"{case.model}.onnx", samples_of(case))
-    options = Options.model_validate({"preprocess": case.preprocess, "input_shapes": case.shapes})
+    options = Options.model_validate(
+        {"preprocess": case.preprocess, "input_shapes": case.shapes, "quantization": {"goal": "none"}}
+    )
     reports = {stage: result.report for stage, result in run_all(folder, options).items()}
 
     equivalence = reports[Stage.ONNX]["equivalence"]
@@ -83,7 +85,8 @@ def test_a_real_model_goes_through_all_stages_with_a_sensible_quality_table(case
     layers = bie["quality"]["layers"]
     weighted = [layer for layer in layers if layer["weight_snr_db"] is not None]
     assert len(weighted) >= 3 and all(25 < layer["weight_snr_db"] < 70 for layer in weighted)
-    assert all(layer["snr_db"]["n"] > 0 for layer in layers if not layer.get("silent_samples"))
+    unheard = ("silent_samples", "not_finite")
+    assert all(layer["snr_db"]["n"] > 0 for layer in layers if not any(map(layer.get, unheard)))
     assert bie["quality"]["layers_left_out"] == 0
     task = bie["quality"]["task"]
     assert task is None or task["float_agreement"] is None or task["float_agreement"] > 0.5
@@ -94,6 +97,14 @@ def test_a_real_model_goes_through_all_stages_with_a_sensible_quality_table(case
     assert {name: list(value.shape) for name, value in outputs.items()} == {
         spec["name"]: spec["shape"] for spec in model.outputs
     }
+
+
+def test_what_holds_the_goal_in_8_bits_at_once_costs_a_single_candidate(tmp_path: Path) -> None:
+    case = next(case for case in CASES if case.model == "cls_accelerometer_rank2")
+    folder = work_folder(tmp_path, SHARED_DATA / "models" / f"{case.model}.onnx", samples_of(case))
+    report = run_all(folder)[Stage.BIE].report
+    assert report["goal"]["is_reached"] and report["judgement"]["mean_db"] > 20
+    assert [one["tensors_16"] for one in report["search"]["candidates"]] == [0]
 
 
 def test_a_dynamic_model_without_shapes_is_refused_with_an_example(tmp_path: Path) -> None:

@@ -62,8 +62,8 @@ def convert(
     goal: Annotated[
         Optional,
         typer.Option(
-            metavar='"snr>=20"|"drop<=1%"|smallest|fastest',
-            help="Search for what reaches it, in place of --method.",
+            metavar='"snr>=20"|"drop<=1%"|smallest|fastest|none',
+            help="Search for what reaches it; host: snr>=20 unless --method or the like decides.",
             rich_help_panel=QUANTIZE,
         ),
     ] = None,

@@ -81,7 +81,7 @@ def settled(values: Mapping[str, str]) -> Values:
     offered = presets.quantization_presets(toolchain, chip)
     group = "quantization" if toolchain is ToolchainName.HOST else "kneron"
     if fields["preset"] not in (*offered, presets.CUSTOM):
-        fields["preset"] = presets.FIRST
+        fields["preset"] = next(iter(offered))
     if fields["preset"] in offered and fields["preset"] != fields["preset_was"]:
         _fill(fields, group, offered[fields["preset"]])
     else:

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from app.conversion import object_keys, presets
 from app.conversion.intake import calibration_checks
-from app.conversion.options import Chip, Preprocess, ToolchainName
+from app.conversion.options import NO_GOAL, Chip, Preprocess, ToolchainName
 from app.conversion.pages import new_batch, new_form, suggestions
 from app.conversion.pages.new_form import GROUPS, FormProblem, Values, problem_of, target_of
 from app.conversion.service.previews import ImagesPreview, ModelPreview, Previews
@@ -250,7 +250,7 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "quantization.activation": ("Activations", "Type of the quantized activations."),
     "quantization.per_channel": ("Weights per channel", "One scale per output channel instead of one per layer."),
     "quantization.exclude_nodes": ("Nodes left in float", "One node name per line, as in out.onnx."),
-    "quantization.goal": ("Goal", "snr>=20 searches for it; drop<=1%%, smallest, fastest. Empty: as chosen below."),
+    "quantization.goal": ("Goal", "snr>=20 searches for it; drop<=1%%, smallest, fastest. none: as chosen below."),
     "quantization.budget_s": ("Time budget, seconds", "For a goal: the search keeps the best so far."),
     "kneron.goal": (
         "Goal",
@@ -285,10 +285,17 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "kneron.weight_compress": ("Compress weights", "A smaller file."),
 }
 
+
+def _has_goal(values: Mapping[str, str]) -> bool:
+    return values.get("quantization.goal", "").strip().lower() not in ("", NO_GOAL)
+
+
 _MIXBW = ("kneron.datapath_bitwidth_mode", "kneron.weight_bitwidth_mode")
 _APPLIES: Mapping[str, _Applies] = {
-    "quantization.percentile": lambda v: v.get("quantization.method") == "percentile",
-    "quantization.budget_s": lambda v: bool(v.get("quantization.goal")),
+    "quantization.method": lambda v: not _has_goal(v),
+    "quantization.percentile": lambda v: not _has_goal(v) and v.get("quantization.method") == "percentile",
+    "quantization.per_channel": lambda v: not _has_goal(v),
+    "quantization.budget_s": _has_goal,
     "kneron.budget_s": lambda v: bool(v.get("kneron.goal")),
     "kneron.flops_ratio": lambda v: "mixbw" in [v.get(name) for name in _MIXBW],
     "kneron.percentage": lambda v: v.get("kneron.datapath_range_method") == "percentage",

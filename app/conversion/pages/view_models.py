@@ -69,7 +69,7 @@ def _text(value: Any) -> str:
             return ", ".join(_text(entry) for entry in value) or "none"
         case dict():
             return "; ".join(f"{name}: {' × '.join(map(str, shape))}" for name, shape in value.items())
-    return str(value)
+    return str(value) or "none"
 
 
 def files(artifacts: Mapping[str, Artifact]) -> list[FileView]:

@@ -9,13 +9,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from app.conversion.model import JobRecord
-from app.conversion.options import Options
+from app.conversion.options import Options, goal_or_knobs
 from app.conversion.service import Conversion
 from app.kit.errors import BadInput
 
 
 def patched(options: Options, patch: Mapping[str, Any]) -> Options | None:
     """The options with a JSON merge patch applied; None where they would not be valid."""
+    quantization = patch.get("quantization")
+    if isinstance(quantization, Mapping):
+        patch = {**patch, "quantization": goal_or_knobs(quantization)}
     try:
         return Options.model_validate(_merged(options.model_dump(mode="json"), patch))
     except ValidationError:

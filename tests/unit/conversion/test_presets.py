@@ -25,7 +25,7 @@ def test_kl520_is_offered_the_fast_preset_only() -> None:
 
 def test_the_defaults_are_the_first_presets() -> None:
     values = new_form.values_of(HOST)
-    assert (values["preset"], values["pre"]) == ("fast", "unit")
+    assert (values["preset"], values["pre"]) == ("goal", "unit")
 
 
 @pytest.mark.parametrize("name", presets.PREPROCESS)

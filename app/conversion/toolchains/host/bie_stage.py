@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +15,10 @@ from app.conversion.toolchains.host import provenance, quality
 from app.conversion.toolchains.host.calibration import ActivationRanges, calibrate
 from app.conversion.toolchains.host.inputs import CachedSamples, first, reference_samples
 from app.conversion.toolchains.host.layers import LAYER_SAMPLES, match_layers, measure_layers
-from app.conversion.toolchains.host.quantizer import QuantizationPlan, plan, quantize
+from app.conversion.toolchains.host.quantizer import QuantizationPlan, plan, quantize, without_tensors
 from app.conversion.toolchains.host.runtime import Session, open_session
 from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
+from app.conversion.toolchains.host.search.basis import NothingToQuantize
 from app.conversion.toolchains.host.search.search import SearchResult, search
 from app.conversion.toolchains.host.task_metrics import task_meter
 from app.conversion.toolchains.tensor_comparison import OutputStatistics
@@ -25,11 +27,13 @@ from app.kit.sandbox.errors import StageFailed
 
 CALIBRATED, QUANTIZED, OUTPUTS_MEASURED = 0.45, 0.5, 0.75
 """Where in the stage's progress each step ends."""
+ODD_NAMED = 5
 
 
 @dataclass(frozen=True)
 class QuantizedModel:
     float_model: Any
+    """The one that int8_model was made of: out.onnx, or with channels equalized, which computes the same."""
     int8_model: Any
     plan: QuantizationPlan
     calibration: ActivationRanges
@@ -84,10 +88,30 @@ def _quantize(model: Any, samples: CachedSamples, request: StageRequest, progres
         progress(CALIBRATED * done / max(of, 1), f"calibrating {done}/{of}")
 
     calibration = calibrate(model, chosen.tensors, samples, options, threads=request.threads, step=step)
+    odd = calibration.not_finite
+    chosen = without_tensors(model, chosen, odd) if odd else chosen
+    if chosen.problem:
+        print(f"warning: {chosen.problem}")
+        return QuantizedModel(model, copy.deepcopy(model), chosen, calibration, [chosen.problem, *_odd_warnings(odd)])
     progress(CALIBRATED, f"quantizing {len(chosen.nodes)} nodes")
     int8_model, warnings = quantize(model, calibration.ranges, chosen, options)
     print(f"quantized {len(chosen.nodes)} of {len(model.graph.node)} nodes to int8")
-    return QuantizedModel(model, int8_model, chosen, calibration, warnings)
+    return QuantizedModel(model, int8_model, chosen, calibration, [*warnings, *_odd_warnings(odd)])
+
+
+def _goal_line(result: SearchResult) -> str:
+    goal, judgement = result.goal, result.judgement
+    known = f"{judgement['mean_db']} dB on {judgement['n']} pictures that set no range, lowest {judgement['min_db']} dB"
+    if goal["is_reached"]:
+        return f"the goal {goal['text']} is reached: {known}"
+    layers = goal["reason_params"].get("layers")
+    why = f"; the weights of {layers} are the limit" if layers else ""
+    return f"the goal {goal['text']} is not reached ({goal['reason_code']}): {known}{why}"
+
+
+def _odd_warnings(not_finite: Mapping[str, str]) -> list[str]:
+    first = [f"{name!r} for sample {sample!r}" for name, sample in list(not_finite.items())[:ODD_NAMED]]
+    return [f"tensors that are not finite stay in float: {', '.join(first)}"] if first else []
 
 
 def _searched(
@@ -95,24 +119,32 @@ def _searched(
 ) -> QuantizedModel:
     options = request.options.quantization
     goal = parse_goal(options.goal)
-    print(f"searching for {goal.text} on {len(samples)} samples, for at most {options.budget_s:g} s")
+    print(f"calibrating {len(chosen.tensors)} tensors on {len(samples)} samples")
+    print(f"searching for {goal.text}, for at most {options.budget_s:g} s")
 
     def step(share: float, text: str) -> None:
         progress(QUANTIZED * share, text)
 
-    result = search(
-        model,
-        chosen,
-        samples,
-        options,
-        goal,
-        threads=request.threads,
-        meter_of=lambda: task_meter(model),
-        step=step,
-    )
-    print(f"the goal is {'reached' if result.goal['is_reached'] else 'not reached'}")
+    try:
+        result = search(
+            model,
+            chosen,
+            samples,
+            options,
+            goal,
+            threads=request.threads,
+            meter_of=lambda: task_meter(model),
+            step=step,
+        )
+    except NothingToQuantize as nothing:
+        odd = _odd_warnings(nothing.statistics.not_finite)
+        calibration = ActivationRanges({}, nothing.statistics.pictures)
+        return QuantizedModel(model, copy.deepcopy(model), nothing.plan, calibration, [nothing.plan.problem, *odd])
+    print(_goal_line(result))
+    basis = result.basis
+    warnings = [*result.warnings, *_odd_warnings(basis.statistics.not_finite)]
     calibration = ActivationRanges(result.ranges, result.pictures)
-    return QuantizedModel(model, result.model, chosen, calibration, result.warnings, result)
+    return QuantizedModel(basis.model, result.model, basis.plan, calibration, warnings, result)
 
 
 def _write(quantized: QuantizedModel, request: StageRequest, skipped: list[dict[str, str]]) -> None:
@@ -180,8 +212,9 @@ def _count(outputs: OutputStatistics) -> int:
 
 def _calibration(quantized: QuantizedModel, request: StageRequest, skipped: list[dict[str, str]]) -> dict[str, Any]:
     options = request.options.quantization
-    report: dict[str, Any] = {"method": options.method, "samples": quantized.calibration.samples, "skipped": skipped}
-    if options.method == "percentile":
+    method = options.method if quantized.search is None else quantized.search.method
+    report: dict[str, Any] = {"method": method, "samples": quantized.calibration.samples, "skipped": skipped}
+    if method == "percentile":
         report["percentile"] = options.percentile
     return report
 

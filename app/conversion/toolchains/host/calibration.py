@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from app.conversion.errors import NoImages, NotFinite
+import numpy as np
+
+from app.conversion.errors import NoImages
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.equivalence import require_finite_arrays
 from app.conversion.toolchains.host.histogram import Histogram
 from app.conversion.toolchains.host.inputs import Array, Samples
 from app.conversion.toolchains.host.runtime import Session, open_session, run
-from app.conversion.toolchains.tensor_comparison import is_finite, require_finite
+from app.conversion.toolchains.tensor_comparison import is_finite
 
 Range = tuple[float, float]
 Step = Callable[[int, int], None]
@@ -27,6 +29,8 @@ Step = Callable[[int, int], None]
 LOW, HIGH = "__modelmill_min", "__modelmill_max"
 OF_NOTHING: Range = (0.0, 0.0)
 """The range of a tensor that never had an element."""
+HUGE = 1e30
+"""Beyond it squares overflow float32's range; a tensor with such values stays in float."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,16 @@ class ActivationRanges:
 
     ranges: dict[str, Range]
     samples: int
+    not_finite: Mapping[str, str] = field(default_factory=dict)
+    """Inner tensors that held NaN, an infinity or more than HUGE, and for which sample: they stay in float."""
 
 
 class RangeCollector(Protocol):
     def model(self) -> Any:
         """The graph to run: the original outputs first, then the tensors that the collector needs."""
         ...
+
+    not_finite: dict[str, str]
 
     def add(self, values: dict[str, Array], sample: str) -> None: ...
 
@@ -52,7 +60,8 @@ def calibrate(
 ) -> ActivationRanges:
     """Run the float model over all samples and collect the ranges of `tensors`.
 
-    Raises NotFinite, naming tensor and sample, at the first NaN or infinity, and NoImages if there is no sample.
+    Raises NotFinite, naming tensor and sample, at the first NaN or infinity of an input or output of the model, and
+    NoImages if there is no sample.
     """
     collector = _collector(model, tensors, options)
     own_outputs = [output.name for output in model.graph.output]
@@ -67,7 +76,7 @@ def calibrate(
         step(count, len(samples))
     if count == 0:
         raise NoImages("there are no reference samples to calibrate on")
-    return ActivationRanges(collector.ranges(), count)
+    return ActivationRanges(collector.ranges(), count, collector.not_finite)
 
 
 def _open(model: Any, threads: int) -> Session:
@@ -80,6 +89,11 @@ def _collector(model: Any, tensors: Sequence[str], options: HostQuantization) ->
     return Histograms(model, tensors, options)
 
 
+def is_moderate(array: Array) -> bool:
+    """Are all its values finite, and below HUGE?"""
+    return is_finite(array) and (array.size == 0 or float(np.abs(array).max()) < HUGE)
+
+
 class MinMax:
     """The lowest and the highest value ever seen."""
 
@@ -87,6 +101,7 @@ class MinMax:
         self._source = model
         self._tensors = tensors
         self._ranges: dict[str, Range] = {}
+        self.not_finite: dict[str, str] = {}
 
     def model(self) -> Any:
         from onnx import helper
@@ -105,12 +120,9 @@ class MinMax:
             low, high = float(values[name + LOW]), float(values[name + HIGH])
             if low > high:  # it has no element: the roi of a Resize, say
                 continue
-            if not (math.isfinite(low) and math.isfinite(high)):
-                raise NotFinite(
-                    f"tensor {name!r} holds NaN or infinity for sample {sample!r}",
-                    hint="Run the float model on this sample and look for overflows and divisions by zero.",
-                    detail={"tensor": name, "sample": sample},
-                )
+            if not (low > -HUGE and high < HUGE):  # NaN is neither
+                self.not_finite.setdefault(name, sample)
+                continue
             before = self._ranges.get(name, (low, high))
             self._ranges[name] = (min(before[0], low), max(before[1], high))
 
@@ -125,15 +137,17 @@ class Histograms:
         self._source = model
         self._options = options
         self._histograms = {name: Histogram() for name in tensors}
+        self.not_finite: dict[str, str] = {}
 
     def model(self) -> Any:
         return with_outputs(self._source, list(self._histograms))
 
     def add(self, values: dict[str, Array], sample: str) -> None:
         for name, histogram in self._histograms.items():
-            if not is_finite(values[name]):
-                require_finite(values[name], name, sample)
-            histogram.add(values[name])
+            if is_moderate(values[name]):
+                histogram.add(values[name])
+            else:
+                self.not_finite.setdefault(name, sample)
 
     def ranges(self) -> dict[str, Range]:
         if self._options.method == "entropy":

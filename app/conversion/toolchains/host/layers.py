@@ -5,6 +5,7 @@ This module matches layers of the two graphs and measures them; it must not deci
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +17,7 @@ from app.conversion.toolchains.host.calibration import element_types, tensor_siz
 from app.conversion.toolchains.host.inputs import SampleArrays
 from app.conversion.toolchains.host.quantizer import FUSED_ACTIVATIONS, WEIGHTED
 from app.conversion.toolchains.host.runtime import open_session, run
-from app.conversion.toolchains.tensor_comparison import TensorStatistics, compare, snr_db
+from app.conversion.toolchains.tensor_comparison import TensorStatistics, compare, is_finite, snr_db
 
 Array = npt.NDArray[Any]
 
@@ -64,9 +65,11 @@ def measure_layers(
 ) -> list[dict[str, Any]]:
     """[{name, op_type, int8, snr_db: {mean, min, p5, n}, cosine: {…}, max_abs, weight_snr_db}] over the samples.
 
-    Both models run with their inner tensors as outputs; a pair of tensors is compared and let go at once.
+    Both models run with their inner tensors as outputs; a pair of tensors is compared and let go at once. A NaN or an
+    infinity inside a model is no failure as long as no output shows it: its sample counts as "not_finite" in the row.
     """
     statistics = {layer.name: TensorStatistics(layer.name) for layer in layers}
+    not_finite: Counter[str] = Counter()
     if layers:
         tensors = [layer.float_tensor for layer in layers], [layer.int8_tensor for layer in layers]
         reference = open_session(with_outputs(float_model, tensors[0]).SerializeToString(), threads)
@@ -75,19 +78,22 @@ def measure_layers(
             expected = run(reference, sample.arrays, list(dict.fromkeys(tensors[0])))
             actual = run(quantized, sample.arrays, list(dict.fromkeys(tensors[1])))
             for layer in layers:
-                comparison = compare(
-                    expected[layer.float_tensor], actual[layer.int8_tensor], tensor=layer.name, sample=sample.name
-                )
-                statistics[layer.name].add(comparison)
-    return [_row(layer, statistics[layer.name]) for layer in layers]
+                pair = expected[layer.float_tensor], actual[layer.int8_tensor]
+                if all(map(is_finite, pair)):
+                    statistics[layer.name].add(compare(*pair, tensor=layer.name, sample=sample.name))
+                else:
+                    not_finite[layer.name] += 1
+    return [_row(layer, statistics[layer.name], not_finite[layer.name]) for layer in layers]
 
 
-def _row(layer: MatchedLayer, statistics: TensorStatistics) -> dict[str, Any]:
+def _row(layer: MatchedLayer, statistics: TensorStatistics, not_finite: int) -> dict[str, Any]:
     weight = layer.weight_snr_db
     row: dict[str, Any] = {"name": layer.name, "op_type": layer.op_type, "int8": layer.is_int8}
     row["tensor"] = layer.float_tensor
     if layer.merged:
         row["merged"] = layer.merged
+    if not_finite:
+        row["not_finite"] = not_finite
     return row | statistics.to_dict() | {"weight_snr_db": None if weight is None else round(weight, 2)}
 
 

@@ -78,14 +78,14 @@ def verdict(outputs: OutputStatistics, int8_nodes: int) -> dict[str, Any]:
     }
 
 
-def latency_ms(session: Session, samples: Iterable[SampleArrays]) -> float | None:
+def latency_ms(session: Session, samples: Iterable[SampleArrays], runs: int = LATENCY_RUNS) -> float | None:
     """Median wall time of one inference in milliseconds; None without a sample. The first run is not counted."""
     sample = next(iter(samples), None)
     if sample is None:
         return None
     run(session, sample.arrays)
     times: list[float] = []
-    while len(times) < LATENCY_RUNS and sum(times) < LATENCY_S_MAX:
+    while len(times) < runs and sum(times) < LATENCY_S_MAX:
         begin = time.perf_counter()
         run(session, sample.arrays)
         times.append(time.perf_counter() - begin)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import difflib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.graph import opset_of
-from app.conversion.toolchains.host.calibration import Range, element_types
+from app.conversion.toolchains.host.calibration import Range, element_types, is_moderate
 from app.conversion.toolchains.host.graph_surgery import OPSET_FLOAT16, has_float16, operator_counts
 from app.kit.sandbox.errors import StageFailed
 from app.kit.text.error_text import reason_of
@@ -31,6 +31,8 @@ FUSED_ACTIVATIONS = frozenset({"Relu", "Clip"})
 """Become part of the weighted layer before them."""
 ALREADY_QUANTIZED = frozenset({"QuantizeLinear", "QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear"})
 PER_CHANNEL_OPSET = 13
+FLOATS = (1, 10)
+"""TensorProto's float32 and float16."""
 TAIL_REASON = "post-processing after the last weighted layer stays in float"
 
 
@@ -62,14 +64,50 @@ def plan(model: Any, options: HostQuantization) -> QuantizationPlan:
         return QuantizationPlan(
             (), tail, (), f"opset {opset_of(model)} has no quantization operators; the model stays in float"
         )
-    left_out = {node.name for node in tail} | set(options.exclude_nodes)
-    quantizable = _quantizable_operators()
-    chosen = [node for node in model.graph.node if node.op_type in quantizable and node.name not in left_out]
+    return _plan_without(model, {node.name for node in tail} | set(options.exclude_nodes), _odd_constants(model))
+
+
+def without_tensors(model: Any, chosen: QuantizationPlan, tensors: Container[str]) -> QuantizationPlan:
+    """The plan without the nodes that touch these tensors, which stay in float."""
+    left_out = {node.name for node in model.graph.node} - set(chosen.nodes)
+    return _plan_without(model, left_out, tensors)
+
+
+def _plan_without(model: Any, nodes: Container[str], tensors: Container[str]) -> QuantizationPlan:
+    tail, quantizable = _tail(model), _quantizable_operators()
+    if _has_attention(model):
+        quantizable = quantizable & WEIGHTED
+    chosen = [
+        node
+        for node in model.graph.node
+        if node.op_type in quantizable
+        and node.name not in nodes
+        and not any(name in tensors for name in (*node.input, *node.output))
+    ]
     if not any(node.op_type in WEIGHTED for node in chosen):
         return QuantizationPlan(
             (), tail, (), f"no node to quantize: the graph has none of {', '.join(sorted(WEIGHTED))} to use"
         )
     return QuantizationPlan(tuple(node.name for node in chosen), tail, _activations(model, chosen))
+
+
+def _odd_constants(model: Any) -> set[str]:
+    """Float constants that no scale can hold: empty ones, and those with a NaN or an infinity."""
+    from onnx import numpy_helper
+
+    unread = {name for node in model.graph.node if node.op_type == "Resize" for name in node.input[1:]}
+    arrays = (
+        (tensor.name, numpy_helper.to_array(tensor))
+        for tensor in model.graph.initializer
+        if tensor.data_type in FLOATS and tensor.name not in unread
+    )
+    return {name for name, array in arrays if array.size == 0 or not is_moderate(array)}
+
+
+def _has_attention(model: Any) -> bool:
+    """Does a product of matrices read a Softmax? Between such layers int8 costs much accuracy and gains no time."""
+    weights = {name for node in model.graph.node if node.op_type == "Softmax" for name in node.output}
+    return any(node.op_type == "MatMul" and weights & set(node.input) for node in model.graph.node)
 
 
 def check_excluded(model: Any, names: Sequence[str]) -> None:

@@ -26,7 +26,12 @@ def test_options_that_were_chosen_come_before_those_left_alone() -> None:
     )
     found = view_models.parameters(options)
     chosen = {parameter.name: parameter.value for parameter in found if not parameter.is_default}
-    assert chosen == {"method": "percentile", "preprocess.mean": "1, 2, 3", "input_shapes": "x: 1 × 3 × 8 × 8"}
+    assert chosen == {
+        "goal": "none",
+        "method": "percentile",
+        "preprocess.mean": "1, 2, 3",
+        "input_shapes": "x: 1 × 3 × 8 × 8",
+    }
     assert [parameter.is_default for parameter in found] == sorted(parameter.is_default for parameter in found)
 
 

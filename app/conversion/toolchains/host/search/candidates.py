@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from app.conversion.toolchains.host.search.judge import Score
@@ -19,22 +19,31 @@ class Choice:
         methods: By activation.
         wide: Activations in 16 bits.
         wide_weights: Weights in 16 bits.
+        is_equalized: Channels between layers were brought to like ranges before.
+        is_corrected: Biases take back what rounding does to the means.
     """
 
     method: str
     methods: tuple[tuple[str, str], ...] = ()
     wide: frozenset[str] = frozenset()
     wide_weights: frozenset[str] = frozenset()
+    is_equalized: bool = False
+    is_corrected: bool = False
 
     @property
     def tensors_16(self) -> int:
         return len(self.wide) + len(self.wide_weights)
 
     @property
+    def in_8_bits(self) -> Choice:
+        return replace(self, wide=frozenset(), wide_weights=frozenset())
+
+    @property
     def name(self) -> str:
         text = f"int8 {self.method}"
         if self.methods:
             text += f", {len(self.methods)} ranges of their own"
+        text += ", equalized" * self.is_equalized + ", biases corrected" * self.is_corrected
         if self.tensors_16:
             text += f", {len(self.wide)} activations and {len(self.wide_weights)} weights in int16"
         return text
@@ -44,6 +53,8 @@ class Choice:
         for method in sorted({method for _, method in self.methods}):
             tensors = [tensor for tensor, own in self.methods if own == method]
             made.append({"kind": "range", "method": method, "tensors": tensors})
+        kinds = {"equalization": self.is_equalized, "bias_correction": self.is_corrected}
+        made += [{"kind": kind, "method": "", "tensors": []} for kind, is_done in kinds.items() if is_done]
         if self.tensors_16:
             made.append({"kind": "int16", "method": "", "tensors": sorted(self.wide | self.wide_weights)})
         return made

@@ -29,8 +29,11 @@ def activation_parameters(limits: Range, kind: Any) -> tuple[float, int]:
     return scale, zero
 
 
-def quantized_weight(values: Array, axis: int, kind: Any) -> tuple[Array, Array]:
-    """Symmetric integers and the scale of each channel along `axis`."""
+def quantized_weight(values: Array, axis: int | None, kind: Any) -> tuple[Array, Array]:
+    """Symmetric integers and the scale of each channel along `axis`; one scale for all where that is None."""
+    if axis is None:
+        flat, single = quantized_weight(values.reshape(1, -1), 0, kind)
+        return flat.reshape(values.shape), single.reshape(())
     others = tuple(a for a in range(values.ndim) if a != axis % values.ndim)
     most = np.abs(values).max(axis=others) if values.size else np.zeros(values.shape[axis])
     top = float(np.iinfo(kind).max)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from app.conversion.toolchains.host import quality
 from app.conversion.toolchains.host.inputs import Array, Samples
 from app.conversion.toolchains.host.runtime import numeric_outputs, open_session, run
 from app.conversion.toolchains.host.search.split import Split
@@ -16,6 +18,11 @@ from app.conversion.toolchains.tensor_comparison import compare
 
 KEPT_BYTES = 256 << 20
 """Of pictures and float outputs that are held for judging; further pictures judge nothing."""
+EXAMPLES = 8
+"""Pictures that are held of a part that judges nothing."""
+NOT_FINITE_DB = -100.0
+"""Of an output with a NaN or an infinity, or of another shape than the float model's."""
+LATENCY_RUNS = 5
 Build = Callable[[int], Any]
 """The model that is to be judged on a part of the split (onnx.ModelProto)."""
 
@@ -60,11 +67,21 @@ class Score:
         return statistics.fmean(self.drops) if self.drops else None
 
 
+@dataclass(frozen=True)
+class JudgedModel:
+    """What a candidate came to."""
+
+    score: Score
+    size_bytes: int
+    latency_ms: float | None
+
+
 class Judge:
     """Holds the judging pictures with the float model's outputs.
 
     Args:
         float_model: onnx.ModelProto.
+        threads: How many pictures run at once.
         meter_of: makes a TaskMeter for one pass; None where the task is not known.
     """
 
@@ -74,39 +91,55 @@ class Judge:
         self._threads = threads
         self._meter_of = meter_of
         self.pictures: list[JudgedPicture] = []
-        session = open_session(float_model.SerializeToString(), threads)
-        self._names = numeric_outputs(session)
-        room = KEPT_BYTES
+        session = open_session(float_model.SerializeToString(), 1)
+        self.names = numeric_outputs(session)
+        room, examples = KEPT_BYTES, dict.fromkeys(range(split.parts), 0)
         for part, sample in zip(split.part_of, samples, strict=False):
-            if part not in split.judging or room <= 0:
+            examples[part] += 1
+            if room <= 0 or (part not in split.judging and examples[part] > EXAMPLES):
                 continue
-            expected = run(session, sample.arrays, self._names)
+            expected = run(session, sample.arrays, self.names) if part in split.judging else {}
             room -= sum(array.nbytes for array in (*sample.arrays.values(), *expected.values()))
             self.pictures.append(JudgedPicture(part, sample.name, dict(sample.arrays), expected))
+        self.float_latency_ms = quality.latency_ms(session, self.pictures[:1], LATENCY_RUNS)
 
-    def score(self, build: Build, parts: Sequence[int], *, most: int | None = None) -> Score:
-        """Each part by the model that `build` makes for it. most: pictures of each part."""
-        score = Score()
+    def examples(self, parts: Sequence[int]) -> list[JudgedPicture]:
+        """A few pictures of these parts."""
+        return [picture for picture in self.pictures if picture.part in parts][:EXAMPLES]
+
+    def judge(self, build: Build, parts: Sequence[int]) -> JudgedModel:
+        """Each part by the model that `build` makes for it."""
+        score, size, latency = Score(), 0, None
         for part in parts:
-            pictures = [picture for picture in self.pictures if picture.part == part][:most]
-            if pictures:
-                self._judge(build(part), pictures, score)
-        return score
+            pictures = [picture for picture in self.pictures if picture.part == part]
+            if not pictures:
+                continue
+            data = build(part).SerializeToString()
+            session = open_session(data, 1)
+            self._judge(session, pictures, score)
+            size = len(data)
+            if part == parts[0]:
+                latency = quality.latency_ms(session, pictures[:1], LATENCY_RUNS)
+        return JudgedModel(score, size, latency)
 
-    def _judge(self, model: Any, pictures: Sequence[JudgedPicture], score: Score) -> None:
-        session = open_session(model.SerializeToString(), self._threads)
+    def _judge(self, session: Any, pictures: Sequence[JudgedPicture], score: Score) -> None:
         meter = self._meter_of()
-        for picture in pictures:
-            actual = run(session, picture.arrays, self._names)
-            for name in self._names:
-                if name not in picture.expected or not np.isfinite(actual[name]).all():
-                    score.by_output.setdefault(name, []).append(0.0)
-                    continue
-                snr_db = compare(picture.expected[name], actual[name]).snr_db
-                if snr_db is not None:
-                    score.by_output.setdefault(name, []).append(snr_db)
-            if meter is not None:
-                meter.add(picture.expected, actual)
+        with ThreadPoolExecutor(self._threads) as pool:
+            answers = pool.map(lambda picture: run(session, picture.arrays, self.names), pictures)
+            for picture, actual in zip(pictures, answers, strict=True):
+                for name in self.names:
+                    snr_db = _snr_db(picture.expected[name], actual[name])
+                    if snr_db is not None:
+                        score.by_output.setdefault(name, []).append(snr_db)
+                if meter is not None:
+                    meter.add(picture.expected, actual)
         agreement = meter.agreement().float_agreement if meter is not None else None
         if agreement is not None:
             score.drops.append(100.0 * (1.0 - agreement))
+
+
+def _snr_db(expected: Array, actual: Array) -> float | None:
+    """None for a silent output."""
+    if not np.isfinite(actual).all() or actual.shape != expected.shape:
+        return NOT_FINITE_DB
+    return compare(expected, actual).snr_db

@@ -13,7 +13,7 @@ import numpy as np
 SEED = 20261124
 SPLIT_FROM = 30
 """Pictures from which on three sets are made of them."""
-SHARE, SET_MIN, CHOOSE_MAX, REPORT_MAX = 0.2, 10, 24, 64
+CHOOSE_SHARE, REPORT_SHARE, SET_MIN, CHOOSE_MAX, REPORT_MAX = 0.3, 0.2, 10, 24, 64
 FOLDS = 3
 
 
@@ -62,10 +62,10 @@ def split_of(count: int, seed: int = SEED) -> Split:
     order = np.random.default_rng(seed).permutation(count)
     part_of = np.zeros(count, dtype=int)
     if count >= SPLIT_FROM:
-        size = max(SET_MIN, round(SHARE * count))
-        choose = min(size, CHOOSE_MAX)
+        choose = min(max(SET_MIN, round(CHOOSE_SHARE * count)), CHOOSE_MAX)
+        report = min(max(SET_MIN, round(REPORT_SHARE * count)), REPORT_MAX)
         part_of[order[:choose]] = 1
-        part_of[order[choose : choose + min(size, REPORT_MAX)]] = 2
+        part_of[order[choose : choose + report]] = 2
         return Split(tuple(int(p) for p in part_of), 3, (1,), 2)
     parts = max(1, min(FOLDS, count))
     part_of[order] = np.arange(count) % parts

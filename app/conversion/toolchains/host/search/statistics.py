@@ -1,5 +1,5 @@
 """What the float model's activations are like, collected in one pass over the pictures: per tensor and part of the
-split the range, the mean of the pictures' ranges, a histogram, and the mean of each channel.
+split the range, the mean of the pictures' ranges, a histogram, and the reach of each channel.
 
 Memory does not grow with the number of pictures. Tensors leave the runtime in groups of bounded size, one picture at a
 time.
@@ -12,14 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from app.conversion.toolchains.host.calibration import tensor_sizes, with_outputs
+from app.conversion.toolchains.host.calibration import is_moderate, tensor_sizes, with_outputs
 from app.conversion.toolchains.host.equivalence import require_finite_arrays
 from app.conversion.toolchains.host.histogram import Histogram
 from app.conversion.toolchains.host.inputs import Array, SampleArrays, Samples
 from app.conversion.toolchains.host.runtime import open_session, run
-from app.conversion.toolchains.tensor_comparison import is_finite
 
 GROUP_BYTES = 128 << 20
 """Of inner tensors that leave the runtime together."""
@@ -27,8 +25,6 @@ HISTOGRAM_PICTURES = 64
 """More pictures of a part widen its ranges, but its histogram is made."""
 HISTOGRAM_VALUES = 1 << 15
 """Of one tensor of one picture, evenly spaced; extremes are taken of all."""
-HUGE = 1e30
-"""Beyond it squares overflow float32's range; a tensor with such values stays in float."""
 
 Step = Callable[[int, int], None]
 
@@ -42,8 +38,8 @@ class PartStatistics:
     high: float = -np.inf
     sum_low: float = 0.0
     sum_high: float = 0.0
-    channel_sum: Array | float = 0.0
-    """Sum over the pictures of each channel's mean (axis 1, or the last of a matrix)."""
+    channel_most: Array | float = 0.0
+    """The largest magnitude of each channel (axis 1); 0 for what has none."""
     histogram: Histogram = field(default_factory=Histogram)
 
     def add(self, array: Array) -> None:
@@ -53,7 +49,7 @@ class PartStatistics:
         low, high = float(array.min()), float(array.max())
         self.low, self.high = min(self.low, low), max(self.high, high)
         self.sum_low, self.sum_high = self.sum_low + low, self.sum_high + high
-        self.channel_sum = self.channel_sum + _channel_means(array)
+        self.channel_most = np.maximum(self.channel_most, _channel_most(array))
         self.pictures += 1
         if self.pictures <= HISTOGRAM_PICTURES:
             flat = array.reshape(-1)
@@ -84,7 +80,7 @@ def merged(parts: Sequence[PartStatistics]) -> PartStatistics:
         total.pictures += part.pictures
         total.low, total.high = min(total.low, part.low), max(total.high, part.high)
         total.sum_low, total.sum_high = total.sum_low + part.sum_low, total.sum_high + part.sum_high
-        total.channel_sum = total.channel_sum + part.channel_sum
+        total.channel_most = np.maximum(total.channel_most, part.channel_most)
         total.histogram.merge(part.histogram)
     return total
 
@@ -101,7 +97,7 @@ def collect(
         NotFinite: An input or an output of the model holds a NaN or an infinity.
     """
     count = max(part_of, default=0) + 1
-    matching = ActivationStatistics({name: tuple(PartStatistics() for _ in range(count)) for name in tensors}, {}, 0)
+    statistics = ActivationStatistics({name: tuple(PartStatistics() for _ in range(count)) for name in tensors}, {}, 0)
     sessions = [
         (open_session(with_outputs(model, group).SerializeToString(), threads), group)
         for group in _groups(model, tensors)
@@ -110,13 +106,13 @@ def collect(
     for place, sample in enumerate(samples):
         require_finite_arrays(sample.arrays, sample.name)
         for name, array in _values(sessions, own, sample):
-            if is_finite(array) and (array.size == 0 or float(np.abs(array).max()) < HUGE):
-                matching.parts[name][part_of[place]].add(array)
+            if is_moderate(array):
+                statistics.parts[name][part_of[place]].add(array)
             else:
-                matching.not_finite.setdefault(name, sample.name)
-        matching.pictures += 1
-        step(matching.pictures, len(samples))
-    return matching
+                statistics.not_finite.setdefault(name, sample.name)
+        statistics.pictures += 1
+        step(statistics.pictures, len(samples))
+    return statistics
 
 
 def _values(sessions: list[tuple[Any, list[str]]], own: list[str], sample: SampleArrays) -> Iterator[tuple[str, Array]]:
@@ -142,10 +138,9 @@ def _groups(model: Any, tensors: Sequence[str]) -> list[list[str]]:
     return groups
 
 
-def _channel_means(array: Array) -> npt.NDArray[np.float64] | float:
-    if array.ndim < 2:
+def _channel_most(array: Array) -> Array | float:
+    if array.ndim < 3:
         return 0.0
-    axis = 1 if array.ndim > 2 else array.ndim - 1
-    others = tuple(a for a in range(array.ndim) if a != axis)
-    means: npt.NDArray[np.float64] = array.mean(axis=others, dtype=np.float64)
-    return means
+    others = tuple(axis for axis in range(array.ndim) if axis != 1)
+    most: Array = np.maximum(array.max(axis=others), -array.min(axis=others))
+    return most

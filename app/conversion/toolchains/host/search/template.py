@@ -85,7 +85,6 @@ class Precision:
         ranges: Of every activation, by its name.
         wide: Activations in uint16.
         wide_weights: Weights in int16.
-        weights: Other float values of a weight (adaptive rounding), by name.
         biases: What is added to a bias (its correction), by the bias' name.
     """
 
@@ -146,7 +145,8 @@ class Template:
             editor.write(activation.zero_point, np.array(zero, kind))
         for weight in self.weights:
             if weight.name in precision.wide_weights:
-                values, scale_array = quantized_weight(self.float_value(weight.name), weight.axis, INT16)
+                axis = weight.axis if editor.shape(weight.scale) else None
+                values, scale_array = quantized_weight(self.float_value(weight.name), axis, INT16)
                 editor.write(weight.quantized, values)
                 editor.write(weight.scale, scale_array)
                 editor.write(weight.zero_point, np.zeros(scale_array.shape, INT16))
@@ -165,7 +165,9 @@ class Template:
                 continue
             scale = self.weight_scale(weight).reshape(-1) * np.float32(scales[bias.activation])
             integers = np.rint(values.astype(np.float64) / np.maximum(scale, np.finfo(np.float32).tiny))
-            integers = np.clip(integers, -np.iinfo(INT32).max, np.iinfo(INT32).max)
+            if np.abs(integers).max(initial=0.0) > np.iinfo(INT32).max:
+                _write_own_scale(editor, bias, values)
+                continue
             editor.write(bias.quantized, integers.astype(INT32))
             editor.write(bias.scale, scale.astype(np.float32).reshape(editor.shape(bias.scale)))
 
@@ -245,7 +247,10 @@ class _Editor:
     def write(self, name: str, values: Array) -> None:
         from onnx import numpy_helper
 
-        self._constants[name].CopyFrom(numpy_helper.from_array(np.asarray(values), name))
+        before = self._constants[name]
+        if values.dtype.kind == "f":  # scales are of the type that the graph computes in
+            values = values.astype(numpy_helper.to_array(before).dtype)
+        before.CopyFrom(numpy_helper.from_array(values, name))
 
     def use_domain(self, scales: set[str], domain: str) -> None:
         changed = [n for n in self._graph.node if n.op_type in QDQ and n.input[1] in scales]

@@ -71,7 +71,7 @@ class AsyncModelmill:
         Args:
             model: An ONNX file; weights that lie beside it under its name go with it.
             images: A folder, a zip, or files: pictures, .npy, .npz.
-            goal: As `snr>=20`, of the toolchain host; short for options["quantization"]["goal"].
+            goal: As `snr>=20` (the default), `none`; of the toolchain host; short for options["quantization"]["goal"].
             name: Of the job; the model's when left out.
             tags: To find it by.
             options: As of POST /jobs.

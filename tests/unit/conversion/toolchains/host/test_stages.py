@@ -58,6 +58,8 @@ def test_the_bie_report_has_quality_size_latency_and_a_verdict(converted: tuple[
     assert report["size"]["float_bytes"] > 0 and report["latency_ms"]["int8"] > 0
     assert len(report["quality"]["worst_samples"]) == 6
     assert report["calibration"] == {"method": "minmax", "samples": 6, "skipped": []}
+    assert report["goal"]["is_reached"] and report["search"]["ended_by"] == "reached"
+    assert len(report["search"]["candidates"]) == 1, "the first candidate is what a plain conversion makes"
 
 
 def test_layers_carry_their_names_their_merged_activation_and_the_error_of_their_weights(
@@ -249,6 +251,40 @@ def test_nan_that_only_appears_in_calibration_is_named_there(tmp_path: Path) -> 
     np.save(folder / "ref_images" / "b.npy", -np.ones((1, 4), np.float32))
     with pytest.raises(NotFinite, match=r"sample 'b\.npy'"):
         run_stage(Stage.BIE, folder)
+
+
+@pytest.mark.parametrize("goal", ["snr>=20", "none"])
+def test_an_infinity_that_no_output_shows_stays_in_float_and_fails_nothing(tmp_path: Path, goal: str) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv1"),
+        helper.make_node("Relu", ["c"], ["r"], "relu"),
+        helper.make_node("Log", ["r"], ["l"], "log"),
+        helper.make_node("Max", ["l", "low"], ["m"], "max"),
+        helper.make_node("Conv", ["m", "v"], ["y"], "conv2"),
+    ]
+    weights = {"w": random_weights(4, 3, 1, 1), "v": random_weights(2, 4, 1, 1), "low": np.float32([-3.0])}
+    model = model_of(nodes, {"x": [1, 3, 8, 8]}, {"y": [1, 2, 8, 8]}, weights)
+    options = Options(quantization=HostQuantization(goal=goal))
+    report = run_all(work_folder(tmp_path, model, arrays(4, 1, 3, 8, 8)), options)[Stage.BIE].report
+    layers = {layer["name"]: layer for layer in report["quality"]["layers"]}
+    assert layers["log"]["not_finite"] == 4 and layers["log"]["snr_db"]["n"] == 0
+    assert report["quality"]["outputs"][0]["snr_db"]["mean"] > 10
+
+
+def test_a_constant_that_no_scale_can_hold_stays_in_float(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv1"),
+        helper.make_node("Add", ["c", "bound"], ["a"], "add"),
+        helper.make_node("Relu", ["a"], ["r"], "relu"),
+        helper.make_node("Conv", ["r", "v"], ["y"], "conv2"),
+    ]
+    bound = np.zeros((1, 4, 8, 8), np.float32)
+    bound[0, 0] = -np.inf
+    weights = {"w": random_weights(4, 3, 1, 1), "v": random_weights(2, 4, 1, 1), "bound": bound}
+    model = model_of(nodes, {"x": [1, 3, 8, 8]}, {"y": [1, 2, 8, 8]}, weights)
+    report = run_all(work_folder(tmp_path, model, arrays(4, 1, 3, 8, 8)))[Stage.BIE].report
+    assert report["verdict"]["passed"]
+    assert "tensors that are not finite stay in float: 'a'" in report["warnings"][0]
 
 
 def test_an_operator_the_runtime_lacks_is_named_with_its_node(tmp_path: Path) -> None:

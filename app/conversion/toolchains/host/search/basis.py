@@ -1,0 +1,94 @@
+"""What candidates are made of: a float model, the statistics of its activations, and the template of its QDQ form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from app.conversion.options import HostQuantization
+from app.conversion.toolchains.host.calibration import Range
+from app.conversion.toolchains.host.inputs import Array, Samples
+from app.conversion.toolchains.host.quantizer import QuantizationPlan, without_tensors
+from app.conversion.toolchains.host.search.candidates import Choice
+from app.conversion.toolchains.host.search.ranges import range_of
+from app.conversion.toolchains.host.search.split import Split
+from app.conversion.toolchains.host.search.statistics import ActivationStatistics, Step, collect
+from app.conversion.toolchains.host.search.template import Activation, Precision, Template
+
+
+class NothingToQuantize(Exception):
+    """All weighted layers touch tensors that no scale can hold."""
+
+    def __init__(self, plan: QuantizationPlan, statistics: ActivationStatistics) -> None:
+        super().__init__(plan.problem)
+        self.plan, self.statistics = plan, statistics
+
+
+@dataclass
+class Basis:
+    model: Any
+    """The float model (onnx.ModelProto): the one that was given, or one that computes the same."""
+    plan: QuantizationPlan
+    statistics: ActivationStatistics
+    template: Template
+    _ranges: dict[tuple[str, str, tuple[int, ...]], Range] = field(default_factory=dict)
+
+    def precision(self, choice: Choice, parts: Sequence[int]) -> Precision:
+        """What the template becomes, but for corrections of biases.
+
+        Args:
+            parts: Whose pictures set the ranges.
+        """
+        return Precision(self.ranges(choice, parts), choice.wide, choice.wide_weights)
+
+    def ranges(self, choice: Choice, parts: Sequence[int]) -> dict[str, Range]:
+        """By activation; those in 16 bits can spare the levels for their extremes."""
+        methods = {**dict(choice.methods), **dict.fromkeys(choice.wide, "minmax")}
+        return {
+            activation.name: self._range(activation, methods.get(activation.name, choice.method), tuple(parts))
+            for activation in self.template.activations
+        }
+
+    def limits(self, tensor: str, parts: Sequence[int]) -> Array | None:
+        """The largest magnitude of each channel."""
+        if tensor not in self.statistics.parts or tensor in self.statistics.not_finite:
+            return None
+        most = self.statistics.of(tensor, parts).channel_most
+        return most if isinstance(most, np.ndarray) else None
+
+    def _range(self, activation: Activation, method: str, parts: tuple[int, ...]) -> Range:
+        key = (activation.name, method, parts)
+        if key not in self._ranges:
+            known = [tensor for tensor in activation.tensors if tensor in self.statistics.parts]
+            ranges = [range_of(self.statistics.of(tensor, parts), method) for tensor in known]
+            self._ranges[key] = min((r[0] for r in ranges), default=0.0), max((r[1] for r in ranges), default=0.0)
+        return self._ranges[key]
+
+
+def basis_of(
+    model: Any,
+    plan: QuantizationPlan,
+    samples: Samples,
+    split: Split,
+    options: HostQuantization,
+    *,
+    threads: int,
+    step: Step,
+) -> Basis:
+    """Run the float model over all samples, and quantize it once.
+
+    Raises:
+        NotFinite: An input or an output of the float model holds a NaN or an infinity.
+        NothingToQuantize: As far as its tensors are finite.
+        StageFailed: onnxruntime's quantizer cannot make a model.
+    """
+    statistics = collect(model, plan.tensors, samples, split.part_of, threads=threads, step=step)
+    if statistics.not_finite:
+        plan = without_tensors(model, plan, statistics.not_finite)
+    if plan.problem:
+        raise NothingToQuantize(plan, statistics)
+    ranges = {tensor: range_of(statistics.of(tensor, split.final), "minmax") for tensor in plan.tensors}
+    return Basis(model, plan, statistics, Template(model, plan, ranges, options))

@@ -1,0 +1,123 @@
+"""Correction of biases: rounding shifts the mean of a layer's channels, and its bias can take that back.
+
+Each layer is measured alone, on the exact values of what it reads, rounded: what earlier layers shift they correct
+themselves, and what rounding the input and rounding the weights do is known apart, so that one measurement serves all
+choices of bit widths. Whether it helps is for a judge to say: it sets means right and may set single values wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from app.conversion.toolchains.host.calibration import Range
+from app.conversion.toolchains.host.inputs import Array, SampleArrays
+from app.conversion.toolchains.host.runtime import open_session, run
+from app.conversion.toolchains.host.search.integers import activation_parameters
+from app.conversion.toolchains.host.search.template import Bias, Template
+
+EXACT, WEIGHTS, ROUNDED = "__modelmill_exact", "__modelmill_weights", "__modelmill_rounded"
+
+
+@dataclass(frozen=True)
+class Shift:
+    """What rounding to 8 bits takes from the mean of each channel of a layer's output.
+
+    Args:
+        by_input: Of what the layer reads.
+        by_weights: Of its weights.
+    """
+
+    bias: Bias
+    by_input: Array
+    by_weights: Array
+
+
+def measured_shifts(
+    template: Template, ranges: Mapping[str, Range], pictures: Sequence[SampleArrays], threads: int
+) -> list[Shift]:
+    """Of each convolution with a bias.
+
+    Args:
+        ranges: Of the activations, by name.
+        pictures: Such as calibrate; a few are enough.
+    """
+    layers = {node.name for node in template.float_model.graph.node if node.op_type == "Conv"}
+    biases = [bias for bias in template.biases if bias.layer in layers]
+    if not biases or not pictures:
+        return []
+    session = open_session(_side_by_side(template, ranges, biases).SerializeToString(), 1)
+    names = [f"{bias.layer}{ending}" for bias in biases for ending in (EXACT, WEIGHTS, ROUNDED)]
+
+    def means(picture: SampleArrays) -> list[Array]:
+        values = run(session, picture.arrays, names)
+        return [values[name].reshape(values[name].shape[1]).astype(np.float64) for name in names]
+
+    with ThreadPoolExecutor(threads) as pool:
+        rows = list(pool.map(means, pictures))
+    mean = iter([np.mean([row[place] for row in rows], axis=0) for place in range(len(names))])
+    triples = zip(biases, mean, mean, mean, strict=True)
+    return [Shift(bias, weights - rounded, exact - weights) for bias, exact, weights, rounded in triples]
+
+
+def corrections(shifts: Sequence[Shift], wide: frozenset[str], wide_weights: frozenset[str]) -> dict[str, Array]:
+    """What is to be added to each bias, by its name, where these activations and weights are in 16 bits."""
+    added = {}
+    for shift in shifts:
+        bias = shift.bias
+        total = shift.by_input * (bias.activation not in wide) + shift.by_weights * (bias.weight not in wide_weights)
+        if np.isfinite(total).all():
+            added[bias.name] = total.astype(np.float32)
+    return added
+
+
+def _side_by_side(template: Template, ranges: Mapping[str, Range], biases: Sequence[Bias]) -> Any:
+    """The float model with each layer twice more: with rounded weights, and with rounded input, too. Its outputs are
+    the means of their channels."""
+    import onnx
+    from onnx import ValueInfoProto, helper, numpy_helper
+
+    model = onnx.ModelProto()
+    model.CopyFrom(template.float_model)
+    graph = model.graph
+    nodes = {node.name: node for node in template.float_model.graph.node}
+    weights = {weight.name: weight for weight in template.weights}
+    inputs: dict[str, str] = {}
+    del graph.output[:]
+    for bias in biases:
+        node = nodes[bias.layer]
+        source, constant = node.input[0], node.input[1]
+        if bias.activation in ranges and source not in inputs:
+            inputs[source] = _rounded(graph, source, ranges[bias.activation])
+        if constant in weights:
+            constant = f"{bias.layer}{ROUNDED}_values"
+            values = template.dequantized(weights[node.input[1]])
+            graph.initializer.append(numpy_helper.from_array(values, constant))
+        for ending, tensor in ((EXACT, None), (WEIGHTS, source), (ROUNDED, inputs.get(source, source))):
+            made = node.output[0]
+            if tensor is not None:
+                twin = onnx.NodeProto()
+                twin.CopyFrom(node)
+                made = twin.name = f"{bias.layer}{ending}_layer"
+                twin.input[0], twin.input[1], twin.output[0] = tensor, constant, made
+                graph.node.append(twin)
+            graph.node.append(helper.make_node("GlobalAveragePool", [made], [f"{bias.layer}{ending}"]))
+            graph.output.append(ValueInfoProto(name=f"{bias.layer}{ending}"))
+    return model
+
+
+def _rounded(graph: Any, tensor: str, limits: Range) -> str:
+    """The name of the tensor as 8 bits hold it."""
+    from onnx import helper, numpy_helper
+
+    scale, zero = activation_parameters(limits, np.uint8)
+    names = [f"{tensor}{ROUNDED}{ending}" for ending in ("_scale", "_zero", "_integers", "")]
+    graph.initializer.append(numpy_helper.from_array(np.array(scale, np.float32), names[0]))
+    graph.initializer.append(numpy_helper.from_array(np.array(zero, np.uint8), names[1]))
+    graph.node.append(helper.make_node("QuantizeLinear", [tensor, *names[:2]], [names[2]]))
+    graph.node.append(helper.make_node("DequantizeLinear", [names[2], *names[:2]], [names[3]]))
+    return names[3]

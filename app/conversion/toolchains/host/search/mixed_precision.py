@@ -1,0 +1,59 @@
+"""Which tensors get 16 bits: in the order of what each saves at the worst output, as many as the goal needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from app.conversion.toolchains.host.search.sensitivity import Sensitivity
+
+PRUNES, NEAR = 8, 8
+
+
+def ordered(rows: Sequence[Sensitivity]) -> list[Sensitivity]:
+    """Greedy: each next one lowers the predicted noise at the worst judged tensor most."""
+    if not rows:
+        return []
+    noise = np.stack([row.noise for row in rows])
+    left, order = list(range(len(rows))), []
+    total = noise.sum(axis=0)
+    while left:
+        worst = int(np.argmax(np.log(np.maximum(total, 1e-30)).mean(axis=0)))
+        column = noise[left, :, worst].mean(axis=1)
+        best = left[int(np.argmax(column))]
+        order.append(rows[best])
+        left.remove(best)
+        total = np.maximum(total - noise[best], 0.0)
+    return order
+
+
+def fewest(count: int, holds: Callable[[int], bool]) -> int | None:
+    """About the least number k in 1..count for which holds(k), by doubling and bisection; None where none was met.
+
+    What holds need not grow with k: it is the least that was met on the way, and bisection ends within an eighth of it.
+    """
+    high, low = 1, 0
+    while not holds(min(high, count)):
+        if high >= count:
+            return None
+        low, high = high, min(high * 2, count)
+    while high - low > max(1, high // NEAR):
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def pruned(chosen: Sequence[Sensitivity], holds: Callable[[Sequence[Sensitivity]], bool]) -> list[Sensitivity]:
+    """Without those that are not needed, tried in PRUNES groups; those that save least come first."""
+    kept = list(chosen)
+    size = -(-len(kept) // PRUNES)
+    for end in range(len(chosen), 0, -size):
+        group = chosen[max(0, end - size) : end]
+        without = [row for row in kept if not any(row is other for other in group)]
+        if without and holds(without):
+            kept = without
+    return kept

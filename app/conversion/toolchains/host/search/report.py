@@ -1,0 +1,119 @@
+"""What a search came to, as the BIE report tells it: its parts goal, search and judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from app.conversion.goals import Goal
+from app.conversion.toolchains.host.search.candidates import Trail, TriedCandidate
+from app.conversion.toolchains.host.search.interval import interval_of
+from app.conversion.toolchains.host.search.judge import Score
+from app.conversion.toolchains.host.search.sensitivity import Sensitivity
+from app.conversion.toolchains.host.search.split import SEED, Split
+
+FLOOR_DB = 10.0
+"""No picture may be below it."""
+SENSITIVITIES_MOST = 400
+WEAK_MARGIN_DB, WEAK_NAMED = 5.0, 3
+"""Weights that alone are no more than this above the goal are named as what stands in its way."""
+
+
+@dataclass(frozen=True)
+class SearchOutcome:
+    """How a search ended.
+
+    Args:
+        taken: One of the trail's.
+        reported: Its score on the pictures that report.
+        is_met: Does that score hold the goal?
+        ended_by: "reached", "budget" or "exhausted".
+    """
+
+    goal: Goal
+    budget_s: float
+    elapsed_s: float
+    trail: Trail
+    taken: TriedCandidate
+    rows: Sequence[Sensitivity]
+    split: Split
+    reported: Score
+    is_met: bool
+    ended_by: str
+    float_latency_ms: float | None
+
+    def goal_report(self) -> dict[str, Any]:
+        is_reached = self.taken.is_good and (self.goal.kind != "snr" or self.is_met)
+        reason, params = ("", {}) if is_reached else self._reason()
+        return {
+            "text": self.goal.text,
+            "kind": self.goal.kind,
+            "threshold": self.goal.threshold,
+            "budget_s": self.budget_s,
+            "is_reached": is_reached,
+            "reason_code": reason or None,
+            "reason_params": params,
+        }
+
+    def search_report(self) -> dict[str, Any]:
+        rows = sorted(self.rows, key=lambda row: row.snr_db)[:SENSITIVITIES_MOST]
+        return {
+            "seed": SEED,
+            "elapsed_s": round(self.elapsed_s, 1),
+            "ended_by": self.ended_by,
+            "candidates": self.trail.to_json(),
+            "taken": self.taken.id,
+            "float_latency_ms": self.float_latency_ms,
+            "sensitivity": [
+                {"tensor": row.tensor, "layer": row.layer or row.tensor, "snr_db": round(row.snr_db, 2)} for row in rows
+            ],
+        }
+
+    def judgement(self) -> dict[str, Any]:
+        split, score = self.split, self.reported
+        values = score.values
+        low, high = interval_of(values)
+        return {
+            "calibrate": split.size(*split.final),
+            "choose": split.size(*split.choose),
+            "report": split.size(split.report) if split.report is not None else split.size(*split.choose),
+            "is_own_set": False,
+            "n": len(values),
+            "mean_db": _rounded(score.mean_db if values else None),
+            "p5_db": _rounded(float(np.percentile(values, 5)) if values else None),
+            "min_db": _rounded(score.min_db if values else None),
+            "low_db": _rounded(low),
+            "high_db": _rounded(high),
+            "floor_db": FLOOR_DB,
+            "is_met": self.is_met if self.goal.kind == "snr" and values else None,
+            "task": None,
+        }
+
+    def _reason(self) -> tuple[str, dict[str, Any]]:
+        """Why the goal is not reached, and the best that is reachable."""
+        best: dict[str, Any] = {"snr_db": _rounded(self.taken.score.mean_db)}
+        if self.goal.kind == "drop" and self.taken.score.drop_percent is None:
+            return "no_task", best
+        if self.taken.is_good:
+            return "unseen_pictures", best
+        if self.ended_by == "budget":
+            return "budget", best
+        if self.goal.threshold is not None and self.taken.score.mean_db >= self.goal.threshold:
+            return "uneven_pictures", best | {"snr_min_db": _rounded(self.taken.score.min_db)}
+        weak = self._weak_layers()
+        return ("weights", best | {"layers": ", ".join(weak)}) if weak else ("out_of_reach", best)
+
+    def _weak_layers(self) -> list[str]:
+        """Layers whose weights alone leave no room, the worst first; those in 16 bits are out of it."""
+        if self.goal.kind != "snr" or self.goal.threshold is None:
+            return []
+        limit, wide = self.goal.threshold + WEAK_MARGIN_DB, self.taken.choice.wide_weights
+        weak = [row for row in self.rows if row.is_weight and row.snr_db < limit and row.tensor not in wide]
+        return [row.layer for row in sorted(weak, key=lambda row: row.snr_db)[:WEAK_NAMED]]
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None or not np.isfinite(value) else round(float(value), 2)

@@ -1,0 +1,172 @@
+"""What each tensor costs alone: the noise at the judged tensors with only that one rounded to int8.
+
+Errors of different tensors add up as energy, near enough to order them by it, so this tells what to spend bits on;
+errors accumulated along the graph do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from app.conversion.toolchains.host.calibration import Range, with_outputs
+from app.conversion.toolchains.host.inputs import Array, SampleArrays
+from app.conversion.toolchains.host.runtime import open_session, run
+from app.conversion.toolchains.host.search.ranges import are_near
+from app.conversion.toolchains.host.search.simulation import Suffix, feeds, off
+from app.conversion.toolchains.host.search.template import Template
+
+STRETCH = 24
+"""Tensors of one session: more sessions repeat less work, fewer are opened faster."""
+STRETCHES_MAX = 16
+HEARD_DB = 20.0
+"""A tensor that alone is this much better than the goal is good enough with any range."""
+BETTER = 0.9
+"""Another range is taken where its noise is below this share of the first's."""
+NOISE_MAX = 1e10
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Noise to signal at each judged tensor (columns) for each picture (rows), of one tensor alone in int8."""
+
+    tensor: str
+    layer: str
+    is_weight: bool
+    method: str
+    noise: npt.NDArray[np.float64]
+
+    @property
+    def snr_db(self) -> float:
+        """At the worst judged tensor, mean over the pictures."""
+        return float((-10.0 * np.log10(np.maximum(self.noise, 1e-12))).mean(axis=0).min())
+
+
+def measure(
+    template: Template,
+    ranges: Mapping[str, Mapping[str, Range]],
+    samples: Sequence[SampleArrays],
+    targets: Sequence[str],
+    goal_db: float,
+    *,
+    threads: int,
+    has_time: Callable[[], bool],
+) -> list[Sensitivity]:
+    """Each activation with its best range, and each weight.
+
+    Args:
+        ranges: By method, then by the activation's name; the first method stays where no other is better.
+        has_time: Tensors that were not reached when it has no more are left out.
+
+    Raises:
+        UnsupportedOperator: The runtime cannot run a part of the model.
+        StageFailed: Likewise.
+    """
+    usual = next(iter(ranges.values()))
+    model = template.float_model
+    by_tensor = {tensor: a.name for a in template.activations for tensor in a.tensors}
+    layers = {name: node.name for node in model.graph.node for name in node.output}
+    weights = {weight.name: weight for weight in template.weights}
+    rows: list[Sensitivity] = []
+    for begin, end in _stretches(model, len(by_tensor)):
+        if not has_time():
+            break
+        suffix = Suffix(model, begin, end, by_tensor, weights, list(targets))
+        if not suffix.activations and not suffix.weights:
+            continue
+        probe = _Probe(model, suffix, samples, {t: usual[by_tensor[t]] for t in suffix.activations}, threads)
+        for tensor in suffix.activations:
+            name = by_tensor[tensor]
+            if tensor != name:
+                continue
+            method, noise = _best_range(probe, tensor, {m: ranges[m][name] for m in ranges}, goal_db)
+            rows.append(Sensitivity(name, layers.get(name, ""), False, method, noise))
+        for name in suffix.weights:
+            noise = probe.noise({name: template.dequantized(weights[name]).astype(np.float32)})
+            if not any(row.tensor == name for row in rows):
+                rows.append(Sensitivity(name, weights[name].layer, True, "", noise))
+    return rows
+
+
+def _best_range(
+    probe: _Probe, tensor: str, ranges: Mapping[str, Range], goal_db: float
+) -> tuple[str, npt.NDArray[np.float64]]:
+    best, *others = ranges
+    noise = probe.noise(feeds(tensor, ranges[best], np.uint8))
+    if _worst(noise) < 10.0 ** (-(goal_db + HEARD_DB) / 10.0):
+        return best, noise
+    tried = [ranges[best]]
+    for method in others:
+        if any(are_near(ranges[method], before) for before in tried):
+            continue
+        tried.append(ranges[method])
+        other = probe.noise(feeds(tensor, ranges[method], np.uint8))
+        if _worst(other) < BETTER * _worst(noise):
+            best, noise = method, other
+    return best, noise
+
+
+class _Probe:
+    """One stretch of the graph, ready to round any of its tensors."""
+
+    def __init__(
+        self,
+        model: Any,
+        suffix: Suffix,
+        samples: Sequence[SampleArrays],
+        limits: Mapping[str, Range],
+        threads: int,
+    ) -> None:
+        self._threads = threads
+        self._session = suffix.open()
+        self._names = [output.name for output in self._session.get_outputs()]
+        before = open_session(with_outputs(model, suffix.inputs).SerializeToString(), threads)
+        known = {value.name for value in model.graph.input}
+        self._live = [self._inputs(before, suffix, sample, known) for sample in samples]
+        self._off = {key: value for tensor in suffix.activations for key, value in off(tensor, limits[tensor]).items()}
+        self._expected = self._run({})
+
+    def _inputs(self, before: Any, suffix: Suffix, sample: SampleArrays, known: set[str]) -> dict[str, Array]:
+        inner = [name for name in suffix.inputs if name not in known]
+        values = run(before, sample.arrays, inner) if inner else {}
+        return {name: sample.arrays[name] if name in known else values[name] for name in suffix.inputs}
+
+    def noise(self, changed: Mapping[str, Array]) -> npt.NDArray[np.float64]:
+        """Noise to signal, [pictures, targets]; NaN becomes NOISE_MAX, a silent target 0."""
+        actual = self._run(changed)
+        return np.array(
+            [[_ratio(x, y) for x, y in zip(*pair, strict=True)] for pair in zip(self._expected, actual, strict=True)]
+        )
+
+    def _run(self, changed: Mapping[str, Array]) -> list[list[Array]]:
+        def one(live: dict[str, Array]) -> list[Array]:
+            values = run(self._session, {**live, **self._off, **changed}, self._names)
+            return [values[name] for name in self._names]
+
+        with ThreadPoolExecutor(self._threads) as pool:
+            return list(pool.map(one, self._live))
+
+
+def _stretches(model: Any, tensors: int) -> list[tuple[int, int]]:
+    count = len(model.graph.node)
+    pieces = max(1, min(STRETCHES_MAX, tensors // STRETCH))
+    bounds = [round(count * piece / pieces) for piece in range(pieces + 1)]
+    return list(pairwise(bounds))
+
+
+def _ratio(reference: Array, actual: Array) -> float:
+    x, y = reference.astype(np.float64).reshape(-1), actual.astype(np.float64).reshape(-1)
+    energy, noise = float(np.dot(x, x)), float(np.dot(x - y, x - y)) if x.size == y.size else np.inf
+    if not np.isfinite(noise):
+        return NOISE_MAX
+    return 0.0 if energy == 0.0 else min(noise / energy, NOISE_MAX)
+
+
+def _worst(noise: npt.NDArray[np.float64]) -> float:
+    return float(np.exp(np.log(np.maximum(noise, 1e-30)).mean(axis=0)).max(initial=0.0))

@@ -1,0 +1,139 @@
+"""The end of a float model from some node on, in which single tensors can be rounded as int8 rounds them.
+
+Every tensor of its first stretch goes through x → clip(round(x / scale), low, high) × scale, with these four numbers as
+inputs of the graph; weights of that stretch are inputs, too. So one session tells of each of them what it costs alone,
+and nothing before the stretch is computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from app.conversion.toolchains.host.calibration import Range, element_types
+from app.conversion.toolchains.host.inputs import Array
+from app.conversion.toolchains.host.runtime import open_session
+from app.conversion.toolchains.host.search.integers import activation_parameters
+
+ROUNDED = "__modelmill_rounded"
+NUMBERS = ("inverse", "low", "high", "scale")
+OFF_LEVELS = 1 << 22
+"""Of a tensor that is to stay as it is: finer than float32 tells."""
+
+
+class Suffix:
+    """The nodes from `begin` on, as a session.
+
+    Args:
+        end: Tensors made by the nodes before it, from `begin` on, can be rounded; 0 as begin takes the inputs along.
+        outputs: What it computes.
+    """
+
+    def __init__(
+        self, model: Any, begin: int, end: int, activations: Iterable[str], weights: Iterable[str], outputs: list[str]
+    ) -> None:
+        nodes = list(model.graph.node)
+        made = {name for node in nodes[begin:end] for name in node.output}
+        if begin == 0:
+            made |= {value.name for value in model.graph.input}
+        self.activations = [name for name in activations if name in made]
+        read = {name for node in nodes[begin:end] for name in node.input}
+        self.weights = [name for name in weights if name in read]
+        self.outputs = outputs
+        constants = {tensor.name for tensor in model.graph.initializer}
+        later = {name for node in nodes[begin:] for name in node.output}
+        needed = {name for node in nodes[begin:] for name in node.input} | set(outputs)
+        self.inputs = sorted(needed - constants - later - {""})
+        self._model = _suffix_model(model, begin, self)
+
+    def open(self) -> Any:
+        """A session of one thread; runs may overlap."""
+        data = self._model.SerializeToString()
+        self._model = None
+        return open_session(data, 1)
+
+
+def feeds(tensor: str, limits: Range, kind: Any) -> dict[str, Array]:
+    """The four numbers that round a tensor to the integers of `kind`."""
+    scale, zero = activation_parameters(limits, kind)
+    levels = np.iinfo(kind)
+    return _feeds(tensor, 1.0 / scale, int(levels.min) - zero, int(levels.max) - zero, scale)
+
+
+def off(tensor: str, limits: Range) -> dict[str, Array]:
+    """The four numbers that leave a tensor of about these limits as it is."""
+    reach = max(abs(limits[0]), abs(limits[1]), 1e-20) * 4
+    return _feeds(tensor, OFF_LEVELS / reach, -2.0 * OFF_LEVELS, 2.0 * OFF_LEVELS, reach / OFF_LEVELS)
+
+
+def _feeds(tensor: str, *values: float) -> dict[str, Array]:
+    return {
+        f"{tensor}{ROUNDED}_{name}": np.array(value, np.float32) for name, value in zip(NUMBERS, values, strict=True)
+    }
+
+
+def _suffix_model(model: Any, begin: int, suffix: Suffix) -> Any:
+    from onnx import helper
+
+    types, dims = element_types(model), _shapes(model)
+    nodes = [_copy(node) for node in model.graph.node[begin:]]
+    rounded = set(suffix.activations)
+    for node in nodes:
+        for place, name in enumerate(node.input):
+            if name in rounded:
+                node.input[place] = name + ROUNDED
+    extra, numbers = [], []
+    for name in suffix.activations:
+        parameters = [f"{name}{ROUNDED}_{number}" for number in NUMBERS]
+        extra += _rounding(name, parameters)
+        numbers += [helper.make_tensor_value_info(parameter, 1, []) for parameter in parameters]
+    outputs = [name + ROUNDED if name in rounded else name for name in suffix.outputs]
+    inputs = [helper.make_tensor_value_info(n, types.get(n, 1), dims.get(n)) for n in suffix.inputs]
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    read = {name for node in nodes for name in node.input}
+    kept = [constants[name] for name in constants if name in read or name in outputs]
+    own = [constants[name] for name in suffix.weights]
+    inputs += [helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)) for tensor in own]
+    values = [helper.make_tensor_value_info(name, types.get(name.removesuffix(ROUNDED), 1), None) for name in outputs]
+    graph = helper.make_graph(extra + nodes, "suffix", inputs + numbers, values, kept)
+    fresh = helper.make_model(graph, opset_imports=model.opset_import, ir_version=max(model.ir_version, 8))
+    return _sorted(fresh)
+
+
+def _rounding(name: str, parameters: list[str]) -> list[Any]:
+    from onnx import helper
+
+    inverse, low, high, scale = parameters
+    steps = [name + ROUNDED + suffix for suffix in ("_a", "_b", "_c")]
+    return [
+        helper.make_node("Mul", [name, inverse], [steps[0]]),
+        helper.make_node("Round", [steps[0]], [steps[1]]),
+        helper.make_node("Clip", [steps[1], low, high], [steps[2]]),
+        helper.make_node("Mul", [steps[2], scale], [name + ROUNDED]),
+    ]
+
+
+def _copy(node: Any) -> Any:
+    import onnx
+
+    fresh = onnx.NodeProto()
+    fresh.CopyFrom(node)
+    return fresh
+
+
+def _sorted(model: Any) -> Any:
+    from app.conversion.toolchains.graph import sort_nodes
+
+    sort_nodes(model)
+    return model
+
+
+def _shapes(model: Any) -> Mapping[str, list[int | None]]:
+    values = [*model.graph.value_info, *model.graph.input, *model.graph.output]
+    return {
+        v.name: [d.dim_value or None for d in v.type.tensor_type.shape.dim]
+        for v in values
+        if v.type.tensor_type.HasField("shape")
+    }
