@@ -22,6 +22,6 @@ ACCOUNTS = Capability(
         NavigationEntry(Area.WORKSPACE, 30, "My account", "/ui/account", "account"),
         NavigationEntry(Area.WORKSPACE, 40, "Users", "/ui/admin/users", "users", condition=administrators),
     ),
-    tables=("app.accounts.store",),
+    tables=("app.accounts.store.tables",),
     migrations=Path(__file__).parent / "migrations",
 )

@@ -11,12 +11,12 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.dialects import postgresql, sqlite
 
 from app.conversion import object_keys
 from app.conversion.model import JobRecord, Stage
 from app.kit.clock import from_text
 from app.kit.sql import metadata
+from app.kit.sql.upsert import upsert
 
 archive = sa.Table(
     "conversion_archive",
@@ -118,9 +118,7 @@ def row_of(record: JobRecord, *, is_kept: bool) -> ArchiveRow:
 
 def put(conn: Connection, row: ArchiveRow) -> None:
     """Add it, or replace what the index has under its id."""
-    values = {**asdict(row), "tags": json.dumps(row.tags, ensure_ascii=False)}
-    insert = (sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert)(archive).values(**values)
-    conn.execute(insert.on_conflict_do_update(index_elements=[archive.c.job_id], set_=values))
+    upsert(conn, archive, {**asdict(row), "tags": json.dumps(row.tags, ensure_ascii=False)})
 
 
 def get(conn: Connection, job_id: str) -> ArchiveRow | None:
@@ -150,9 +148,7 @@ def compared_since(conn: Connection, owner: str) -> str | None:
 
 
 def note_compared(conn: Connection, owner: str, since: str) -> None:
-    insert = (sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert)(owners)
-    values = {"owner": owner, "since": since}
-    conn.execute(insert.values(**values).on_conflict_do_update(index_elements=[owners.c.owner], set_={"since": since}))
+    upsert(conn, owners, {"owner": owner, "since": since})
 
 
 def page(

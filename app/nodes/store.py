@@ -9,8 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.dialects import postgresql, sqlite
 
+from app.kit.sql.upsert import insert_into, upsert
 from app.nodes.grants import Grants, read_grants
 from app.nodes.model import NODE_REPORT, Node, Operation, Order, Side, WorkKey
 from app.nodes.tables import nodes, order_numbers, orders
@@ -22,7 +22,7 @@ _IN_TURN = (orders.c.kind, orders.c.uid, orders.c.node, orders.c.part)
 # --- nodes ------------------------------------------------------------------------------------------
 def add_node(conn: Connection, node: Node, token_hash: str) -> bool:
     """False when there is one of this name already."""
-    insert = _insert(conn)(nodes).values(
+    insert = insert_into(conn, nodes).values(
         name=node.name,
         side=node.side.value,
         token_hash=token_hash,
@@ -100,8 +100,11 @@ def next_seq(conn: Connection) -> int:
 
 def put_order(conn: Connection, order: Order) -> None:
     """Replace the order of its key."""
-    keys = {"node": order.node, "kind": order.key.kind, "uid": order.key.uid, "part": order.key.part}
     values = {
+        "node": order.node,
+        "kind": order.key.kind,
+        "uid": order.key.uid,
+        "part": order.key.part,
         "seq": order.seq,
         "namespace": order.namespace,
         "name": order.name,
@@ -110,8 +113,7 @@ def put_order(conn: Connection, order: Order) -> None:
         "content": as_text(order.content),
         "is_acknowledged": order.is_acknowledged,
     }
-    insert = _insert(conn)(orders).values(**keys, **values)
-    conn.execute(insert.on_conflict_do_update(index_elements=list(keys), set_=values))
+    upsert(conn, orders, values)
 
 
 def lock_order(conn: Connection, node: str, key: WorkKey) -> Order | None:
@@ -209,7 +211,3 @@ def _order(row: Any) -> Order:
 def as_text(data: Mapping[str, Any]) -> str:
     """Canonical JSON: equal data give equal texts."""
     return json.dumps(data, allow_nan=False, sort_keys=True)
-
-
-def _insert(conn: Connection) -> Any:
-    return sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from app.accounts import store
 from app.accounts.model import Role, Scope, Token, User
 from app.accounts.service import Accounts
+from app.accounts.store.tables import api_tokens
 from app.accounts.token_hashing import SecretHasher, new_token, token_text
 from app.bootstrap.accounts import MIGRATIONS
 from app.kit.clock import now, to_text
@@ -63,7 +64,7 @@ def _populate(accounts: Accounts) -> list[str]:
         for user, token, known_hash in rows:
             store.add_user(conn, user)
             store.add_token(conn, token, known_hash)
-        conn.execute(sa.update(store.api_tokens).values(last_used_at=moment))
+        conn.execute(sa.update(api_tokens).values(last_used_at=moment))
     return texts
 
 

@@ -17,6 +17,7 @@ from app.accounts.errors import (
 )
 from app.accounts.model import Role, Scope, Token, User
 from app.accounts.service import Accounts, ActiveWork
+from app.accounts.store.tables import api_tokens, sessions
 from app.accounts.token_hashing import SecretHasher
 from app.kit.access import Member
 from app.kit.clock import now, to_text
@@ -167,7 +168,7 @@ def test_a_session_lives_no_longer_than_its_token(accounts: Accounts, database: 
     token, text = accounts.tokens.issue("root-admin", by="test", ttl_s=60)
     accounts.tokens.sign_in(text)
     with database.read() as conn:
-        assert conn.execute(sa.select(store.sessions.c.expires_at)).scalar_one() == token.expires_at
+        assert conn.execute(sa.select(sessions.c.expires_at)).scalar_one() == token.expires_at
 
 
 def test_a_token_makes_none_that_may_do_more_or_lives_longer(accounts: Accounts) -> None:
@@ -196,7 +197,7 @@ def test_an_expired_token_leaves_nobody_who_could_sign_in(accounts: Accounts, da
     accounts.tokens.issue("root-admin", by="test", ttl_s=3600)
     assert accounts.users.has_admin()
     with database.write() as conn:
-        conn.execute(sa.update(store.api_tokens).values(expires_at=to_text(now())))
+        conn.execute(sa.update(api_tokens).values(expires_at=to_text(now())))
     assert not accounts.users.has_admin()
 
 

@@ -16,10 +16,10 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from app.accounts import store
 from app.accounts.errors import UserExists
 from app.accounts.model import Role
 from app.accounts.service import Accounts
+from app.accounts.store.tables import audit, users
 from app.bootstrap.accounts import MIGRATIONS
 from app.bootstrap.capabilities import CAPABILITIES
 from app.kit.sql import Database, metadata, migrations
@@ -137,8 +137,8 @@ def test_writers_killed_in_the_middle_leave_a_whole_database(accounts: Accounts,
     with accounts.database.read() as conn:
         if accounts.database.is_sqlite:
             assert conn.execute(sa.text("PRAGMA integrity_check")).scalar_one() == "ok"
-        written = conn.execute(sa.select(sa.func.count()).select_from(store.users)).scalar_one()
-        noted = conn.execute(sa.select(sa.func.count()).select_from(store.audit)).scalar_one()
+        written = conn.execute(sa.select(sa.func.count()).select_from(users)).scalar_one()
+        noted = conn.execute(sa.select(sa.func.count()).select_from(audit)).scalar_one()
     assert written == noted >= 13
     accounts.users.create("afterwards", Role.USER, by="test")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.dialects import postgresql, sqlite
 
+from app.kit.sql.upsert import insert_into
 from app.notifications.model import Delivery, DeliveryState, Outcome, Target
 from app.notifications.store.tables import deliveries, targets
 from app.notifications.store.targets import target_of
@@ -16,9 +16,10 @@ from app.notifications.store.targets import target_of
 
 def add(conn: Connection, delivery: Delivery) -> bool:
     """False when it is there already."""
-    insert = sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert
     values = {**vars(delivery), "state": delivery.state.value}
-    statement = insert(deliveries).values(**values).on_conflict_do_nothing().returning(deliveries.c.delivery_id)
+    statement = (
+        insert_into(conn, deliveries).values(**values).on_conflict_do_nothing().returning(deliveries.c.delivery_id)
+    )
     return conn.execute(statement).first() is not None
 
 

@@ -7,18 +7,18 @@ from dataclasses import asdict
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from app.kit.sql.upsert import insert_into, upsert
 from app.training.model import (
     Conversion,
     State,
 )
 from app.training.store.changes import note_task
-from app.training.store.tables import conversions, insert_of, tasks, to_conversion
+from app.training.store.tables import conversions, tasks, to_conversion
 
 
 def put_conversion(conn: Connection, conversion: Conversion) -> None:
     """Add it, or say what became of it."""
-    insert = insert_of(conn)(conversions).values(**asdict(conversion))
-    conn.execute(insert.on_conflict_do_update(index_elements=["task_id", "created_at"], set_=asdict(conversion)))
+    upsert(conn, conversions, asdict(conversion))
     note_task(conn, conversion.task_id)
 
 
@@ -27,7 +27,7 @@ def claim_conversion(conn: Connection, claim: Conversion, at: str) -> bool:
 
     False: another makes it, or it was made, or is not to be.
     """
-    insert = insert_of(conn)(conversions).values(**asdict(claim))
+    insert = insert_into(conn, conversions).values(**asdict(claim))
     taken = insert.on_conflict_do_update(
         index_elements=["task_id", "created_at"],
         set_={"next_try_at": claim.next_try_at},

@@ -9,7 +9,6 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.dialects import postgresql, sqlite
 
 from app.kit.sql import metadata
 from app.training.model import (
@@ -158,10 +157,6 @@ def to_conversion(row: Any) -> Conversion:
     return Conversion(
         row.task_id, row.attempt_no, row.artifact, row.created_at, row.job_id, row.problem, row.next_try_at
     )
-
-
-def insert_of(conn: Connection) -> Any:
-    return sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert
 
 
 @lru_cache(maxsize=1000)

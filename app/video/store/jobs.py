@@ -10,10 +10,11 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import Event, publish
+from app.kit.sql.upsert import insert_into
 from app.video.model.job import TRANSITIONS, Ending, JobState, VideoJob
 from app.video.store.history import add_event
 from app.video.store.rows import JSON, StoredJob, as_text, columns_of, job_of_row
-from app.video.store.tables import decisions, events, insert_into, jobs, numbers, results, rule_events, rules, sinks
+from app.video.store.tables import decisions, events, jobs, numbers, results, rule_events, rules, sinks
 
 IS_UNENDED = jobs.c.state != JobState.DONE.value
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from app.kit.sql.upsert import insert_into
 from app.video.model.frame_result import FrameRecord, ResultFilter, labels_in
-from app.video.store.tables import insert_into, results
+from app.video.store.tables import results
 
 SEPARATOR = "\n"
 """Between the classes of a row, and at both ends: no name of a class has it."""

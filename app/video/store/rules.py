@@ -10,10 +10,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from app.kit.sql.upsert import upsert
 from app.video.model.rule import RULE_SET, RuleEvent, RuleSet
 from app.video.model.rule_evaluation import EvaluationState
 from app.video.store.rows import as_text
-from app.video.store.tables import insert_into, rule_events, rules
+from app.video.store.tables import rule_events, rules
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,8 @@ def get_rules(conn: Connection, uid: str) -> tuple[RuleSet, EvaluationState] | N
 
 
 def put_rules(conn: Connection, uid: str, rule_set: RuleSet, state: EvaluationState) -> None:
-    values = {"rule_set": as_text(RULE_SET.write(rule_set)), "state": as_text(state.to_json())}
-    insert = insert_into(conn, rules).values(uid=uid, **values)
-    conn.execute(insert.on_conflict_do_update(index_elements=[rules.c.uid], set_=values))
+    values = {"uid": uid, "rule_set": as_text(RULE_SET.write(rule_set)), "state": as_text(state.to_json())}
+    upsert(conn, rules, values)
 
 
 def put_rule_state(conn: Connection, uid: str, state: EvaluationState) -> None:

@@ -11,12 +11,13 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.access import EVERYBODY, AccessRule, read_allowed
+from app.kit.sql.upsert import insert_into, upsert
 from app.video.model.kinds import STAGE_SPEC, Stage, StageSpec
 from app.video.model.plan import RESOLUTIONS
 from app.video.model.profile import Measurement
 from app.video.store.rows import as_text
-from app.video.store.tables import insert_into, stages
 from app.video.store.tables import measurements as measurements_table
+from app.video.store.tables import stages
 
 MEASURED = ("node", "stage", "model", "resolution")
 """The primary key of a measurement."""
@@ -77,13 +78,7 @@ def _listed(row: Any) -> StoredStage:
 def put_measurements(conn: Connection, rows: Iterable[Measurement]) -> None:
     """Each replaces the one of its key. Always in the order of their keys, so that two transactions do not deadlock."""
     for row in sorted(rows, key=lambda row: tuple(getattr(row, key) for key in MEASURED)):
-        values = vars(row)
-        changed = {name: value for name, value in values.items() if name not in MEASURED}
-        conn.execute(
-            insert_into(conn, measurements_table)
-            .values(**values)
-            .on_conflict_do_update(index_elements=list(MEASURED), set_=changed)
-        )
+        upsert(conn, measurements_table, vars(row))
 
 
 def measurements(

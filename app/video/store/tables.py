@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import sqlalchemy as sa
-from sqlalchemy import Connection
-from sqlalchemy.dialects import postgresql, sqlite
 
 from app.kit.sql import Sealed, metadata, new_secret
 
@@ -163,8 +159,3 @@ measurements = sa.Table(
     sa.Column("at", TIME, nullable=False),
 )
 """model: the variant's files as model_of names them; empty for a stage without models."""
-
-
-def insert_into(conn: Connection, table: sa.Table) -> Any:
-    """An insert that can have an ON CONFLICT clause."""
-    return (sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert)(table)

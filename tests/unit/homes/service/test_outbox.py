@@ -26,7 +26,8 @@ from app.homes.sftp.builtin import BuiltinBackend
 from app.homes.sftp.builtin.authenticator import SftpAuthenticator
 from app.homes.sftp.credentials import BadPublicKey, BadSftpPassword
 from app.homes.sftp.sftpgo import SftpgoBackend, SftpgoOptions
-from app.kit.clock import now, to_text
+from app.homes.store.tables import door_outbox
+from app.kit.clock import from_text, now, to_text
 from app.kit.sql import Database
 from app.kit.sql.migrations import move, upgrade
 from tests.standins.sftpgo import SftpgoStandin
@@ -129,7 +130,7 @@ def test_the_pauses_grow(accounts: Accounts, homes: Homes, standin: SftpgoStandi
         before = now()
         homes.outbox.apply_due(now() + 100 * LATER)
         entry = homes.outbox.waiting()[0]
-        pauses.append(round((store.from_text(entry.next_try_at) - before).total_seconds() / 5))
+        pauses.append(round((from_text(entry.next_try_at) - before).total_seconds() / 5))
     assert pauses == [1, 2, 4]
 
 
@@ -240,7 +241,7 @@ def test_the_password_that_a_new_user_is_given_opens_once_the_door_has_heard_of_
     assert account is not None and account.is_one_time
     assert password not in str(AuditLog(database).entries())
     with database.read() as conn:
-        kept = conn.execute(sa.select(store.door_outbox.c.password_hash)).scalars().all()
+        kept = conn.execute(sa.select(door_outbox.c.password_hash)).scalars().all()
     assert kept == [None]  # the backend has it
 
 

@@ -1,0 +1,69 @@
+"""Stores users, tokens, sessions and the audit in SQL. Knows no rules: they are the service's."""
+
+from app.accounts.store.audit import entries, note
+from app.accounts.store.installation import fact, remember_fact
+from app.accounts.store.tables import (
+    api_tokens,
+)
+from app.accounts.store.tokens import (
+    add_session,
+    add_token,
+    delete_session,
+    delete_sessions_before,
+    delete_sessions_of,
+    find_session,
+    find_token,
+    has_tokens,
+    list_tokens,
+    lock_token,
+    revoke_token,
+    token_holds,
+    token_used,
+    valid_made_by,
+)
+from app.accounts.store.users import (
+    add_user,
+    change_user,
+    count_admin_tokens,
+    count_admins,
+    delete_user,
+    enabled_of,
+    get_user,
+    list_users,
+    lock_admins,
+    lock_user,
+    was_deleted,
+)
+
+__all__ = [
+    "add_session",
+    "add_token",
+    "add_user",
+    "api_tokens",
+    "change_user",
+    "count_admin_tokens",
+    "count_admins",
+    "delete_session",
+    "delete_sessions_before",
+    "delete_sessions_of",
+    "delete_user",
+    "enabled_of",
+    "entries",
+    "fact",
+    "find_session",
+    "find_token",
+    "get_user",
+    "has_tokens",
+    "list_tokens",
+    "list_users",
+    "lock_admins",
+    "lock_token",
+    "lock_user",
+    "note",
+    "remember_fact",
+    "revoke_token",
+    "token_holds",
+    "token_used",
+    "valid_made_by",
+    "was_deleted",
+]

@@ -1,0 +1,147 @@
+"""Tokens, and the sessions that they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from app.accounts.model import Role, Scope, Token, User
+from app.accounts.store.tables import api_tokens, sessions, users
+
+_TOKEN_COLUMNS = [column for column in api_tokens.c if column is not api_tokens.c.secret_hash]
+
+_BY_TOKEN = (
+    sa.select(*_TOKEN_COLUMNS, api_tokens.c.secret_hash, users.c.role, users.c.is_enabled)
+    .join(users, users.c.name == api_tokens.c.user_name)
+    .where(api_tokens.c.token_id == sa.bindparam("token_id"))
+)
+
+_BY_SESSION = (
+    sa.select(*_TOKEN_COLUMNS, sessions.c.expires_at.label("session_expires_at"), users.c.role, users.c.is_enabled)
+    .join(api_tokens, api_tokens.c.token_id == sessions.c.token_id)
+    .join(users, users.c.name == api_tokens.c.user_name)
+    .where(sessions.c.session_hash == sa.bindparam("session_hash"))
+)
+
+
+def token_holds(at: str) -> sa.ColumnElement[bool]:
+    """The condition: as Token.holds, at this time."""
+    c = api_tokens.c
+    return sa.and_(c.revoked_at.is_(None), sa.or_(c.expires_at.is_(None), c.expires_at > at))
+
+
+def add_token(conn: Connection, token: Token, secret_hash: str) -> None:
+    conn.execute(
+        sa.insert(api_tokens).values(
+            token_id=token.token_id,
+            user_name=token.user_name,
+            label=token.label,
+            secret_hash=secret_hash,
+            scopes=" ".join(sorted(token.scopes)),
+            created_at=token.created_at,
+            expires_at=token.expires_at,
+            made_by=token.made_by,
+        )
+    )
+
+
+def find_token(conn: Connection, token_id: str) -> tuple[Token, User, str] | None:
+    """The token, its user and the hash of its secret."""
+    row = conn.execute(_BY_TOKEN, {"token_id": token_id}).first()
+    return (_token(row), _owner(row), row.secret_hash) if row else None
+
+
+def list_tokens(conn: Connection, user_name: str) -> list[Token]:
+    statement = sa.select(*_TOKEN_COLUMNS).where(api_tokens.c.user_name == user_name).order_by(api_tokens.c.created_at)
+    return [_token(row) for row in conn.execute(statement)]
+
+
+def lock_token(conn: Connection, token_id: str, at: str) -> bool:
+    """Is it valid at this time? Until the transaction ends nobody revokes it."""
+    valid = sa.select(api_tokens.c.token_id).where(api_tokens.c.token_id == token_id, token_holds(at))
+    return conn.execute(valid.with_for_update()).first() is not None
+
+
+def valid_made_by(conn: Connection, token_ids: Collection[str], at: str) -> dict[str, list[Token]]:
+    """By maker: the tokens that each of these made, or that those made, and that are valid at this time."""
+    c = api_tokens.c
+    descendants = (
+        sa.select(c.made_by.label("maker"), c.token_id).where(c.made_by.in_(token_ids)).cte("made", recursive=True)
+    )
+    descendants = descendants.union(
+        sa.select(descendants.c.maker, c.token_id).where(c.made_by == descendants.c.token_id)
+    )
+    valid = (
+        sa.select(descendants.c.maker, *_TOKEN_COLUMNS)
+        .join(descendants, descendants.c.token_id == c.token_id)
+        .where(token_holds(at))
+    )
+    tokens: dict[str, list[Token]] = {}
+    for row in conn.execute(valid.order_by(c.created_at, c.token_id)):
+        tokens.setdefault(row.maker, []).append(_token(row))
+    return tokens
+
+
+def token_used(conn: Connection, token_id: str, at: str) -> None:
+    conn.execute(sa.update(api_tokens).where(api_tokens.c.token_id == token_id).values(last_used_at=at))
+
+
+def revoke_token(conn: Connection, user_name: str, token_id: str, at: str) -> bool:
+    """And end the sessions it began. False when the user has no such token, or it is revoked already."""
+    mine = (api_tokens.c.token_id == token_id, api_tokens.c.user_name == user_name, api_tokens.c.revoked_at.is_(None))
+    if conn.execute(sa.update(api_tokens).where(*mine).values(revoked_at=at)).rowcount == 0:
+        return False
+    conn.execute(sa.delete(sessions).where(sessions.c.token_id == token_id))
+    return True
+
+
+def has_tokens(conn: Connection) -> bool:
+    return conn.scalar(sa.select(api_tokens.c.token_id).limit(1)) is not None
+
+
+def add_session(conn: Connection, session_hash: str, token_id: str, *, created_at: str, expires_at: str) -> None:
+    conn.execute(
+        sa.insert(sessions).values(
+            session_hash=session_hash, token_id=token_id, created_at=created_at, expires_at=expires_at
+        )
+    )
+
+
+def find_session(conn: Connection, session_hash: str) -> tuple[Token, User, str] | None:
+    """The token that began it, its user, and when the session ends."""
+    row = conn.execute(_BY_SESSION, {"session_hash": session_hash}).first()
+    return (_token(row), _owner(row), row.session_expires_at) if row else None
+
+
+def delete_session(conn: Connection, session_hash: str) -> None:
+    conn.execute(sa.delete(sessions).where(sessions.c.session_hash == session_hash))
+
+
+def delete_sessions_of(conn: Connection, user_name: str) -> None:
+    theirs = sa.select(api_tokens.c.token_id).where(api_tokens.c.user_name == user_name)
+    conn.execute(sa.delete(sessions).where(sessions.c.token_id.in_(theirs)))
+
+
+def delete_sessions_before(conn: Connection, at: str) -> int:
+    return conn.execute(sa.delete(sessions).where(sessions.c.expires_at < at)).rowcount
+
+
+def _owner(row: Any) -> User:
+    """Of a token's row: enough of the user to say what the token may do."""
+    return User(row.user_name, Role(row.role), bool(row.is_enabled), "")
+
+
+def _token(row: Any) -> Token:
+    scopes = frozenset(Scope(word) for word in row.scopes.split())
+    token = Token(row.token_id, row.user_name, row.label, scopes, row.created_at)
+    return replace(
+        token,
+        expires_at=row.expires_at,
+        last_used_at=row.last_used_at,
+        revoked_at=row.revoked_at,
+        made_by=row.made_by,
+    )

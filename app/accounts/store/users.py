@@ -1,0 +1,111 @@
+"""Users."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from app.accounts.model import Role, User
+from app.accounts.store.tables import api_tokens, audit, users
+from app.accounts.store.tokens import token_holds
+from app.kit.sql.upsert import insert_into
+
+_IS_ADMIN = sa.and_(users.c.role == Role.ADMIN.value, users.c.is_enabled)
+
+
+def add_user(conn: Connection, user: User) -> bool:
+    """False when there is one of this name already."""
+    return (
+        conn.execute(
+            insert_into(conn, users)
+            .values(
+                name=user.name,
+                role=user.role.value,
+                is_enabled=user.is_enabled,
+                quota_bytes=user.quota_bytes,
+                quota_files=user.quota_files,
+                created_at=user.created_at,
+            )
+            .on_conflict_do_nothing()
+            .returning(users.c.name)
+        ).first()
+        is not None
+    )
+
+
+def lock_user(conn: Connection, name: str) -> User | None:
+    """As get_user; until the transaction ends nobody else changes or deletes the user. SQLite has one writer anyway."""
+    row = conn.execute(sa.select(users).where(users.c.name == name).with_for_update()).first()
+    return _user(row) if row else None
+
+
+def lock_admins(conn: Connection) -> None:
+    """Before one of them may be taken away: two at once could otherwise each find the other still there."""
+    conn.execute(sa.select(users.c.name).where(_IS_ADMIN).order_by(users.c.name).with_for_update()).all()
+
+
+def get_user(conn: Connection, name: str) -> User | None:
+    row = conn.execute(sa.select(users).where(users.c.name == name)).first()
+    return _user(row) if row else None
+
+
+def enabled_of(conn: Connection, names: Collection[str]) -> set[str]:
+    """Those of these names whose users there are, and who are enabled."""
+    return set(conn.execute(sa.select(users.c.name).where(users.c.name.in_(names), users.c.is_enabled)).scalars())
+
+
+def list_users(conn: Connection, *, text: str = "", after: str = "", limit: int) -> list[tuple[User, str | None]]:
+    """By name, each with when a token of theirs was last used. text: part of the name. after: a name."""
+    last_used = (
+        sa.select(sa.func.max(api_tokens.c.last_used_at))
+        .where(api_tokens.c.user_name == users.c.name)
+        .scalar_subquery()
+    )
+    statement = sa.select(users, last_used.label("last_used_at")).where(users.c.name > after).order_by(users.c.name)
+    if text:
+        statement = statement.where(users.c.name.contains(text.lower(), autoescape=True))
+    return [(_user(row), row.last_used_at) for row in conn.execute(statement.limit(limit))]
+
+
+def change_user(conn: Connection, name: str, **fields: Any) -> bool:
+    """fields: role, is_enabled, quota_bytes, quota_files, groups. False when there is no such user."""
+    values = {"group_names" if field == "groups" else field: value for field, value in fields.items()}
+    if "group_names" in values:
+        values["group_names"] = " ".join(values["group_names"])
+    return conn.execute(sa.update(users).where(users.c.name == name).values(**values)).rowcount == 1
+
+
+def delete_user(conn: Connection, name: str) -> bool:
+    return conn.execute(sa.delete(users).where(users.c.name == name)).rowcount == 1
+
+
+def count_admins(conn: Connection) -> int:
+    """Those that are enabled."""
+    return int(conn.execute(sa.select(sa.func.count()).select_from(users).where(_IS_ADMIN)).scalar_one())
+
+
+def count_admin_tokens(conn: Connection, at: str) -> int:
+    """With which somebody could sign in as administrator at this time."""
+    statement = sa.select(sa.func.count()).select_from(api_tokens.join(users)).where(_IS_ADMIN, token_holds(at))
+    return int(conn.execute(statement).scalar_one())
+
+
+def was_deleted(conn: Connection, name: str) -> bool:
+    """Was there a user of this name, who was deleted?"""
+    statement = sa.select(audit.c.entry_id).where(audit.c.subject == f"user:{name}", audit.c.action == "user.deleted")
+    return conn.execute(statement.limit(1)).first() is not None
+
+
+def _user(row: Any) -> User:
+    return User(
+        row.name,
+        Role(row.role),
+        bool(row.is_enabled),
+        row.created_at,
+        row.quota_bytes,
+        row.quota_files,
+        tuple(row.group_names.split()),
+    )

@@ -1,0 +1,63 @@
+"""Stores in SQL what homes must not forget: SFTP accounts, changes the SFTP backend has to be told, folders of jobs,
+and leases.
+
+Knows no rules: they are the service's, the backends' and the sweeper's. All runs in the caller's transactions.
+"""
+
+from app.homes.store.folders import (
+    JobFolder,
+    acquire_lease,
+    change_folder,
+    folder_begun,
+    folder_ended,
+    folders_ended_before,
+    folders_of,
+    lock_folders,
+    release_lease,
+)
+from app.homes.store.outbox import (
+    Pending,
+    add_pending,
+    has_entry,
+    pending,
+    pending_done,
+    pending_failed,
+    users_due,
+)
+from app.homes.store.sftp_accounts import (
+    SftpAccount,
+    change_account,
+    delete_account,
+    facts,
+    get_account,
+    put_account,
+    put_fact,
+)
+from app.homes.store.tables import door_bindings
+
+__all__ = [
+    "JobFolder",
+    "Pending",
+    "SftpAccount",
+    "acquire_lease",
+    "add_pending",
+    "change_account",
+    "change_folder",
+    "delete_account",
+    "door_bindings",
+    "facts",
+    "folder_begun",
+    "folder_ended",
+    "folders_ended_before",
+    "folders_of",
+    "get_account",
+    "has_entry",
+    "lock_folders",
+    "pending",
+    "pending_done",
+    "pending_failed",
+    "put_account",
+    "put_fact",
+    "release_lease",
+    "users_due",
+]

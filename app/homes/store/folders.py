@@ -1,0 +1,134 @@
+"""Folders of jobs, and who may change them now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from app.homes.store.tables import job_folders, leases
+from app.kit.clock import from_text, to_text
+from app.kit.sql.upsert import insert_into, upsert
+
+
+@dataclass(frozen=True)
+class JobFolder:
+    """The folder of a job, and what has become of it."""
+
+    user: str
+    name: str
+    begun_at: datetime
+    ended_at: datetime | None
+    trashed_at: datetime | None
+    trash_name: str | None
+    purged_at: datetime | None
+    size_bytes: int | None
+    problem: str | None
+    """What keeps the sweeper from moving or deleting it."""
+
+
+def folder_begun(conn: Connection, user: str, name: str, at: datetime) -> None:
+    """A job that begins again has its folder again."""
+    upsert(
+        conn,
+        job_folders,
+        {
+            "user_name": user,
+            "name": name,
+            "begun_at": to_text(at),
+            "ended_at": None,
+            "trashed_at": None,
+            "trash_name": None,
+            "purged_at": None,
+            "size_bytes": None,
+            "problem": None,
+        },
+    )
+
+
+def folder_ended(conn: Connection, user: str, name: str, at: datetime) -> None:
+    """The first end counts: reported again, the time does not begin anew."""
+    insert = insert_into(conn, job_folders).values(
+        user_name=user, name=name, begun_at=to_text(at), ended_at=to_text(at)
+    )
+    conn.execute(
+        insert.on_conflict_do_update(
+            index_elements=["user_name", "name"], set_={"ended_at": to_text(at)}, where=job_folders.c.ended_at.is_(None)
+        )
+    )
+
+
+def change_folder(conn: Connection, folder: JobFolder, **fields: Any) -> bool:
+    """Unless it began again since it was read. fields: trashed_at, trash_name, purged_at, size_bytes, problem."""
+    values = {name: _text(value) for name, value in fields.items()}
+    c = job_folders.c
+    same = (c.user_name == folder.user, c.name == folder.name, c.ended_at == _text(folder.ended_at))
+    return conn.execute(sa.update(job_folders).where(*same).values(**values)).rowcount == 1
+
+
+def lock_folders(conn: Connection, user: str, names: Sequence[str]) -> dict[str, JobFolder]:
+    """By name. Nobody else changes them until the transaction ends."""
+    theirs = (job_folders.c.user_name == user, job_folders.c.name.in_(names))
+    statement = sa.select(job_folders).where(*theirs).order_by(job_folders.c.name).with_for_update()
+    return {row.name: _folder(row) for row in conn.execute(statement)}
+
+
+def folders_of(conn: Connection, user: str, names: Sequence[str] | None = None) -> list[JobFolder]:
+    """Those that are not purged, by their begin."""
+    statement = sa.select(job_folders).where(job_folders.c.user_name == user, job_folders.c.purged_at.is_(None))
+    if names is not None:
+        statement = statement.where(job_folders.c.name.in_(names))
+    return [_folder(row) for row in conn.execute(statement.order_by(job_folders.c.begun_at))]
+
+
+def folders_ended_before(conn: Connection, moment: datetime, *, is_trashed: bool) -> list[JobFolder]:
+    """Not purged; by user, so that a home is opened once."""
+    place = job_folders.c.trashed_at.is_not(None) if is_trashed else job_folders.c.trashed_at.is_(None)
+    statement = sa.select(job_folders).where(
+        job_folders.c.ended_at <= to_text(moment), job_folders.c.purged_at.is_(None), place
+    )
+    return [_folder(row) for row in conn.execute(statement.order_by(job_folders.c.user_name, job_folders.c.ended_at))]
+
+
+def acquire_lease(conn: Connection, subject: str, holder: str, *, at: str, until: str) -> bool:
+    """May this holder, and nobody else, change the subject now? Its own lease it can prolong.
+
+    Args:
+        at: The present time: a lease that ended before is anybody's.
+        until: When the lease ends, unless it is released before.
+    """
+    is_free = sa.or_(leases.c.until < at, leases.c.holder == holder)
+    insert = insert_into(conn, leases).values(subject=subject, holder=holder, until=until)
+    acquired = insert.on_conflict_do_update(
+        index_elements=["subject"], set_={"holder": holder, "until": until}, where=is_free
+    )
+    return conn.execute(acquired.returning(leases.c.subject)).first() is not None
+
+
+def release_lease(conn: Connection, subject: str, holder: str) -> None:
+    conn.execute(sa.delete(leases).where(leases.c.subject == subject, leases.c.holder == holder))
+
+
+def _folder(row: Any) -> JobFolder:
+    times = {name: _moment(getattr(row, name)) for name in ("ended_at", "trashed_at", "purged_at")}
+    return JobFolder(
+        user=row.user_name,
+        name=row.name,
+        begun_at=from_text(row.begun_at),
+        trash_name=row.trash_name,
+        size_bytes=row.size_bytes,
+        problem=row.problem,
+        **times,
+    )
+
+
+def _moment(text: str | None) -> datetime | None:
+    return from_text(text) if text else None
+
+
+def _text(value: Any) -> Any:
+    return to_text(value) if isinstance(value, datetime) else value

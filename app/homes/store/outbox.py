@@ -1,0 +1,100 @@
+"""What the SFTP backend has to be told, in the order in which it happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from app.homes.store.tables import door_outbox
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A change of an account that the SFTP backend has not been told yet."""
+
+    entry_id: int
+    user: str
+    event: str
+    quota_bytes: int | None
+    quota_files: int | None
+    created_at: str
+    tries: int
+    next_try_at: str
+    last_error: str | None
+    password_hash: str | None
+    """Of a new user's one-time password."""
+
+
+def add_pending(
+    conn: Connection,
+    user: str,
+    event: str,
+    quota_bytes: int | None,
+    at: str,
+    *,
+    quota_files: int | None = None,
+    password_hash: str | None = None,
+) -> int:
+    added = conn.execute(
+        sa.insert(door_outbox).values(
+            user_name=user,
+            event=event,
+            quota_bytes=quota_bytes,
+            quota_files=quota_files,
+            created_at=at,
+            tries=0,
+            next_try_at=at,
+            password_hash=password_hash,
+        )
+    )
+    return int(added.inserted_primary_key[0])  # type: ignore[index]
+
+
+def pending(conn: Connection, *, user: str | None = None, limit: int = 1000) -> list[Pending]:
+    """Oldest first."""
+    statement = sa.select(door_outbox).where(door_outbox.c.done_at.is_(None)).order_by(door_outbox.c.entry_id)
+    if user is not None:
+        statement = statement.where(door_outbox.c.user_name == user)
+    columns = Pending.__dataclass_fields__
+    return [
+        Pending(**{name: getattr(row, "user_name" if name == "user" else name) for name in columns})
+        for row in conn.execute(statement.limit(limit))
+    ]
+
+
+def users_due(conn: Connection, at: str) -> list[str]:
+    """Users whose oldest change is due: a later one of the same user waits for it."""
+    oldest = (
+        sa.select(sa.func.min(door_outbox.c.entry_id))
+        .where(door_outbox.c.done_at.is_(None))
+        .group_by(door_outbox.c.user_name)
+    )
+    statement = sa.select(door_outbox.c.user_name).where(
+        door_outbox.c.entry_id.in_(oldest), door_outbox.c.next_try_at <= at
+    )
+    return [row.user_name for row in conn.execute(statement.order_by(door_outbox.c.entry_id))]
+
+
+def has_entry(conn: Connection, entry_id: int) -> bool:
+    return conn.execute(sa.select(door_outbox.c.entry_id).where(door_outbox.c.entry_id == entry_id)).first() is not None
+
+
+def pending_done(conn: Connection, entry: Pending, at: str) -> None:
+    """And delete those done before it: of each user the last is enough."""
+    theirs = door_outbox.c.user_name == entry.user
+    conn.execute(sa.delete(door_outbox).where(theirs, door_outbox.c.done_at.is_not(None)))
+    conn.execute(
+        sa.update(door_outbox)
+        .where(door_outbox.c.entry_id == entry.entry_id)
+        .values(done_at=at, last_error=None, password_hash=None)
+    )
+
+
+def pending_failed(conn: Connection, entry: Pending, *, next_try_at: str, error: str) -> None:
+    conn.execute(
+        sa.update(door_outbox)
+        .where(door_outbox.c.entry_id == entry.entry_id)
+        .values(tries=entry.tries + 1, next_try_at=next_try_at, last_error=error)
+    )
