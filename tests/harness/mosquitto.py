@@ -23,15 +23,17 @@ PROGRAM = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin
 PATIENCE_S = 30.0
 
 
-class Mosquitto:
-    """user, password: whom it lets in; empty: everybody.
+def require_mosquitto() -> None:
+    """Where it is not installed, the test is skipped, but fails in CI."""
+    if PROGRAM is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("Debian's mosquitto is not installed")
 
-    Where it is not installed, the test is skipped, but fails in CI.
-    """
+
+class Mosquitto:
+    """user, password: whom it lets in; empty: everybody. See require_mosquitto."""
 
     def __init__(self, folder: Path, *, user: str = "", password: str = "") -> None:
-        if PROGRAM is None:
-            (pytest.fail if os.environ.get("CI") else pytest.skip)("Debian's mosquitto is not installed")
+        require_mosquitto()
         self.port = free_port()
         self.user, self.password = user, password
         lines = [f"listener {self.port} 127.0.0.1", f"allow_anonymous {'false' if user else 'true'}"]

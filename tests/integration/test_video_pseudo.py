@@ -155,9 +155,9 @@ def test_what_cannot_be_started_is_said_before_anything_is(tmp_path: Path) -> No
         assert words in pseudo.log.read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_without_videos_and_models_a_drawn_clip_is_watched(tmp_path: Path) -> None:
-    """As README has it."""
+    """Clip and models are those of `modelmill video demo`, which has a test that always runs."""
     pseudo = Pseudo(tmp_path)
     try:
         until(pseudo.is_up)

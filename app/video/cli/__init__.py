@@ -11,8 +11,9 @@ from app.video.cli import resource_commands as _resources  # noqa: F401
 from app.video.cli import rule_commands as _rules  # noqa: F401
 from app.video.cli import sink_commands as _sinks  # noqa: F401
 from app.video.cli.command_group import commands
-from app.video.cli.demo import pseudo
+from app.video.cli.demo import demo, pseudo
 
+commands.command("demo")(demo)
 commands.command("pseudo")(pseudo)
 
 __all__ = ["commands"]

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from app.kit.cli.service_options import AsJson, Url
 from app.video.cli.command_group import Json, Uid, client_of, commands, read_json
-
-if TYPE_CHECKING:
-    from app.video.client import VideoClient
-
-EVERY_S = 2.0
-"""Between two requests while events are followed."""
-AT_ONCE = 200
+from app.video.cli.event_follower import followed_events
 
 
 @commands.command("rules")
@@ -57,18 +49,8 @@ def rule_events(
         if not newest and not follow and not as_json:
             typer.echo("There are no events.")
         if follow:
-            for events in _following(client, job, rule, newest[-1]["event_id"] if newest else 0):
+            for events in followed_events(client, job, rule=rule, cursor=newest[-1]["event_id"] if newest else 0):
                 _print(events, as_json=as_json)
-
-
-def _following(client: VideoClient, job: str, rule: str, cursor: int) -> Iterator[list[Json]]:
-    while True:
-        events = client.rule_events(job, rule=rule, limit=AT_ONCE, order="asc", cursor=cursor)["events"]
-        if events:
-            cursor = events[-1]["event_id"]
-            yield events
-        else:
-            time.sleep(EVERY_S)
 
 
 def _print(events: list[Json], *, as_json: bool) -> None:

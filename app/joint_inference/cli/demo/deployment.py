@@ -3,7 +3,6 @@ block, also when the block does not end well."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from app.kit.cli.command import CannotStart
 from app.kit.errors import ModelmillError
 from app.model_registry.client import ModelsClient
 from app.standalone.data_folder import DataFolder
+from app.standalone.environment import clear_settings
 from app.standalone.process import Part
 from app.standalone.stack import Plan, running
 from app.standalone.supervisor import Notice
@@ -30,7 +30,6 @@ PATIENCE_S = 90.0
 POLL_S = 0.2
 GONE_S = 15.0
 GRACE_S = 10.0
-OURS = "MODELMILL_"
 Json = dict[str, Any]
 
 
@@ -76,7 +75,7 @@ class DemoDeployment:
 @contextmanager
 def running_stand(*, port: int, is_kept: bool, notice: Notice) -> Iterator[DemoDeployment]:
     """port 0: any that is free. is_kept: the folder stays. Raises CannotStart."""
-    forget_surroundings()
+    clear_settings()
     folder = Path(tempfile.mkdtemp(prefix="modelmill-joint-"))
     plan = Plan(
         DataFolder(folder / "data", folder / "run"), HOST, port, dict.fromkeys(("onnx", "bie", "nef"), 0), GRACE_S
@@ -89,13 +88,6 @@ def running_stand(*, port: int, is_kept: bool, notice: Notice) -> Iterator[DemoD
     finally:
         if not is_kept:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def forget_surroundings() -> None:
-    """What is set for another installation is not for this one: neither its database nor its store may be touched."""
-    for name in [name for name in os.environ if name.startswith(OURS)]:
-        del os.environ[name]
-    os.environ[f"{OURS}SFTP"] = "off"
 
 
 def _agent(name: str, side: str, url: str, folder: Path) -> Part:

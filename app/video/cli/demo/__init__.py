@@ -1,4 +1,5 @@
-"""`modelmill video pseudo`: edge and cloud on one machine, with the requirement's ports. Imports what is heavy late."""
+"""`modelmill video demo`: a job that runs, with rules and a sink. `modelmill video pseudo`: edge and cloud on one
+machine, with the requirement's ports. Both import what is heavy late."""
 
 from __future__ import annotations
 
@@ -10,6 +11,28 @@ import typer
 from app.kit.cli.command import CommandFailed
 
 INPUT = Path("input")
+
+
+def demo(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the web; 0: any that is free.")] = 0,
+    once: Annotated[
+        bool, typer.Option("--once", help="Stop when each rule has made an event: exit code 0, or 1 if none did.")
+    ] = False,
+    opens: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser, where there is a display.")
+    ] = True,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where everything is kept; default: a folder that goes when this ends."),
+    ] = None,
+) -> None:
+    """On this machine alone: a job on a drawn clip at edge and cloud, rules, and their events by MQTT.
+
+    Clip and models are made on the spot, and nothing is downloaded. Events go by MQTT where Mosquitto is installed.
+    """
+    from app.video.cli.demo.walkthrough import demonstrate
+
+    raise CommandFailed(demonstrate(port=port, is_once=once, opens=opens, data=data_dir))
 
 
 def pseudo(

@@ -1,5 +1,5 @@
-"""The processes of the pseudo-distributed start: the embedded stack, an agent of the cloud and one of the edge, and the
-ports at which they also answer. All of it ends with the block."""
+"""The processes of a demonstration: the embedded stack, an agent of the cloud and one of the edge; of the
+pseudo-distributed start, the ports at which they also answer, too. All of it ends with the block."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from app.edge.agent.options import video
 from app.inference.sources import open_video_source
 from app.kit.cli.command import CannotStart
 from app.kit.errors import BadInput
 from app.standalone.data_folder import DataFolder
+from app.standalone.environment import clear_settings
 from app.standalone.ports import require_free
 from app.standalone.process import Part
 from app.standalone.stack import Plan, running
@@ -26,7 +28,6 @@ from app.video.cli.demo.relays import Relay, running_relays
 HOST, EDGE_HOST = "127.0.0.1", "127.0.0.2"
 CLOUD, EDGE = "cloud0", "edge0"
 GRACE_S = 10.0
-OURS = "MODELMILL_"
 Videos = Sequence[tuple[str, str]]
 """(type, path or URL) of each."""
 SUFFIXES = frozenset({".avi", ".gif", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm"})
@@ -67,23 +68,51 @@ class DemoDeployment:
 
 @contextmanager
 def running_deployment(ports: Ports, *, videos: Videos, data: Path | None, notice: Notice) -> Iterator[DemoDeployment]:
-    """Runs it until the block ends.
-
-    Args:
-        data: Where everything is stored; None: in a folder that is removed at the end.
-        notice: Is told what happens to the processes.
+    """Web and nodes at the requirement's ports, until the block ends. See running_nodes.
 
     Raises:
         CannotStart: A port is taken, or a process did not start.
     """
     _require_free(ports.users)
-    _clear_environment()
+    with (
+        running_relays(ports.relays()),
+        running_nodes(ports.users, edge_port=ports.edge, videos=videos, data=data, notice=notice) as deployment,
+    ):
+        yield deployment
+
+
+@contextmanager
+def running_nodes(
+    port: int,
+    *,
+    edge_port: int = 0,
+    videos: Videos,
+    data: Path | None,
+    notice: Notice,
+    settings: Mapping[str, str] = MappingProxyType({}),
+    parts: Sequence[Part] = (),
+) -> Iterator[DemoDeployment]:
+    """Web, scheduler, a cloud node and an edge node, until the block ends.
+
+    Args:
+        port: Of the web; 0: any that is free.
+        edge_port: Of the edge node's agent; 0: any that is free.
+        data: Where everything is stored; None: in a folder that is removed at the end.
+        notice: Is told what happens to the processes.
+        settings: Of the web and the scheduler: name of a variable → value.
+        parts: What runs besides.
+
+    Raises:
+        CannotStart: The port is taken, or a process did not start.
+    """
+    clear_settings()
+    os.environ.update(settings)
     folder = data.expanduser().absolute() if data else Path(tempfile.mkdtemp(prefix="modelmill-video-"))
     none = dict.fromkeys(("onnx", "bie", "nef"), 0)
-    plan = Plan(DataFolder(folder / "data", folder / "run"), HOST, ports.users, none, GRACE_S)
+    plan = Plan(DataFolder(folder / "data", folder / "run"), HOST, port, none, GRACE_S)
     try:
-        with running_relays(ports.relays()), running(plan, notice) as stack:
-            stack.supervisor.start([_cloud(stack.url, folder), _edge(stack.url, folder, ports.edge, videos)])
+        with running(plan, notice) as stack:
+            stack.supervisor.start([*parts, _cloud(stack.url, folder), _edge(stack.url, folder, edge_port, videos)])
             yield DemoDeployment(stack.url, folder)
     finally:
         if data is None:
@@ -96,13 +125,6 @@ def _require_free(port: int) -> None:
         require_free(HOST, port)
     except CannotStart as error:
         raise CannotStart(error.message, hint="Choose another --port, from 1 to 65535.") from error
-
-
-def _clear_environment() -> None:
-    """Removes the settings of another installation, so that neither its database nor its store is touched."""
-    for name in [name for name in os.environ if name.startswith(OURS)]:
-        del os.environ[name]
-    os.environ[f"{OURS}SFTP"] = "off"
 
 
 def _cloud(url: str, folder: Path) -> Part:

@@ -1,4 +1,5 @@
-"""A clip to begin with, drawn here: four heads that turn and nod. Four people's faces need nobody's leave this way."""
+"""A clip to begin with, drawn here: four heads that turn and nod, and somebody who walks past them if need be. People's
+faces need nobody's leave this way."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from PIL import Image, ImageDraw
 WIDTH, HEIGHT, FPS, FRAMES = 480, 270, 12, 120
 HEADS = ((75, 95, 30), (190, 110, 26), (300, 90, 28), (405, 115, 32))
 """Where each is in the middle of its way, and its radius."""
+WALKER_Y, WALKER_RADIUS, WALKER_YAW_DEG, WALKER_SHIRT = 222, 32, -60.0, (150, 110, 60)
 SKIN, NOSE, EYES = (255, 200, 140), (20, 20, 220), (70, 50, 40)
 WALL, FLOOR, SHIRTS = (200, 214, 210), (120, 130, 125), ((60, 90, 120), (110, 70, 90), (70, 110, 80), (90, 90, 60))
 TURN_DEG, NOD_DEG = 45.0, 35.0
@@ -19,13 +21,17 @@ REACH = 0.6
 """Of the radius: so far from the middle is the nose of a head that is turned by a right angle."""
 
 
-def draw_clip(path: Path) -> None:
-    """Ten seconds, which may be repeated."""
+def draw_clip(path: Path, *, has_walker: bool = False) -> None:
+    """Ten seconds, which may be repeated.
+
+    Args:
+        has_walker: A fifth head crosses the picture from left to right, below the others.
+    """
     with av.open(str(path), "w") as container:
         stream = container.add_stream("mpeg4", rate=FPS)
         stream.width, stream.height, stream.pix_fmt, stream.bit_rate = WIDTH, HEIGHT, "yuv420p", 1_200_000
         for number in range(FRAMES):
-            frame = av.VideoFrame.from_ndarray(np.asarray(_picture(number / FRAMES)), "rgb24")
+            frame = av.VideoFrame.from_ndarray(np.asarray(_picture(number / FRAMES, has_walker=has_walker)), "rgb24")
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
 
@@ -41,13 +47,16 @@ def poses(share: float) -> list[tuple[float, float]]:
     ]
 
 
-def _picture(share: float) -> Image.Image:
+def _picture(share: float, *, has_walker: bool) -> Image.Image:
     image = Image.new("RGB", (WIDTH, HEIGHT), WALL)
     pen = ImageDraw.Draw(image)
     pen.rectangle((0, HEIGHT * 2 // 3, WIDTH, HEIGHT), FLOOR)
     for number, ((x, y, radius), (yaw, pitch)) in enumerate(zip(HEADS, poses(share), strict=True)):
         sway = 8 * math.sin(2 * math.pi * (share + number / 4))
         _head(pen, x + sway, y, radius, yaw, pitch, SHIRTS[number])
+    if has_walker:
+        walker_x = share * (WIDTH + 2 * WALKER_RADIUS) - WALKER_RADIUS
+        _head(pen, walker_x, WALKER_Y, WALKER_RADIUS, WALKER_YAW_DEG, 0.0, WALKER_SHIRT)
     return image
 
 

@@ -57,9 +57,18 @@ def run_demo(ports: Ports, *, videos: Videos | None, models: Path | None, data: 
     return Exit.OK
 
 
-def make_sample(data: Path | None, stack: ExitStack) -> Path:
-    """Draws the clip and makes its models. Returns their folder: in `data`, or else one that the stack removes. Raises
-    SourceUnusable without PyAV."""
+def make_sample(data: Path | None, stack: ExitStack, *, has_walker: bool = False) -> Path:
+    """Draws the clip and makes its models.
+
+    Args:
+        has_walker: See draw_clip.
+
+    Returns:
+        Their folder: in `data`, or else one that the stack removes.
+
+    Raises:
+        SourceUnusable: PyAV is not installed.
+    """
     require_pyav(CLIP)
     if data is None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="modelmill-sample-")))
@@ -69,7 +78,7 @@ def make_sample(data: Path | None, stack: ExitStack) -> Path:
     from app.video.cli.demo.sample_clip import draw_clip
     from app.video.cli.demo.sample_models import write_models
 
-    draw_clip(folder / CLIP)
+    draw_clip(folder / CLIP, has_walker=has_walker)
     write_models(folder)
     return folder
 
@@ -87,12 +96,12 @@ def _run(console: Console, ports: Ports, videos: Videos, models: Path | None, da
                 say(f"  {problem}.")
         stages = add_stages(deployment.url, models, say, kit) if models else []
         if videos:
-            _await_edge(deployment.url)
+            await_edge(deployment.url)
         say(_what_next(ports, deployment, videos, stages, kit))
         threading.Event().wait()
 
 
-def _await_edge(url: str) -> None:
+def await_edge(url: str) -> None:
     """Waits until a job can be submitted, but not forever: the log of the node says why it takes long."""
     deadline = time.monotonic() + JOIN_S
     with VideoClient(url) as client:
@@ -138,19 +147,19 @@ def _what_next(
 
 def job(ports: Ports) -> dict[str, Any]:
     """The requirement's example, restarted at the end of the video."""
+    return {"node_addr": f"{EDGE_HOST}:{ports.edge}", "video_id": 0, "restart_policy": "eos", "dag": face_dag()}
+
+
+def face_dag() -> dict[str, Any]:
+    """Find the faces, then their poses."""
     image = "SingleFrameGenerator.image"
     return {
-        "node_addr": f"{EDGE_HOST}:{ports.edge}",
-        "video_id": 0,
-        "restart_policy": "eos",
-        "dag": {
-            "generator": "SingleFrameGenerator",
-            "flow": ["SingleFrameGenerator", "face_detection", "face_alignment"],
-            "input": {
-                "face_detection": {"image": image},
-                "face_alignment": {"image": image, "bbox": "face_detection.bbox", "prob": "face_detection.prob"},
-                "Render": {"image": "face_alignment.image", "count": "face_alignment.count_result"},
-            },
+        "generator": "SingleFrameGenerator",
+        "flow": ["SingleFrameGenerator", "face_detection", "face_alignment"],
+        "input": {
+            "face_detection": {"image": image},
+            "face_alignment": {"image": image, "bbox": "face_detection.bbox", "prob": "face_detection.prob"},
+            "Render": {"image": "face_alignment.image", "count": "face_alignment.count_result"},
         },
     }
 

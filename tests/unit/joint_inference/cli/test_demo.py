@@ -9,9 +9,9 @@ import onnx
 import onnxruntime
 import pytest
 
-from app.joint_inference.cli.demo.deployment import forget_surroundings
 from app.joint_inference.cli.demo.models import SMALL, draw_digits, probabilities, to_onnx, train
 from app.joint_inference.cli.demo.scores import StreamAnswer, scores_of
+from app.standalone.environment import clear_settings
 
 
 def test_the_same_seed_draws_the_same_digits_and_another_one_others():
@@ -63,7 +63,7 @@ def test_it_is_not_worth_it_otherwise(answers):
 def test_the_demonstration_forgets_the_settings_of_another_installation(monkeypatch):
     monkeypatch.setenv("MODELMILL_DATABASE_URL", "postgresql://production")
     monkeypatch.setenv("MODELMILL_SFTP", "sftpgo")
-    forget_surroundings()
+    clear_settings()
     assert {name: value for name, value in os.environ.items() if name.startswith("MODELMILL_")} == {
         "MODELMILL_SFTP": "off"
     }

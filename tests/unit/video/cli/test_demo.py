@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,18 @@ from app.inference.errors import SourceUnusable
 from app.inference.prediction import Format, ModelCard
 from app.inference.sources import open_source
 from app.kit.cli.command import CannotStart
+from app.kit.clock import to_text
 from app.kit.errors import BadInput
-from app.video.cli.demo import sample_clip
+from app.video.cli.demo import broker, sample_clip
 from app.video.cli.demo.catalogue import RECIPES, SAMPLE, files_in
 from app.video.cli.demo.deployment import DemoDeployment, Ports, running_deployment, videos_of
 from app.video.cli.demo.relays import Relay, running_relays
 from app.video.cli.demo.show import CLIP, _what_next, addresses, job, make_sample
+from app.video.cli.demo.walkthrough import RULES, _where_to
 from app.video.model.dag import read_dag
+from app.video.model.frame_result import FrameRecord
+from app.video.model.rule import RULE_SET, check_rules
+from app.video.model.rule_evaluation import EvaluationState, evaluate
 from tests.harness.ports import free_port
 
 PORTS = Ports(5000, 5001, 5002, 5100, 5101, 5500)
@@ -205,6 +211,31 @@ def test_the_sample_finds_its_heads_and_where_they_look(tmp_path: Path) -> None:
             found, sample_clip.poses(number / len(pictures)), strict=True
         ):
             assert abs(yaw - true_yaw) < 10 and abs(pitch - true_pitch) < 10
+
+
+def test_the_rules_of_the_demonstration_hold_on_its_clip_at_four_frames_a_second(tmp_path: Path) -> None:
+    folder = make_sample(tmp_path, ExitStack(), has_walker=True)
+    rules = RULE_SET.read(RULES)
+    check_rules(rules)
+    stage, state, names = opened("face_detection", folder, "sample_faces_320"), EvaluationState(), list[str]()
+    for number, frame in enumerate(open_source(str(folder / CLIP))):
+        if number % 3:
+            continue
+        boxes = stage.run({"image": frame.picture})["bbox"]
+        record = FrameRecord(number, to_text(datetime.fromtimestamp(number / sample_clip.FPS, UTC)), {"bbox": boxes})
+        size = float(sample_clip.WIDTH), float(sample_clip.HEIGHT)
+        state, events = evaluate(rules, state, [record], size=size, by_pts=False)
+        names += [event.rule for event in events]
+    assert names == ["company", "passer-by"]
+
+
+def test_without_mosquitto_the_demonstration_has_no_broker_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(broker, "PLACES", "")
+    assert broker.broker_in(tmp_path) is None
+    assert "Mosquitto is not installed" in _where_to(None)
 
 
 def test_the_sample_goes_with_what_started_it_unless_its_data_is_kept(tmp_path: Path) -> None:
