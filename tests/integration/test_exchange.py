@@ -170,6 +170,7 @@ def test_results_are_pushed_to_a_repository_with_a_card_of_their_report(told: Co
     transfer = push(told, record.job_id, "hf://org/converted")
     assert transfer.error is None and transfer.url == f"{hub[1]}/org/converted"
     files = hub[0].files["org/converted"]
+    assert hub[0].private == {"org/converted"}, "who makes it open says so at the hub"
     assert {"README.md", "out.nef", "out.bie", "bie.json", "nef.json"} <= set(files)
     assert files["out.nef"] == b"nef of the test"
     card = files["README.md"].decode()

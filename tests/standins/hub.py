@@ -21,6 +21,7 @@ class Hub:
         self.files = files
         self.refuses = refuses
         self.pages: list[str] = []
+        self.private: set[str] = set()
         self.app = Starlette(
             routes=[
                 Route("/api/models/{org}/{name}", self.info),
@@ -57,6 +58,8 @@ class Hub:
         repo = f"{body.get('organization') or 'me'}/{body['name']}" if "/" not in body["name"] else body["name"]
         if repo in self.refuses:
             return JSONResponse({"error": "Forbidden"}, 403)
+        if repo not in self.files and body.get("visibility") == "private":
+            self.private.add(repo)
         self.files.setdefault(repo, {})
         return JSONResponse({"url": f"{request.base_url}{repo}", "name": repo})
 

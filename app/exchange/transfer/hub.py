@@ -50,7 +50,10 @@ def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> F
 
 
 def push(target: Target, files: Mapping[str, Path], facts: Mapping[str, Any], access: Access) -> str:
-    """All files and a model card in one commit. Returns its page. Raises TransferFailed, ExtraMissing."""
+    """All files and a model card in one commit; a repository that is not there is made, a private one.
+
+    Returns its page. Raises TransferFailed, ExtraMissing.
+    """
     from huggingface_hub import CommitOperationAdd
 
     api, errors = _api(access)
@@ -60,7 +63,7 @@ def push(target: Target, files: Mapping[str, Path], facts: Mapping[str, Any], ac
         *(CommitOperationAdd(name, str(path)) for name, path in files.items()),
     ]
     try:
-        api.create_repo(target.name, exist_ok=True, repo_type="model")
+        api.create_repo(target.name, exist_ok=True, repo_type="model", private=True)
         api.create_commit(
             target.name, operations, commit_message=f"{facts['name'] or facts['job_id']}, converted by Modelmill"
         )
