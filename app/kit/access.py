@@ -35,9 +35,10 @@ class Member:
 
 @dataclass(frozen=True)
 class AccessRule:
-    """names: of users, and of groups as @group, sorted; None: everybody; empty: administrators alone."""
+    """Who may use a thing."""
 
     names: tuple[str, ...] | None = None
+    """Of users, and of groups as @group, sorted; None: everybody; empty: administrators alone."""
 
     def admits(self, member: Member) -> bool:
         if self.names is None or member.is_admin or member.name in self.names:

@@ -22,12 +22,13 @@ class BadParameter(BadInput):
 
 @dataclass(frozen=True)
 class Verdict:
-    """score: how hard, the more the harder, comparable within one algorithm: under a budget the hardest go up first.
-    why: a few words for the page, as "2 of 4 candidates ≤ 0.90"."""
+    """How hard a sample is."""
 
     is_hard: bool
     score: float
+    """The more the harder, comparable within one algorithm: under a budget the hardest go up first."""
     why: str = ""
+    """A few words for the page, as "2 of 4 candidates ≤ 0.90"."""
 
 
 class HardExampleAlgorithm(Protocol):
@@ -57,11 +58,13 @@ class Algorithm(Protocol):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter for a form. kind: number, whole or flag. default: as it would be written."""
+    """One parameter for a form."""
 
     key: str
     kind: str
+    """number, whole or flag."""
     default: str
+    """As it would be written."""
     description: str
     least: float | None = None
     most: float | None = None

@@ -31,19 +31,19 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AlgorithmEntry:
-    """One algorithm for forms and messages. origin: empty for a bundled one, else `module:name (package)`.
-
-    problem: why it cannot be used; then algorithm is None. needs_prediction: only one that does not can decide before
-    the small model has run.
-    """
+    """One algorithm for forms and messages."""
 
     name: str
     algorithm: Algorithm | None
+    """None where there is a problem."""
     description: str = ""
     parameters: tuple[Parameter, ...] = ()
     needs_prediction: bool = True
+    """Only one that does not can decide before the small model has run."""
     origin: str = ""
+    """Empty for a bundled one, else `module:name (package)`."""
     problem: str = ""
+    """Why it cannot be used."""
 
 
 @cache

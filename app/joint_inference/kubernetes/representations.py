@@ -54,7 +54,12 @@ def failure(error: ModelmillError, name: str = "") -> Response:
 
 
 def status_of(error: ModelmillError, name: str = "") -> dict[str, Any]:
-    """A Status. name: of the service that was asked for."""
+    """A Status.
+
+    Args:
+        error: what it tells.
+        name: of the service that was asked for.
+    """
     name = str(error.detail.get("name") or name)
     reason, message = _reason_and_message(error, name)
     details: dict[str, Any] = {"group": GROUP, "kind": PLURAL}

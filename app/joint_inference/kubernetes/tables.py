@@ -30,7 +30,14 @@ _NAME_COLUMN = {
 def table_of(
     resources: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any], *, now: datetime, include: str = "Metadata"
 ) -> dict[str, Any]:
-    """include: what a row carries beside its cells: None, Metadata, Object."""
+    """A Table, as `kubectl get` prints it.
+
+    Args:
+        resources: a row each.
+        metadata: of the list.
+        now: for ages.
+        include: what a row carries beside its cells: None, Metadata, Object.
+    """
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",

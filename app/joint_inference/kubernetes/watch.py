@@ -50,17 +50,26 @@ class Expired(BadRequest):
 
 @dataclass
 class WatchStream:
-    """One client's view. shown: uids of the services that it knows. seen: the newest version that it was told of."""
+    """One client's view."""
 
     services: Services
     user: str
     namespace: str | None
     selector: Selector
     shown: set[str] = field(default_factory=set)
+    """Uids of the services that it knows."""
     seen: int = 0
+    """The newest version that it was told of."""
 
     def begin(self, after: int) -> list[tuple[str, Service]]:
-        """after: the version that the client has read; 0 for none: it is told of all. Raises Expired."""
+        """What the client is told first.
+
+        Args:
+            after: the version that the client has read; 0 for none: it is told of all.
+
+        Raises:
+            Expired: what happened since is no longer known.
+        """
         every, version = self.services.all(self.user, namespace=self.namespace)
         if after > version:
             raise Expired(f"There is no version {after} here.", hint="Read the list again.")
@@ -92,11 +101,12 @@ class WatchStream:
 
 @dataclass(frozen=True)
 class WatchRequest:
-    """How the client wants to be told. include: what a table's row carries."""
+    """How the client wants to be told."""
 
     seconds: float
     is_table: bool
     include: str
+    """What a table's row carries: None, Metadata, Object."""
     bookmarks: bool
     initial_end: bool
 

@@ -53,7 +53,12 @@ class ApiClient:
     def __init__(
         self, url: str = DEFAULT_URL, *, token: str = "", transport: httpx.BaseTransport | None = None
     ) -> None:
-        """token: an API token; without one the service knows only who is on its own machine."""
+        """
+        Args:
+            url: of the service.
+            token: an API token; without one the service knows only who is on its own machine.
+            transport: in place of the network, for tests.
+        """
         self.url = url.rstrip("/")
         with told():
             self._client = Modelmill(self.url, token, retries=0, transport=transport)

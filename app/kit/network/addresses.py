@@ -24,9 +24,14 @@ def is_loopback(host: str) -> bool:
 
 
 def is_asked_from_here(scope: Mapping[str, Any]) -> bool:
-    """Does a program on this machine ask? scope: of ASGI, from a server that believes no proxy's headers. Who asks a
-    server at another than a loopback address comes from that very address, and nobody else can: the answer would not
-    reach them."""
+    """Does a program on this machine ask?
+
+    Who asks a server at another than a loopback address comes from that very address, and nobody else can: the answer
+    would not reach them.
+
+    Args:
+        scope: of ASGI, from a server that believes no proxy's headers.
+    """
     client, server = scope.get("client"), scope.get("server")
     if not client:
         return False

@@ -44,7 +44,10 @@ FULL_HERE = "The disk of this machine has no room for a copy of this object"
 def disk_errors(full: str = FULL) -> Iterator[None]:
     """Turn an OSError of the disk into StoreFull, StoreRefused or StoreUnavailable.
 
-    FileNotFoundError passes: what it means is known where it is raised. full: what to say when there is no space.
+    FileNotFoundError passes: what it means is known where it is raised.
+
+    Args:
+        full: what to say when there is no space.
     """
     try:
         yield

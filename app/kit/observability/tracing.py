@@ -35,7 +35,11 @@ def is_wanted(environment: Mapping[str, str]) -> bool:
 
 
 def configure(role: str) -> None:
-    """Begin to trace this process, if that is wanted. role: web, worker, …; OTEL_SERVICE_NAME goes before it."""
+    """Begin to trace this process, if that is wanted.
+
+    Args:
+        role: web, worker, …; OTEL_SERVICE_NAME goes before it.
+    """
     global _provider, _tracer  # noqa: PLW0603  # a process traces or it does not, like its logging
     if _provider is not None or not is_wanted(os.environ):
         return
@@ -71,7 +75,14 @@ def span(name: str, **attributes: Any) -> AbstractContextManager[Any]:
 
 @contextmanager
 def remote_span(name: str, carrier: Carrier, *, kind: str, **attributes: Any) -> Iterator[None]:
-    """As `span`, continuing the trace that another process began; without one it begins its own. kind: SERVER, …"""
+    """As `span`, continuing the trace that another process began; without one it begins its own.
+
+    Args:
+        name: of the span.
+        carrier: what the other process sent along.
+        kind: SERVER, …
+        attributes: of the span.
+    """
     if _tracer is None:
         yield
         return
@@ -94,7 +105,12 @@ def past_span(name: str, carrier: Carrier, begin_s: float, end_s: float, **attri
 
 
 def note(name: str | None = None, **attributes: Any) -> None:
-    """Say more of the span that is open now; name: call it by this from now on."""
+    """Say more of the span that is open now.
+
+    Args:
+        name: call it by this from now on; None: as before.
+        attributes: what is added to it.
+    """
     if _tracer is None:
         return
     from opentelemetry.trace import get_current_span

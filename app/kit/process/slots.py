@@ -21,9 +21,10 @@ SIZE = 8192
 
 @dataclass(frozen=True)
 class InFlight:
-    """What a worker was doing. broker_id: its name among the queues' readers. The rest is empty while it was idle."""
+    """What a worker was doing. All but its name is empty while it was idle."""
 
     broker_id: str
+    """Its name among the queues' readers."""
     record_id: str = ""
     claim: str = ""
     work_dir: str = ""

@@ -130,7 +130,14 @@ class BlockingBroker(ConsumerBroker):
         return message
 
     def send(self, queue: str, actor: str, *, message_id: str | None = None, **kwargs: Any) -> None:
-        """Enqueue work by name. message_id: unique within the queue; default random."""
+        """Enqueue work by name.
+
+        Args:
+            queue: its name.
+            actor: whose work it is.
+            message_id: unique within the queue; None: a random one.
+            kwargs: the actor's arguments.
+        """
         self.enqueue(_message(queue, actor, message_id, kwargs))
 
     def prepare(self, queue: str, actor: str, *, message_id: str | None = None, **kwargs: Any) -> OutgoingMessage:

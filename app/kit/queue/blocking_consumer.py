@@ -93,15 +93,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class Hand:
-    """What a process has in hand of one queue. It outlives the consumer, which is made anew with each connection.
-
-    messages: message id → redis id, until Redis has heard the answer. answers: what it has not heard yet.
-    claimed: redis id → the record that came with the message, until its work begins.
-    """
+    """What a process has in hand of one queue. It outlives the consumer, which is made anew with each connection."""
 
     messages: dict[str, str] = field(default_factory=dict)
+    """Message id → redis id, until Redis has heard the answer."""
     claimed: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Redis id → the record that came with the message, until its work begins."""
     answers: deque[Answer] = field(default_factory=deque)
+    """What Redis has not heard yet."""
     is_eased: threading.Event = field(default_factory=threading.Event)
 
     @property

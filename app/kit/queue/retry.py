@@ -23,7 +23,15 @@ T = TypeVar("T")
 
 
 def until_answered(call: Callable[[], T], what: str) -> T:
-    """what: completes the sentence "Cannot … yet"."""
+    """Call until Redis answers.
+
+    Args:
+        call: asks it; may be done twice.
+        what: completes the sentence "Cannot … yet".
+
+    Returns:
+        What the call returned.
+    """
     while True:
         try:
             return call()

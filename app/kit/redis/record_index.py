@@ -24,13 +24,15 @@ NONE = "+inf"
 
 @dataclass(frozen=True)
 class IndexDoc:
-    """What is indexed of a record. terms: found as a whole. words: (kind, word), found by any part. numbers: by name;
-    each record has the same names."""
+    """What is indexed of a record."""
 
     group: str
     terms: frozenset[str]
+    """Found as a whole."""
     words: frozenset[tuple[str, str]]
+    """(kind, word), found by any part."""
     numbers: Mapping[str, float | None]
+    """By name; each record has the same names."""
 
     def to_text(self) -> str:
         numbers = {name: NONE if number is None else number for name, number in self.numbers.items()}
@@ -45,10 +47,12 @@ class IndexDoc:
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """clauses: see record_index_scripts.SEARCH; all must hold. sort: name of a number."""
+    """What is searched for, and in which order it comes."""
 
     clauses: Sequence[Mapping[str, Any]]
+    """See record_index_scripts.SEARCH; all must hold."""
     sort: str
+    """Name of a number."""
     is_descending: bool
     offset: int
     limit: int

@@ -79,9 +79,14 @@ class Records:
         room: JobLimit | None = None,
         message: OutgoingMessage | None = None,
     ) -> CreateAnswer:
-        """room: refuse when there is none. Asked and taken in one step, so that many at once cannot overfill it.
+        """Create a record.
 
-        message: sent in the same step, if the record is created.
+        Args:
+            record_id: its id.
+            fields: of the record.
+            score: its place in the list of all.
+            room: refuse when there is none. Asked and taken in one step, so that many at once cannot overfill it.
+            message: sent in the same step, if the record is created.
         """
         keys = [self.key(record_id), self.all_index, self.active_index]
         if self.group_field:
@@ -117,9 +122,16 @@ class Records:
     ) -> bool:
         """Set fields if every guarded field has one of its allowed values now.
 
-        False when a guard refused or there is no such record. ttl_s: given when the record has come to its end.
-        drop_text: name of a text beside the record that is no longer needed. message: sent in the same step, if the
-        fields are set.
+        Args:
+            record_id: of the record.
+            guards: by field, the values that it may have.
+            fields: what is set.
+            ttl_s: given when the record has come to its end.
+            drop_text: name of a text beside the record that is no longer needed.
+            message: sent in the same step, if the fields are set.
+
+        Returns:
+            False when a guard refused or there is no such record.
         """
         told = self.index_prefix if ttl_s is not None or not self.indexed.isdisjoint(fields) else ""
         keys = [self.key(record_id), self.active_index, told]

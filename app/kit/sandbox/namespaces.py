@@ -50,9 +50,15 @@ def enter(flags: int) -> None:
 
 
 def fork(flags: int, writes: Iterable[str] = (), *, memory_bytes: int = 0) -> int:
-    """As os.fork, by a process that entered; the child is the first of new namespaces, or ends. Raises OSError.
+    """As os.fork, by a process that entered; the child is the first of new namespaces, or ends.
 
-    writes: folders and files that may be changed. memory_bytes: of shared memory, which is then its own.
+    Args:
+        flags: of clone.
+        writes: folders and files that may be changed.
+        memory_bytes: of shared memory, which is then its own; 0: it is not.
+
+    Raises:
+        OSError: the kernel refuses.
     """
     if not flags & PROCESSES:
         return os.fork()

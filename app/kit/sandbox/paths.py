@@ -48,14 +48,21 @@ LIBRARY_FOLDERS = ("LD_LIBRARY_PATH", "LD_PRELOAD")
 
 @dataclass(frozen=True)
 class SandboxPaths:
-    """Absolute paths. reads: to read and run, whole folders. listings: only the names in them. writes: anything."""
+    """What a process may reach. Absolute paths."""
 
     reads: tuple[str, ...] = ()
+    """To read and run, whole folders."""
     listings: tuple[str, ...] = ()
+    """Only the names in them."""
     writes: tuple[str, ...] = ()
+    """Anything."""
 
     def beside(self, folders: Iterable[str]) -> SandboxPaths:
-        """Without these folders: of what to read, all that lies beside them; nothing to write that has one in it."""
+        """Without some folders: of what to read, all that lies beside them; nothing to write that has one in it.
+
+        Args:
+            folders: absolute paths.
+        """
         kept = tuple(map(os.path.realpath, folders))
         writes = tuple(path for path in self.writes if not _inside(path, kept))
         return SandboxPaths(tuple(dict.fromkeys(_around(self.reads, kept))), self.listings, writes)

@@ -14,8 +14,15 @@ TRACE_ME = 0
 
 
 def attempt(request: dict[str, Any], _progress: Any) -> dict[str, bool]:
-    """request: {file: one that is none of its own, port: one of this machine where somebody listens, pid: who started
-    it}. Of each part: was it held?"""
+    """Try what a sandbox is to forbid.
+
+    Args:
+        request: file: one that is none of its own; port: one of this machine where somebody listens; pid: who started
+            it.
+
+    Returns:
+        Of each part: was it held?
+    """
     number = seccomp.MACHINES[kernel.MACHINE].trace if kernel.MACHINE in seccomp.MACHINES else None
     return {
         "files": _is_refused(lambda: Path(request["file"]).read_bytes()),

@@ -23,11 +23,14 @@ LESS_MEMORY = "Use fewer or smaller reference images or fewer threads, or ask th
 
 @dataclass(frozen=True)
 class Limits:
-    """memory_bytes: private memory of the child and all it starts. time_s: wall clock. threads: CPU threads it uses."""
+    """Of one run."""
 
     memory_bytes: int
+    """Private memory of the child and all it starts."""
     time_s: float
+    """Wall clock, seconds."""
     threads: int
+    """CPU threads it uses."""
 
 
 @dataclass
@@ -41,12 +44,16 @@ class Hooks:
 
 @dataclass(frozen=True)
 class Finished:
-    """result: what the function returned. cpu_s, wall_s, peak_bytes: of the child and all it started."""
+    """How a run went."""
 
     result: dict[str, Any]
+    """What the function returned."""
     cpu_s: float
+    """Seconds, of the child and all it started."""
     wall_s: float
+    """Seconds."""
     peak_bytes: int
+    """Of the child and all it started."""
 
 
 @dataclass

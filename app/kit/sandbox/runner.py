@@ -75,8 +75,9 @@ class Sandbox:
     def start(self, libraries: Sequence[str] | None = None, *, at_once: int | None = None) -> None:
         """Start the fork server now, so that the first run does not wait for its imports.
 
-        libraries: modules that it loads once, in place of those named before; a run loads others itself.
-        at_once: in place of the number named before.
+        Args:
+            libraries: modules that it loads once, in place of those named before; a run loads others itself.
+            at_once: in place of the number named before.
         """
         if at_once is not None:
             self._room = threading.BoundedSemaphore(at_once)

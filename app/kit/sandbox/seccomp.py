@@ -132,13 +132,14 @@ REFUSE, UNKNOWN = FAIL | errno.EPERM, FAIL | errno.ENOSYS
 
 @dataclass(frozen=True)
 class Machine:
-    """architecture: as the kernel names it to a filter (AUDIT_ARCH_…). denied, clone, trace, clone3: numbers of calls,
-    trace that of ptrace."""
+    """What differs between the machines that a filter is made for. Numbers are of system calls."""
 
     architecture: int
+    """As the kernel names it to a filter (AUDIT_ARCH_…)."""
     denied: tuple[int, ...]
     clone: int
     trace: int
+    """Of ptrace."""
     clone3: int = 435
 
 

@@ -40,7 +40,16 @@ def upgrade(database: Database, migrations: Migrations) -> None:
 
 
 def move(database: Database, migrations: Migrations, revision: str) -> None:
-    """revision: "head", "base" or the name of one. Going back loses what the older version has no place for."""
+    """Bring the database to a version. Going back loses what the older version has no place for.
+
+    Args:
+        database: which one.
+        migrations: of this program.
+        revision: "head", "base" or the name of one.
+
+    Raises:
+        WrongDatabaseVersion: it is from the future; nothing has changed.
+    """
     from alembic import command
 
     config = _config(migrations)

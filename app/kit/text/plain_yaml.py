@@ -40,7 +40,16 @@ def read_yaml(text: str) -> Any:
 
 
 def read_documents(text: str, *, most: int, parts: int = MAX_PARTS) -> list[Any]:
-    """Those that have something in them, at most so many. parts: of all together. Raises UnreadableYaml."""
+    """The documents that have something in them.
+
+    Args:
+        text: YAML.
+        most: as many documents at most.
+        parts: of all together.
+
+    Raises:
+        UnreadableYaml: it is none, or has more.
+    """
     try:
         return _documents(_some(yaml.parse(text, Loader=yaml.SafeLoader), parts), most)
     except yaml.MarkedYAMLError as error:

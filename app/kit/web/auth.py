@@ -48,16 +48,16 @@ _OF_NODES = re.compile(rf"{LINK}/.+|/[^/]+/neptune/upstream/.+|/node/.+")
 
 @dataclass(frozen=True)
 class Caller:
-    """user: whose things these are. token_id: by which token; empty for the local user of this machine.
-
-    node: name of the node that asks; it is no user.
-    """
+    """Who asks."""
 
     user: str
+    """Whose things these are."""
     may_write: bool = True
     is_admin: bool = False
     token_id: str = ""
+    """By which token; empty for the local user of this machine."""
     node: str = ""
+    """Name of the node that asks; it is no user."""
 
 
 class Authenticator(Protocol):

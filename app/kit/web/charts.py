@@ -24,11 +24,13 @@ EMPTY = Markup("")
 
 @dataclass(frozen=True)
 class Column:
-    """One place on the x axis. values: one per series, None where there is none. tip: shown on hover."""
+    """One place on the x axis."""
 
     label: str
     values: tuple[float | None, ...]
+    """One per series, None where there is none."""
     tip: str
+    """Shown on hover."""
     kind: str = ""
 
 
@@ -42,9 +44,10 @@ class ChartPoint:
 
 @dataclass(frozen=True)
 class ChartWords:
-    """What a chart says. id: unique on its page."""
+    """What a chart says."""
 
     id: str
+    """Unique on its page."""
     title: str
     description: str
     x: str
@@ -79,9 +82,14 @@ def columns(
     rule_label: str = "",
     cap: float = math.inf,
 ) -> Markup:
-    """Dots over places: the first series joined by a line, the others not. rule: a horizontal line at this value.
+    """Dots over places: the first series joined by a line, the others not.
 
-    cap: values that reach it are drawn at the upper edge as arrows, so that they do not flatten the others.
+    Args:
+        places: from left to right.
+        words: what the chart says.
+        rule: a horizontal line at this value.
+        rule_label: what stands at that line.
+        cap: values that reach it are drawn at the upper edge as arrows, so that they do not flatten the others.
     """
     shown = [v for place in places for v in place.values if v is not None and v < cap]
     y = _span([*shown, 0.0, *([] if rule is None else [rule * 1.5])], HEIGHT - BOTTOM, TOP)
@@ -97,7 +105,14 @@ def columns(
 def scatter(
     points: Sequence[ChartPoint], words: ChartWords, *, rule: float | None = None, cap: float = math.inf
 ) -> Markup:
-    """Points over two equal axes with the diagonal on which both are the same; rule: on both axes."""
+    """Points over two equal axes with the diagonal on which both are the same.
+
+    Args:
+        points: what is drawn.
+        words: what the chart says.
+        rule: a line on both axes.
+        cap: as of columns.
+    """
     values = [v for point in points for v in (point.x, point.y) if v < cap]
     low_high = _span([*values, 0.0, *([] if rule is None else [rule * 1.5])], 0, 1)
     x = Scale(low_high.low, low_high.high, LEFT, SIDE - RIGHT)

@@ -22,7 +22,16 @@ ENCODED = 6
 
 
 async def sent_fields(request: Request, *, most_bytes: int, what: str) -> dict[str, str]:
-    """By name, the last of each. what: as `A service`, which may have most_bytes. Raises TooLarge, BadRequest."""
+    """By name, the last of each.
+
+    Args:
+        request: with a form.
+        most_bytes: of its body.
+        what: as `A service`, which may have so many.
+
+    Raises:
+        TooLarge, BadRequest
+    """
 
     def check(size: int) -> None:
         if size > ENCODED * most_bytes:

@@ -76,10 +76,11 @@ def checked_key(key: str) -> str:
 
 @dataclass(frozen=True)
 class KeptAnswer:
-    """An answer, and the request that it was given to. size_bytes: of the body without its boundaries."""
+    """An answer, and the request that it was given to."""
 
     digest: str
     size_bytes: int
+    """Of the request's body without its boundaries."""
     status: int
     headers: dict[str, str]
     body: bytes

@@ -20,7 +20,16 @@ class NotMultipart(ModelmillError):
 
 
 def multipart_parts(request: Request, *, hint: str) -> AsyncIterator[Part]:
-    """hint: how such a body is sent here. Raises NotMultipart at once, and BadRequest for a damaged body."""
+    """The parts of the body, as they come.
+
+    Args:
+        request: with a multipart body.
+        hint: how such a body is sent here.
+
+    Raises:
+        NotMultipart: at once.
+        BadRequest: the body is damaged.
+    """
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != "multipart/form-data" or not options.get("boundary"):
         raise NotMultipart("An upload is multipart/form-data.", hint=hint)

@@ -27,9 +27,10 @@ READ_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class SentFile:
-    """name: as the browser gave it, without folders."""
+    """A file of a form, which lies in a folder of ours."""
 
     name: str
+    """As the browser gave it, without folders."""
     path: Path
 
     def chunks(self) -> Iterator[bytes]:
@@ -46,7 +47,16 @@ class SentForm:
 
 @asynccontextmanager
 async def sent_form(request: Request, work: Path, *, max_bytes: int) -> AsyncIterator[SentForm]:
-    """Fields and files; the files are gone afterwards. max_bytes: of the whole body. Raises BadRequest, TooLarge."""
+    """Fields and files; the files are gone afterwards.
+
+    Args:
+        request: with a multipart form.
+        work: folder where the files are meanwhile.
+        max_bytes: of the whole body.
+
+    Raises:
+        BadRequest, TooLarge
+    """
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != "multipart/form-data":
         body = await whole_body(request, MAX_TEXT_BYTES, "A form")

@@ -56,19 +56,18 @@ Answer = type[BaseModel] | tuple[str, ...] | None
 
 @dataclass(frozen=True)
 class Operation:
-    """One endpoint: its route and its description.
-
-    answers: status → model, or the media types of what has none, or None for no body. errors: statuses it may refuse
-    with. body: model of a JSON body, or a ready request body object.
-    """
+    """One endpoint: its route and its description."""
 
     method: Literal["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
     path: str
     endpoint: Any
     summary: str
     answers: dict[int, Answer]
+    """Status → model, or the media types of what has none, or None for no body."""
     errors: tuple[int, ...] = ()
+    """Statuses it may refuse with."""
     body: type[BaseModel] | dict[str, Any] | None = None
+    """Model of a JSON body, or a ready request body object."""
     query: type[BaseModel] | None = None
     parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Schemas of path parameters; default: any string."""
@@ -100,7 +99,14 @@ class Operation:
 def document(
     operations: Iterable[Operation], *, title: str, version: str, demands_accounts: bool = True
 ) -> dict[str, Any]:
-    """demands_accounts: without, users need no token."""
+    """The OpenAPI document.
+
+    Args:
+        operations: what it describes.
+        title: of the product.
+        version: of the product.
+        demands_accounts: without, users need no token.
+    """
     operations = list(operations)
     schemas = Schemas(operations)
     paths: dict[str, Any] = {}

@@ -8,7 +8,17 @@ from app.kit.errors import TooLarge
 
 
 async def whole_body(request: Request, most_bytes: int, what: str, *, hint: str = "") -> bytes:
-    """what: as `A form`. Raises TooLarge."""
+    """The body of a request.
+
+    Args:
+        request: whose body.
+        most_bytes: its size at most.
+        what: as `A form`, which may have so many.
+        hint: what to do about a larger one.
+
+    Raises:
+        TooLarge
+    """
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

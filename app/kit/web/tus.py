@@ -63,9 +63,10 @@ class WrongChecksum(ModelmillError):
 
 @dataclass(frozen=True)
 class Checksum:
-    """What the body of one request must hash to. name: of CHECKSUMS."""
+    """What the body of one request must hash to."""
 
     name: str
+    """Of CHECKSUMS."""
     digest: bytes
 
     def new(self) -> Any:
@@ -147,7 +148,11 @@ def headers(*, offset: int | None = None, length: int | None = None, expires: da
 
 
 def described(max_bytes: int) -> dict[str, str]:
-    """What a server says of itself to OPTIONS. max_bytes: of the largest upload."""
+    """What a server says of itself to OPTIONS.
+
+    Args:
+        max_bytes: of the largest upload.
+    """
     return {
         **headers(),
         "Tus-Version": VERSION,

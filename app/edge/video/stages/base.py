@@ -18,11 +18,12 @@ ENTRY_POINTS = "modelmill.video_stages"
 
 @dataclass(frozen=True)
 class ModelFile:
-    """twin: the ONNX that a BIE or NEF was made of."""
+    """A model of a stage, on this node."""
 
     card: ModelCard
     path: Path
     twin: Path | None = None
+    """The ONNX that a BIE or NEF was made of."""
 
 
 class Stage(Protocol):
@@ -38,10 +39,29 @@ class Stage(Protocol):
         """What really runs, for a reader."""
 
     def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """inputs: by the kind's names; pictures are arrays (H×W×3, RGB), a clip is a list of them, all else is JSON.
-        Answers all of the kind's outputs but `image` of a kind that draws. Raises BadRequest for what is no input,
-        InferenceFailed."""
+        """Compute the stage on one frame.
+
+        Args:
+            inputs: by the kind's names; pictures are arrays (H×W×3, RGB, uint8), a clip is a list of them, all else is
+                JSON.
+
+        Returns:
+            All of the kind's outputs but `image` of a kind that draws.
+
+        Raises:
+            BadRequest: this is no input.
+            InferenceFailed
+        """
 
     @staticmethod
     def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:
-        """Of a kind that draws: a copy of the picture with what was found. inputs, outputs: in the picture's pixels."""
+        """Draw what was found, for a kind that draws.
+
+        Args:
+            picture: H×W×3, RGB, uint8.
+            inputs: in the picture's pixels.
+            outputs: in the picture's pixels.
+
+        Returns:
+            A copy of the picture.
+        """

@@ -34,7 +34,15 @@ def words(parameters: Mapping[str, str], name: str) -> frozenset[str]:
 
 
 def predictor_options(parameters: Mapping[str, str], score: float) -> PredictorOptions:
-    """score: the threshold unless another is given. Raises BadStage."""
+    """How a stage's model is run.
+
+    Args:
+        parameters: of the stage.
+        score: the threshold unless another is given, 0..1.
+
+    Raises:
+        BadStage: a parameter is none of ours.
+    """
     threshold = number(parameters, "score_threshold", score, 0, 1)
     named = parameters.get("decoder", "").strip().lower() or Decoder.AUTO.value
     if named not in set(Decoder):
