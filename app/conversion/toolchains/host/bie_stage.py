@@ -142,9 +142,10 @@ def _searched(
         return QuantizedModel(model, copy.deepcopy(model), nothing.plan, calibration, [nothing.plan.problem, *odd])
     print(_goal_line(result))
     basis = result.basis
-    warnings = [*result.warnings, *_odd_warnings(basis.statistics.not_finite)]
+    problem = [result.plan.problem] if result.plan.problem else []
+    warnings = [*problem, *result.warnings, *_odd_warnings(basis.statistics.not_finite)]
     calibration = ActivationRanges(result.ranges, result.pictures)
-    return QuantizedModel(basis.model, result.model, basis.plan, calibration, warnings, result)
+    return QuantizedModel(basis.model, result.model, result.plan, calibration, warnings, result)
 
 
 def _write(quantized: QuantizedModel, request: StageRequest, skipped: list[dict[str, str]]) -> None:

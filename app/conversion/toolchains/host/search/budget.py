@@ -22,13 +22,13 @@ class Budget:
     def __post_init__(self) -> None:
         self.begun = self.clock()
 
+    def limit(self, seconds: float) -> None:
+        """Be no longer than that."""
+        self.seconds = min(self.seconds, seconds)
+
     @property
     def elapsed_s(self) -> float:
         return self.clock() - self.begun
-
-    @property
-    def is_over(self) -> bool:
-        return self.elapsed_s >= self.seconds
 
     def allows(self, share: float) -> bool:
         """Is less than this share (0..1) of it used up?"""

@@ -21,6 +21,7 @@ class Choice:
         wide_weights: Weights in 16 bits.
         is_equalized: Channels between layers were brought to like ranges before.
         is_corrected: Biases take back what rounding does to the means.
+        is_float: Nothing is quantized, and nothing else holds.
     """
 
     method: str
@@ -29,6 +30,7 @@ class Choice:
     wide_weights: frozenset[str] = frozenset()
     is_equalized: bool = False
     is_corrected: bool = False
+    is_float: bool = False
 
     @property
     def tensors_16(self) -> int:
@@ -40,6 +42,8 @@ class Choice:
 
     @property
     def name(self) -> str:
+        if self.is_float:
+            return "float"
         text = f"int8 {self.method}"
         if self.methods:
             text += f", {len(self.methods)} ranges of their own"
@@ -49,6 +53,8 @@ class Choice:
         return text
 
     def steps(self) -> list[dict[str, Any]]:
+        if self.is_float:
+            return []
         made: list[dict[str, Any]] = [{"kind": "range", "method": self.method, "tensors": []}]
         for method in sorted({method for _, method in self.methods}):
             tensors = [tensor for tensor, own in self.methods if own == method]
@@ -58,6 +64,9 @@ class Choice:
         if self.tensors_16:
             made.append({"kind": "int16", "method": "", "tensors": sorted(self.wide | self.wide_weights)})
         return made
+
+
+IN_FLOAT = Choice("minmax", is_float=True)
 
 
 @dataclass
@@ -77,6 +86,11 @@ class TriedCandidate:
         """The cheaper and then the better come first."""
         return self.choice.tensors_16, -self.score.mean_db
 
+    @property
+    def int8_share(self) -> float:
+        """0..1 of the tensors."""
+        return 0.0 if self.choice.is_float else round(1 - self.choice.tensors_16 / max(1, self.tensors), 4)
+
     def to_json(self, verdict: VerdictCode) -> dict[str, Any]:
         drop = self.score.drop_percent
         return {
@@ -85,7 +99,7 @@ class TriedCandidate:
             "steps": self.choice.steps(),
             "snr_db": round(self.score.mean_db, 2),
             "snr_min_db": round(self.score.min_db, 2),
-            "int8_share": round(1 - self.choice.tensors_16 / max(1, self.tensors), 4),
+            "int8_share": self.int8_share,
             "tensors_16": self.choice.tensors_16,
             "size_bytes": self.size_bytes,
             "latency_ms": self.latency_ms,

@@ -22,7 +22,9 @@ EXAMPLES = 8
 """Pictures that are held of a part that judges nothing."""
 NOT_FINITE_DB = -100.0
 """Of an output with a NaN or an infinity, or of another shape than the float model's."""
-LATENCY_RUNS = 5
+LATENCY_RUNS, TURNS = 5, 7
+NOISE = 1.05
+"""Latencies nearer than that are equal."""
 Build = Callable[[int], Any]
 """The model that is to be judged on a part of the split (onnx.ModelProto)."""
 
@@ -92,6 +94,7 @@ class Judge:
         self._meter_of = meter_of
         self.pictures: list[JudgedPicture] = []
         session = open_session(float_model.SerializeToString(), 1)
+        self._float_session = session
         self.names = numeric_outputs(session)
         room, examples = KEPT_BYTES, dict.fromkeys(range(split.parts), 0)
         for part, sample in zip(split.part_of, samples, strict=False):
@@ -121,6 +124,16 @@ class Judge:
             if part == parts[0]:
                 latency = quality.latency_ms(session, pictures[:1], LATENCY_RUNS)
         return JudgedModel(score, size, latency)
+
+    def is_slower_than_float(self, model: Any) -> bool:
+        """By more than noise, measured in turn on one thread; False where there is no picture to measure on."""
+        session, pictures = open_session(model.SerializeToString(), 1), self.pictures[:1]
+        pairs = [
+            (quality.latency_ms(session, pictures, 1), quality.latency_ms(self._float_session, pictures, 1))
+            for _ in range(TURNS)
+        ]
+        int8, exact = ([ms for ms in column if ms is not None] for column in zip(*pairs, strict=True))
+        return bool(int8) and statistics.median(int8) > NOISE * statistics.median(exact)
 
     def _judge(self, session: Any, pictures: Sequence[JudgedPicture], score: Score) -> None:
         meter = self._meter_of()

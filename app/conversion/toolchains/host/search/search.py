@@ -5,12 +5,13 @@ was measured better on pictures that set none of its ranges; the first candidate
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from app.conversion.errors import UnsupportedOperator
-from app.conversion.goals import Goal
+from app.conversion.goals import DEFAULT_BUDGET_S, Goal
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.inputs import Samples
@@ -19,7 +20,7 @@ from app.conversion.toolchains.host.search import mixed_precision, sensitivity
 from app.conversion.toolchains.host.search.basis import Basis, basis_of
 from app.conversion.toolchains.host.search.bias_correction import Shift, corrections, measured_shifts
 from app.conversion.toolchains.host.search.budget import Budget
-from app.conversion.toolchains.host.search.candidates import Choice, Trail, TriedCandidate
+from app.conversion.toolchains.host.search.candidates import IN_FLOAT, Choice, Trail, TriedCandidate
 from app.conversion.toolchains.host.search.equalization import equalized
 from app.conversion.toolchains.host.search.interval import interval_of
 from app.conversion.toolchains.host.search.judge import Judge, Score
@@ -39,6 +40,11 @@ SENSITIVITY_PICTURES = 3
 SENSITIVITY_SHARE, SEARCH_SHARE = 0.5, 0.9
 """Of the budget, at which each part of the search ends."""
 
+TIMES, TIMES_OF_LARGE, LARGE_BYTES, SECONDS_LEAST = 12, 4, 50 << 20, 30.0
+"""Of what calibrating and judging the first candidate takes, which is about 0.4 of a plain conversion: so long a search
+goes on for a model up to and above LARGE_BYTES, and at least so many seconds."""
+SLOWER = "int8 is slower than float on this machine, and the fastest is asked for: the model stays in float"
+
 Step = Callable[[float, str], None]
 """Share of the search that is done (0..1), and what is being done."""
 
@@ -49,6 +55,7 @@ class SearchResult:
     """The quantized model (onnx.ModelProto)."""
     basis: Basis
     """What it was made of."""
+    plan: QuantizationPlan
     ranges: dict[str, Range]
     method: str
     """Of most ranges."""
@@ -106,11 +113,18 @@ class _Search:
     def run(self) -> SearchResult:
         for choice in self._choices():
             self._try(choice)
+            if len(self.trail.candidates) == 1 and self.options.budget_s == DEFAULT_BUDGET_S:
+                self._limit_cost()
             if self.goal.threshold is not None and self.trail.best.is_good:
                 break
             if not self.budget.allows(SEARCH_SHARE):
                 break
         return self._result(self.trail.best)
+
+    def _limit_cost(self) -> None:
+        """Where nobody has named a budget, the search costs a small multiple of a plain conversion."""
+        times = TIMES_OF_LARGE if self.given.model.ByteSize() > LARGE_BYTES else TIMES
+        self.budget.limit(max(SECONDS_LEAST, times * self.budget.elapsed_s))
 
     def _result(self, taken: TriedCandidate) -> SearchResult:
         reported, basis = taken.score, self._basis(taken.choice)
@@ -133,6 +147,7 @@ class _Search:
         return SearchResult(
             self._built(taken.choice, self.split.final),
             basis,
+            replace(basis.plan, nodes=(), tensors=(), problem=SLOWER) if taken.choice.is_float else basis.plan,
             basis.ranges(taken.choice, self.split.final),
             taken.choice.method,
             basis.statistics.pictures,
@@ -148,6 +163,8 @@ class _Search:
         for method in FIRST_METHODS:
             yield Choice(method)
         if self.goal.kind == "fastest":
+            if self.judge.is_slower_than_float(self._built(self._best_in_8_bits, self.split.final)):
+                yield IN_FLOAT
             return
         yield from self._equalized()
         yield from self._own_ranges()
@@ -238,7 +255,8 @@ class _Search:
         )
         self.trail.candidates.append(candidate)
         mean, lowest = candidate.score.mean_db, candidate.score.min_db
-        print(f"candidate {candidate.id}: {choice.name}: {mean:.2f} dB, lowest {lowest:.2f} dB")
+        at = f"after {self.budget.elapsed_s:.1f} s"
+        print(f"candidate {candidate.id}: {choice.name}: {mean:.2f} dB, lowest {lowest:.2f} dB, {at}")
         self._tell(f"tried {len(self.trail.candidates)}")
         return candidate
 
@@ -255,6 +273,8 @@ class _Search:
 
     def _built(self, choice: Choice, parts: Sequence[int]) -> Any:
         basis = self._basis(choice)
+        if choice.is_float:
+            return copy.deepcopy(basis.model)
         precision = basis.precision(choice, parts)
         if choice.is_corrected:
             shifts = corrections(self._shifts_of(choice.in_8_bits, tuple(parts)), choice.wide, choice.wide_weights)

@@ -22,7 +22,7 @@ from app.conversion.toolchains.host.search.split import split_of
 from tests.harness.models.host import model_of, random_weights
 from tests.unit.conversion.toolchains.host.search.test_search import network, pictures
 
-LIMITS = np.float32([40.0, 1.0, 0.5, 2.0, 1.0, 0.0])
+LIMITS = np.array([40.0, 1.0, 0.5, 2.0, 1.0, 0.0], np.float32)
 
 
 def depthwise() -> Any:
@@ -117,7 +117,7 @@ def _mean_of_conv2(model: Any, top: float | None) -> Array:
     del copy.graph.output[:]
     copy.graph.output.append(onnx.ValueInfoProto(name="c"))
     if top is not None:
-        copy.graph.initializer.append(numpy_helper.from_array(np.float32(top), "top"))
+        copy.graph.initializer.append(numpy_helper.from_array(np.array(top, np.float32), "top"))
         copy.graph.node.insert(2, helper.make_node("Min", ["b", "top"], ["cut"], "cut"))
         copy.graph.node[3].input[0] = "cut"
     values: Array = np.mean([outputs(copy, picture)["c"] for picture in pictures(6)], axis=(0, 1, 3, 4))

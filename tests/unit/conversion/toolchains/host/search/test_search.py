@@ -11,12 +11,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from app.conversion.goals import parse_goal
+from app.conversion.goals import DEFAULT_BUDGET_S, parse_goal
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantizer import plan
 from app.conversion.toolchains.host.runtime import open_session, run
-from app.conversion.toolchains.host.search.search import SearchResult, search
+from app.conversion.toolchains.host.search.judge import Judge
+from app.conversion.toolchains.host.search.search import SECONDS_LEAST, SearchResult, search
 
 SIDE, CHANNELS = 12, 6
 
@@ -164,7 +165,24 @@ def test_a_task_that_is_not_known_is_said_to_be_why_a_drop_cannot_be_judged() ->
 
 
 @pytest.mark.parametrize("goal", ["smallest", "fastest"])
-def test_the_smallest_and_the_fastest_stay_in_8_bits(goal: str) -> None:
+def test_the_smallest_and_the_fastest_stay_in_8_bits(goal: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Judge, "is_slower_than_float", lambda self, model: False)
     result = searched(goal, outlier=40.0)
     assert result.goal["is_reached"]
-    assert result.search["candidates"][result.search["taken"]]["tensors_16"] == 0
+    taken = result.search["candidates"][result.search["taken"]]
+    assert (taken["tensors_16"], taken["int8_share"]) == (0, 1.0)
+
+
+def test_the_fastest_stays_in_float_where_int8_is_slower(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Judge, "is_slower_than_float", lambda self, model: True)
+    result = searched("fastest")
+    taken = result.search["candidates"][result.search["taken"]]
+    assert (taken["name"], taken["int8_share"], taken["steps"]) == ("float", 0.0, [])
+    assert result.plan.nodes == () and "slower" in result.plan.problem
+    assert result.model.SerializeToString() == network().SerializeToString()
+
+
+def test_without_a_budget_of_its_own_a_search_costs_a_multiple_of_its_first_candidate() -> None:
+    own, usual = (searched("snr>=89", budget_s=seconds).goal["budget_s"] for seconds in (500.0, DEFAULT_BUDGET_S))
+    assert own == 500.0
+    assert SECONDS_LEAST <= usual < DEFAULT_BUDGET_S
