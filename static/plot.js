@@ -11,6 +11,8 @@
     return line ? getComputedStyle(line).stroke : "transparent";
   };
   const widthOf = (frame) => Math.max(frame.clientWidth, 240);
+  const isLow = (frame) => heightOf(frame) < 200;  // no room for what the x axis is: the legend says it
+  const heightOf = (frame) => Number(frame.dataset.height);
 
   const marksOf = (chart) => chart.frame.plotValues.marks.filter(([at]) => at >= chart.scales.x.min && at <= chart.scales.x.max);
   const drawMarks = (chart) => {
@@ -41,10 +43,10 @@
     const label = (value) => (value == null ? "–" : `${+value.toPrecision(4)}${values.ending}`);
     return {
       width: widthOf(frame),
-      height: 220,
+      height: heightOf(frame),
       cursor: { sync: { key: "page" }, drag: { x: true, y: false } },
       scales: { x: { time: false }, y: values.high == null ? {} : { range: [0, values.high] } },
-      axes: [{ ...axis, label: frame.dataset.x, labelSize: 18 }, { ...axis, size: 52, values: (_, ticks) => ticks.map(label) }],
+      axes: [isLow(frame) ? { ...axis, size: 24 } : { ...axis, label: frame.dataset.x, labelSize: 18 }, { ...axis, size: 52, values: (_, ticks) => ticks.map(label) }],
       series: [{ label: frame.dataset.x, value: (_, value) => label(value) }, ...values.kinds.map((kind) => ({ label: kind, stroke: toneOf(frame, kind), width: 1.75, spanGaps: false, points: { show: false }, value: (_, value) => label(value) }))],
       hooks: { draw: [drawMarks], setCursor: [tellMark] },
     };
@@ -90,7 +92,7 @@
     for (const [id, chart] of charts) if (!chart.frame.isConnected) { chart.destroy(); charts.delete(id); }
   };
   document.addEventListener("htmx:after:swap", showAll);
-  window.addEventListener("resize", () => charts.forEach((chart) => chart.setSize({ width: widthOf(chart.frame), height: 220 })));
+  window.addEventListener("resize", () => charts.forEach((chart) => chart.setSize({ width: widthOf(chart.frame), height: heightOf(chart.frame) })));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { charts.forEach((chart) => chart.destroy()); charts.clear(); showAll(); });
   showAll();
 })();

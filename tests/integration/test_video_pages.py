@@ -181,7 +181,7 @@ def test_the_page_of_a_job_shows_plan_figures_decisions_and_events(browser: Brow
         "97.0 %",
         "face_rfb_640",
         "192.168.56.102",
-        "Time by stage",
+        "Times, nodes and models",
         "110 ms + 2.0 ms + 8.0 ms",
         "policy too slow",
         "the first plan",

@@ -59,12 +59,15 @@ def test_fields_of_what_a_form_cannot_say_are_none() -> None:
 def test_parts_stand_in_lanes_and_columns_without_lying_on_each_other() -> None:
     fork = ("faces", "things")
     made = read_dag(dag_of(FRAMES, fork, wire_inputs(FRAMES, fork, KINDS, {})))
-    drawn = dag_drawing.draw(made, {"things": view_models.CLOUD}, {})
+    drawn = dag_drawing.draw(made, {"things": view_models.CLOUD}, {}, {"things": "59 ms"})
     boxes = {box.name: box for box in drawn.boxes}
     assert boxes["faces"].x == boxes["things"].x < boxes["Render"].x
     top = next(lane for lane in drawn.lanes if lane.name == view_models.CLOUD).y
     assert boxes["things"].y > top > boxes["faces"].y
-    assert sorted(is_far for _, is_far in drawn.arrows) == [False, True, True]
+    assert sorted(arrow.is_far for arrow in drawn.arrows) == [False, True, True]
+    (labelled,) = (arrow for arrow in drawn.arrows if arrow.label)
+    assert labelled.label == "59 ms" and labelled.x < boxes["things"].x
+    assert max(box.x for box in drawn.boxes) + drawn.box_width <= drawn.width >= dag_drawing.WIDTH - len(drawn.boxes)
     together = {box.name: box for box in dag_drawing.draw(made, {}, {}).boxes}
     assert together["things"].y >= together["faces"].y + dag_drawing.BOX_HEIGHT
 
