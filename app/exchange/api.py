@@ -15,7 +15,7 @@ from app.exchange.access import exchange_of, packs_of
 from app.exchange.model import TRANSFER, Transfer
 from app.exchange.pack.service import DeviceResult
 from app.kit.clock import now, to_text
-from app.kit.web.auth import user_of
+from app.kit.web.auth import caller_of, user_of
 from app.kit.web.http import json_answer, json_body
 from app.kit.web.openapi import Operation
 from app.kit.web.public_address import reached_link
@@ -51,7 +51,9 @@ def get_transfer(request: Request) -> Response:
 
 def get_pack(request: Request) -> Response:
     job_id = request.path_params["job_id"]
-    path = packs_of(request).kept(user_of(request), job_id, url=reached_link(request, settings_of(request).web_url))
+    caller = caller_of(request)
+    url = reached_link(request, settings_of(request).web_url) if caller.may_write else ""
+    path = packs_of(request).kept(caller.user, job_id, url=url)
     clean_up = BackgroundTask(shutil.rmtree, path.parent, ignore_errors=True)
     return FileResponse(path, media_type=ZIP, filename=f"modelmill-{job_id[:8]}.zip", background=clean_up)
 

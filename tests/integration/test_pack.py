@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from app.accounts.model import Role, Scope
 from app.bootstrap.container import Container
 from app.conversion.options import Options
 from app.exchange.errors import NothingToExport
@@ -76,7 +77,10 @@ def test_a_preprocessing_that_differs_is_named_before_any_output(job: Any, servi
         folder = unpacked(api.http.get(f"/jobs/{job['job_id']}/pack").content, tmp_path / "pack")
     data = json.loads((folder / "preprocess.json").read_text())
     (folder / "preprocess.json").write_text(json.dumps({**data, "scale": 1.0}))
-    assert "preprocess.py gives another input" in smoke(folder).stdout
+    manifest = json.loads((folder / "pack.json").read_text())
+    (folder / "pack.json").write_text(json.dumps({**manifest, "report": None}))
+    said = smoke(folder, "--report").stdout
+    assert "preprocess.py gives another input" in said and "not reported: this pack" in said
 
 
 def test_a_token_reports_of_its_own_job_alone(container: Container, settings: Settings) -> None:
@@ -92,6 +96,30 @@ def test_a_token_reports_of_its_own_job_alone(container: Container, settings: Se
             assert (refused.status_code, refused.json()["error"]["code"]) == (403, "BAD_SIGNATURE")
     assert [result.host for result in container.packs.results("alice", one.job_id)] == ["board"]
     assert container.packs.results("alice", other.job_id) == []
+
+
+def test_who_may_only_read_gets_a_pack_that_cannot_report(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports: list[Any] = []
+    with within(settings.model_copy(update={"accounts": True})) as web:
+        made: Container = web.app.state.container
+        made.accounts.users.create("ada", Role.USER, by="test")
+        record = reported_job(made, "ada")
+
+        def kept(_: str, __: str, *, url: str) -> Path:
+            reports.append(made.packs._manifest(record, url)["report"])
+            pack = tmp_path / str(len(reports)) / "pack.zip"
+            pack.parent.mkdir()
+            pack.touch()
+            return pack
+
+        monkeypatch.setattr(made.packs, "kept", kept)
+        for scopes in ([Scope.READ], [Scope.READ, Scope.WRITE]):
+            token = made.accounts.tokens.issue("ada", by="test", scopes=scopes)[1]
+            headers = {"Authorization": f"Bearer {token}"}
+            assert web.get(f"/jobs/{record.job_id}/pack", headers=headers).status_code == 200
+    assert [report is None for report in reports] == [True, False]
 
 
 def test_without_a_good_end_there_is_nothing_to_pack(container: Container) -> None:

@@ -60,7 +60,8 @@ class Packs:
 
     @contextmanager
     def built(self, user: str, job_id: str, *, url: str) -> Iterator[Path]:
-        """The zip, as long as the block runs. url: of this service, as the one who asks reaches it.
+        """The zip, as long as the block runs. url: of this service, as the one who asks reaches it; empty: the pack
+        cannot report.
 
         Raises JobNotFound, NothingToExport, BadInput for a model that cannot be tried here.
         """
@@ -128,6 +129,10 @@ class Packs:
 
     def _manifest(self, record: JobRecord, url: str) -> dict[str, Any]:
         expires = int(time.time()) + self._settings.record_ttl_s
+        report = {
+            "url": f"{url.rstrip('/')}/device-results/{record.job_id}",
+            "token": f"{expires}.{sign(self._secret, METHOD, record.job_id, expires)}",
+        }
         return {
             "format": "modelmill-pack",
             "version": 1,
@@ -136,10 +141,7 @@ class Packs:
             "toolchain": record.options.toolchain.value,
             "platform": record.options.model_dump(mode="json").get("platform"),
             "nef_sha256": record.artifacts["out.nef"].sha256,
-            "report": {
-                "url": f"{url.rstrip('/')}/device-results/{record.job_id}",
-                "token": f"{expires}.{sign(self._secret, METHOD, record.job_id, expires)}",
-            },
+            "report": report if url else None,
         }
 
     @property
