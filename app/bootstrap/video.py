@@ -17,7 +17,7 @@ from app.nodes.service import Nodes
 from app.settings import Settings
 from app.video.model.sink import SinkKind
 from app.video.scheduling.policy_runner import PolicyRunner
-from app.video.senders import HttpSender, MqttSender
+from app.video.senders import HttpSender, MqttSender, RedisSender, home_assistant_messages
 from app.video.service import (
     Catalogue,
     Controller,
@@ -98,6 +98,8 @@ def open_video(
     senders: dict[SinkKind, SinkSender] = {
         SinkKind.HTTP: HttpSender(networks, try_s=TRY_S),
         SinkKind.MQTT: MqttSender(networks, try_s=TRY_S),
+        SinkKind.HOME_ASSISTANT: MqttSender(networks, try_s=TRY_S, messages=home_assistant_messages),
+        SinkKind.REDIS: RedisSender(networks, try_s=TRY_S),
     }
     sinks = Sinks(database, jobs, senders, networks, enabled_of=enabled_of)
     pictures = Pictures(jobs, nodes, snapshots, on_snapshot=rules.keep_picture)

@@ -76,8 +76,12 @@ class VideoClient(ApiClient):
         return list(self._json("GET", f"{_path(uid)}/sinks")["sinks"])
 
     def add_sink(self, uid: str, kind: str, address: str, content: str) -> Record:
-        """kind: http, mqtt; content: rows, events. The answer holds its secret."""
+        """kind: http, mqtt, home_assistant, redis; content: rows, events. The answer holds its secret."""
         return self._json("POST", f"{_path(uid)}/sinks", json={"kind": kind, "address": address, "content": content})
+
+    def test_sink(self, uid: str, sink_id: str) -> Record:
+        """{is_taken, problem}"""
+        return self._json("POST", f"{_path(uid)}/sinks/{quote(sink_id, safe='')}/test")
 
     def remove_sink(self, uid: str, sink_id: str) -> None:
         self._nothing("DELETE", f"{_path(uid)}/sinks/{quote(sink_id, safe='')}")

@@ -30,6 +30,12 @@ async def add_sink(request: Request) -> Response:
     return json_answer(schemas.new_sink_answer(sink), 201, {"Location": f"{place_of(uid)}/sinks/{sink.sink_id}"})
 
 
+def test_sink(request: Request) -> Response:
+    test = partial(video_of(request).sinks.test, now=now())
+    problem = test(user_of(request), uid_of(request), str(request.path_params["sink_id"]))
+    return json_answer(schemas.SinkTestAnswer(is_taken=not problem, problem=problem))
+
+
 def remove_sink(request: Request) -> Response:
     video_of(request).sinks.remove(user_of(request), uid_of(request), str(request.path_params["sink_id"]))
     return Response(status_code=204)
@@ -53,11 +59,20 @@ OPERATIONS: list[Operation] = [
         "POST",
         _SINKS,
         add_sink,
-        "Send its rows or events somewhere else, too: HTTP or MQTT",
+        "Send its rows or events somewhere else, too: HTTP, MQTT, Home Assistant or Redis",
         {201: schemas.NewSinkAnswer},
         errors=(400, 403, 404, 409, 413, 422, 429, 503),
         body=schemas.SinkBody,
         parameters=_UID,
+    ),
+    Operation(
+        "POST",
+        f"{_SINKS}/{{sink_id}}/test",
+        test_sink,
+        "Send it a message of type modelmill.video.test, now",
+        {200: schemas.SinkTestAnswer},
+        errors=(404, 503),
+        parameters={**_UID, **_SINK_ID},
     ),
     Operation(
         "DELETE",

@@ -14,7 +14,8 @@ from app.video.service import SinkState
 class SinkBody(Strict):
     kind: SinkKind
     address: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000, pattern=TEXT)]
-    """http: https://…; mqtt: mqtt[s]://[user:password@]host[:port]/topic."""
+    """http: https://…; mqtt, home_assistant: mqtt[s]://[user:password@]host[:port]/topic; redis:
+    redis://[user:password@]host[:port]/database/stream."""
     content: SinkContent = SinkContent.EVENTS
     """rows: of each frame; events: when a rule of the job holds."""
 
@@ -42,6 +43,12 @@ class SinkAnswer(BaseModel):
 class NewSinkAnswer(SinkAnswer):
     secret: str
     """whsec_…, by which its receiver checks who sends. Shown once; of MQTT empty."""
+
+
+class SinkTestAnswer(BaseModel):
+    is_taken: bool
+    problem: str
+    """Why it was not; empty: it was."""
 
 
 class SinksAnswer(BaseModel):

@@ -189,6 +189,10 @@ def test_sinks_are_added_listed_and_removed(
     assert "whsec_" in added
     line = said(capsys, monkeypatch, "sinks", "list", job.uid).strip()
     assert line == f"{sink_id}  events  https://93.184.215.14/x  idle  0 delivered, 0 waiting"
+    nowhere = said(capsys, monkeypatch, "sinks", "add", job.uid, "redis://nowhere.invalid/0/rows").split()[0]
+    assert typed(monkeypatch, "sinks", "test", job.uid, nowhere) == Exit.FAILED
+    assert "It was not taken: its host cannot be resolved" in capsys.readouterr().out
+    said(capsys, monkeypatch, "sinks", "remove", job.uid, nowhere)
     said(capsys, monkeypatch, "sinks", "remove", job.uid, sink_id)
     assert parsed(capsys, monkeypatch, "sinks", "list", job.uid) == []
     capsys.readouterr()

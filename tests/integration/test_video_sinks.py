@@ -11,7 +11,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
+from redis import Redis
 from standardwebhooks.webhooks import Webhook
 
 from app.accounts.model import Role
@@ -318,13 +320,94 @@ def test_a_broker_that_lets_nobody_in_is_said_to(scene: Scene, job: VideoJob, tm
     assert "Not authorized" in problem
 
 
+def test_home_assistant_finds_sensors_and_their_last_state_also_later(
+    scene: Scene, job: VideoJob, tmp_path: Path
+) -> None:
+    with Mosquitto(tmp_path) as broker:
+        address = f"mqtt://127.0.0.1:{broker.port}/cameras/door"
+        rows = add(scene, job.uid, SinkKind.HOME_ASSISTANT, address)
+        scene.later(1)
+        events = add(scene, job.uid, SinkKind.HOME_ASSISTANT, address, SinkContent.EVENTS)
+        take(scene, job.uid, 2, 3, 4)
+        deliver(scene, job.uid)
+        assert [one.word for one in scene.video.sinks.of(USER, job.uid)] == ["idle", "idle"]
+        messages = broker.subscribe("#")
+        retained = {one.topic: json.loads(one.payload) for one in (messages.get(timeout=PATIENCE_S) for _ in range(4))}
+    device = retained[f"homeassistant/device/modelmill_{rows.sink_id}/config"]
+    assert device["device"]["identifiers"] == [f"modelmill_{job.uid}"] and device["origin"]
+    assert device["components"].keys() == {"objects", "count_up", "count_total"}
+    for sensor in device["components"].values():
+        state = retained[sensor["state_topic"]]
+        shown = jinja2.Template(sensor["value_template"]).render(value_json=state)
+        assert (sensor["platform"], shown) == ("sensor", {"objects": "1", "up": "0", "total": "4"}[sensor["name"]])
+    assert retained["cameras/door/state"]["labels"] == {"person": 1}
+    (last,) = retained[f"homeassistant/device/modelmill_{events.sink_id}/config"]["components"].values()
+    event = retained[last["state_topic"]]
+    assert jinja2.Template(last["value_template"]).render(value_json=event) == event["time"]
+    assert (event["frame"], event["rule"], event["text"]) == (4, "come", "person")
+
+
+def test_rows_go_to_a_stream_of_redis_all_of_a_try_or_none(
+    scene: Scene, job: VideoJob, shared_valkey: Valkey, tmp_path: Path
+) -> None:
+    add(scene, job.uid, SinkKind.REDIS, f"redis://127.0.0.1:{shared_valkey.port}/9/cameras:door")
+    take(scene, job.uid, 2, 3)
+    deliver(scene, job.uid)
+    with Redis(port=shared_valkey.port, db=9) as client:
+        entries = [json.loads(entry[b"event"]) for _, entry in client.xrange("cameras:door")]
+        assert [one["id"] for one in entries] == ["row/2", "row/3"]
+        client.set("cameras:door", "no stream")
+        take(scene, job.uid, 4)
+        deliver(scene, job.uid)
+        word, delivered, backlog, problem = state(scene, job.uid)
+        assert (word, delivered, backlog) == ("failing", 2, 1) and "WRONGTYPE" in problem
+        client.delete("cameras:door")
+        deliver(scene, job.uid)
+        assert client.xlen("cameras:door") == 1
+    assert state(scene, job.uid) == ("idle", 3, 0, "")
+
+
+def test_a_test_goes_at_once_and_its_answer_is_shown(
+    web: Within, scene: Scene, job: VideoJob, receiver: Receiver, tmp_path: Path
+) -> None:
+    place, page = f"/api/v2/video/jobs/{job.uid}/sinks", f"/ui/video/{job.uid}/sinks"
+    sink = add(scene, job.uid, SinkKind.HTTP, receiver.url)
+    take(scene, job.uid, 2)
+    answer = web.post(f"{place}/{sink.sink_id}/test")
+    assert answer.json() == {"is_taken": True, "problem": ""}
+    ((headers, body),) = receiver.requests
+    Webhook(sink.secret).verify(body, headers)
+    assert json.loads(body)[0]["type"] == "modelmill.video.test"
+    assert state(scene, job.uid) == ("delivering", 0, 1, ""), "what waits goes on waiting"
+    receiver.status = 410
+    assert web.post(f"{place}/{sink.sink_id}/test").json() == {"is_taken": False, "problem": "it answered 410"}
+    shown = web.post(f"{page}/test", data={"sink_id": sink.sink_id}, headers=OURS).text
+    assert "The test was not taken:" in shown and "it answered 410" in shown
+    assert web.post(f"{place}/{'0' * 32}/test").status_code == 404
+    with Mosquitto(tmp_path) as broker:
+        messages = broker.subscribe("#")
+        for kind in (SinkKind.MQTT, SinkKind.HOME_ASSISTANT):
+            sink = add(scene, job.uid, kind, f"mqtt://127.0.0.1:{broker.port}/a")
+            assert scene.video.sinks.test(USER, job.uid, sink.sink_id, now=scene.now) == ""
+        topics = [messages.get(timeout=PATIENCE_S).topic for _ in range(2)]
+    assert topics == ["a", "a/test"]
+
+
 def test_private_addresses_are_refused_where_no_network_is_allowed(
     scene: Scene, job: VideoJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scene.video.sinks, "networks", ())
-    for kind, address in ((SinkKind.HTTP, "http://127.0.0.1/"), (SinkKind.MQTT, "mqtt://10.0.0.1/a")):
+    for kind, address in (
+        (SinkKind.HTTP, "http://127.0.0.1/"),
+        (SinkKind.MQTT, "mqtt://10.0.0.1/a"),
+        (SinkKind.REDIS, "redis://127.0.0.1/0/a"),
+    ):
         with pytest.raises(AddressRefused):
             add(scene, job.uid, kind, address)
+    monkeypatch.setattr(scene.video.sinks.senders[SinkKind.REDIS], "_networks", ())
+    monkeypatch.setattr(scene.video.sinks, "networks", scene.video.sinks.senders[SinkKind.MQTT]._networks)  # type: ignore[attr-defined]
+    sink = add(scene, job.uid, SinkKind.REDIS, "redis://127.0.0.1/0/a")
+    assert "private network" in scene.video.sinks.test(USER, job.uid, sink.sink_id, now=scene.now)
 
 
 @pytest.mark.parametrize(
@@ -334,6 +417,10 @@ def test_private_addresses_are_refused_where_no_network_is_allowed(
         ({"kind": "mqtt", "address": "mqtt://127.0.0.1/a/#"}, 400),
         ({"kind": "mqtt", "address": "https://127.0.0.1/a"}, 400),
         ({"kind": "mqtt", "address": "mqtt://[::/a"}, 400),
+        ({"kind": "home_assistant", "address": "redis://127.0.0.1/0/a"}, 400),
+        ({"kind": "redis", "address": "redis://127.0.0.1/a"}, 400),  # no database
+        ({"kind": "redis", "address": "redis://127.0.0.1/0"}, 400),
+        ({"kind": "redis", "address": "rediss://127.0.0.1/0/a"}, 400),
         ({"kind": "http", "address": "mqtt://127.0.0.1/a"}, 422),
         ({"kind": "ftp", "address": "http://127.0.0.1/a"}, 422),
     ],

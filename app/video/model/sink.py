@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from app.kit.backoff import GrowingPause
 from app.video.model.frame_result import FrameRecord
@@ -19,8 +19,10 @@ from app.video.model.rule import RuleEvent
 
 PAUSE = GrowingPause(2.0, 300.0)
 """Between two tries, in seconds."""
-PORTS = {"mqtt": 1883, "mqtts": 8883}
-"""Of brokers, by the scheme of an address."""
+PORTS = {"mqtt": 1883, "mqtts": 8883, "redis": 6379}
+"""By the scheme of an address."""
+TEST_TYPE = "modelmill.video.test"
+"""Of a CloudEvent that says nothing but that it arrives."""
 MOST_SINKS = 5
 """Of a job."""
 
@@ -30,6 +32,10 @@ class SinkKind(StrEnum):
     """CloudEvents in batches of JSON, signed as Standard Webhooks are."""
     MQTT = "mqtt"
     """MQTT 5, a message a row or event."""
+    HOME_ASSISTANT = "home_assistant"
+    """MQTT 5: sensors that Home Assistant finds by itself, and the last state, retained."""
+    REDIS = "redis"
+    """An entry of a stream a row or event."""
 
 
 class SinkContent(StrEnum):
@@ -48,7 +54,7 @@ class Sink:
     kind: SinkKind
     content: SinkContent
     address: str
-    """https://… or mqtt[s]://[user:password@]host[:port]/topic."""
+    """https://…, mqtt[s]://[user:password@]host[:port]/topic or redis://[user:password@]host[:port]/database/stream."""
     secret: str
     """whsec_…, of HTTP; else empty."""
     created_at: str
@@ -84,6 +90,12 @@ class Parcel:
     """A CloudEvent."""
 
 
+def stream_of(path: str) -> tuple[int, str]:
+    """Number of the database and name of the stream, of the path of an address of Redis."""
+    database, _, name = unquote(path.strip("/")).partition("/")
+    return int(database), name
+
+
 def row_parcel(job: VideoJob, record: FrameRecord) -> Parcel:
     row = record.row
     objects = [{"label": one.label, "score": one.score, "bbox": list(one.box)} for one in record.objects]
@@ -101,6 +113,10 @@ def event_parcel(job: VideoJob, event: RuleEvent) -> Parcel:
         "objects": list(event.objects),
     }
     return Parcel(event.event_id, _envelope(job, "event", f"event/{event.event_id}", event.at, data))
+
+
+def test_parcel(job: VideoJob, id_: str, at: str) -> Parcel:
+    return Parcel(0, _envelope(job, "test", f"test/{id_}", at, {"text": "A test of this sink."}))
 
 
 def _envelope(job: VideoJob, kind: str, id_: str, at: str, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -52,6 +52,18 @@ def _add(request: Request, values: Mapping[str, str]) -> Response:
     return _page(request, EMPTY, made=made) if made.secret else see_other(f"{url_of(job.uid)}/sinks")
 
 
+async def test(request: Request) -> Response:
+    """Sends it a message, and shows whether it was taken."""
+    sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A sink")
+    return await run_in_threadpool(_test, request, sent.get("sink_id", ""))
+
+
+def _test(request: Request, sink_id: str) -> Response:
+    uid = request.path_params["uid"]
+    problem = video_of(request).sinks.test(user_of(request), uid, sink_id, now=now())
+    return _page(request, EMPTY, tested=(sink_id, problem))
+
+
 async def remove(request: Request) -> Response:
     sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A sink")
     uid = request.path_params["uid"]
@@ -65,6 +77,7 @@ def _page(
     problems: Problems | None = None,
     *,
     made: Sink | None = None,
+    tested: tuple[str, str] | None = None,
     status: int = 200,
 ) -> Response:
     job = job_of(request)
@@ -80,11 +93,13 @@ def _page(
         values=values,
         problems=problems or {},
         made=made,
+        tested=tested,
     )
 
 
 ROUTES = [
     Route("/ui/video/{uid}/sinks", sinks),
     Route("/ui/video/{uid}/sinks", add, methods=["POST"]),
+    Route("/ui/video/{uid}/sinks/test", test, methods=["POST"]),
     Route("/ui/video/{uid}/sinks/remove", remove, methods=["POST"]),
 ]

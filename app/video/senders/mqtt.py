@@ -1,42 +1,61 @@
-"""Rows and events by MQTT 5: a message each, at least once (QoS 1), in the structured form of CloudEvents."""
+"""Rows and events by MQTT 5, at least once (QoS 1): a message each in the structured form of CloudEvents, or what else
+is made of them."""
 
 from __future__ import annotations
 
 import json
-import socket
 import ssl
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote
 
+from app.kit.network.checked_post import NotSent
 from app.kit.network.networks import Network
-from app.kit.network.public_hosts import AddressRefused, resolve
-from app.video.model.sink import PORTS, Parcel, Sink
+from app.video.model.sink import Parcel, Sink
+from app.video.senders.server import Server, server_of
 
 CONTENT_TYPE = "application/cloudevents+json"
 KEEPALIVE_S = 30
 
 
+@dataclass(frozen=True)
+class MqttMessage:
+    """is_retained: the broker keeps the last one of the topic for those who come later."""
+
+    topic: str
+    payload: str
+    is_retained: bool = False
+    content_type: str = "application/json"
+
+
+Messages = Callable[[Sink, str, Sequence[Parcel]], list[MqttMessage]]
+"""What is sent for these parcels; the text is the topic of the sink."""
+
+
+def cloud_events(_: Sink, topic: str, parcels: Sequence[Parcel]) -> list[MqttMessage]:
+    """One for each."""
+    return [MqttMessage(topic, json.dumps(parcel.envelope), content_type=CONTENT_TYPE) for parcel in parcels]
+
+
 class MqttSender:
     """networks: private networks that may be sent to. try_s: how long one try may take, in seconds."""
 
-    def __init__(self, networks: Sequence[Network], *, try_s: float) -> None:
+    def __init__(self, networks: Sequence[Network], *, try_s: float, messages: Messages = cloud_events) -> None:
         self._networks = networks
         self._try_s = try_s
+        self._messages = messages
 
     def send(self, sink: Sink, parcels: Sequence[Parcel]) -> str:
         """Why they were not taken; empty: the broker has acknowledged each."""
-        parts = urlsplit(sink.address)
-        host, port = str(parts.hostname), parts.port or PORTS[parts.scheme]
         try:
-            address = str(resolve(host, port, self._networks))
-            return _Delivery(parts, sink.sink_id, self._try_s).carry_out(address, port, parcels)
-        except AddressRefused as error:
-            return error.message
-        except socket.gaierror as error:
-            return f"its host cannot be resolved: {error}"
+            server = server_of(sink, self._networks)
+            messages = self._messages(sink, unquote(server.parts.path.strip("/")), parcels)
+            return _Delivery(server, sink.sink_id, self._try_s).carry_out(messages)
+        except NotSent as error:
+            return str(error)
         except (OSError, ValueError) as error:
             return f"the broker: {error or type(error).__name__}"
 
@@ -53,11 +72,11 @@ class _NamedContext(ssl.SSLContext):
 class _Delivery:
     """A connection, as long as a try."""
 
-    def __init__(self, parts: SplitResult, client_id: str, try_s: float) -> None:
+    def __init__(self, server: Server, client_id: str, try_s: float) -> None:
         import paho.mqtt.client as paho  # not before something is sent
         from paho.mqtt.enums import CallbackAPIVersion
 
-        self._topic = unquote(parts.path.strip("/"))
+        self._server = server
         self._deadline = time.monotonic() + try_s
         self._problem, self._is_leaving = "", False
         self._is_connected = threading.Event()
@@ -65,44 +84,46 @@ class _Delivery:
         self._changed = threading.Condition()
         client = paho.Client(CallbackAPIVersion.VERSION2, client_id=f"modelmill-{client_id}", protocol=paho.MQTTv5)
         client.connect_timeout = try_s
-        if parts.username is not None:
-            client.username_pw_set(unquote(parts.username), unquote(parts.password or ""))
-        if parts.scheme == "mqtts":
+        if server.user is not None:
+            client.username_pw_set(server.user, server.password or "")
+        if server.parts.scheme == "mqtts":
             context = _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
             context.load_default_certs()
-            context.name = str(parts.hostname)
+            context.name = str(server.parts.hostname)
             client.tls_set_context(context)
         client.on_connect, client.on_publish, client.on_disconnect = self._connected, self._published, self._gone
         self._client = client
 
-    def carry_out(self, address: str, port: int, parcels: Sequence[Parcel]) -> str:
+    def carry_out(self, messages: Sequence[MqttMessage]) -> str:
         """Why not; empty: all were acknowledged. Raises OSError."""
-        self._client.connect(address, port, KEEPALIVE_S)
+        self._client.connect(self._server.address, self._server.port, KEEPALIVE_S)
         self._client.loop_start()
         try:
             if not self._is_connected.wait(self._left_s()):
                 return self._problem or "the broker has not answered"
             if not self._problem:
-                self._publish(parcels)
+                self._publish(messages)
             return self._problem
         finally:
             self._is_leaving = True
             self._client.disconnect()
             self._client.loop_stop()
 
-    def _publish(self, parcels: Sequence[Parcel]) -> None:
+    def _publish(self, messages: Sequence[MqttMessage]) -> None:
+        sent = {self._published_id(one) for one in messages}
+        # Without the lock until here, for the callbacks hold one of the client's when they wait for it.
+        with self._changed:
+            if not self._changed.wait_for(lambda: sent <= self._acknowledged or self._problem, self._left_s()):
+                self._problem = "the broker has not acknowledged all of them in time"
+
+    def _published_id(self, message: MqttMessage) -> int:
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties
 
         properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
-        properties.ContentType = CONTENT_TYPE
-        sent = {  # without the lock, for the callbacks hold one of the client's when they wait for it
-            self._client.publish(self._topic, json.dumps(parcel.envelope), qos=1, properties=properties).mid
-            for parcel in parcels
-        }
-        with self._changed:
-            if not self._changed.wait_for(lambda: sent <= self._acknowledged or self._problem, self._left_s()):
-                self._problem = "the broker has not acknowledged all of them in time"
+        properties.ContentType = message.content_type
+        topic, payload = message.topic, message.payload
+        return self._client.publish(topic, payload, qos=1, retain=message.is_retained, properties=properties).mid
 
     def _connected(self, _: Any, __: Any, ___: Any, reason: Any, ____: Any) -> None:
         if reason.is_failure:

@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
 
 from sqlalchemy import Connection
 
@@ -23,14 +22,24 @@ from app.kit.access import EnabledOf
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
 from app.kit.network.networks import Network
-from app.kit.network.public_hosts import check_url, require_public_host
 from app.kit.sql import Database
 from app.video import store
-from app.video.errors import BadSink, SinkNotFound, TooManySinks
+from app.video.errors import SinkNotFound, TooManySinks
 from app.video.model.frame_result import ResultFilter
 from app.video.model.job import VideoJob
-from app.video.model.sink import MOST_SINKS, PAUSE, PORTS, Parcel, Sink, SinkContent, SinkKind, event_parcel, row_parcel
+from app.video.model.sink import (
+    MOST_SINKS,
+    PAUSE,
+    Parcel,
+    Sink,
+    SinkContent,
+    SinkKind,
+    event_parcel,
+    row_parcel,
+    test_parcel,
+)
 from app.video.service.jobs import Jobs
+from app.video.service.sink_addresses import checked_address
 from app.video.store import RuleEventFilter
 
 TRY_S = 15.0
@@ -45,8 +54,6 @@ SINKS = 8
 ROUNDS = 50
 """Of a wake: what is left then waits for the next."""
 SECRET_BYTES = 32
-MOST_CHARACTERS = 1000
-"""Of an address."""
 logger = logging.getLogger(__name__)
 
 
@@ -108,7 +115,7 @@ class Sinks:
             BadUrl, BadSink, AddressRefused: Nothing can be sent to this address.
             TooManySinks, VideoJobNotFound, JobEnded
         """
-        address = check_url(address, self.networks) if kind is SinkKind.HTTP else self._checked_broker(address)
+        address = checked_address(kind, address, self.networks)
         secret = f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
         at = to_text(now)
         with self.jobs.locked(user, uid) as (conn, stored):
@@ -134,7 +141,23 @@ class Sinks:
         self.jobs.get(user, uid)
         with self.database.write() as conn:
             if not store.remove_sink(conn, uid, sink_id):
-                raise SinkNotFound(f"The job {uid} has no sink {sink_id[:64]}.", hint="GET …/sinks lists them.")
+                raise _not_found(uid, sink_id)
+
+    def test(self, user: str, uid: str, sink_id: str, *, now: datetime) -> str:
+        """Sends it a message that says nothing but that it arrives, now and once; what waits for it goes on waiting.
+
+        Returns:
+            Why it was not taken; empty: it was.
+
+        Raises:
+            VideoJobNotFound, SinkNotFound
+        """
+        job = self.jobs.get(user, uid)
+        with self.database.read() as conn:
+            sink = next((one for one in store.sinks_of(conn, uid) if one.sink_id == sink_id), None)
+        if sink is None:
+            raise _not_found(uid, sink_id)
+        return self._sent(sink, [test_parcel(job, uuid.uuid4().hex, to_text(now))])
 
     def deliver_due(self) -> int:
         """Delivers to all that are due, several at once. How many turns sinks had. Raises DatabaseUnavailable."""
@@ -199,22 +222,9 @@ class Sinks:
             store.change_sink(conn, sink.sink_id, **values)
         return replace(sink, **values)
 
-    def _checked_broker(self, address: str) -> str:
-        text = address.strip()
-        try:
-            parts = urlsplit(text)
-            host, _ = parts.hostname, parts.port
-        except ValueError:
-            host = None
-        topic = unquote(parts.path.strip("/")) if host else ""
-        is_good = bool(host) and parts.scheme in PORTS and text.isprintable() and not set(text) & set("#?")
-        if not is_good or not topic or not topic.isprintable() or set(topic) & set("+#") or len(text) > MOST_CHARACTERS:
-            raise BadSink(
-                f"{text[:200]!r} is no address of a topic.",
-                hint="Give one as mqtt://host/cameras/door or mqtts://user:password@host/cameras/door; no +, # and ?.",
-            )
-        require_public_host(str(host), self.networks)
-        return text
+
+def _not_found(uid: str, sink_id: str) -> SinkNotFound:
+    return SinkNotFound(f"The job {uid} has no sink {sink_id[:64]}.", hint="GET …/sinks lists them.")
 
 
 def _parcels(conn: Connection, job: VideoJob, sink: Sink) -> list[Parcel]:
