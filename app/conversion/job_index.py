@@ -38,9 +38,10 @@ class Sort(StrEnum):
 
 @dataclass(frozen=True)
 class Found:
-    """A page of jobs. total: how many there are on all pages."""
+    """A page of jobs."""
 
     total: int
+    """How many there are on all pages."""
     job_ids: Sequence[str]
 
 

@@ -87,11 +87,12 @@ def _headers(upload: ResumableUpload) -> dict[str, str]:
 
 @dataclass(eq=False)
 class _Receiver:
-    """Of one request. is_replaced: another request goes on with its upload."""
+    """Of one request."""
 
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
     is_replaced: bool = False
+    """Another request goes on with its upload."""
 
     async def run(self, receiving: Coroutine[None, None, None]) -> None:
         """Raises Conflict when it is replaced; what came until then is stored."""

@@ -45,12 +45,13 @@ PATTERNS: dict[str, tuple[str, re.Pattern[str]]] = {
 
 @dataclass(frozen=True)
 class Source:
-    """Where a model lies. parts: of the text, by the names of its kind: repo, revision, file; run, path; name, version,
-    alias; bucket, key; none for a URL."""
+    """Where a model lies."""
 
     kind: Kind
     text: str
     parts: dict[str, str] = field(default_factory=dict)
+    """Of the text, by the names of its kind: repo, revision, file; run, path; name, version, alias; bucket, key; none
+    for a URL."""
 
     @property
     def name(self) -> str:

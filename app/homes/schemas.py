@@ -127,14 +127,17 @@ class MeAnswer(AccountAnswer):
 
 
 class FolderView(BaseModel):
-    """What the page of a folder is asked for. note: what was just done; at, was: where the removed thing is and was."""
+    """What the page of a folder is asked for."""
 
     sort: Sort = Sort.NAME
     cursor: Annotated[str, Field(max_length=MAX_CURSOR)] = ""
     note: Annotated[str, Field(max_length=20)] = ""
+    """What was just done."""
     count: Annotated[int, Field(ge=0)] = 0
     at: Path = ""
+    """Where what was removed is now."""
     was: Path = ""
+    """Where it was."""
 
 
 class MoveQuery(BaseModel):

@@ -32,26 +32,29 @@ OnSupervisor = Callable[[Supervisor], None]
 
 @dataclass(frozen=True)
 class Launch:
-    """What to start and what to tell it.
-
-    valkey: the server that is up before the parts are. environments: by the name of a part. modules: what the process
-    imports that parts are forked from; parent: its environment. folder: where the parts run. notes: sentences for whom
-    typed the command, `before` and `after` the web answers. token: of that user, for the sample.
-    """
+    """What to start and what to tell it."""
 
     data: DataFolder
     host: str
     port: int
     grace_s: float
     valkey: Valkey
+    """The server that is up before the parts are."""
     parts: tuple[Part, ...]
     environments: Mapping[str, Mapping[str, str]]
+    """By the name of a part."""
     modules: tuple[str, ...]
+    """What the process imports that parts are forked from."""
     parent: Mapping[str, str]
+    """The environment of that process."""
     folder: Path
+    """Where the parts run."""
     before: tuple[str, ...] = ()
+    """Sentences for who typed the command, before the web answers."""
     after: tuple[str, ...] = ()
+    """Likewise, once it answers."""
     token: str = ""
+    """Of that user, for the sample."""
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), default=str)
@@ -75,9 +78,10 @@ class Launch:
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack that is up. url: of its web, as reached from this machine."""
+    """A stack that is up."""
 
     url: str
+    """Of its web, as reached from this machine."""
     supervisor: Supervisor
     data: DataFolder
 

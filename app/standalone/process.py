@@ -26,26 +26,27 @@ Role = Literal["server", "worker", "sftp"]
 
 @dataclass(frozen=True)
 class Call:
-    """A function instead of a command: it is called in a process forked from the preloaded one.
-
-    target: "module:function". arguments: by name, as JSON has them.
-    """
+    """A function instead of a command: it is called in a process forked from the preloaded one."""
 
     target: str
+    """As `module:function`."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    """By name, as JSON has them."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What to run. name: also the name of its log. is_last: the others lean on it, so it is stopped after them.
-    role: decides which secrets it is told (see `secrets`), a server all. call: how the same is done without a command
-    of its own; with one, the command is only what an operator would type."""
+    """What to run."""
 
     name: str
+    """Also the name of its log."""
     command: tuple[str, ...]
     is_last: bool = False
+    """The others lean on it, so it is stopped after them."""
     role: Role = "server"
+    """Decides which secrets it is told (see `secrets`), a server all."""
     call: Call | None = None
+    """How the same is done without a command of its own; with one, the command is only what an operator would type."""
 
 
 class Process(ABC):

@@ -35,12 +35,14 @@ IDLE_S = 60
 
 @dataclass(frozen=True)
 class Plan:
-    """What the user chose. workers: stage → how many work on it at a time. port 0: any that is free."""
+    """What the user chose."""
 
     data: DataFolder
     host: str
     port: int
+    """0: any that is free."""
     workers: Mapping[str, int]
+    """Stage → how many work on it at a time."""
     grace_s: float = 10.0
 
 

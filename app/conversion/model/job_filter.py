@@ -91,10 +91,11 @@ def _is_in(piece: str, words: frozenset[str]) -> bool:
 
 @dataclass(frozen=True)
 class FilterExpression:
-    """A filter that was read. terms: all must hold."""
+    """A filter that was read."""
 
     text: str = ""
     terms: tuple[Term, ...] = field(default=())
+    """All must hold."""
 
     def accepts(self, job: JobDigest) -> bool:
         return all(term.accepts(job) for term in self.terms)

@@ -29,7 +29,7 @@ RETRY_AFTER_S = 60
 
 @dataclass(frozen=True)
 class ResumableUpload:
-    """One of them, as it stands. expires_at: unless it goes on. key: of the input, once all of it is there."""
+    """One of them, as it stands."""
 
     upload_id: str
     field: str
@@ -37,7 +37,9 @@ class ResumableUpload:
     length: int
     offset: int
     expires_at: datetime
+    """Unless it goes on."""
     key: str = ""
+    """Of the input, once all of it is there."""
 
 
 class ResumableUploads:

@@ -143,10 +143,12 @@ def _samples(folder: Path, specs: list[InputSpec], options: Options, preparer: P
 
 @dataclass(frozen=True)
 class _Limits:
-    """How far a device may be off. input: in values of the input. share: of the largest value of an output."""
+    """How far a device may be off."""
 
     input: float
+    """In values of the input."""
     share: float
+    """Of the largest value of an output."""
 
 
 def _level(options: Options, dtype: str) -> float:

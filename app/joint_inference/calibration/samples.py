@@ -46,10 +46,11 @@ class CalibrationSample:
 
 @dataclass
 class SampleLabels:
-    """By the name of the file, with its folders or without. classes: names of the classes in the order they came."""
+    """By the name of the file, with its folders or without."""
 
     truths: dict[str, GroundTruth] = field(default_factory=dict)
     classes: list[str] = field(default_factory=list)
+    """Names of the classes in the order they came."""
 
     def of(self, name: str) -> GroundTruth:
         return self.truths.get(name) or self.truths.get(PurePosixPath(name).name) or GroundTruth()

@@ -33,11 +33,12 @@ class Manager:
 
 @dataclass(frozen=True)
 class OwnedFields:
-    """What one manager owns. at: when that last changed."""
+    """What one manager owns."""
 
     manager: Manager
     paths: frozenset[Path]
     at: str
+    """When that last changed."""
 
 
 def updated(

@@ -35,23 +35,25 @@ class Breaker(StrEnum):
 
 @dataclass(frozen=True)
 class Tally:
-    """Since start_time, over restarts of the worker. Times ISO 8601 in UTC.
-
-    hard: judged hard, once each; uploaded: answered by the cloud; failed: sent and not answered in time; kept: hard,
-    but over the upload budget, the queue was full or the breaker open. fallback: failed and those kept for a reason of
-    the cloud's. Milliseconds are of the last 512 samples; cloud_ms: from the queue to the answer.
-    """
+    """Since start_time, over restarts of the worker. Times are ISO 8601 in UTC, milliseconds those of the
+    last 512 samples."""
 
     inferences: int = 0
     hard: int = 0
+    """Judged hard, once each."""
     uploaded: int = 0
+    """Answered by the cloud."""
     failed: int = 0
+    """Sent and not answered in time."""
     kept: int = 0
+    """Hard, but over the upload budget, the queue was full or the breaker open."""
     fallback: int = 0
+    """Failed and those kept for a reason of the cloud's."""
     bytes_uploaded: int = 0
     edge_ms_p50: float | None = None
     edge_ms_p95: float | None = None
     cloud_ms_p50: float | None = None
+    """From the queue to the answer."""
     cloud_ms_p95: float | None = None
     fps: float | None = None
     breaker: Breaker = Breaker.CLOSED
@@ -96,17 +98,19 @@ class Tally:
 
 @dataclass(frozen=True)
 class Sample:
-    """One hard sample with both answers. cloud: None when it did not answer. why: the algorithm's words."""
+    """One hard sample with both answers."""
 
     id: str
     at: str
     width: int
     height: int
     why: str
+    """The algorithm's words."""
     score: float
     source: Source
     edge: Prediction
     cloud: Prediction | None = None
+    """None when it did not answer."""
     edge_ms: float = 0.0
     cloud_ms: float | None = None
     bytes_up: int = 0

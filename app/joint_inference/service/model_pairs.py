@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelOutput:
-    """What a model answers. classes: of a classifier, None where that is not known."""
+    """What a model answers."""
 
     is_classifier: bool
     classes: int | None = None
+    """Of a classifier, None where that is not known."""
 
     @property
     def description(self) -> str:

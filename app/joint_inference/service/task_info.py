@@ -27,7 +27,7 @@ Count = Annotated[int, Field(ge=0, lt=MOST)]
 
 
 class TaskInfo(BaseModel):
-    """The requirement's, with numbers and short texts that the worker adds. updateTime: currentTime's other name."""
+    """The requirement's, with numbers and short texts that the worker adds."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -37,6 +37,7 @@ class TaskInfo(BaseModel):
     startTime: Time | None = None  # noqa: N815
     currentTime: Time | None = None  # noqa: N815
     updateTime: Time | None = None  # noqa: N815
+    """The other name of currentTime."""
 
     @model_validator(mode="after")
     def _plain(self) -> TaskInfo:
@@ -79,11 +80,12 @@ class _Status(BaseModel):
 
 
 class UpstreamStatus(BaseModel):
-    """What of it is kept. task_info: JSON-able, with currentTime where the worker said when it was."""
+    """What of it is kept."""
 
     status: str
     uid: str
     task_info: dict[str, Any]
+    """JSON-able, with currentTime where the worker said when it was."""
 
 
 def read_status(body: Any) -> UpstreamStatus:

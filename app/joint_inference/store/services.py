@@ -221,10 +221,11 @@ KEPT = 200
 
 @dataclass(frozen=True)
 class ServiceEvent:
-    """A change of the current condition. type: Pending, Running, Failed, Warning; Changed, when its user did that."""
+    """A change of the current condition."""
 
     at: str
     type: str
+    """Pending, Running, Failed, Warning; Changed, when its user did that."""
     reason: str
     message: str
 

@@ -16,13 +16,15 @@ PERMANENT = range(500, 600)
 
 @dataclass(frozen=True)
 class MailServer:
-    """host empty: there is none. security: none, starttls, tls."""
+    """By which e-mail is sent."""
 
     host: str = ""
+    """Empty: there is none."""
     port: int = 587
     user: str = ""
     password: str = ""
     security: str = "starttls"
+    """One of: none, starttls, tls."""
     sender: str = ""
     """The address that messages come from."""
 

@@ -24,11 +24,12 @@ class GpuOwner(StrEnum):
 
 @dataclass(frozen=True)
 class GpuShare:
-    """So many GPUs of a node. user: whose, where a task holds them."""
+    """So many GPUs of a node."""
 
     whose: GpuOwner
     gpus: float
     user: str = ""
+    """Whose, where a task holds them."""
     task_id: str = ""
 
 

@@ -40,12 +40,13 @@ STEP_OF = {
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of time in one state. attempt_no: whose, 0 while it waits for its first."""
+    """A stretch of time in one state."""
 
     state: State
     start: datetime
     end: datetime
     attempt_no: int
+    """Whose, 0 while it waits for its first."""
 
     @property
     def seconds(self) -> float:
@@ -54,20 +55,23 @@ class Span:
 
 @dataclass(frozen=True)
 class StepTime:
-    """A step as a whole. seconds: all the time in it, None where it never was."""
+    """A step as a whole."""
 
     step: Step
     seconds: float | None
+    """All the time in it, None where it never was."""
     is_now: bool
 
 
 @dataclass(frozen=True)
 class TimeRow:
-    """A bar of the picture. attempt: None for the time in line. seconds: what it stands for."""
+    """A bar of the picture."""
 
     attempt: Attempt | None
+    """None for the time in line."""
     bar: Markup
     seconds: float
+    """What it stands for."""
     ending: str = ""
     """The name of its colour: by what came of the attempt, "" while it runs."""
 

@@ -46,12 +46,13 @@ class TaskCurves:
 
 @dataclass
 class _ReadFile:
-    """How far a file was read. lock: two readers do not feed it the same bytes."""
+    """How far a file was read."""
 
     curves: LearningCurves = field(default_factory=LearningCurves)
     offset: int = 0
     is_cut: bool = False
     lock: Lock = field(default_factory=Lock)
+    """Two readers do not feed it the same bytes."""
 
 
 class CurveReader:

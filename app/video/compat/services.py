@@ -35,9 +35,10 @@ ORDER = (Role.CLOUD.value, Role.EDGE.value, Role.HOST.value)
 
 
 class CallQuery(BaseModel):
-    """Further parameters are the host's. node: it runs there, and nowhere else."""
+    """Further parameters are the host's."""
 
     node: str = ""
+    """It runs there, and nowhere else."""
     want: str = ""
     """Names of the outputs to be answered, as bbox,prob; empty: all."""
 

@@ -23,24 +23,26 @@ PERCENT = 100.0
 
 @dataclass(frozen=True)
 class StageTimes:
-    """Of a stage, seconds. way: there and back, and what the runner itself adds. None where the runner says only the
-    whole. shares: of the longest stage, in percent, in the order computing, queue, way."""
+    """Of a stage, seconds."""
 
     stage: str
     whole: float
     computing: float | None
     queue: float
     way: float
+    """There and back, and what the runner itself adds. None where the runner says only the whole."""
     shares: tuple[float, float, float]
+    """Of the longest stage, in percent, in the order computing, queue, way."""
 
 
 @dataclass(frozen=True)
 class JobFigures:
-    """Of the newest plan_result; None: not said. hi: of the constraint."""
+    """Of the newest plan_result; None: not said."""
 
     p50: float | None
     p95: float | None
     hi: float
+    """Of the constraint."""
     fps: float | None
     frames: int | None
     tracked: int | None
@@ -66,14 +68,16 @@ class JobFigures:
 
 @dataclass(frozen=True)
 class PlacedStage:
-    """A stage of the plan. lane: cloud, or edge for all else. size: of the model, as model_id."""
+    """A stage of the plan."""
 
     stage: str
     lane: str
+    """Cloud, or edge for all else."""
     role: str
     node: str
     ip: str
     size: int
+    """Of the model, as model_id."""
     model: str
 
 

@@ -50,12 +50,14 @@ class NodeFields:
 
 @dataclass(frozen=True)
 class WhatIfRow:
-    """A prediction. bar: its delay against the slowest's. is_present: the plan in force has this cut."""
+    """A prediction."""
 
     found: Prediction
     lanes: Mapping[str, str]
     bar: Markup
+    """Its delay against the slowest's."""
     is_present: bool
+    """The plan in force has this cut."""
     is_late: bool
 
 

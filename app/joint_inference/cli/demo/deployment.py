@@ -4,7 +4,6 @@ block, also when the block does not end well."""
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,7 @@ from app.kit.errors import ModelmillError
 from app.model_registry.client import ModelsClient
 from app.standalone.data_folder import DataFolder
 from app.standalone.environment import clear_settings
-from app.standalone.process import Part
+from app.standalone.nodes import node_part
 from app.standalone.stack import Plan, running
 from app.standalone.supervisor import Notice
 
@@ -82,34 +81,14 @@ def running_stand(*, port: int, is_kept: bool, notice: Notice) -> Iterator[DemoD
     )
     try:
         with running(plan, notice) as stack:
-            stack.supervisor.start([_agent(name, side, stack.url, folder) for name, side in NODES.items()])
+            listen = ("--listen", f"{HOST}:0")
+            nodes = [node_part(name, side, stack.url, folder / name, *listen) for name, side in NODES.items()]
+            stack.supervisor.start(nodes)
             with JointClient(stack.url) as client:
                 yield DemoDeployment(stack.url, folder, client)
     finally:
         if not is_kept:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _agent(name: str, side: str, url: str, folder: Path) -> Part:
-    """It registers itself, for it is on the web's machine."""
-    command = (
-        sys.executable,
-        "-m",
-        "app.cli.main",
-        "node",
-        "--name",
-        name,
-        "--side",
-        side,
-        "--cloud",
-        url,
-        "--listen",
-        f"{HOST}:0",
-        "--data-dir",
-        str(folder / name),
-        "--stop-workers",
-    )
-    return Part(f"node-{name}", command)
 
 
 def _address(record: Json) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from app.kit.cli.command import CannotStart
 from app.kit.errors import BadInput
 from app.standalone.data_folder import DataFolder
 from app.standalone.environment import clear_settings
+from app.standalone.nodes import node_part
 from app.standalone.ports import require_free
 from app.standalone.process import Part
 from app.standalone.stack import Plan, running
@@ -128,33 +128,13 @@ def _require_free(port: int) -> None:
 
 
 def _cloud(url: str, folder: Path) -> Part:
-    return _agent(CLOUD, "cloud", url, folder, ("--listen", f"{HOST}:0", "--bind", HOST))
+    return node_part(CLOUD, "cloud", url, folder / CLOUD, "--listen", f"{HOST}:0", "--bind", HOST)
 
 
 def _edge(url: str, folder: Path, port: int, videos: Videos) -> Part:
     named = [argument for kind, source in videos for argument in ("--video", f"{kind}={source}")]
-    return _agent(EDGE, "edge", url, folder, ("--listen", f"{EDGE_HOST}:{port}", "--bind", EDGE_HOST, *named))
-
-
-def _agent(name: str, side: str, url: str, folder: Path, arguments: tuple[str, ...]) -> Part:
-    """It registers itself, for it is on the web's machine."""
-    command = (
-        sys.executable,
-        "-m",
-        "app.cli.main",
-        "node",
-        "--name",
-        name,
-        "--side",
-        side,
-        "--cloud",
-        url,
-        "--data-dir",
-        str(folder / name),
-        "--stop-workers",
-        *arguments,
-    )
-    return Part(f"node-{name}", command)
+    addresses = ("--listen", f"{EDGE_HOST}:{port}", "--bind", EDGE_HOST)
+    return node_part(EDGE, "edge", url, folder / EDGE, *addresses, *named)
 
 
 def videos_of(texts: Sequence[str]) -> list[tuple[str, str]]:
