@@ -24,11 +24,12 @@ STATES = (ConditionType.PENDING, ConditionType.RUNNING, ConditionType.FAILED)
 
 @dataclass(frozen=True)
 class JointSnapshot:
-    """services: state → how many."""
+    """What a scrape reads at once."""
 
     nodes: list[Node]
     pending_orders: int
     services: Mapping[str, int]
+    """State → how many."""
 
 
 class JointCollector(Collector):

@@ -17,11 +17,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Video:
-    """source: path or URL, which never leaves this node; name: what may be shown of it."""
+    """A video that this node offers."""
 
     type: str
     source: str
+    """Path or URL, which never leaves this node."""
     name: str
+    """What may be shown of it."""
 
 
 class Videos:

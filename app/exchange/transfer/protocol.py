@@ -64,10 +64,12 @@ class Progress:
 
 @dataclass(frozen=True)
 class Fetched:
-    """model: the file. beside: the files that its weights lie in, by their place relative to it."""
+    """What was brought."""
 
     model: Path
+    """The file."""
     beside: dict[str, Path] = field(default_factory=dict)
+    """The files that its weights lie in, by their place relative to it."""
 
 
 def tell(**message: Any) -> None:

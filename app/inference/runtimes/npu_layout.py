@@ -29,13 +29,16 @@ KL520_WIDTH = 16
 
 @dataclass(frozen=True)
 class Packing:
-    """offsets: of each value of the tensor, in values; factor: by which it is multiplied; layout: the vendor's name."""
+    """How a tensor lies in the device's memory."""
 
     shape: tuple[int, ...]
     offsets: npt.NDArray[np.intp]
+    """Of each value of the tensor, in values."""
     length: int
     factor: npt.NDArray[np.float64]
+    """By which each is multiplied."""
     layout: str
+    """The vendor's name."""
 
     def pack(self, array: Array) -> bytes:
         if self.layout == "RAW_FLOAT":

@@ -24,10 +24,11 @@ UNKNOWN = GroundTruth()
 
 @dataclass(frozen=True)
 class SamplePredictions:
-    """edge: with its candidates, of which hard samples are told."""
+    """What both models said of one sample."""
 
     name: str
     edge: Prediction
+    """With its candidates, of which hard samples are told."""
     cloud: Prediction
     truth: GroundTruth = UNKNOWN
 

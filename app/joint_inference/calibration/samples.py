@@ -37,10 +37,11 @@ WANTED = "Send a zip of JPEG or PNG pictures, or an .npz with the array x and, w
 
 @dataclass(frozen=True)
 class CalibrationSample:
-    """picture: None for one that could not be read."""
+    """A picture of the set, and what is true of it."""
 
     name: str
     picture: Picture | None
+    """None for one that could not be read."""
     truth: GroundTruth = UNKNOWN
 
 

@@ -25,10 +25,11 @@ Fields = dict[Path, Any]
 
 @dataclass(frozen=True)
 class Manager:
-    """operation: Apply for who states what they want, Update for who changes what there is."""
+    """Who sets fields of a resource."""
 
     name: str = OURS
     operation: str = UPDATE
+    """Apply for who states what they want, Update for who changes what there is."""
 
 
 @dataclass(frozen=True)

@@ -31,15 +31,17 @@ USUAL_BUDGET = 50
 
 
 class BudgetQuery(BaseModel):
-    """budget: percent of the samples that may go up."""
+    """What may go up."""
 
     budget: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = USUAL_BUDGET
+    """Percent of the samples."""
 
 
 class SettingForm(BaseModel):
-    """setting: its place among all that were tried."""
+    """Which setting is to be used."""
 
     setting: Annotated[int, Field(ge=0)]
+    """Its place among all that were tried."""
 
 
 def calibration(request: Request) -> Response:

@@ -24,11 +24,13 @@ SAID_ELSEWHERE = frozenset({"runtime", "why", "model", "sha256", STREAM})
 
 @dataclass(frozen=True)
 class ConditionView:
-    """type: of the current condition, or ENDING. message: as the controller wrote it."""
+    """The condition of a service, as a page shows it."""
 
     type: str
+    """Of the current condition, or ENDING."""
     reason: str
     message: str
+    """As the controller wrote it."""
     since: str
 
     @property
@@ -41,13 +43,16 @@ class ConditionView:
 
 @dataclass(frozen=True)
 class ServiceFigures:
-    """edge, cloud, fallback: whose answers were the final ones. None where the worker does not say."""
+    """What a service has counted. None where the worker does not say."""
 
     total: int
     hard: int
     edge: int
+    """So many final answers were the small model's."""
     cloud: int
+    """So many were the big model's."""
     fallback: int
+    """So many were the small model's, for the big one's was missing."""
     kept: int | None
     failed: int | None
     upload_ratio: float
@@ -66,19 +71,22 @@ class ServiceFigures:
 
 @dataclass(frozen=True)
 class ServiceWorkerView:
-    """report: None while its node says nothing of it. node: None if there is none of this name. why: why it is not what
-    was named that runs. detail: what else the worker says of itself."""
+    """A worker of a service: what it is to be, and what it is."""
 
     role: Role
     wanted: Worker
     node: Node | None
+    """None if there is none of this name."""
     is_online: bool
     report: WorkerReport | None
+    """None while its node says nothing of it."""
     runtime: str
     why: str
+    """Why something else runs than what was named; empty: that does."""
     runs: str
     """Name and hash of the model that runs, as far as the worker says."""
     detail: Mapping[str, str]
+    """What else the worker says of itself."""
 
 
 @dataclass(frozen=True)
@@ -92,10 +100,11 @@ class PredictedClass:
 
 @dataclass(frozen=True)
 class AnswerView:
-    """One model's answer to a sample. boxes: all of them; listed: what stands below the picture."""
+    """One model's answer to a sample."""
 
     prediction: Prediction
     listed: tuple[PredictedClass, ...]
+    """What stands below the picture; its boxes are all of them."""
     further: int
     ms: float | None
     is_final: bool

@@ -25,11 +25,13 @@ class NameTaken(Exception):
 
 @dataclass(frozen=True)
 class ServiceFilter:
-    """text: part of a name; state: type of the current condition."""
+    """What of the services is listed; empty: all."""
 
     namespace: str | None = None
     text: str = ""
+    """Part of a name."""
     state: str = ""
+    """Type of the current condition."""
 
 
 def newest_version(conn: Connection) -> int:

@@ -26,10 +26,11 @@ LOG_FILE = "driver.log"
 
 
 class LogPageQuery(BaseModel):
-    """attempt None: the last one, whichever that is. refresh, wrap: "on" or "off"."""
+    """What of a log is shown, and how."""
 
     tail: Annotated[int, Field(ge=1, le=TAILS[-1])] = USUAL_TAIL
     attempt: Annotated[int, Field(ge=1)] | None = None
+    """None: the last one, whichever that is."""
     refresh: Literal["on", "off"] = "on"
     wrap: Literal["on", "off"] = "off"
     seen: Annotated[str, Field(max_length=64)] = ""

@@ -29,12 +29,15 @@ OFFERED = 20
 
 
 class CurveView(BaseModel):
-    """x: what the curves are drawn over. smooth: weight of the mean. also: ids of other tasks, with commas."""
+    """Which curves are drawn, and how."""
 
     x: Literal["steps", "time"] = "steps"
+    """What the curves are drawn over."""
     smooth: Annotated[float, Field(ge=0, lt=1)] = SMOOTHINGS[0]
+    """Weight of the mean."""
     group: Annotated[str, Field(max_length=200)] = OVERVIEW
     also: Annotated[str, Field(max_length=500)] = ""
+    """Ids of other tasks, with commas."""
     seen: Annotated[str, Field(max_length=64)] = ""
 
     @property

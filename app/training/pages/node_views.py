@@ -42,11 +42,12 @@ class NodeView:
 
 @dataclass(frozen=True)
 class HolderView:
-    """placed: how many GPUs Ray has given it; the rest of gpus is reserved for it."""
+    """Who has GPUs of a node."""
 
     holder: Holder
     is_mine: bool
     placed: float
+    """How many GPUs Ray has given it; the rest of its GPUs is reserved for it."""
 
 
 def nodes_of(view: ClusterView, user: str) -> list[NodeView]:

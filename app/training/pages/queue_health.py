@@ -21,9 +21,10 @@ class Trouble(StrEnum):
 
 @dataclass(frozen=True)
 class QueueHealth:
-    """view: the cluster as last seen, None if that is not known."""
+    """Whether tasks can begin."""
 
     view: ClusterView | None
+    """The cluster as last seen, None if that is not known."""
     trouble: Trouble | None
 
 

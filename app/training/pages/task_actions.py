@@ -22,10 +22,12 @@ from app.training.pages.task import live_context
 
 
 class ConvertForm(BaseModel):
-    """artifact: a path in the folder of the last attempt. images: in the home or the common folder."""
+    """What is converted."""
 
     artifact: Annotated[str, Field(min_length=1, max_length=4096)]
+    """A path in the folder of the last attempt."""
     images: Annotated[str, Field(max_length=4096)] = ""
+    """A path in the home or the common folder."""
 
 
 def ask_cancel(request: Request) -> Response:

@@ -46,11 +46,14 @@ FIELD_OF = {
 
 @dataclass(frozen=True)
 class JobForm:
-    """values: as typed. stages: in their order. inputs: how they are wired."""
+    """The form of a new job."""
 
     values: Mapping[str, str]
+    """As typed."""
     stages: tuple[str, ...]
+    """In their order."""
     inputs: tuple[StageInput, ...]
+    """How they are wired."""
 
     def inputs_of(self, stage: str) -> list[StageInput]:
         return [one for one in self.inputs if one.stage == stage]

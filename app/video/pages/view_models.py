@@ -200,9 +200,10 @@ def _bar(stage: str, whole: float, computing: float | None, queue: float, longes
 
 @dataclass(frozen=True)
 class PlanChange:
-    """what: a field of video_conf, or a stage with `place` or `model`."""
+    """What a plan changed."""
 
     what: str
+    """A field of video_conf, or a stage with `place` or `model`."""
     stage: str
     before: str
     after: str
@@ -210,12 +211,13 @@ class PlanChange:
 
 @dataclass(frozen=True)
 class DecisionView:
-    """times: how often in turn it was decided that all stays; the newest of them is told."""
+    """A decision as the page tells it."""
 
     decided: DecisionRecord
     changes: tuple[PlanChange, ...]
     is_first: bool
     times: int = 1
+    """How often in turn it was decided that all stays; the newest of them is told."""
 
 
 def decisions_of(log: Sequence[DecisionRecord]) -> list[DecisionView]:

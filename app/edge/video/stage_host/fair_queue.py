@@ -22,11 +22,13 @@ FIRST_GUESS_S = 0.01
 
 @dataclass
 class _Job(Generic[Item]):
-    """credit: seconds; below zero it has had more than its share. guess: of its next call's cost."""
+    """What waits of one job, and what it has had."""
 
     waiting: deque[Item] = field(default_factory=deque)
     credit: float = 0.0
+    """Seconds; below zero it has had more than its share."""
     guess: float = FIRST_GUESS_S
+    """Of its next call's cost, in seconds."""
     under_way: int = 0
     paid: deque[float] = field(default_factory=deque)
 

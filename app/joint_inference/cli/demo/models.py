@@ -22,11 +22,13 @@ OPSET = 17
 
 @dataclass(frozen=True)
 class Recipe:
-    """hidden: sizes of the layers between input and output. rate: of the first steps; it falls to nothing."""
+    """How a model is trained."""
 
     hidden: tuple[int, ...]
+    """Sizes of the layers between input and output."""
     epochs: int
     rate: float
+    """Of the first steps; it falls to nothing."""
 
 
 SMALL = Recipe((), 8, 0.01)
@@ -35,9 +37,10 @@ BIG = Recipe((256, 64), 40, 0.002)
 
 @dataclass(frozen=True)
 class Layer:
-    """weights: [inputs, outputs]."""
+    """One layer of a model."""
 
     weights: Array
+    """[inputs, outputs]."""
     bias: Array
 
 
@@ -141,10 +144,12 @@ CLASSES = 10
 
 @dataclass(frozen=True)
 class Digits:
-    """pictures: [N, SIDE, SIDE] in grey; truth: [N], 0..9."""
+    """Pictures of digits, and which they are."""
 
     pictures: npt.NDArray[np.uint8]
+    """[N, SIDE, SIDE] in grey, 0..255."""
     truth: npt.NDArray[np.int64]
+    """[N], 0..9."""
 
 
 def draw_digits(count: int, *, seed: int) -> Digits:

@@ -11,12 +11,15 @@ AIM = 0.8
 
 @dataclass(frozen=True)
 class StreamAnswer:
-    """One picture through the edge worker. edge, cloud: the classes that the two models say, final: what was given."""
+    """One picture through the edge worker. Answers are classes."""
 
     truth: int
     edge: int
+    """The small model's."""
     cloud: int
+    """The big model's."""
     final: int
+    """What was given."""
     was_uploaded: bool
     was_fallback: bool
     ms: float
@@ -26,13 +29,17 @@ class StreamAnswer:
 
 @dataclass(frozen=True)
 class ScoreRow:
-    """accuracy, upload: shares. p50_ms, p95_ms: None where nothing was timed; the cloud's are of what went up."""
+    """One way to answer, and what it is worth."""
 
     way: str
     accuracy: float
+    """Share, 0..1."""
     upload: float
+    """Share, 0..1."""
     p50_ms: float | None = None
+    """Milliseconds; None where nothing was timed. The cloud's are of what went up."""
     p95_ms: float | None = None
+    """Likewise."""
     fallbacks: int = 0
 
 
