@@ -8,7 +8,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
+
+import numpy as np
 
 from app.conversion.errors import UnsupportedOperator
 from app.conversion.goals import DEFAULT_BUDGET_S, Goal
@@ -36,11 +39,13 @@ MARGIN_DB, FLOOR_MARGIN_DB = 1.0, 3.0
 """What is chosen holds goal and floor by so much: pictures of other scenes lie lower than those that have chosen."""
 FIRST_METHODS = METHODS[:4]
 """Tried for all activations at once, first the one that a plain conversion takes; the others only for single ones."""
-SENSITIVITY_PICTURES = 3
-SENSITIVITY_SHARE, SEARCH_SHARE = 0.5, 0.9
+SENSITIVITY_PICTURES = 4
+PRUNING_DB = 1.0
+"""What a tensor less in 16 bits may cost: of many that are tried without one, some hold the goal by chance."""
+SENSITIVITY_SHARE, SEARCH_SHARE = 0.6, 0.9
 """Of the budget, at which each part of the search ends."""
 
-TIMES, TIMES_OF_LARGE, LARGE_BYTES, SECONDS_LEAST = 12, 4, 50 << 20, 30.0
+TIMES, TIMES_OF_LARGE, LARGE_BYTES, SECONDS_LEAST = 14, 4, 50 << 20, 30.0
 """Of what calibrating and judging the first candidate takes, which is about 0.4 of a plain conversion: so long a search
 goes on for a model up to and above LARGE_BYTES, and at least so many seconds."""
 SLOWER = "int8 is slower than float on this machine, and the fastest is asked for: the model stays in float"
@@ -108,6 +113,7 @@ class _Search:
         self.judge = Judge(model, samples, self.split, threads=threads, meter_of=meter_of)
         self.trail = Trail()
         self.rows: list[Sensitivity] = []
+        self.least_db = -inf
         self._shifts: dict[tuple[Choice, tuple[int, ...]], list[Shift]] = {}
 
     def run(self) -> SearchResult:
@@ -196,11 +202,9 @@ class _Search:
     def _mixed(self) -> Iterator[Choice]:
         """The fewest tensors in 16 bits, in the order of what they save, then without those that are not needed."""
         base = self._best_in_8_bits
-        order = mixed_precision.ordered(self.rows)
-        if not order:  # it cannot be told which tensors need them
-            template = self._basis(base).template
-            activations = frozenset(activation.name for activation in template.activations)
-            yield replace(base, wide=activations, wide_weights=frozenset(weight.name for weight in template.weights))
+        order = [*mixed_precision.ordered(self.rows), *self._not_measured(base)]
+        if not self.rows:  # it cannot be told which tensors need them
+            yield _widened(base, order)
             return
         tried: dict[frozenset[str], bool] = {}
 
@@ -215,7 +219,16 @@ class _Search:
 
         count = mixed_precision.fewest(len(order), lambda k: holds(order[:k]))
         if count is not None:
+            self.least_db = self.trail.best.score.mean_db - PRUNING_DB
             mixed_precision.pruned(order[:count], holds)
+
+    def _not_measured(self, base: Choice) -> list[Sensitivity]:
+        """Tensors that there was no time for: the last to get 16 bits."""
+        known, template = {row.tensor for row in self.rows}, self._basis(base).template
+        names = [(activation.name, False) for activation in template.activations]
+        names += [(weight.name, True) for weight in template.weights]
+        nothing = np.zeros((0, 0))
+        return [Sensitivity(name, "", is_weight, "", nothing) for name, is_weight in names if name not in known]
 
     def _sensitivities(self, base: Choice) -> list[Sensitivity]:
         """Of each tensor alone in 8 bits, with the range that suits it best; none where it cannot be measured."""
@@ -248,7 +261,7 @@ class _Search:
             len(self.trail.candidates),
             choice,
             judged.score,
-            self._holds(judged.score, MARGIN_DB, FLOOR_MARGIN_DB),
+            self._holds(judged.score, MARGIN_DB, FLOOR_MARGIN_DB) and judged.score.mean_db >= self.least_db,
             len(template.activations) + len(template.weights),
             judged.size_bytes,
             judged.latency_ms,

@@ -16,6 +16,7 @@ from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantizer import plan
 from app.conversion.toolchains.host.runtime import open_session, run
+from app.conversion.toolchains.host.search import search as search_module
 from app.conversion.toolchains.host.search.judge import Judge
 from app.conversion.toolchains.host.search.search import SECONDS_LEAST, SearchResult, search
 
@@ -126,6 +127,13 @@ def test_with_all_in_16_bits_a_model_is_nearly_exact() -> None:
     taken = max(searched("snr>=89").search["candidates"], key=lambda one: one["tensors_16"])
     assert taken["tensors_16"] == 7
     assert taken["snr_db"] > 60
+
+
+def test_without_time_to_measure_tensors_alone_all_get_16_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_module, "SENSITIVITY_SHARE", 0.0)
+    result = searched("snr>=60")
+    assert result.search["sensitivity"] == []
+    assert result.search["candidates"][-1]["tensors_16"] == 7 and result.goal["is_reached"]
 
 
 def test_a_goal_out_of_reach_takes_the_best_and_says_so() -> None:
