@@ -20,7 +20,8 @@ logger = logging.getLogger(__name__)
 def sealer_of(settings: Settings, confirm: Callable[[], None]) -> Sealer:
     """By a made-up key nothing is encrypted: it would be lost with this process.
 
-    confirm: see Sealer.
+    Args:
+        confirm: see Sealer.
     """
     return Sealer(settings.secret_key.get_secret_value() if settings.has_lasting_key else None, confirm)
 

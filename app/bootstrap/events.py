@@ -49,7 +49,8 @@ class Capabilities(Protocol):
 def account_listeners(settings: Settings, kick: Kick | None = None) -> tuple[OnChange, ...]:
     """A user was made, changed or removed: the data homes hear of it, in the same transaction.
 
-    kick: see homes.service.outbox.listener.
+    Args:
+        kick: see homes.service.outbox.listener.
     """
     return (listener(kick, has_sftp=settings.sftp != "off"),)
 

@@ -48,7 +48,11 @@ def open_video(
     *,
     enabled_of: EnabledOf,
 ) -> Video:
-    """Nothing connects before it is used. enabled_of: those of these users who are enabled."""
+    """Nothing connects before it is used.
+
+    Args:
+        enabled_of: those of these users who are enabled.
+    """
 
     def kick(uid: str) -> None:
         waker.send(Message.RECONCILE_VIDEO, uid=uid)

@@ -14,7 +14,11 @@ Record = dict[str, Any]
 
 class ArchiveClient(ApiClient):
     def jobs(self, *, limit: int = 50, **filters: str | float | None) -> Iterator[Record]:
-        """The last finished first, page by page, at most `limit`. filters: as GET /archive has them."""
+        """The last finished first, page by page, at most `limit`.
+
+        Args:
+            filters: as GET /archive has them.
+        """
         yield from self._pages("/archive", "jobs", limit=limit, filters=filters)
 
     def job(self, job_id: str) -> Record:

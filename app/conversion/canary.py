@@ -42,7 +42,11 @@ class CanaryRow:
 
 
 def compared(before: Record, after: Record, *, drop_db: float = DROP_DB) -> CanaryRow:
-    """Both finished. drop_db: a loss of SNR from which the later run counts as worse."""
+    """Both finished.
+
+    Args:
+        drop_db: a loss of SNR from which the later run counts as worse.
+    """
     snr = _snr_db(before), _snr_db(after)
     return CanaryRow(
         job_id=before["job_id"],

@@ -58,7 +58,11 @@ class ConversionClient(ApiClient):
             return self._client.job(job_id).record
 
     def jobs(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
-        """Newest first, page by page, at most `limit`. filters: status, toolchain, platform, q."""
+        """Newest first, page by page, at most `limit`.
+
+        Args:
+            filters: status, toolchain, platform, q.
+        """
         with told():
             yield from (job.record for job in self._client.jobs(limit=limit, **filters))
 

@@ -148,7 +148,11 @@ class HomeFiles:
     def move(self, user: str, source: str, target: str) -> None:
         """Out of anywhere, into what is kept: that is how a result outlives its job's folder.
 
-        target: the whole new path, not a folder to put it into. Raises NameTaken, FileMissing.
+        Args:
+            target: the whole new path, not a folder to put it into.
+
+        Raises:
+            NameTaken, FileMissing
         """
         leaving = file_names.from_text(source, field="source")
         check_may_leave(leaving, field="source")

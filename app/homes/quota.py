@@ -155,7 +155,11 @@ class UsageTracker:
                 self._usages[user].is_forgotten = True
 
     def allowance(self, user: str, folder: str, quota: Quota, measure: Measure, *, credit: int = 0) -> Allowance:
-        """For one upload. credit: the size of the file that it replaces."""
+        """For one upload.
+
+        Args:
+            credit: the size of the file that it replaces.
+        """
         return Allowance(self, user, folder, quota, credit, measure)
 
     def fit(

@@ -71,7 +71,14 @@ class ReadOnlyTree:
     def browse(
         self, path: str = "", *, sort: Sort = Sort.NAME, cursor: str | None = None, limit: int = PAGE_ENTRIES
     ) -> Page:
-        """A part of a folder. cursor: next_cursor of the page before. Raises FileMissing, NotAFolder."""
+        """A part of a folder.
+
+        Args:
+            cursor: next_cursor of the page before.
+
+        Raises:
+            FileMissing, NotAFolder
+        """
         segments = self._segments(path)
         hidden = frozenset() if segments else self._hidden
         with self._opened() as base, disk_errors(shown(path)), base.folder("/".join(segments)) as folder_fd:

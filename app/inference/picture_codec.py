@@ -58,7 +58,11 @@ _TURNS = {
 
 
 def encode(picture: Picture, quality: int = QUALITY) -> tuple[bytes, str]:
-    """The bytes and their content type. quality: of JPEG, 1..95."""
+    """The bytes and their content type.
+
+    Args:
+        quality: of JPEG, 1..95.
+    """
     image, buffer = Image.fromarray(picture), io.BytesIO()
     if max(image.size) < SMALL_SIDE:
         image.save(buffer, "PNG")

@@ -23,7 +23,11 @@ class JointClient(ApiClient):
         return self._json("GET", _path(namespace, name))
 
     def services(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
-        """Newest first, page by page, at most `limit`. filters: namespace, q, state."""
+        """Newest first, page by page, at most `limit`.
+
+        Args:
+            filters: namespace, q, state.
+        """
         yield from self._pages(SERVICES, "services", limit=limit, filters=filters)
 
     def delete(self, namespace: str, name: str) -> None:

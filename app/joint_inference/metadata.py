@@ -33,7 +33,11 @@ def is_namespace(text: str) -> bool:
 
 
 def normalized(metadata: Mapping[str, Any], namespace: str | None) -> dict[str, Any]:
-    """What of it is stored, or says which version was seen. namespace: that of the path, if there is one."""
+    """What of it is stored, or says which version was seen.
+
+    Args:
+        namespace: that of the path, if there is one.
+    """
     value = metadata.get("namespace")
     where = (namespace or DEFAULT_NAMESPACE) if value in (None, "") else value
     fields: dict[str, Any] = {"name": metadata.get("name"), "namespace": where}

@@ -129,7 +129,11 @@ class Models:
     def page(
         self, user: str, *, text: str = "", cursor: str | None = None, limit: int = 50
     ) -> tuple[list[Model], str | None]:
-        """Newest first. text: in the name."""
+        """Newest first.
+
+        Args:
+            text: in the name.
+        """
         return self.storage.page(user, text, cursor, limit)
 
     def get(self, user: str, name: str) -> Model:

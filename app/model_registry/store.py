@@ -69,7 +69,12 @@ def get_model(conn: Connection, owner: str, name: str) -> Model | None:
 def page(
     conn: Connection, owner: str, *, text: str = "", after: tuple[str, str] | None = None, limit: int
 ) -> list[Model]:
-    """Newest first, of the same moment by name. text: in the name, whatever its case. after: created_at and name."""
+    """Newest first, of the same moment by name.
+
+    Args:
+        text: in the name, whatever its case.
+        after: created_at and name.
+    """
     statement = sa.select(models).where(models.c.owner == owner)
     if text:
         statement = statement.where(models.c.name.icontains(text, autoescape=True))

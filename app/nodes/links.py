@@ -19,7 +19,11 @@ class SentOrders:
         self._at: dict[int, float] = {}
 
     def due(self, pending: Sequence[Order], at: float) -> list[Order]:
-        """The pending orders to send now: new ones, and those sent more than REPEAT_S ago. at: monotonic seconds."""
+        """The pending orders to send now: new ones, and those sent more than REPEAT_S ago.
+
+        Args:
+            at: monotonic seconds.
+        """
         self._at = {order.seq: self._at[order.seq] for order in pending if order.seq in self._at}
         due = [order for order in pending if at - self._at.get(order.seq, at - REPEAT_S) >= REPEAT_S]
         self._at.update({order.seq: at for order in due})

@@ -63,7 +63,11 @@ def put_grants(conn: Connection, name: str, grants: Grants) -> None:
 
 
 def lock_node(conn: Connection, name: str, *, is_removing: bool = False) -> Node | None:
-    """As get_node; until the transaction ends nobody else changes it. is_removing: nor orders anything of it."""
+    """As get_node; until the transaction ends nobody else changes it.
+
+    Args:
+        is_removing: nor orders anything of it.
+    """
     query = sa.select(nodes).where(nodes.c.name == name).with_for_update(key_share=not is_removing)
     row = conn.execute(query).first()
     return _node(row) if row else None
@@ -124,7 +128,11 @@ def lock_order(conn: Connection, node: str, key: WorkKey) -> Order | None:
 
 
 def orders_of(conn: Connection, kind: str, uid: str, *, is_locked: bool = False) -> list[Order]:
-    """By node and part. is_locked: nobody else changes them until the transaction ends."""
+    """By node and part.
+
+    Args:
+        is_locked: nobody else changes them until the transaction ends.
+    """
     query = sa.select(orders).where(orders.c.kind == kind, orders.c.uid == uid).order_by(*_IN_TURN)
     return [_order(row) for row in conn.execute(query.with_for_update() if is_locked else query)]
 

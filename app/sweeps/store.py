@@ -59,7 +59,11 @@ def get(conn: Connection, owner: str, sweep_id: str) -> Sweep | None:
 
 
 def page(conn: Connection, owner: str, *, before: str, limit: int) -> list[Sweep]:
-    """Newest first. before: `created_at sweep_id` of the last one seen; empty from the newest on."""
+    """Newest first.
+
+    Args:
+        before: `created_at sweep_id` of the last one seen; empty from the newest on.
+    """
     c = sweeps.c
     query = sa.select(sweeps).where(c.user_name == owner)
     if before:

@@ -23,7 +23,11 @@ class TrainingClient(ApiClient):
         return self._json("GET", f"{TASKS}/{task_id}")
 
     def tasks(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
-        """Newest first, page by page, at most `limit`. filters: workload, state, since, until, q."""
+        """Newest first, page by page, at most `limit`.
+
+        Args:
+            filters: workload, state, since, until, q.
+        """
         yield from self._pages(TASKS, "tasks", limit=limit, filters=filters)
 
     def cancel(self, task_id: str) -> Record:
@@ -42,7 +46,11 @@ class TrainingClient(ApiClient):
             return answer.read()
 
     def metrics(self, task_id: str, *, names: Sequence[str] = (), points: int = 500) -> Record:
-        """The learning curves. names: of those that are wanted; none: all."""
+        """The learning curves.
+
+        Args:
+            names: of those that are wanted; none: all.
+        """
         return self._json("GET", f"{TASKS}/{task_id}/metrics", params={"name": ",".join(names), "points": points})
 
     def cluster(self) -> Record:

@@ -21,14 +21,22 @@ class VideoClient(ApiClient):
         return self._json("POST", JOBS, json=job)
 
     def profile(self, video: Record) -> Record:
-        """Submits a job that measures stages. video: {node, video_id, dag or stages}."""
+        """Submits a job that measures stages.
+
+        Args:
+            video: {node, video_id, dag or stages}.
+        """
         return self._json("POST", f"{VIDEO}/profile", json=video)
 
     def job(self, uid: str) -> Record:
         return self._json("GET", _path(uid))
 
     def jobs(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
-        """Newest first, page by page, at most `limit`. filters: state, q."""
+        """Newest first, page by page, at most `limit`.
+
+        Args:
+            filters: state, q.
+        """
         yield from self._pages(JOBS, "jobs", limit=limit, filters=filters)
 
     def cancel(self, uid: str) -> Record:
@@ -67,7 +75,11 @@ class VideoClient(ApiClient):
         return self._json("PUT", f"{_path(uid)}/rules", json=rules)
 
     def rule_events(self, uid: str, **criteria: Any) -> Record:
-        """{events, next_cursor}. criteria: rule, since, until, order, cursor, limit."""
+        """{events, next_cursor}.
+
+        Args:
+            criteria: rule, since, until, order, cursor, limit.
+        """
         params = {name: value for name, value in criteria.items() if value not in ("", None)}
         return self._json("GET", f"{_path(uid)}/rule-events", params=params)
 

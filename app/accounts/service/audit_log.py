@@ -24,7 +24,11 @@ class AuditLog:
     def entries(
         self, *, limit: int = 100, before: int | None = None, subject: str | None = None, actor: str | None = None
     ) -> list[AuditEntry]:
-        """Newest first. before: the number of an entry."""
+        """Newest first.
+
+        Args:
+            before: the number of an entry.
+        """
         with self.database.read() as conn:
             return store.entries(conn, limit=limit, before=before, subject=subject, actor=actor)
 

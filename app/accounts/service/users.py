@@ -91,7 +91,12 @@ class Users:
             self.create(name, role, by=SYSTEM, is_reuse=True)
 
     def page(self, *, text: str = "", after: str = "", limit: int = 100) -> list[tuple[User, str | None]]:
-        """By name, each with when a token of theirs was last used. text: part of the name. after: a name."""
+        """By name, each with when a token of theirs was last used.
+
+        Args:
+            text: part of the name.
+            after: a name.
+        """
         with self.database.read() as conn:
             return store.list_users(conn, text=text, after=after, limit=limit)
 
@@ -142,8 +147,11 @@ class Users:
     def delete(self, name: str, *, by: str, is_cancelling: bool = False) -> None:
         """The account, its tokens and sessions; what the user made stays until it expires, and is nobody's.
 
-        is_cancelling: what is under way is cancelled first; the user is disabled before, so that nothing follows.
-        Raises UserNotFound, LastAdmin, UserIsBusy.
+        Args:
+            is_cancelling: what is under way is cancelled first; the user is disabled before, so that nothing follows.
+
+        Raises:
+            UserNotFound, LastAdmin, UserIsBusy
         """
         self.get(name)
         under_way = self.busy(name)

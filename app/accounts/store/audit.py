@@ -26,7 +26,11 @@ def note(conn: Connection, entry: AuditEntry) -> None:
 def entries(
     conn: Connection, *, limit: int, before: int | None = None, subject: str | None = None, actor: str | None = None
 ) -> list[AuditEntry]:
-    """Newest first. before: the number of an entry."""
+    """Newest first.
+
+    Args:
+        before: the number of an entry.
+    """
     statement = sa.select(audit).order_by(audit.c.entry_id.desc()).limit(limit)
     if before is not None:
         statement = statement.where(audit.c.entry_id < before)

@@ -58,7 +58,12 @@ def enabled_of(conn: Connection, names: Collection[str]) -> set[str]:
 
 
 def list_users(conn: Connection, *, text: str = "", after: str = "", limit: int) -> list[tuple[User, str | None]]:
-    """By name, each with when a token of theirs was last used. text: part of the name. after: a name."""
+    """By name, each with when a token of theirs was last used.
+
+    Args:
+        text: part of the name.
+        after: a name.
+    """
     last_used = (
         sa.select(sa.func.max(api_tokens.c.last_used_at))
         .where(api_tokens.c.user_name == users.c.name)

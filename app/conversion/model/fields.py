@@ -68,7 +68,11 @@ def from_fields(fields: dict[str, str]) -> JobRecord:
 
 
 def edit_fields(values: Mapping[str, Any]) -> dict[str, str]:
-    """What its user may change at any time. values: name, tags, notes, keep."""
+    """What its user may change at any time.
+
+    Args:
+        values: name, tags, notes, keep.
+    """
     texts: dict[str, Callable[[Any], str]] = {"tags": json.dumps, "keep": lambda is_kept: "1" if is_kept else ""}
     return {name: texts.get(name, str)(value) for name, value in values.items()}
 

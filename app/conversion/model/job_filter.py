@@ -101,7 +101,11 @@ class FilterExpression:
         return all(term.accepts(job) for term in self.terms)
 
     def newer_than(self, moment: float) -> FilterExpression:
-        """The same of jobs created later. moment: in seconds of the epoch."""
+        """The same of jobs created later.
+
+        Args:
+            moment: in seconds of the epoch.
+        """
         later = Term("created", (), moment, is_low_open=True)
         return FilterExpression(self.text, (*self.terms, later))
 

@@ -104,7 +104,11 @@ def compare(conversion: Conversion, jobs: Sequence[JobRecord]) -> JobsComparison
 
 
 def comparison_of(jobs: Sequence[JobRecord], qualities: Sequence[Quality]) -> JobsComparison:
-    """Pure. qualities: of the jobs, in their order."""
+    """Pure.
+
+    Args:
+        qualities: of the jobs, in their order.
+    """
     is_same = _is_same(jobs, object_keys.MODEL)
     return JobsComparison(
         tuple(jobs),

@@ -58,7 +58,11 @@ class TokenGuard:
 def build_application(
     routes: Sequence[BaseRoute], *, token: Callable[[], str], health: Callable[[], dict[str, object]]
 ) -> Starlette:
-    """The drivers' routes behind the guard. health: gives the body of GET /healthz."""
+    """The drivers' routes behind the guard.
+
+    Args:
+        health: gives the body of GET /healthz.
+    """
 
     async def healthz(_: Request) -> JSONResponse:
         return JSONResponse(health())

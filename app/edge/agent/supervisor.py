@@ -78,7 +78,11 @@ class WorkerSupervisor:
                     logger.warning("The log of worker %s cannot be shortened: %s", worker.status.name, error)
 
     async def stop(self, *, ends_workers: bool) -> None:
-        """Stop watching. ends_workers: end all processes, too."""
+        """Stop watching.
+
+        Args:
+            ends_workers: end all processes, too.
+        """
         if self._tidying is not None:
             self._tidying.cancel()
         for task in self._tasks.values():

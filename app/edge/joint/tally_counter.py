@@ -41,7 +41,11 @@ class TallyCounter:
         self._saved: Tally | None = None
 
     def count_inference(self, *, is_hard: bool, edge_ms: float | None, at: float, now: str) -> None:
-        """Count one sample. edge_ms: None when the small model has not run for it."""
+        """Count one sample.
+
+        Args:
+            edge_ms: None when the small model has not run for it.
+        """
         with self._lock:
             self._add(now, inferences=1, hard=int(is_hard))
             self._at.append(at)

@@ -75,7 +75,11 @@ class ProbedBreaker(CircuitBreaker):
             super().succeeded()
 
     def failed(self, now: float) -> None:
-        """A sample was not answered. now: seconds of a monotonic clock."""
+        """A sample was not answered.
+
+        Args:
+            now: seconds of a monotonic clock.
+        """
         if self.state is Breaker.CLOSED:
             super().failed(now)
             self.state = Breaker.OPEN if self.has_opened else Breaker.CLOSED

@@ -63,7 +63,11 @@ def folder_ended(conn: Connection, user: str, name: str, at: datetime) -> None:
 
 
 def change_folder(conn: Connection, folder: JobFolder, **fields: Any) -> bool:
-    """Unless it began again since it was read. fields: trashed_at, trash_name, purged_at, size_bytes, problem."""
+    """Unless it began again since it was read.
+
+    Args:
+        fields: trashed_at, trash_name, purged_at, size_bytes, problem.
+    """
     values = {name: _text(value) for name, value in fields.items()}
     c = job_folders.c
     same = (c.user_name == folder.user, c.name == folder.name, c.ended_at == _text(folder.ended_at))

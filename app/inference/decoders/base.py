@@ -82,7 +82,11 @@ class Detector:
     """What all detectors have in common: thresholds, suppression, and the way back to the picture's pixels."""
 
     def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:
-        """Boxes that score `floor` or more. size: of the input."""
+        """Boxes that score `floor` or more.
+
+        Args:
+            size: of the input.
+        """
         raise NotImplementedError
 
     def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> DecodedOutputs:

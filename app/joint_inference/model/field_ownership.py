@@ -62,7 +62,11 @@ def applied(
 ) -> tuple[dict[str, Any], list[Any]]:
     """live with what `by` wants, without what they wanted before and do not any more, and its managedFields.
 
-    force: fields that others have set otherwise become theirs. Raises FieldConflict.
+    Args:
+        force: fields that others have set otherwise become theirs.
+
+    Raises:
+        FieldConflict
     """
     old, new = fields_of(live), fields_of(intended)
     shares = _shares(managed, old, at)

@@ -30,8 +30,11 @@ class StreamEnd:
 
 
 def stream_end(detail: Mapping[str, Any]) -> StreamEnd | None:
-    """None: frames come, there is no stream, or nothing is known of it. detail: what a worker says of itself, which may
-    be anything."""
+    """None: frames come, there is no stream, or nothing is known of it.
+
+    Args:
+        detail: what a worker says of itself, which may be anything.
+    """
     stream = detail.get(STREAM)
     reason = stream.get("reason") if isinstance(stream, Mapping) else None
     if reason not in ENDS:

@@ -51,8 +51,14 @@ def replaced(
     by: Manager,
     managed: Sequence[Any] | None = None,
 ) -> Service:
-    """Nothing but what is different changes: the same again keeps its version. managed: who owns what then, where that
-    is known already. Raises ServiceChanged."""
+    """Nothing but what is different changes: the same again keeps its version.
+
+    Args:
+        managed: who owns what then, where that is known already.
+
+    Raises:
+        ServiceChanged
+    """
     metadata = fit["metadata"]
     wanted_version = metadata.get("resourceVersion")
     if wanted_version and str(wanted_version) != str(service.version):

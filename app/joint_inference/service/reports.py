@@ -60,7 +60,11 @@ class Reports:
         """A status as the requirement has it, {phase, status, output: {models, taskInfo | ownerInfo}}, for the upstream
         controller to write down.
 
-        node: that reports; a user reports of their own services only. Raises BadInput, ServiceNotFound.
+        Args:
+            node: that reports; a user reports of their own services only.
+
+        Raises:
+            BadInput, ServiceNotFound
         """
         status = read_status(body)
         with self.database.read() as conn:

@@ -103,7 +103,11 @@ def of_this_name(conn: Connection, namespace: str, name: str) -> list[Service]:
 def page(
     conn: Connection, owner: str, filters: ServiceFilter, *, before: tuple[str, str] | None, limit: int
 ) -> list[Service]:
-    """Newest first. before: created_at and uid of the last one seen."""
+    """Newest first.
+
+    Args:
+        before: created_at and uid of the last one seen.
+    """
     query = sa.select(services).where(services.c.owner == owner, IS_THERE)
     if filters.namespace is not None:
         query = query.where(services.c.namespace == filters.namespace)

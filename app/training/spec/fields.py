@@ -36,7 +36,11 @@ _PATHS = ("code_path", "model_path", "train_file", "val_file", "resume_from")
 
 
 def problem_of(workload: Workload, name: str, value: Any, *, is_default: bool, before: Mapping[str, Any]) -> str | None:
-    """Why the field does not go with the workload. before: the fields that stand before it, as far as they are fine."""
+    """Why the field does not go with the workload.
+
+    Args:
+        before: the fields that stand before it, as far as they are fine.
+    """
     if not is_default and name in (_VERL_ONLY if workload is Workload.SCRIPT else _SCRIPT_ONLY):
         return f"{workload} has none"
     if value is None and name in _REQUIRED[workload]:

@@ -160,7 +160,11 @@ def unended_of(conn: Connection, user: str) -> list[Task]:
 
 
 def page(conn: Connection, user: str, filters: TaskFilter, *, before: int | None = None, limit: int) -> list[Task]:
-    """The user's, newest first. before: the seq of the last one of the page before."""
+    """The user's, newest first.
+
+    Args:
+        before: the seq of the last one of the page before.
+    """
     conditions: list[sa.ColumnElement[bool]] = [tasks.c.user_name == user]
     if filters.states is not None:
         conditions.append(tasks.c.state.in_(to_values(filters.states)))

@@ -38,7 +38,11 @@ def add_event(conn: Connection, task_id: str, kind: str, at: str, detail: dict[s
 
 
 def events_of(conn: Connection, task_id: str, *, after: int = 0, limit: int = 1000) -> list[TaskEvent]:
-    """Oldest first. after: an event_id."""
+    """Oldest first.
+
+    Args:
+        after: an event_id.
+    """
     conditions = (events.c.task_id == task_id, events.c.event_id > after)
     query = sa.select(events).where(*conditions).order_by(events.c.event_id).limit(limit)
     return [

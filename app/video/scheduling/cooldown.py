@@ -55,7 +55,11 @@ class Cooldown:
         )
 
     def fell(self, node: str, was: float) -> None:
-        """Notes that the link to a node fell. was: Mbit/s before."""
+        """Notes that the link to a node fell.
+
+        Args:
+            was: Mbit/s before.
+        """
         before = self.fallen.get(node)
         wait = PAUSE.after(before["wait"] if before else 0.0)
         self.fallen[node] = {
@@ -65,7 +69,11 @@ class Cooldown:
         }
 
     def forgive(self, links: Mapping[str, Mapping[str, Any]]) -> None:
-        """Forgets the links that recovered. links: see PlanMemory.links."""
+        """Forgets the links that recovered.
+
+        Args:
+            links: see PlanMemory.links.
+        """
         for node, fallen in list(self.fallen.items()):
             if links[node]["mbps"] >= RISEN * fallen["was"]:
                 del self.fallen[node]

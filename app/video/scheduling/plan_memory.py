@@ -242,7 +242,11 @@ class PlanMemory:
         return again.delay_s * self._learn_ratio(key, p50 / again.delay_s, (1.0, MAX_WAIT), is_late=is_late)
 
     def learn_tail(self, result: PlanResult, delay_s: float) -> None:
-        """Learns p95 through the predicted delay. delay_s: predicted with all that has been learned."""
+        """Learns p95 through the predicted delay.
+
+        Args:
+            delay_s: predicted with all that has been learned.
+        """
         if (p95 := result.get("e2e_p95")) and delay_s > 0:
             target, before = min(MAX_TAIL, max(1.0, p95 / delay_s)), self.figures["tail"]
             self.figures["tail"] = before + (0.4 if target > before else 0.2) * (target - before)

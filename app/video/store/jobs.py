@@ -110,7 +110,11 @@ def change_flags(conn: Connection, job: VideoJob, flags: Collection[str], *, at:
 
 
 def notification_of(job: VideoJob, kind: str, at: str, facts: Mapping[str, Any], tail: str = "") -> Event:
-    """What users are told of. tail: what tells it from others of its kind; empty: its time does."""
+    """What users are told of.
+
+    Args:
+        tail: what tells it from others of its kind; empty: its time does.
+    """
     subject = f"video:{job.uid}"
     data = {"uid": job.uid, "node": job.node, "video_id": job.video_id, **facts}
     event_id = f"{subject}:{kind}" if kind == "video.ended" else f"{subject}:{kind}:{tail or at}"
@@ -135,7 +139,11 @@ def lock(conn: Connection, uid: str) -> StoredJob | None:
 def page(
     conn: Connection, owner: str, criteria: JobFilter, *, before: tuple[str, str] | None, limit: int
 ) -> list[StoredJob]:
-    """Newest first. before: created_at and uid of the last one seen."""
+    """Newest first.
+
+    Args:
+        before: created_at and uid of the last one seen.
+    """
     if not criteria.text.isprintable():  # PostgreSQL has no texts with NUL
         return []
     query = sa.select(jobs).where(jobs.c.owner == owner)

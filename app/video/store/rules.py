@@ -69,7 +69,11 @@ def rule_events_of(
     newest_first: bool = True,
     limit: int,
 ) -> list[RuleEvent]:
-    """In the order in which they were stored. cursor: event_id of the last one seen."""
+    """In the order in which they were stored.
+
+    Args:
+        cursor: event_id of the last one seen.
+    """
     c = rule_events.c
     conditions: list[sa.ColumnElement[bool]] = [c.uid == uid]
     if chosen.rule:

@@ -26,7 +26,8 @@ def size_of(picture: Picture) -> Size:
 def fitted(source: Size, resolution: str, *, even: bool = False) -> Size:
     """The largest size of the source's own shape that fits into the resolution; never larger than the source.
 
-    even: both sides, as H264 needs them.
+    Args:
+        even: both sides, as H264 needs them.
     """
     width, height = RESOLUTIONS[resolution]
     ratio = min(1.0, width / source[0], height / source[1])

@@ -138,7 +138,11 @@ class FrameResults:
         self._tracker = Tracker()
 
     def take(self, result: FrameResult, hi_s: float) -> None:
-        """In the order of the frames. hi_s: above it a frame violates the constraint."""
+        """In the order of the frames.
+
+        Args:
+            hi_s: above it a frame violates the constraint.
+        """
         if result.outcome is not None:
             self._processed(result, result.outcome, hi_s)
         else:

@@ -73,7 +73,15 @@ class DemoDeployment:
 
 @contextmanager
 def running_stand(*, port: int, is_kept: bool, notice: Notice) -> Iterator[DemoDeployment]:
-    """port 0: any that is free. is_kept: the folder stays. Raises CannotStart."""
+    """All of it, as long as the block.
+
+    Args:
+        port: of the web; 0: any that is free.
+        is_kept: the folder stays.
+
+    Raises:
+        CannotStart
+    """
     clear_settings()
     folder = Path(tempfile.mkdtemp(prefix="modelmill-joint-"))
     plan = Plan(
