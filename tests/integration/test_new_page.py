@@ -323,6 +323,7 @@ def test_the_foot_says_what_would_be_made_and_the_same_by_programs(page: httpx.C
     assert "2 conversions" in said(foot) and "warning" in said(foot)
     one = unescape(said(page.post(f"{NEW}/foot", data={**keys, "name": "it's", "model_name": "a net.onnx"})))
     assert f'"model_key": "{keys["model_key"]}"' in one
+    assert '"preprocess": {"color": "auto"' in one, "else what is recognized would be taken"
     assert "modelmill convert 'a net.onnx'" in one and "client.convert('a net.onnx'" in one
 
 

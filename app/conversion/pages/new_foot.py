@@ -73,7 +73,10 @@ def _commands(
 
 
 def _of_job(options: Options, values: Values, url: str) -> dict[str, str]:
-    chosen = options.model_dump(mode="json", exclude_defaults=True)
+    preprocess = options.preprocess.model_dump(
+        mode="json"
+    )  # named even if usual: else what is recognized would be taken
+    chosen = {**options.model_dump(mode="json", exclude_defaults=True), "preprocess": preprocess}
     tags = new_form.tags_of(values)
     model, images = values["model_name"] or MODEL, values["quant_name"] or IMAGES
     named = {name: value for name, value in (("name", values["name"]), ("tags", list(tags))) if value}
@@ -89,10 +92,11 @@ def _of_job(options: Options, values: Values, url: str) -> dict[str, str]:
     )
     flags = [f"--name {shlex.quote(values['name'])}"] if values["name"] else []
     flags += [f"--tag {shlex.quote(tag)}" for tag in tags]
-    before = ""
-    if chosen:
-        before, flags = f"echo {shlex.quote(json.dumps(chosen))} > options.json\n", [*flags, "--options options.json"]
-    cli = f"{before}modelmill convert {shlex.quote(model)} {shlex.quote(images)} {' '.join([*flags, f'--url {url}'])}"
+    flags += ["--options options.json", f"--url {url}"]
+    cli = (
+        f"echo {shlex.quote(json.dumps(chosen))} > options.json\n"
+        f"modelmill convert {shlex.quote(model)} {shlex.quote(images)} {' '.join(flags)}"
+    )
     return {"curl": curl, "python": python, "cli": cli}
 
 
