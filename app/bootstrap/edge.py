@@ -9,7 +9,7 @@ from app.edge.agent.driver import WorkloadDriver
 from app.edge.agent.options import AgentOptions
 
 
-def carriers(options: AgentOptions) -> Sequence[WorkloadDriver]:
+def drivers(options: AgentOptions) -> Sequence[WorkloadDriver]:
     """What every node of this product can run."""
     from app.edge.joint.driver import JointDriver
     from app.edge.video.drivers import JobDriver, StageHostDriver
@@ -22,4 +22,4 @@ def run_node(options: AgentOptions) -> None:
     """Until a signal ends it. Raises CannotStart and its kin."""
     from app.edge.agent.agent import run_agent
 
-    asyncio.run(run_agent(options, carriers(options)))
+    asyncio.run(run_agent(options, drivers(options)))

@@ -48,8 +48,8 @@ def open_scheduler(
         )
     )
     copies = LogCopies(homes.files, settings.log_bytes)
-    desk = SchedulerContext(training_options(settings), database, homes, gateway, copies, on_success, enabled_of)
-    return Scheduler(desk, ClusterPicture(redis))
+    context = SchedulerContext(training_options(settings), database, homes, gateway, copies, on_success, enabled_of)
+    return Scheduler(context, ClusterPicture(redis))
 
 
 def _usual_gcs(address: str) -> str:

@@ -37,11 +37,11 @@ class JointCollector(Collector):
 
     def __init__(self, database: Database, nodes: Nodes, *, now: Callable[[], datetime] = clock.now) -> None:
         self._nodes = nodes
-        self._glance = TimeboxedQuery(database, self._look)
+        self._query = TimeboxedQuery(database, self._look)
         self._now = now
 
     def collect(self) -> Iterable[Metric]:
-        seen = self._glance.take()
+        seen = self._query.take()
         if seen is not None:
             yield _of_nodes(seen.nodes, self._now())
             services = GaugeMetricFamily(

@@ -88,16 +88,16 @@ class BlockingBroker(ConsumerBroker):
 
     def claimed(self, queue: str, record_id: str) -> dict[str, str] | None:
         """The record that the fetch of its message has claimed; told once, to who begins the work."""
-        return self.hand(queue).claimed.pop(record_id, None)
+        return self.unsettled(queue).claimed.pop(record_id, None)
 
     def unbegun(self, queue: str) -> list[str]:
         """The records that fetches have claimed and whose work has not begun."""
-        return list(self.hand(queue).claimed)
+        return list(self.unsettled(queue).claimed)
 
     @property
     def is_busy(self) -> bool:
         """Has this process messages in hand that are not dealt with?"""
-        return any(hand.unfinished for queue, hand in list(self._hands.items()) if queue == q_name(queue))
+        return any(messages.unfinished for queue, messages in list(self._unsettled.items()) if queue == q_name(queue))
 
     def drain(self) -> None:
         """Fetch no more: this process is about to end. What it has in hand it may finish."""

@@ -92,7 +92,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Hand:
+class UnsettledMessages:
     """What a process has in hand of one queue. It outlives the consumer, which is made anew with each connection."""
 
     messages: dict[str, str] = field(default_factory=dict)
@@ -134,11 +134,11 @@ class ConsumerBroker(RedisBroker):
         self.claimers: dict[str, Claimer] = {}
         self.connections = ConnectionPool(client)
         self.exchange = Script(self.connections, EXCHANGE)
-        self._hands: dict[str, Hand] = {}
+        self._unsettled: dict[str, UnsettledMessages] = {}
         self._waiting: dict[str, int] = {}
 
-    def hand(self, queue: str) -> Hand:
-        return self._hands.setdefault(queue, Hand())
+    def unsettled(self, queue: str) -> UnsettledMessages:
+        return self._unsettled.setdefault(queue, UnsettledMessages())
 
     def waits(self, queue: str, connection_id: int) -> None:
         """Redis' number of the connection on which this queue is waited for."""
@@ -146,8 +146,8 @@ class ConsumerBroker(RedisBroker):
 
     def wake(self) -> None:
         """End every wait of this process for messages. Redis being away has ended them already."""
-        for hand in list(self._hands.values()):
-            hand.is_eased.set()
+        for messages in list(self._unsettled.values()):
+            messages.is_eased.set()
         with contextlib.suppress(redis.RedisError):
             for connection_id in list(self._waiting.values()):
                 self.client.client_unblock(connection_id)
@@ -169,7 +169,7 @@ class BlockingConsumer(_RedisConsumer):
 
     def __init__(self, broker: ConsumerBroker, queue_name: str, prefetch: int, timeout: int) -> None:
         super().__init__(broker, queue_name, prefetch, timeout)
-        self.hand = broker.hand(queue_name)
+        self.unsettled = broker.unsettled(queue_name)
         self._line = RedisConnection(broker.client)
         self._look_s = timeout / 1000
         self._is_dry = False
@@ -177,13 +177,13 @@ class BlockingConsumer(_RedisConsumer):
 
     @property
     def outstanding_message_count(self) -> int:
-        return self.hand.unfinished + len(self.message_cache)
+        return self.unsettled.unfinished + len(self.message_cache)
 
     def ack(self, message: MessageProxy) -> None:
-        self.hand.settle(message, is_done=True)
+        self.unsettled.settle(message, is_done=True)
 
     def nack(self, message: MessageProxy) -> None:
-        self.hand.settle(message, is_done=False)
+        self.unsettled.settle(message, is_done=False)
 
     def requeue(self, messages: Iterable[MessageProxy]) -> None:
         redis_ids = [message.options[MESSAGE_ID] for message in messages]
@@ -192,7 +192,7 @@ class BlockingConsumer(_RedisConsumer):
     def close(self) -> None:
         """Say the last answers."""
         try:
-            if self.hand.answers:
+            if self.unsettled.answers:
                 _connected(lambda: self._exchange(0))
         finally:
             self._line.close()
@@ -200,7 +200,7 @@ class BlockingConsumer(_RedisConsumer):
     def __next__(self) -> MessageProxy | None:
         if not self.message_cache:
             room = 0 if self.broker.is_draining else self.prefetch - self.outstanding_message_count
-            if room <= 0 and not self.hand.answers:
+            if room <= 0 and not self.unsettled.answers:
                 self._wait_for_room()
                 return None
             self.message_cache = _connected(lambda: self._exchange(room))
@@ -216,15 +216,15 @@ class BlockingConsumer(_RedisConsumer):
             text, record = self.message_cache.pop(0)
             if text is not None:  # its text was deleted, though its name still stood in the queue
                 message: Message[Any] = Message.decode(text)
-                redis_id = self.hand.messages[message.message_id] = message.options[MESSAGE_ID]
+                redis_id = self.unsettled.messages[message.message_id] = message.options[MESSAGE_ID]
                 if record:
-                    self.hand.claimed[redis_id] = as_map([word.decode() for word in record])
+                    self.unsettled.claimed[redis_id] = as_map([word.decode() for word in record])
                 return Delivery(message)
         return None
 
     def _exchange(self, room: int) -> list[tuple[bytes | None, list[bytes]]]:
         """Say the answers owed, and fetch up to `room`: texts of messages, with the record claimed for each, or []."""
-        answers = list(self.hand.answers)
+        answers = list(self.unsettled.answers)
         replies = self._line.ask(self._question(answers, room))
         errors = [reply for reply in replies if isinstance(reply, redis.RedisError)]
         if any(isinstance(error, redis.exceptions.NoScriptError) for error in errors):  # the server was restarted
@@ -233,7 +233,7 @@ class BlockingConsumer(_RedisConsumer):
             raise errors[0]
         else:
             for answer in answers:
-                self.hand.forget(answer)
+                self.unsettled.forget(answer)
         if replies[-1] in errors:
             return []
         left, texts, records = replies[-1]
@@ -268,13 +268,13 @@ class BlockingConsumer(_RedisConsumer):
         return self.broker.claimers.get(self.queue_name)
 
     def _wait_for_room(self) -> None:
-        self.hand.is_eased.wait(DRAIN_S if self.broker.is_draining else self.timeout / 1000)
-        self.hand.is_eased.clear()
+        self.unsettled.is_eased.wait(DRAIN_S if self.broker.is_draining else self.timeout / 1000)
+        self.unsettled.is_eased.clear()
 
     def _begin(self) -> None:
         _, connection_id = self._line.ask([self.broker.exchange.load, ("CLIENT", "ID")])
         self.broker.waits(self.queue_name, connection_id)
-        unseen = self.broker.fetched(self.broker.broker_id, self.queue_name) - set(self.hand.messages.values())
+        unseen = self.broker.fetched(self.broker.broker_id, self.queue_name) - set(self.unsettled.messages.values())
         if unseen:
             self.logger.warning("Putting back %d message(s) whose fetch was cut off.", len(unseen))
             self._put_back(unseen)

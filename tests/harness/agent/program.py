@@ -83,7 +83,7 @@ def hurry() -> None:
 
 def main() -> int:
     hurry()
-    edge.carriers = lambda _: (ProgramDriver(),)
+    edge.drivers = lambda _: (ProgramDriver(),)
     command = typer.Typer(pretty_exceptions_enable=False)
     command.command()(node.node)
     try:

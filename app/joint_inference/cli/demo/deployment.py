@@ -72,7 +72,7 @@ class DemoDeployment:
 
 
 @contextmanager
-def running_stand(*, port: int, is_kept: bool, notice: Notice) -> Iterator[DemoDeployment]:
+def running_deployment(*, port: int, is_kept: bool, notice: Notice) -> Iterator[DemoDeployment]:
     """All of it, as long as the block.
 
     Args:

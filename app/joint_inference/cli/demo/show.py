@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from app.joint_inference.cli.demo.deployment import DemoDeployment, running_stand
+from app.joint_inference.cli.demo.deployment import DemoDeployment, running_deployment
 from app.joint_inference.cli.demo.models import (
     BIG,
     CLASSES,
@@ -52,27 +52,29 @@ def _demonstrated(console: Console, *, port: int, is_once: bool, is_kept: bool) 
     drawn, held_out = draw_digits(TRAINED_ON, seed=1), draw_digits(HELD_OUT, seed=4)
     small, big = train(drawn, SMALL, seed=0), train(drawn, BIG, seed=0)
     _say(console, "Starting the web, a node cloud0 and a node edge0.")
-    with running_stand(port=port, is_kept=is_kept, notice=lambda text: _say(console, text)) as stand:
+    with running_deployment(port=port, is_kept=is_kept, notice=lambda text: _say(console, text)) as deployment:
         if is_kept:
-            _say(console, f"Data and logs lie in {stand.folder}.")
+            _say(console, f"Data and logs lie in {deployment.folder}.")
         try:
-            code = _played(stand, console, (small, big), held_out)
+            code = _played(deployment, console, (small, big), held_out)
             if not is_once:
-                _say(console, f"Look at it: {stand.url}/ui/services/{NAMESPACE}/{NAME}   Ctrl-C ends everything.")
+                _say(console, f"Look at it: {deployment.url}/ui/services/{NAMESPACE}/{NAME}   Ctrl-C ends everything.")
                 threading.Event().wait()
             return code
         finally:
-            stand.end(NAMESPACE, NAME)
+            deployment.end(NAMESPACE, NAME)
 
 
-def _played(stand: DemoDeployment, console: Console, models: tuple[list[Layer], list[Layer]], held_out: Digits) -> Exit:
+def _played(
+    deployment: DemoDeployment, console: Console, models: tuple[list[Layer], list[Layer]], held_out: Digits
+) -> Exit:
     small, big = models
     for name, layers in (("digits-small", small), ("digits-big", big)):
         content = to_onnx(layers)
-        stand.bring(name, content, labels=[str(digit) for digit in range(CLASSES)])
+        deployment.bring(name, content, labels=[str(digit) for digit in range(CLASSES)])
         _say(console, f"Model {name}: {len(content) / 1000:.0f} kB.")
-    stand.client.apply(service())
-    address = stand.serving(NAMESPACE, NAME, lambda text: _say(console, f"Service {NAMESPACE}/{NAME}: {text}"))
+    deployment.client.apply(service())
+    address = deployment.serving(NAMESPACE, NAME, lambda text: _say(console, f"Service {NAMESPACE}/{NAME}: {text}"))
     _say(console, f"Sending {HELD_OUT} other digits to the edge worker at {address}.")
     cloud = np.argmax(probabilities(big, held_out), axis=1)
     scores = scores_of(list(stream(address, NAME, held_out, cloud)))

@@ -133,7 +133,7 @@ def test_an_answer_outlives_a_stalled_server_and_the_consumer(own_valkey: Valkey
         own_valkey.process.send_signal(18)
     assert next(broker.consume("heavy", timeout=10)) is None
     assert not broker.holds("heavy", "a")
-    assert broker.hand("heavy").unfinished == 0
+    assert broker.unsettled("heavy").unfinished == 0
     broker.close()
 
 
@@ -195,7 +195,7 @@ def test_an_answer_is_heard_before_the_next_message_comes(broker: BlockingBroker
         assert not broker.holds("heavy", "a")
         broker.send("heavy", "anything", message_id="b")
         assert waiting.result().options["redis_message_id"] == "b"
-    assert broker.hand("heavy").unfinished == 1
+    assert broker.unsettled("heavy").unfinished == 1
 
 
 def test_a_consumer_that_is_closed_says_its_last_answer(broker: BlockingBroker) -> None:
