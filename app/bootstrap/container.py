@@ -176,6 +176,7 @@ class Container:
 
     @cached_property
     def video(self) -> Video:
+        from app.bootstrap.home_folders import HomeFolders
         from app.bootstrap.video import open_video
 
         return open_video(
@@ -186,6 +187,7 @@ class Container:
             self.objects,
             self.redis,
             self.waker,
+            HomeFolders(self.homes, self.accounts.users),
             enabled_of=self.accounts.users.enabled_of,
         )
 

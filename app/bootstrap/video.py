@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from redis import Redis
 
+from app.bootstrap.home_folders import HomeFolders
 from app.kit.access import EnabledOf
 from app.kit.network.networks import read_networks
 from app.kit.objects import ObjectStore
@@ -15,9 +16,10 @@ from app.kit.sql import Database
 from app.model_registry.service import Models
 from app.nodes.service import Nodes
 from app.settings import Settings
+from app.video import store
 from app.video.model.sink import SinkKind
 from app.video.scheduling.policy_runner import PolicyRunner
-from app.video.senders import HttpSender, MqttSender, RedisSender, home_assistant_messages
+from app.video.senders import FileSender, HttpSender, MqttSender, RedisSender, home_assistant_messages
 from app.video.service import (
     Catalogue,
     Controller,
@@ -45,12 +47,14 @@ def open_video(
     objects: ObjectStore,
     client: Redis,
     waker: Waker,
+    folders: HomeFolders,
     *,
     enabled_of: EnabledOf,
 ) -> Video:
     """Nothing connects before it is used.
 
     Args:
+        folders: Of data homes.
         enabled_of: those of these users who are enabled.
     """
 
@@ -98,13 +102,20 @@ def open_video(
         processes=settings.video_processes,
         keep_days=settings.video_keep_days,
     )
+
+    def owner_of(uid: str) -> str:
+        with database.read() as conn:
+            stored = store.get(conn, uid)
+        return stored.job.owner if stored else ""
+
     networks = read_networks(settings.notification_networks)
     senders: dict[SinkKind, SinkSender] = {
         SinkKind.HTTP: HttpSender(networks, try_s=TRY_S),
         SinkKind.MQTT: MqttSender(networks, try_s=TRY_S),
         SinkKind.HOME_ASSISTANT: MqttSender(networks, try_s=TRY_S, messages=home_assistant_messages),
         SinkKind.REDIS: RedisSender(networks, try_s=TRY_S),
+        SinkKind.FILE: FileSender(folders, owner_of),
     }
-    sinks = Sinks(database, jobs, senders, networks, enabled_of=enabled_of)
+    sinks = Sinks(database, jobs, senders, networks, check_folder=folders.check, enabled_of=enabled_of)
     pictures = Pictures(jobs, nodes, snapshots, on_snapshot=rules.keep_picture)
     return Video(catalogue, jobs, resources, planning, reports, results, rules, sinks, pictures, controller)

@@ -59,7 +59,7 @@ OPERATIONS: list[Operation] = [
         "POST",
         _SINKS,
         add_sink,
-        "Send its rows or events somewhere else, too: HTTP, MQTT, Home Assistant or Redis",
+        "Send its rows or events somewhere else, too: HTTP, MQTT, Home Assistant, Redis or files",
         {201: schemas.NewSinkAnswer},
         errors=(400, 403, 404, 409, 413, 422, 429, 503),
         body=schemas.SinkBody,

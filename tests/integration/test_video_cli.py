@@ -193,6 +193,9 @@ def test_sinks_are_added_listed_and_removed(
     assert typed(monkeypatch, "sinks", "test", job.uid, nowhere) == Exit.FAILED
     assert "It was not taken: its host cannot be resolved" in capsys.readouterr().out
     said(capsys, monkeypatch, "sinks", "remove", job.uid, nowhere)
+    files = parsed(capsys, monkeypatch, "sinks", "add", job.uid, "datasets/door")
+    assert files["kind"] == "file"
+    said(capsys, monkeypatch, "sinks", "remove", job.uid, files["sink_id"])
     said(capsys, monkeypatch, "sinks", "remove", job.uid, sink_id)
     assert parsed(capsys, monkeypatch, "sinks", "list", job.uid) == []
     capsys.readouterr()

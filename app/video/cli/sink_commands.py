@@ -40,7 +40,10 @@ def add(
     job: Uid,
     address: Annotated[
         str,
-        typer.Argument(help="https://…, mqtt[s]://[user:password@]host[:port]/topic, redis://host/database/stream."),
+        typer.Argument(
+            help="https://…, mqtt[s]://[user:password@]host[:port]/topic, redis://host/database/stream, or a folder of "
+            "your data home, as datasets/door."
+        ),
     ],
     content: Annotated[str, typer.Option("--content", metavar="events|rows", help="What goes there.")] = "events",
     home_assistant: Annotated[
@@ -50,8 +53,8 @@ def add(
     url: Url = None,
 ) -> None:
     """Send what comes from now on there, too. The secret of HTTP is shown once."""
-    scheme = address.partition(":")[0]
-    kind = "home_assistant" if home_assistant else KINDS.get(scheme, "http")
+    scheme, _, rest = address.partition("://")
+    kind = "home_assistant" if home_assistant else KINDS.get(scheme, "http") if rest else "file"
     with client_of(context, url) as client:
         sink = client.add_sink(job, kind, address, content)
     secret = f"\nsecret   {sink['secret']}" if sink["secret"] else ""

@@ -36,6 +36,8 @@ class SinkKind(StrEnum):
     """MQTT 5: sensors that Home Assistant finds by itself, and the last state, retained."""
     REDIS = "redis"
     """An entry of a stream a row or event."""
+    FILE = "file"
+    """JSON Lines in the data home of the job's owner."""
 
 
 class SinkContent(StrEnum):
@@ -54,7 +56,8 @@ class Sink:
     kind: SinkKind
     content: SinkContent
     address: str
-    """https://…, mqtt[s]://[user:password@]host[:port]/topic or redis://[user:password@]host[:port]/database/stream."""
+    """https://…, mqtt[s]://[user:password@]host[:port]/topic or redis://[user:password@]host[:port]/database/stream; of
+    files, a folder of the home."""
     secret: str
     """whsec_…, of HTTP; else empty."""
     created_at: str

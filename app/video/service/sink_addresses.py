@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import unquote, urlsplit
 
+from app.kit.errors import ModelmillError
 from app.kit.network.networks import Network
 from app.kit.network.public_hosts import check_url, require_public_host
 from app.video.errors import BadSink
@@ -20,11 +21,14 @@ SCHEMES = {
 }
 
 
-def checked_address(kind: SinkKind, address: str, networks: Sequence[Network]) -> str:
+def checked_address(
+    kind: SinkKind, address: str, networks: Sequence[Network], check_folder: Callable[[str], None]
+) -> str:
     """The address as it is to be kept.
 
     Args:
         networks: Private networks that may be sent to.
+        check_folder: Raises ModelmillError for what is no folder of a home that files may be written to.
 
     Raises:
         BadUrl, BadSink: Nothing of this kind can be sent there.
@@ -33,6 +37,8 @@ def checked_address(kind: SinkKind, address: str, networks: Sequence[Network]) -
     if kind is SinkKind.HTTP:
         return check_url(address, networks)
     text = address.strip()
+    if kind is SinkKind.FILE:
+        return _checked_folder(text, check_folder)
     try:
         parts = urlsplit(text)
         host, _ = parts.hostname, parts.port
@@ -46,6 +52,15 @@ def checked_address(kind: SinkKind, address: str, networks: Sequence[Network]) -
         what = "a stream" if is_redis else "a topic"
         raise BadSink(f"{text[:200]!r} is no address of {what}.", hint=REDIS_HINT if is_redis else MQTT_HINT)
     require_public_host(str(host), networks)
+    return text
+
+
+def _checked_folder(text: str, check_folder: Callable[[str], None]) -> str:
+    try:
+        check_folder(text)
+    except ModelmillError as error:
+        hint = "Give one below datasets/, models/ or code/, as datasets/door."
+        raise BadSink(f"Files cannot be written there: {error.message}", hint=hint) from error
     return text
 
 

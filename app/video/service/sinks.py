@@ -10,7 +10,7 @@ import base64
 import logging
 import secrets
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -84,6 +84,7 @@ class Sinks:
     Args:
         senders: How each kind is delivered to.
         networks: Private networks that may be sent to.
+        check_folder: Raises ModelmillError for what is no folder of a home that files may be written to.
         enabled_of: Those of these users who are enabled; what the others have seen waits.
     """
 
@@ -94,12 +95,14 @@ class Sinks:
         senders: Mapping[SinkKind, SinkSender],
         networks: Sequence[Network],
         *,
+        check_folder: Callable[[str], None],
         enabled_of: EnabledOf,
     ) -> None:
         self.database = database
         self.jobs = jobs
         self.senders = senders
         self.networks = networks
+        self.check_folder = check_folder
         self.enabled_of = enabled_of
 
     def of(self, user: str, uid: str) -> list[SinkState]:
@@ -115,7 +118,7 @@ class Sinks:
             BadUrl, BadSink, AddressRefused: Nothing can be sent to this address.
             TooManySinks, VideoJobNotFound, JobEnded
         """
-        address = checked_address(kind, address, self.networks)
+        address = checked_address(kind, address, self.networks, self.check_folder)
         secret = f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
         at = to_text(now)
         with self.jobs.locked(user, uid) as (conn, stored):

@@ -1,0 +1,47 @@
+"""Files that a capability writes into its users' data homes, within their quotas."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from app.accounts.service.users import Users
+from app.homes import names as file_names
+from app.homes.errors import FileMissing, HomeMissing, NameTaken
+from app.homes.model import check_may_enter
+from app.homes.service import Homes
+
+
+class HomeFolders:
+    """Paths are relative to the home of their owner."""
+
+    def __init__(self, homes: Homes, users: Users) -> None:
+        self._homes = homes
+        self._users = users
+
+    def check(self, folder: str) -> None:
+        """May files be written there? Raises PathRefused."""
+        names = file_names.from_text(folder, field="address")
+        check_may_enter([*names, "a"], field="address")
+        for name in names:
+            file_names.check_new_name(name, field="address")
+
+    def read(self, owner: str, path: str) -> bytes:
+        """Empty: there is no such file. Raises what HomeFiles raises."""
+        try:
+            return b"".join(self._homes.files.read(owner, path))
+        except (FileMissing, HomeMissing):
+            return b""
+
+    def write(self, owner: str, path: str, content: bytes) -> None:
+        """In place of what is there; whole, or not at all. Raises UserNotFound, and what HomeFiles raises."""
+        account, files = self._users.get(owner), self._homes.files
+        quota = self._homes.options.quota(account.quota_bytes, account.quota_files)
+        try:
+            files.write(owner, path, [content], replace=True, expected_bytes=len(content), quota=quota)
+        except (FileMissing, HomeMissing):
+            files.create(owner)
+            names = path.split("/")
+            for depth in range(2, len(names)):
+                with suppress(NameTaken):
+                    files.make_folder(owner, "/".join(names[:depth]), quota=quota)
+            files.write(owner, path, [content], replace=True, expected_bytes=len(content), quota=quota)

@@ -1,0 +1,75 @@
+"""Sinks of video jobs, what is sent to them, and a receiver of HTTP."""
+
+from __future__ import annotations
+
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+from app.video import store
+from app.video.model.sink import Sink, SinkContent, SinkKind
+from tests.harness.video.nodes import USER, Scene
+from tests.harness.video.records import result
+
+PAST = "2000-01-01T00:00:00.000Z"
+
+
+class Receiver:
+    """status: what it answers. bodies: of the requests that it has taken."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.requests: list[tuple[dict[str, str], str]] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                outer.requests.append(({name.lower(): value for name, value in self.headers.items()}, body))
+                self.send_response(outer.status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None: ...
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}/rows"
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+def take(scene: Scene, uid: str, *numbers: int) -> None:
+    """Reports with a row each, every second one with a person; a minute apart."""
+    for n in numbers:
+        boxes = [[10.0, 20.0, 30.0, 60.0]] if n % 2 == 0 else []
+        facts = {"bbox": boxes, "labels": ["person"] * len(boxes), "scores": [0.9] * len(boxes), "size": [100, 100]}
+        row = {**result(n), "at": scene.now.timestamp(), **facts}
+        report: Any = {"job_uid": uid, "seq": n, "results": [row]}
+        scene.reports.take(report, node="edge0", user="", now=scene.now)
+        scene.later(60)
+
+
+def add(scene: Scene, uid: str, kind: SinkKind, address: str, content: SinkContent = SinkContent.ROWS) -> Sink:
+    return scene.video.sinks.add(USER, uid, kind, content, address, now=scene.now)
+
+
+def due(scene: Scene, uid: str) -> None:
+    """As if the pauses were over."""
+    with scene.container.database.write() as conn:
+        for sink in store.sinks_of(conn, uid):
+            store.change_sink(conn, sink.sink_id, due_at=PAST)
+
+
+def deliver(scene: Scene, uid: str) -> None:
+    due(scene, uid)
+    scene.video.sinks.deliver_due()
+
+
+def state(scene: Scene, uid: str) -> tuple[str, int, int, str]:
+    (one,) = scene.video.sinks.of(USER, uid)
+    return one.word, one.sink.delivered, one.backlog, one.sink.problem

@@ -1,0 +1,51 @@
+"""A job with a rule, in a web that may send to this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from app.bootstrap.container import Container
+from app.video.model.job import VideoJob
+from app.video.model.rule import Rule, RuleSet
+from tests.harness.users import Within, within
+from tests.harness.valkey import Valkey
+from tests.harness.video.nodes import USER, Scene
+from tests.harness.video.sinks import Receiver, take
+from tests.harness.video.web import emptied, settings_in
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    made = Receiver()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="package")
+def web(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Iterator[Within]:
+    settings = settings_in(tmp_path_factory.mktemp("web"), shared_valkey)
+    with within(settings.model_copy(update={"notification_networks": "127.0.0.0/8"})) as made:
+        yield made
+
+
+@pytest.fixture
+def container(web: Within) -> Container:
+    made: Container = web.app.state.container
+    emptied(made)
+    return made
+
+
+@pytest.fixture
+def scene(container: Container) -> Scene:
+    return Scene(container)
+
+
+@pytest.fixture
+def job(scene: Scene) -> VideoJob:
+    """With a rule, and a row before there is any sink."""
+    made = scene.running()
+    scene.video.rules.put(USER, made.uid, RuleSet((), (Rule("come", cooldown_s=0),)))
+    take(scene, made.uid, 1)
+    return made

@@ -1,0 +1,220 @@
+"""Rows and events are delivered in order, at least once, also after a receiver was away; programs and pages."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from standardwebhooks.webhooks import Webhook
+
+from app.accounts.model import Role
+from app.video import store
+from app.video.model.job import VideoJob
+from app.video.model.sink import MOST_SINKS, SinkContent, SinkKind
+from app.video.service import sinks as sink_service
+from tests.harness.mosquitto import PATIENCE_S, Mosquitto
+from tests.harness.users import OURS, Within
+from tests.harness.video.nodes import USER, Scene
+from tests.harness.video.sinks import Receiver, add, deliver, due, state, take
+
+
+def test_rows_from_then_on_go_by_http_in_order_and_signed(scene: Scene, job: VideoJob, receiver: Receiver) -> None:
+    sink = add(scene, job.uid, SinkKind.HTTP, receiver.url)
+    take(scene, job.uid, 2, 3)
+    deliver(scene, job.uid)
+    ((headers, body),) = receiver.requests
+    Webhook(sink.secret).verify(body, headers)
+    assert headers["content-type"] == "application/cloudevents-batch+json"
+    first, second = json.loads(body)
+    assert (first["specversion"], first["id"], first["source"]) == ("1.0", "row/2", f"/api/v2/video/jobs/{job.uid}")
+    assert first["data"]["objects"] == [{"label": "person", "score": 0.9, "bbox": [10.0, 20.0, 30.0, 60.0]}]
+    assert first["data"]["counts"] == {"up": 2, "total": 4}
+    assert first["data"]["size"] == [100, 100]
+    assert second["id"] == "row/3"
+    assert state(scene, job.uid) == ("idle", 2, 0, "")
+    deliver(scene, job.uid)
+    assert len(receiver.requests) == 1
+
+
+def test_a_sink_that_is_down_gets_all_of_it_when_it_is_back(
+    scene: Scene, job: VideoJob, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink_service, "PARCELS", 2)
+    add(scene, job.uid, SinkKind.HTTP, receiver.url)
+    take(scene, job.uid, 2, 3)
+    receiver.status = 503
+    deliver(scene, job.uid)
+    assert state(scene, job.uid) == ("failing", 0, 2, "it answered 503")
+    scene.video.sinks.deliver_due()
+    assert len(receiver.requests) == 1, "it has a pause"
+    take(scene, job.uid, 4, 5, 6)
+    receiver.status = 200
+    receiver.requests.clear()
+    deliver(scene, job.uid)
+    assert [[one["id"] for one in json.loads(body)] for _, body in receiver.requests] == [
+        ["row/2", "row/3"],
+        ["row/4", "row/5"],
+        ["row/6"],
+    ]
+    assert state(scene, job.uid) == ("idle", 5, 0, "")
+
+
+def test_a_disabled_users_sinks_wait(scene: Scene, job: VideoJob, receiver: Receiver) -> None:
+    scene.container.accounts.users.create("admin", Role.ADMIN, by="test")
+    add(scene, job.uid, SinkKind.HTTP, receiver.url)
+    take(scene, job.uid, 2)
+    scene.container.accounts.users.change(USER, is_enabled=False, by="test")
+    deliver(scene, job.uid)
+    assert state(scene, job.uid) == ("failing", 0, 1, "its user is disabled")
+    scene.container.accounts.users.change(USER, is_enabled=True, by="test")
+    deliver(scene, job.uid)
+    assert state(scene, job.uid) == ("idle", 1, 0, "")
+    assert len(receiver.requests) == 1
+
+
+def test_one_that_is_not_there_holds_up_no_other(scene: Scene, job: VideoJob, receiver: Receiver) -> None:
+    add(scene, job.uid, SinkKind.HTTP, "http://127.0.0.1:1/")
+    scene.later(1)
+    add(scene, job.uid, SinkKind.HTTP, receiver.url)
+    take(scene, job.uid, 2)
+    deliver(scene, job.uid)
+    down, up = scene.video.sinks.of(USER, job.uid)
+    assert (down.word, up.word) == ("failing", "idle")
+    assert down.sink.problem
+
+
+def test_a_fault_of_ours_is_told_and_holds_up_no_other(
+    scene: Scene, job: VideoJob, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(scene.video.sinks.senders, SinkKind.MQTT, None)
+    add(scene, job.uid, SinkKind.MQTT, "mqtt://127.0.0.1/a")
+    scene.later(1)
+    add(scene, job.uid, SinkKind.HTTP, receiver.url)
+    take(scene, job.uid, 2)
+    deliver(scene, job.uid)
+    broken, good = scene.video.sinks.of(USER, job.uid)
+    assert (broken.sink.problem, good.word) == ("a fault of this service: AttributeError", "idle")
+
+
+def test_rows_that_have_gone_are_not_looked_for_again_and_again(scene: Scene, job: VideoJob) -> None:
+    add(scene, job.uid, SinkKind.HTTP, "http://127.0.0.1:1/")
+    take(scene, job.uid, 2)
+    scene.video.results.forget_old(scene.now + timedelta(days=400))
+    due(scene, job.uid)
+    assert scene.video.sinks.deliver_due() == 1
+    assert state(scene, job.uid) == ("idle", 0, 0, "")
+
+
+def test_events_go_there_and_not_rows(scene: Scene, job: VideoJob, receiver: Receiver) -> None:
+    add(scene, job.uid, SinkKind.HTTP, receiver.url, SinkContent.EVENTS)
+    take(scene, job.uid, 2, 3, 4)
+    deliver(scene, job.uid)
+    ((_, body),) = receiver.requests
+    assert [(one["type"], one["data"]["rule"], one["data"]["text"]) for one in json.loads(body)] == [
+        ("modelmill.video.event", "come", "person")
+    ] * 2
+
+
+def test_what_was_lost_between_delivery_and_note_is_delivered_again(
+    scene: Scene, job: VideoJob, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(scene, job.uid, SinkKind.HTTP, receiver.url)
+    take(scene, job.uid, 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(scene.video.sinks, "_noted", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            deliver(scene, job.uid)
+    deliver(scene, job.uid)
+    assert [json.loads(body)[0]["id"] for _, body in receiver.requests] == ["row/2", "row/2"]
+
+
+def _killed(*_: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def test_a_job_that_has_ended_delivers_the_rest_and_is_forgotten_with_its_sinks(
+    scene: Scene, job: VideoJob, receiver: Receiver
+) -> None:
+    add(scene, job.uid, SinkKind.HTTP, receiver.url)
+    take(scene, job.uid, 2)
+    scene.jobs.cancel(USER, job.uid, now=scene.now)
+    deliver(scene, job.uid)
+    assert state(scene, job.uid) == ("idle", 1, 0, "")
+    scene.jobs.delete(USER, job.uid)
+    with scene.container.database.read() as conn:
+        assert store.sinks_of(conn, job.uid) == []
+
+
+def test_whoever_delivers_is_woken_by_rows_of_jobs_that_have_a_sink(
+    scene: Scene, job: VideoJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    woken: list[bool] = []
+    monkeypatch.setattr(scene.reports, "wake_sinks", lambda: woken.append(True))
+    take(scene, job.uid, 2)
+    assert not woken
+    add(scene, job.uid, SinkKind.HTTP, "http://127.0.0.1:1/")
+    take(scene, job.uid, 3)
+    assert woken == [True]
+
+
+def test_a_test_goes_at_once_and_its_answer_is_shown(
+    web: Within, scene: Scene, job: VideoJob, receiver: Receiver, tmp_path: Path
+) -> None:
+    place, page = f"/api/v2/video/jobs/{job.uid}/sinks", f"/ui/video/{job.uid}/sinks"
+    sink = add(scene, job.uid, SinkKind.HTTP, receiver.url)
+    take(scene, job.uid, 2)
+    answer = web.post(f"{place}/{sink.sink_id}/test")
+    assert answer.json() == {"is_taken": True, "problem": ""}
+    ((headers, body),) = receiver.requests
+    Webhook(sink.secret).verify(body, headers)
+    assert json.loads(body)[0]["type"] == "modelmill.video.test"
+    assert state(scene, job.uid) == ("delivering", 0, 1, ""), "what waits goes on waiting"
+    receiver.status = 410
+    assert web.post(f"{place}/{sink.sink_id}/test").json() == {"is_taken": False, "problem": "it answered 410"}
+    shown = web.post(f"{page}/test", data={"sink_id": sink.sink_id}, headers=OURS).text
+    assert "The test was not taken:" in shown and "it answered 410" in shown
+    assert web.post(f"{place}/{'0' * 32}/test").status_code == 404
+    with Mosquitto(tmp_path) as broker:
+        messages = broker.subscribe("#")
+        for kind in (SinkKind.MQTT, SinkKind.HOME_ASSISTANT):
+            sink = add(scene, job.uid, kind, f"mqtt://127.0.0.1:{broker.port}/a")
+            assert scene.video.sinks.test(USER, job.uid, sink.sink_id, now=scene.now) == ""
+        topics = [messages.get(timeout=PATIENCE_S).topic for _ in range(2)]
+    assert topics == ["a", "a/test"]
+
+
+def test_programs_add_list_and_remove_sinks(web: Within, job: VideoJob) -> None:
+    place = f"/api/v2/video/jobs/{job.uid}/sinks"
+    body = {"kind": "mqtt", "address": "mqtts://me:secret@127.0.0.1/a/b", "content": "rows"}
+    made = web.post(place, json=body)
+    assert made.status_code == 201
+    assert made.json()["address"] == "mqtts://me:***@127.0.0.1/a/b"
+    (listed,) = web.get(place).json()["sinks"]
+    assert (listed["state"], listed["backlog"], listed["delivered_at"]) == ("idle", 0, None)
+    assert "secret" not in listed
+    assert web.request("DELETE", made.headers["location"]).status_code == 204
+    assert web.request("DELETE", made.headers["location"]).status_code == 404
+    for _ in range(MOST_SINKS):
+        assert web.post(place, json=body).status_code == 201
+    assert web.post(place, json=body).status_code == 429
+
+
+def test_the_page_adds_shows_and_removes_sinks(web: Within, scene: Scene, job: VideoJob) -> None:
+    page = f"/ui/video/{job.uid}/sinks"
+    fields = {"kind": "http", "content": "rows", "address": "http://127.0.0.1:1/rows"}
+    assert "whsec_" in web.post(page, data=fields, headers=OURS).text
+    take(scene, job.uid, 2)
+    deliver(scene, job.uid)
+    shown = web.get(page).text
+    assert "whsec_" not in shown
+    assert "1 try in vain" in shown
+    refused = web.post(page, data={**fields, "kind": "mqtt"}, headers=OURS)
+    assert refused.status_code == 400
+    assert 'id="field-address-problem"' in refused.text
+    assert fields["address"] in refused.text
+    (one,) = scene.video.sinks.of(USER, job.uid)
+    web.post(f"{page}/remove", data={"sink_id": one.sink.sink_id}, headers=OURS)
+    assert scene.video.sinks.of(USER, job.uid) == []

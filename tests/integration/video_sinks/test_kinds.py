@@ -1,0 +1,204 @@
+"""Each kind of sink against a real server of it, and the addresses that it has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+from redis import Redis
+
+from app.kit.network.public_hosts import AddressRefused
+from app.video import store
+from app.video.model.job import VideoJob
+from app.video.model.sink import SinkContent, SinkKind
+from tests.harness.mosquitto import PATIENCE_S, Mosquitto
+from tests.harness.users import Within
+from tests.harness.valkey import Valkey
+from tests.harness.video.nodes import USER, Scene
+from tests.harness.video.records import result
+from tests.harness.video.sinks import add, deliver, state, take
+
+
+def test_rows_go_by_mqtt_a_message_each_also_after_the_broker_was_away(
+    scene: Scene, job: VideoJob, tmp_path: Path
+) -> None:
+    broker = Mosquitto(tmp_path, user="mill", password="p@ss:word")
+    with broker:
+        address = f"mqtt://mill:p%40ss%3Aword@127.0.0.1:{broker.port}/cameras/door"
+        add(scene, job.uid, SinkKind.MQTT, address)
+        messages = broker.subscribe("cameras/#")
+        take(scene, job.uid, 2, 3)
+        deliver(scene, job.uid)
+        first, second = (messages.get(timeout=PATIENCE_S) for _ in range(2))
+        assert (first.topic, first.properties.ContentType) == ("cameras/door", "application/cloudevents+json")
+        assert [json.loads(one.payload)["id"] for one in (first, second)] == ["row/2", "row/3"]
+        assert state(scene, job.uid) == ("idle", 2, 0, "")
+        broker.stop()
+        take(scene, job.uid, 4)
+        deliver(scene, job.uid)
+        word, delivered, backlog, problem = state(scene, job.uid)
+        assert (word, delivered, backlog) == ("failing", 2, 1)
+        assert "refused" in problem
+        broker.start()
+        messages = broker.subscribe("cameras/#")
+        deliver(scene, job.uid)
+        assert json.loads(messages.get(timeout=PATIENCE_S).payload)["id"] == "row/4"
+    assert "p%40ss" not in scene.video.sinks.of(USER, job.uid)[0].sink.shown_address
+
+
+def test_a_long_backlog_goes_by_mqtt_in_its_order(scene: Scene, job: VideoJob, tmp_path: Path) -> None:
+    """More than the client keeps on the way at once."""
+    with Mosquitto(tmp_path) as broker:
+        add(scene, job.uid, SinkKind.MQTT, f"mqtt://127.0.0.1:{broker.port}/a")
+        messages = broker.subscribe("a")
+        rows = [{**result(n), "at": scene.now.timestamp()} for n in range(2, 452)]
+        report: Any = {"job_uid": job.uid, "seq": 2, "results": rows}
+        scene.reports.take(report, node="edge0", user="", now=scene.now)
+        deliver(scene, job.uid)
+        assert state(scene, job.uid) == ("idle", 450, 0, "")
+        ids = [json.loads(messages.get(timeout=PATIENCE_S).payload)["id"] for _ in rows]
+    assert ids == [f"row/{n}" for n in range(2, 452)]
+
+
+def test_a_broker_that_lets_nobody_in_is_said_to(scene: Scene, job: VideoJob, tmp_path: Path) -> None:
+    with Mosquitto(tmp_path, user="mill", password="right") as broker:
+        add(scene, job.uid, SinkKind.MQTT, f"mqtt://mill:wrong@127.0.0.1:{broker.port}/a")
+        take(scene, job.uid, 2)
+        deliver(scene, job.uid)
+    word, _, backlog, problem = state(scene, job.uid)
+    assert (word, backlog) == ("failing", 1)
+    assert "Not authorized" in problem
+
+
+def test_home_assistant_finds_sensors_and_their_last_state_also_later(
+    scene: Scene, job: VideoJob, tmp_path: Path
+) -> None:
+    with Mosquitto(tmp_path) as broker:
+        address = f"mqtt://127.0.0.1:{broker.port}/cameras/door"
+        rows = add(scene, job.uid, SinkKind.HOME_ASSISTANT, address)
+        scene.later(1)
+        events = add(scene, job.uid, SinkKind.HOME_ASSISTANT, address, SinkContent.EVENTS)
+        take(scene, job.uid, 2, 3, 4)
+        deliver(scene, job.uid)
+        assert [one.word for one in scene.video.sinks.of(USER, job.uid)] == ["idle", "idle"]
+        messages = broker.subscribe("#")
+        retained = {one.topic: json.loads(one.payload) for one in (messages.get(timeout=PATIENCE_S) for _ in range(4))}
+    device = retained[f"homeassistant/device/modelmill_{rows.sink_id}/config"]
+    assert device["device"]["identifiers"] == [f"modelmill_{job.uid}"] and device["origin"]
+    assert device["components"].keys() == {"objects", "count_up", "count_total"}
+    for sensor in device["components"].values():
+        state = retained[sensor["state_topic"]]
+        shown = jinja2.Template(sensor["value_template"]).render(value_json=state)
+        assert (sensor["platform"], shown) == ("sensor", {"objects": "1", "up": "0", "total": "4"}[sensor["name"]])
+    assert retained["cameras/door/state"]["labels"] == {"person": 1}
+    (last,) = retained[f"homeassistant/device/modelmill_{events.sink_id}/config"]["components"].values()
+    event = retained[last["state_topic"]]
+    assert jinja2.Template(last["value_template"]).render(value_json=event) == event["time"]
+    assert (event["frame"], event["rule"], event["text"]) == (4, "come", "person")
+
+
+def test_rows_go_to_a_stream_of_redis_all_of_a_try_or_none(
+    scene: Scene, job: VideoJob, shared_valkey: Valkey, tmp_path: Path
+) -> None:
+    add(scene, job.uid, SinkKind.REDIS, f"redis://127.0.0.1:{shared_valkey.port}/9/cameras:door")
+    take(scene, job.uid, 2, 3)
+    deliver(scene, job.uid)
+    with Redis(port=shared_valkey.port, db=9) as client:
+        entries = [json.loads(entry[b"event"]) for _, entry in client.xrange("cameras:door")]
+        assert [one["id"] for one in entries] == ["row/2", "row/3"]
+        client.set("cameras:door", "no stream")
+        take(scene, job.uid, 4)
+        deliver(scene, job.uid)
+        word, delivered, backlog, problem = state(scene, job.uid)
+        assert (word, delivered, backlog) == ("failing", 2, 1) and "WRONGTYPE" in problem
+        client.delete("cameras:door")
+        deliver(scene, job.uid)
+        assert client.xlen("cameras:door") == 1
+    assert state(scene, job.uid) == ("idle", 3, 0, "")
+
+
+def test_rows_go_to_files_of_the_owners_home_in_segments_each_once(
+    scene: Scene, job: VideoJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = scene.container.homes.files
+    sink = add(scene, job.uid, SinkKind.FILE, "datasets/cameras/door")
+    take(scene, job.uid, 2, 499, 500)
+    deliver(scene, job.uid)
+    take(scene, job.uid, 501)
+    deliver(scene, job.uid)
+    with scene.container.database.write() as conn:
+        store.change_sink(conn, sink.sink_id, cursor=499)
+    deliver(scene, job.uid)
+    assert state(scene, job.uid) == ("idle", 6, 0, ""), "two of them twice"
+    assert scene.video.sinks.test(USER, job.uid, sink.sink_id, now=scene.now) == ""
+    entries = {one.name: one.path for one in files.browse(USER, "datasets/cameras/door").entries}
+    ids = {
+        name: [json.loads(line)["id"] for line in b"".join(files.read(USER, path)).splitlines()]
+        for name, path in entries.items()
+        if "-test" not in name
+    }
+    assert len(entries) == 3
+    assert ids == {
+        f"{job.uid}-rows-{sink.sink_id[:8]}-000000000.jsonl": ["row/2", "row/499"],
+        f"{job.uid}-rows-{sink.sink_id[:8]}-000000500.jsonl": ["row/500", "row/501"],
+    }
+
+
+def test_a_full_home_takes_no_rows_and_says_so_until_there_is_room(scene: Scene, job: VideoJob) -> None:
+    users = scene.container.accounts.users
+    add(scene, job.uid, SinkKind.FILE, "datasets/door")
+    users.change(USER, quota_bytes=100, by="test")
+    take(scene, job.uid, 2)
+    deliver(scene, job.uid)
+    word, delivered, backlog, problem = state(scene, job.uid)
+    assert (word, delivered, backlog) == ("failing", 0, 1) and "may hold 100 bytes" in problem
+    users.change(USER, quota_bytes=None, by="test")
+    deliver(scene, job.uid)
+    assert state(scene, job.uid) == ("idle", 1, 0, "")
+
+
+def test_private_addresses_are_refused_where_no_network_is_allowed(
+    scene: Scene, job: VideoJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scene.video.sinks, "networks", ())
+    for kind, address in (
+        (SinkKind.HTTP, "http://127.0.0.1/"),
+        (SinkKind.MQTT, "mqtt://10.0.0.1/a"),
+        (SinkKind.REDIS, "redis://127.0.0.1/0/a"),
+    ):
+        with pytest.raises(AddressRefused):
+            add(scene, job.uid, kind, address)
+    monkeypatch.setattr(scene.video.sinks.senders[SinkKind.REDIS], "_networks", ())
+    monkeypatch.setattr(scene.video.sinks, "networks", scene.video.sinks.senders[SinkKind.MQTT]._networks)  # type: ignore[attr-defined]
+    sink = add(scene, job.uid, SinkKind.REDIS, "redis://127.0.0.1/0/a")
+    assert "private network" in scene.video.sinks.test(USER, job.uid, sink.sink_id, now=scene.now)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"kind": "mqtt", "address": "mqtt://127.0.0.1"}, 400),  # no topic
+        ({"kind": "mqtt", "address": "mqtt://127.0.0.1/a/#"}, 400),
+        ({"kind": "mqtt", "address": "https://127.0.0.1/a"}, 400),
+        ({"kind": "mqtt", "address": "mqtt://[::/a"}, 400),
+        ({"kind": "home_assistant", "address": "redis://127.0.0.1/0/a"}, 400),
+        ({"kind": "file", "address": "jobs/door"}, 400),
+        ({"kind": "file", "address": "datasets/../door"}, 400),
+        ({"kind": "redis", "address": "redis://127.0.0.1/a"}, 400),  # no database
+        ({"kind": "redis", "address": "redis://127.0.0.1/0"}, 400),
+        ({"kind": "redis", "address": "rediss://127.0.0.1/0/a"}, 400),
+        ({"kind": "http", "address": "mqtt://127.0.0.1/a"}, 422),
+        ({"kind": "ftp", "address": "http://127.0.0.1/a"}, 422),
+    ],
+)
+def test_an_address_that_nothing_can_be_sent_to_is_refused(
+    web: Within, job: VideoJob, body: dict[str, str], status: int
+) -> None:
+    place = f"/api/v2/video/jobs/{job.uid}/sinks"
+    answer = web.post(place, json=body)
+    assert answer.status_code == status
+    assert answer.json()["error"]["hint"]
+    assert web.get(place).json() == {"sinks": []}
