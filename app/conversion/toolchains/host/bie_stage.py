@@ -138,7 +138,7 @@ def _searched(
         )
     except NothingToQuantize as nothing:
         odd = _odd_warnings(nothing.statistics.not_finite)
-        calibration = ActivationRanges({}, nothing.statistics.pictures)
+        calibration = ActivationRanges({}, nothing.statistics.pictures.total())
         return QuantizedModel(model, copy.deepcopy(model), nothing.plan, calibration, [nothing.plan.problem, *odd])
     print(_goal_line(result))
     basis = result.basis

@@ -65,6 +65,7 @@ class SearchResult:
     method: str
     """Of most ranges."""
     pictures: int
+    """That set the ranges."""
     warnings: list[str]
     goal: dict[str, Any]
     search: dict[str, Any]
@@ -156,7 +157,7 @@ class _Search:
             replace(basis.plan, nodes=(), tensors=(), problem=SLOWER) if taken.choice.is_float else basis.plan,
             basis.ranges(taken.choice, self.split.final),
             taken.choice.method,
-            basis.statistics.pictures,
+            sum(basis.statistics.pictures[part] for part in self.split.final),
             list(basis.template.warnings),
             outcome.goal_report(),
             outcome.search_report(),

@@ -7,6 +7,7 @@ time.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,7 +64,8 @@ class ActivationStatistics:
     parts: dict[str, tuple[PartStatistics, ...]]
     not_finite: dict[str, str]
     """Inner tensors that held NaN, an infinity or more than HUGE, and in which picture: they stay in float."""
-    pictures: int
+    pictures: Counter[int] = field(default_factory=Counter)
+    """How many there were, by part."""
 
     def of(self, tensor: str, parts: Sequence[int]) -> PartStatistics:
         """The tensor's statistics over these parts together."""
@@ -97,7 +99,7 @@ def collect(
         NotFinite: An input or an output of the model holds a NaN or an infinity.
     """
     count = max(part_of, default=0) + 1
-    statistics = ActivationStatistics({name: tuple(PartStatistics() for _ in range(count)) for name in tensors}, {}, 0)
+    statistics = ActivationStatistics({name: tuple(PartStatistics() for _ in range(count)) for name in tensors}, {})
     sessions = [
         (open_session(with_outputs(model, group).SerializeToString(), threads), group)
         for group in _groups(model, tensors)
@@ -110,8 +112,8 @@ def collect(
                 statistics.parts[name][part_of[place]].add(array)
             else:
                 statistics.not_finite.setdefault(name, sample.name)
-        statistics.pictures += 1
-        step(statistics.pictures, len(samples))
+        statistics.pictures[part_of[place]] += 1
+        step(place + 1, len(samples))
     return statistics
 
 

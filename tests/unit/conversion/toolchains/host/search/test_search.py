@@ -160,7 +160,9 @@ def test_the_same_search_takes_the_same_candidate() -> None:
 
 
 def test_from_thirty_pictures_on_the_result_is_reported_on_others() -> None:
-    judgement = searched("snr>=20", count=32).judgement
+    result = searched("snr>=20", count=32)
+    judgement = result.judgement
+    assert result.pictures == 22, "those that report have set no range"
     assert (judgement["choose"], judgement["report"], judgement["n"]) == (10, 10, 10)
     assert judgement["calibrate"] == 22
     assert judgement["low_db"] <= judgement["mean_db"] <= judgement["high_db"]
