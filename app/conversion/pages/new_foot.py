@@ -73,9 +73,8 @@ def _commands(
 
 
 def _of_job(options: Options, values: Values, url: str) -> dict[str, str]:
-    preprocess = options.preprocess.model_dump(
-        mode="json"
-    )  # named even if usual: else what is recognized would be taken
+    # The preprocessing is named even where it is the usual one: else what is recognized would be taken.
+    preprocess = options.preprocess.model_dump(mode="json")
     chosen = {**options.model_dump(mode="json", exclude_defaults=True), "preprocess": preprocess}
     tags = new_form.tags_of(values)
     model, images = values["model_name"] or MODEL, values["quant_name"] or IMAGES
