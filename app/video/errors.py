@@ -45,6 +45,12 @@ class TooManySinks(TooMany):
     can_retry = False
 
 
+class TooManySinkTests(TooMany):
+    """So many wait for their receivers' answers: each holds a thread of the web."""
+
+    code = "TOO_MANY_SINK_TESTS"
+
+
 class RuleEventNotFound(NotFound):
     code = "RULE_EVENT_NOT_FOUND"
 

@@ -71,7 +71,7 @@ OPERATIONS: list[Operation] = [
         test_sink,
         "Send it a message of type modelmill.video.test, now",
         {200: schemas.SinkTestAnswer},
-        errors=(404, 503),
+        errors=(404, 429, 503),
         parameters={**_UID, **_SINK_ID},
     ),
     Operation(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import logging
 import secrets
+import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,7 @@ from app.kit.errors import ModelmillError
 from app.kit.network.networks import Network
 from app.kit.sql import Database
 from app.video import store
-from app.video.errors import SinkNotFound, TooManySinks
+from app.video.errors import SinkNotFound, TooManySinks, TooManySinkTests
 from app.video.model.frame_result import ResultFilter
 from app.video.model.job import VideoJob
 from app.video.model.sink import (
@@ -53,6 +54,8 @@ SINKS = 8
 """That are delivered to at the same time."""
 ROUNDS = 50
 """Of a wake: what is left then waits for the next."""
+TESTS_AT_ONCE = 4
+"""In a process."""
 SECRET_BYTES = 32
 logger = logging.getLogger(__name__)
 
@@ -104,6 +107,7 @@ class Sinks:
         self.networks = networks
         self.check_folder = check_folder
         self.enabled_of = enabled_of
+        self._room_for_tests = threading.BoundedSemaphore(TESTS_AT_ONCE)
 
     def of(self, user: str, uid: str) -> list[SinkState]:
         """Oldest first. Raises VideoJobNotFound."""
@@ -154,13 +158,19 @@ class Sinks:
 
         Raises:
             VideoJobNotFound, SinkNotFound
+            TooManySinkTests: So many others wait for an answer just now.
         """
         job = self.jobs.get(user, uid)
         with self.database.read() as conn:
             sink = next((one for one in store.sinks_of(conn, uid) if one.sink_id == sink_id), None)
         if sink is None:
             raise _not_found(uid, sink_id)
-        return self._sent(sink, [test_parcel(job, uuid.uuid4().hex, to_text(now))])
+        if not self._room_for_tests.acquire(blocking=False):
+            raise TooManySinkTests(f"{TESTS_AT_ONCE} sinks are being tested just now.", hint="Try again in a moment.")
+        try:
+            return self._sent(sink, [test_parcel(job, uuid.uuid4().hex, to_text(now))])
+        finally:
+            self._room_for_tests.release()
 
     def deliver_due(self) -> int:
         """Delivers to all that are due, several at once. How many turns sinks had. Raises DatabaseUnavailable."""

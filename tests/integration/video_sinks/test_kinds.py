@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +13,20 @@ import jinja2
 import pytest
 from redis import Redis
 
+from app.kit.network.networks import read_networks
 from app.kit.network.public_hosts import AddressRefused
 from app.video import store
+from app.video.errors import TooManySinkTests
 from app.video.model.job import VideoJob
-from app.video.model.sink import SinkContent, SinkKind
+from app.video.model.sink import Parcel, SinkContent, SinkKind
+from app.video.senders import RedisSender
+from app.video.service import sinks as sink_service
 from tests.harness.mosquitto import PATIENCE_S, Mosquitto
 from tests.harness.users import Within
 from tests.harness.valkey import Valkey
 from tests.harness.video.nodes import USER, Scene
 from tests.harness.video.records import result
-from tests.harness.video.sinks import add, deliver, state, take
+from tests.harness.video.sinks import Receiver, add, deliver, state, take
 
 
 def test_rows_go_by_mqtt_a_message_each_also_after_the_broker_was_away(
@@ -158,6 +165,37 @@ def test_a_full_home_takes_no_rows_and_says_so_until_there_is_room(scene: Scene,
     users.change(USER, quota_bytes=None, by="test")
     deliver(scene, job.uid)
     assert state(scene, job.uid) == ("idle", 1, 0, "")
+
+
+def test_a_server_that_says_a_byte_now_and_then_is_given_up(scene: Scene, job: VideoJob) -> None:
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def trickle() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                while not over.wait(0.02):
+                    connection.sendall(b"+")
+
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        sink = add(scene, job.uid, SinkKind.REDIS, f"redis://127.0.0.1:{listener.getsockname()[1]}/0/rows")
+        parcel = Parcel(1, {"id": "row/1"})
+        assert RedisSender(read_networks("127.0.0.0/8"), try_s=0.3).send(sink, [parcel]) == "no answer within 0.3 s"
+        over.set()
+        thread.join()
+
+
+def test_only_so_many_sinks_are_tested_at_once(scene: Scene, job: VideoJob, receiver: Receiver) -> None:
+    sink, sinks = add(scene, job.uid, SinkKind.HTTP, receiver.url), scene.video.sinks
+    for _ in range(sink_service.TESTS_AT_ONCE):
+        sinks._room_for_tests.acquire()
+    try:
+        with pytest.raises(TooManySinkTests):
+            sinks.test(USER, job.uid, sink.sink_id, now=scene.now)
+    finally:
+        sinks._room_for_tests.release(sink_service.TESTS_AT_ONCE)
+    assert sinks.test(USER, job.uid, sink.sink_id, now=scene.now) == ""
 
 
 def test_private_addresses_are_refused_where_no_network_is_allowed(
