@@ -9,6 +9,10 @@ from app.homes import names as file_names
 from app.homes.errors import FileMissing, HomeMissing, NameTaken
 from app.homes.model import check_may_enter
 from app.homes.service import Homes
+from app.kit.errors import TooLarge
+
+MOST_BYTES = 64 << 20
+"""Of a file that is read whole."""
 
 
 class HomeFolders:
@@ -26,11 +30,15 @@ class HomeFolders:
             file_names.check_new_name(name, field="address")
 
     def read(self, owner: str, path: str) -> bytes:
-        """Empty: there is no such file. Raises what HomeFiles raises."""
+        """Empty: there is no such file. Raises TooLarge, for its owner may have put another there, and what HomeFiles
+        raises."""
         try:
-            return b"".join(self._homes.files.read(owner, path))
+            content = b"".join(self._homes.files.read(owner, path, end=MOST_BYTES + 1))
         except (FileMissing, HomeMissing):
             return b""
+        if len(content) > MOST_BYTES:
+            raise TooLarge(f"{path} has more than {MOST_BYTES} bytes.", hint="Move it away.")
+        return content
 
     def write(self, owner: str, path: str, content: bytes) -> None:
         """In place of what is there; whole, or not at all. Raises UserNotFound, and what HomeFiles raises."""

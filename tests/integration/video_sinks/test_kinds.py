@@ -13,6 +13,7 @@ import jinja2
 import pytest
 from redis import Redis
 
+from app.bootstrap import home_folders
 from app.kit.network.networks import read_networks
 from app.kit.network.public_hosts import AddressRefused
 from app.video import store
@@ -152,6 +153,19 @@ def test_rows_go_to_files_of_the_owners_home_in_segments_each_once(
         f"{job.uid}-rows-{sink.sink_id[:8]}-000000000.jsonl": ["row/2", "row/499"],
         f"{job.uid}-rows-{sink.sink_id[:8]}-000000500.jsonl": ["row/500", "row/501"],
     }
+
+
+def test_a_file_that_its_owner_has_put_there_is_not_read_into_memory(
+    scene: Scene, job: VideoJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(scene, job.uid, SinkKind.FILE, "datasets/door")
+    take(scene, job.uid, 2)
+    deliver(scene, job.uid)
+    monkeypatch.setattr(home_folders, "MOST_BYTES", 10)
+    take(scene, job.uid, 3)
+    deliver(scene, job.uid)
+    word, delivered, backlog, problem = state(scene, job.uid)
+    assert (word, delivered, backlog) == ("failing", 1, 1) and "has more than 10 bytes" in problem
 
 
 def test_a_full_home_takes_no_rows_and_says_so_until_there_is_room(scene: Scene, job: VideoJob) -> None:
