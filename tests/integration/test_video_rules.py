@@ -84,7 +84,7 @@ def test_an_event_is_kept_with_what_was_seen_also_over_reports(scene: Scene, job
     come_and_go(scene, job.uid, 2)
     first, second = reversed(scene.video.rules.events(USER, job.uid, ALL, limit=10).events)
     assert (first.rule, first.zone, first.n_loop, first.at) == ("come", "door", 1, to_text(seen_at))
-    assert first.objects == [{"label": "person", "score": 0.9, "bbox": [650, 100, 750, 300]}]
+    assert first.objects == [{"label": "person", "score": 0.9, "bbox": [650, 100, 750, 300], "track": 1}]
     assert second.n_loop == 3
     assert second.event_id > first.event_id
 

@@ -82,7 +82,7 @@ class RuleEvent:
     at: str
     """When the frame was answered, by the node's clock."""
     objects: Sequence[Mapping[str, Any]]
-    """{label, score, bbox in pixels of the source, direction where a line was crossed}"""
+    """{label, score, bbox in pixels of the source, track: the object's id, direction where a line was crossed}"""
     zone: str = ""
     event_id: int = 0
     """Rises with each event; 0 until it is stored."""

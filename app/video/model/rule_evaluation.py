@@ -58,6 +58,8 @@ class EvaluationState:
     rules: Mapping[str, RuleState] = field(default_factory=dict)
     problem: str = ""
     """NO_BOXES, NO_SIZE: why no rule can hold; of the last row."""
+    next_track: int = 1
+    """Id of the next object that is new."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -65,12 +67,15 @@ class EvaluationState:
             "tracks": [track.to_json() for track in self.tracks],
             "rules": {name: vars(state) for name, state in self.rules.items()},
             "problem": self.problem,
+            "next_track": self.next_track,
         }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> EvaluationState:
         rules = {name: RuleState(**state) for name, state in data["rules"].items()}
-        return EvaluationState(data["at"], tuple(map(Track.from_json, data["tracks"])), rules, data["problem"])
+        next_track = data.get("next_track", 0)
+        tracks = map(Track.from_json, data["tracks"] if next_track else ())  # of an older version: they had no ids
+        return EvaluationState(data["at"], tuple(tracks), rules, data["problem"], next_track or 1)
 
     def following(self, before: RuleSet, after: RuleSet) -> EvaluationState:
         """Under other rules: those that stay as they are, with their zones, remember what they did."""
@@ -110,7 +115,7 @@ def evaluate(
 def _begun(state: EvaluationState, at: float) -> tuple[EvaluationState, float]:
     """Of a row: the state, and the time of the row before."""
     if state.at is None or at < state.at - MOST_BACK_S:
-        return EvaluationState(at), at
+        return EvaluationState(at, next_track=state.next_track), at
     return replace(state, at=max(at, state.at)), state.at
 
 
@@ -119,7 +124,7 @@ def _judged(
 ) -> tuple[EvaluationState, list[tuple[Rule, list[Tracked]]]]:
     """is_new: a stage has looked at the frame; else its boxes were carried on from the one before."""
     at = state.at or 0.0
-    paired, lost = advance(state.tracks, objects, at, last_at)
+    paired, lost = advance(state.tracks, objects, at, last_at, state.next_track)
     tracked = [replace(one, track=_placed(one.track, rule_set.zones, at)) for one in paired]
     rules, held = dict[str, RuleState](), list[tuple[Rule, list[Tracked]]]()
     for rule in rule_set.rules:
@@ -134,7 +139,9 @@ def _judged(
         rules[rule.name] = replace(due, is_told=True, told_at=at) if fires else due
         if fires:
             held.append((rule, matching))
-    return replace(state, tracks=(*(one.track for one in tracked), *lost), rules=rules), held
+    next_track = state.next_track + sum(one.before is None for one in tracked)
+    tracks = (*(one.track for one in tracked), *lost)
+    return replace(state, tracks=tracks, rules=rules, next_track=next_track), held
 
 
 def _counted(rule: Rule, state: RuleState, holds: bool, at: float, *, is_new: bool) -> tuple[RuleState, bool]:
@@ -213,6 +220,7 @@ def _event_of(rule: Rule, zone: Zone | None, record: FrameRecord, matching: list
             "label": one.seen.label,
             "score": one.seen.score,
             "bbox": list(one.seen.box),
+            "track": one.track.track_id,
             **({"direction": _direction(zone, one)} if zone is not None and zone.is_line else {}),
         }
         for one in matching

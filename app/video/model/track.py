@@ -1,13 +1,15 @@
 """Which object of a frame is which of the frame before. Pure, and small: it runs in the web for every row.
 
-Objects of one class are paired by how near they are in terms of their size, the nearest pair first. That holds as long
-as an object moves less than MOST_MOVED of its size from row to row; one that is faster counts as another object.
+Objects of one class are paired by how near they are, in terms of their size, to where a track was or would be by now if
+it went on as it did; the nearest pair first. That holds as long as an object is less than MOST_MOVED of its size from
+either place; else it counts as another object.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from app.video.model.zone import Point
@@ -38,6 +40,8 @@ class SeenObject:
 class Track:
     """An object over time."""
 
+    track_id: int
+    """Of this object alone among those of its job."""
     label: str
     anchor: Point
     """Where it stood when it was last detected."""
@@ -46,14 +50,24 @@ class Track:
     """When that was, in seconds."""
     since: Mapping[str, float] = field(default_factory=dict)
     """Since when it has been in which area, by its name; under "" in the picture."""
+    speed: Point | None = None
+    """How far it goes in a second, relative to the picture; None: it was seen but once."""
 
     def to_json(self) -> list[Any]:
-        return [self.label, list(self.anchor), list(self.reach), self.seen_at, dict(self.since)]
+        place = [list(self.anchor), list(self.reach), self.seen_at, dict(self.since)]
+        return [self.track_id, self.label, *place, list(self.speed) if self.speed else None]
 
     @staticmethod
     def from_json(data: Sequence[Any]) -> Track:
-        label, (x, y), (width, height), seen_at, since = data
-        return Track(label, (x, y), (width, height), seen_at, since)
+        track_id, label, (x, y), (width, height), seen_at, since, speed = data
+        return Track(track_id, label, (x, y), (width, height), seen_at, since, (speed[0], speed[1]) if speed else None)
+
+    def expected_at(self, at: float) -> Point:
+        """Where it would be then if it went on; where it was, if that was long ago."""
+        passed_s = at - self.seen_at
+        if self.speed is None or passed_s > KEPT_S:
+            return self.anchor
+        return self.anchor[0] + self.speed[0] * passed_s, self.anchor[1] + self.speed[1] * passed_s
 
 
 @dataclass(frozen=True)
@@ -67,13 +81,14 @@ class Tracked:
 
 
 def advance(
-    tracks: Sequence[Track], objects: Sequence[SeenObject], at: float, last_at: float
+    tracks: Sequence[Track], objects: Sequence[SeenObject], at: float, last_at: float, next_id: int
 ) -> tuple[list[Tracked], list[Track]]:
     """Pairs the objects of a row with the tracks.
 
     Args:
         at: Of the row, in seconds; it does not go back.
         last_at: Of the row before: what was detected there is looked for, however long ago that was.
+        next_id: Of the first track that is new; each further one has the next.
 
     Returns:
         Each object with its track, in the order of the objects; and the tracks without one, as long as they are kept.
@@ -83,7 +98,7 @@ def advance(
         (cost, i, j)
         for i, seen in enumerate(objects)
         for j, track in enumerate(tracks)
-        if (cost := _cost(seen, track)) is not None
+        if (cost := _cost(seen, track, at)) is not None
     )
     track_of, taken = dict[int, int](), set[int]()
     for _, i, j in pairs:
@@ -91,20 +106,39 @@ def advance(
             track_of[i] = j
             taken.add(j)
     lost = [track for j, track in enumerate(tracks) if j not in taken]
-    return [_tracked(seen, tracks[track_of[i]] if i in track_of else None, at) for i, seen in enumerate(objects)], lost
+    ids = count(next_id)
+    paired = [
+        _renewed(seen, tracks[track_of[i]], at) if i in track_of else _begun(seen, next(ids), at)
+        for i, seen in enumerate(objects)
+    ]
+    return paired, lost
 
 
-def _cost(seen: SeenObject, track: Track) -> float | None:
-    """How far it would have moved, in sides; None: too far, or it is another class."""
+def _cost(seen: SeenObject, track: Track, at: float) -> float | None:
+    """How far it is from where it was or would be, in sides; None: too far, or it is another class."""
     if seen.label != track.label:
         return None
-    sides = (max(now, before) for now, before in zip(seen.reach, track.reach, strict=True))
-    moved = (abs(now - before) for now, before in zip(seen.anchor, track.anchor, strict=True))
-    cost = max(way / side for way, side in zip(moved, sides, strict=True))
+    sides = [max(now, before) for now, before in zip(seen.reach, track.reach, strict=True)]
+    cost = min(
+        max(abs(now - before) / side for now, before, side in zip(seen.anchor, place, sides, strict=True))
+        for place in (track.anchor, track.expected_at(at))
+    )
     return cost if cost <= MOST_MOVED else None
 
 
-def _tracked(seen: SeenObject, track: Track | None, at: float) -> Tracked:
-    if track is None:
-        return Tracked(seen, Track(seen.label, seen.anchor, seen.reach, at, {"": at}), None)
-    return Tracked(seen, replace(track, anchor=seen.anchor, reach=seen.reach, seen_at=at), track.anchor)
+def _begun(seen: SeenObject, track_id: int, at: float) -> Tracked:
+    return Tracked(seen, Track(track_id, seen.label, seen.anchor, seen.reach, at, {"": at}), None)
+
+
+def _renewed(seen: SeenObject, track: Track, at: float) -> Tracked:
+    renewed = replace(track, anchor=seen.anchor, reach=seen.reach, seen_at=at, speed=_speed(seen, track, at))
+    return Tracked(seen, renewed, track.anchor)
+
+
+def _speed(seen: SeenObject, track: Track, at: float) -> Point | None:
+    """The mean of what it was and what it is, for boxes tremble."""
+    passed_s = at - track.seen_at
+    if passed_s <= 0:
+        return track.speed
+    now = (seen.anchor[0] - track.anchor[0]) / passed_s, (seen.anchor[1] - track.anchor[1]) / passed_s
+    return now if track.speed is None else ((now[0] + track.speed[0]) / 2, (now[1] + track.speed[1]) / 2)

@@ -112,6 +112,36 @@ def test_two_who_cross_in_one_frame_are_one_event_and_two_frames_at_a_time_two()
     assert frames(rule_set.rules[0], [row(1, 480), row(2, 520, at=5), row(3, 480, at=5)]) == [2, 3]
 
 
+def test_who_goes_on_as_before_is_followed_further_than_their_own_size() -> None:
+    rule = Rule("gate", zone="gate", cooldown_s=0)
+    assert frames(rule, [row(1, 100), row(2, 250), row(4, 550)]) == [4]
+    assert frames(rule, [row(2, 250), row(4, 550)]) == [], "nobody knows where they were going"
+    assert frames(rule, [row(1, 100), row(2, 250), row(4, 250), row(5, 300)]) == [], "they may also stop"
+
+
+def test_each_object_has_an_id_of_its_own_in_the_job() -> None:
+    rules = RuleSet((GATE, DOOR), (Rule("gate", zone="gate", cooldown_s=0), Rule("come", zone="door", cooldown_s=0)))
+    there, back = [row(1, 200, 430), row(2, 200, 530)], [row(3, 200, 430)]
+    assert [(event.rule, [one["track"] for one in event.objects]) for event in judge(rules, there, back)] == [
+        ("gate", [2]),
+        ("come", [2]),
+        ("gate", [2]),
+    ]
+    later = [row(3, 200), row(9, 200, IN), row(1, IN, at=0)]
+    ids = [event.objects[0]["track"] for event in judge(rules, there, later) if event.rule == "come"]
+    assert ids == [2, 3, 4], "who was away has another, and so has everybody under another clock"
+
+
+def test_what_an_older_version_remembers_of_rules_is_kept_and_its_objects_are_new() -> None:
+    rules = RuleSet((), (Rule("come"),))
+    state, (event,) = evaluate(rules, EvaluationState(), [row(1, IN)], size=SIZE, by_pts=False)
+    older = {name: value for name, value in state.to_json().items() if name != "next_track"}
+    older["tracks"] = [["person", [0.7, 0.6], [0.2, 0.4], ZERO, {"": ZERO}]]
+    state, events = evaluate(rules, EvaluationState.from_json(older), [row(2, IN)], size=SIZE, by_pts=False)
+    assert (events, [track.track_id for track in state.tracks]) == ([], [1])
+    assert event.objects[0]["track"] == 1
+
+
 def test_slow_rows_are_no_gaps_and_long_gaps_are() -> None:
     rule = Rule("come", cooldown_s=0)
     assert frames(rule, [row(n, IN, at=10 * n) for n in range(1, 9)]) == [1]
