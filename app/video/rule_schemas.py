@@ -106,7 +106,7 @@ class RuleEventAnswer(BaseModel):
     at: str
     """When it was answered, by the node's clock."""
     objects: list[dict[str, Any]]
-    """{label, score, bbox in pixels of the source, track: id of the object in its job, direction where a line was crossed}"""
+    """{label, score, bbox in pixels of the source, track: id in the job, direction where a line was crossed}"""
     text: str
     """What was seen, in a line."""
     picture_at: str | None
