@@ -172,7 +172,10 @@ def test_of_forty_submissions_sent_at_once_three_become_jobs_and_the_others_leav
         answers = list(pool.map(lambda _: api.http.post("/jobs", json=body), range(40)))
     made = {answer.json()["job_id"] for answer in answers if answer.status_code == 201}
     assert len(made) == OWN_PLACES
-    assert {answer.status_code for answer in answers} == {201, 429}
+    refusals = {answer.json()["error"]["code"] for answer in answers if answer.status_code != 201}
+    assert {"TOO_MANY_JOBS"} <= refusals <= {"TOO_MANY_JOBS", "SANDBOX_BUSY"}, (
+        "the second where too many wait for checks"
+    )
     assert {key.split("/")[1] for key in keys(crowded, "jobs/")} - before == made
 
 

@@ -20,7 +20,7 @@ CHECKS = (
 )
 _STAGES = {
     Stage.ONNX: ("onnxruntime", "onnxslim", "app.conversion.toolchains.host.onnx_stage"),
-    Stage.BIE: ("onnxruntime", "onnxruntime.quantization", "app.conversion.toolchains.host.bie_stage"),
+    Stage.BIE: ("numpy.random", "onnxruntime", "onnxruntime.quantization", "app.conversion.toolchains.host.bie_stage"),
     Stage.NEF: ("onnxruntime", "app.conversion.toolchains.host.nef_stage"),
 }
 
