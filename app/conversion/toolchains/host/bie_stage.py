@@ -28,6 +28,8 @@ from app.kit.sandbox.errors import StageFailed
 CALIBRATED, QUANTIZED, OUTPUTS_MEASURED = 0.45, 0.5, 0.75
 """Where in the stage's progress each step ends."""
 ODD_NAMED = 5
+WITHOUT_A_SEARCH = 'name a goal (--goal "snr>=20") in place of a method, or give more typical pictures'
+AFTER_A_SEARCH = "a longer budget or more typical pictures may lift it; the goal says what stands in its way"
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
     if quantized.search is not None:
         report |= _search_report(quantized.search, report)
     _mark_saturating(report, saturating_outputs(quantized.float_model))
-    report["warnings"] = [*quantized.warnings, *_quality_warnings(report)]
+    report["warnings"] = [*quantized.warnings, *quality_warnings(report)]
     _log(report)
     progress(1.0, "out.bie is written")
     return StageResult(request.output, report, _summary(report), provenance.tool_versions())
@@ -231,15 +233,14 @@ def _mark_saturating(report: dict[str, Any], operators: dict[str, str]) -> None:
             output["saturates"] = operators[output["name"]]
 
 
-def _quality_warnings(report: dict[str, Any]) -> list[str]:
+def quality_warnings(report: Mapping[str, Any]) -> list[str]:
+    """What a user can do about a quality below the rule, and which samples say nothing of it."""
     verdict, outputs = report["verdict"], report["quality"]["outputs"]
     silent = [output["name"] for output in outputs if output.get("silent_samples")]
     warnings = [f"output {name!r} is all zero for some samples, which have no SNR" for name in silent]
     if not verdict["passed"] and not verdict["nothing_quantized"]:
-        warnings.append(
-            f"the worst output has an SNR of {verdict['snr_db']} dB, below {SNR_DB_MIN:g} dB: try another "
-            "method, more or more typical images, or leave the worst layers of the table in float (exclude_nodes)"
-        )
+        advice = AFTER_A_SEARCH if "search" in report else WITHOUT_A_SEARCH
+        warnings.append(f"the worst output has an SNR of {verdict['snr_db']} dB, below {SNR_DB_MIN:g} dB: {advice}")
     return warnings
 
 

@@ -12,6 +12,7 @@ from onnx import helper
 from app.conversion.errors import DamagedImage, InvalidModel, NoImages, NotFinite, UnsupportedOperator, WrongSampleShape
 from app.conversion.model import Stage
 from app.conversion.options import HostQuantization, Options
+from app.conversion.toolchains.host.bie_stage import quality_warnings
 from app.conversion.toolchains.host.runtime import HostModel
 from app.kit.sandbox.errors import StageFailed
 from tests.harness.models.host import (
@@ -363,3 +364,10 @@ def test_an_operator_that_newer_opsets_dropped_is_converted(tmp_path: Path) -> N
     reports = run_all(work_folder(tmp_path, model, pictures(3)))
     assert "Resize" in reports[Stage.ONNX].report["model"]["operators"]
     assert reports[Stage.BIE].report["verdict"]["passed"]
+
+
+def test_what_is_advised_below_the_rule_is_not_what_a_search_has_tried() -> None:
+    below = {"verdict": {"passed": False, "nothing_quantized": False, "snr_db": 7.2}, "quality": {"outputs": []}}
+    (plain,), (searched,) = quality_warnings(below), quality_warnings({**below, "search": {}})
+    assert "--goal" in plain and "7.2 dB" in plain
+    assert "method" not in searched and "budget" in searched
