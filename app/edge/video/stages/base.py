@@ -50,7 +50,7 @@ class Stage(Protocol):
 
         Raises:
             BadRequest: this is no input.
-            InferenceFailed
+            InferenceFailed: the model could not be run on it.
         """
 
     @staticmethod
