@@ -72,6 +72,16 @@
     if (event.persisted) each("[data-once] button", (button) => { button.disabled = false; });
   });
 
+  // Who signs out asks for nothing more: the answer would be to sign in, and would lead there by a way of its own.
+  let isLeaving = false;
+  document.addEventListener("submit", (event) => {
+    if (!event.target.matches("[data-leaves]")) return;
+    isLeaving = true;
+    each("[hx-trigger]", (element) => element.dispatchEvent(new Event("htmx:abort")));
+  });
+  document.addEventListener("htmx:before:request", (event) => { if (isLeaving) event.preventDefault(); });
+  window.addEventListener("pageshow", () => { isLeaving = false; });
+
   // A message of the page before (?note=...) is shown once, not at every reload.
   const url = new URL(location);
   if (url.searchParams.has("note")) {

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from app.accounts.model import Role
 from tests.browser.conftest import PATIENCE_MS, OpenContext
@@ -128,7 +127,24 @@ def test_a_user_is_created_given_a_token_and_signs_in_with_it(
     expect(page.get_by_role("link", name=name)).to_be_visible()
     assert token not in page.url
     page.get_by_role("button", name="Sign out").click()
-    page.wait_for_url(re.compile(r"/ui/login(\?next=/ui/system)?$"))  # or by what the page asks for every five seconds
+    page.wait_for_url("**/ui/login")
+
+
+def test_what_the_page_has_asked_for_does_not_lead_whoever_signs_out_elsewhere(signed_in: SignedIn) -> None:
+    page = signed_in("/ui/account")
+    asked: list[Route] = []
+
+    def answer_late(route: Route) -> None:
+        for earlier in asked:
+            earlier.fulfill(status=401, headers={"HX-Redirect": "/ui/login?next=/ui/account"})
+        route.continue_()
+
+    page.route("**/ui/logout", answer_late)
+    page.route("**/ui/jobs/running", lambda route: asked.append(route))
+    with page.expect_request("**/ui/jobs/running"):
+        page.reload()
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/ui/login")
 
 
 def test_signing_out_in_one_window_leads_the_other_to_the_log_in(signed_in: SignedIn, watches: list[Watch]) -> None:

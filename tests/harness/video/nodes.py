@@ -181,13 +181,18 @@ class Scene:
 
 def _begin(container: Container, now: datetime) -> None:
     """The database of this version with the user and the models of the stages: what a sandbox and migrations would make
-    anew for each test is made once and copied."""
+    anew for each test is made once and copied. No connection stays open meanwhile: SQLite takes pages of a file that is
+    written over beneath it for its own."""
+    container.database.close()
     if _begun:
+        for left in container.settings.data_dir.glob("*.db-*"):  # the log of what is written over
+            left.unlink()
         shutil.copytree(_begun[0], container.settings.data_dir, dirs_exist_ok=True)
         return
     container.prepare()
     for model in {model for variants in MODELS.values() for models in variants for model in models}:
         container.models.add_upload(USER, model, [small_model()], now=now)
+    container.database.close()
     folder = Path(tempfile.mkdtemp(prefix="modelmill-video-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     shutil.copytree(container.settings.data_dir, folder, dirs_exist_ok=True)
