@@ -47,11 +47,14 @@ async def close(connection: Connection) -> None:
 async def honest(deployment: Deployment, who: Person, number: int) -> int:
     """A slow line: it pauses and goes on."""
     connection = await begin(deployment, upload(who, f"slow-{number}", PIECES * PIECE_BYTES))
-    for _ in range(PIECES):
-        await asyncio.sleep(PAUSE_S)
-        connection[1].write(b"x" * PIECE_BYTES)
-        await connection[1].drain()
-    return await status_of(connection)
+    try:
+        for _ in range(PIECES):
+            await asyncio.sleep(PAUSE_S)
+            connection[1].write(b"x" * PIECE_BYTES)
+            await connection[1].drain()
+        return await status_of(connection)
+    finally:
+        await close(connection)
 
 
 async def beside(
@@ -60,15 +63,16 @@ async def beside(
     """Statuses of alice's honest uploads, and of mallory's stalled ones. look: done again and again meanwhile."""
     open_files.raise_limit()
     headers = [await begin(deployment, "GET /ui/login HTTP/1.1\r\nHost: 127.0.0.1\r\nX-") for _ in range(HEADERS)]
-    stalled = [
-        asyncio.create_task(status_of(await begin(deployment, upload(mallory, f"stalled-{number}", 10**6, "abc"))))
-        for number in range(STALLED)
-    ]
-    uploads = [asyncio.create_task(honest(deployment, alice, number)) for number in range(HONEST)]
-    while not all(task.done() for task in uploads):
-        await look()
-    statuses = [await task for task in uploads]
-    ended = Counter([await task for task in stalled])
-    for connection in headers:
-        await close(connection)
-    return statuses, ended
+    try:
+        stalled = [
+            asyncio.create_task(status_of(await begin(deployment, upload(mallory, f"stalled-{number}", 10**6, "abc"))))
+            for number in range(STALLED)
+        ]
+        uploads = [asyncio.create_task(honest(deployment, alice, number)) for number in range(HONEST)]
+        while not all(task.done() for task in uploads):
+            await look()
+        statuses = [await task for task in uploads]
+        return statuses, Counter([await task for task in stalled])
+    finally:
+        for connection in headers:
+            await close(connection)
