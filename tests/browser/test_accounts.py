@@ -134,13 +134,16 @@ def test_what_the_page_has_asked_for_does_not_lead_whoever_signs_out_elsewhere(s
     page = signed_in("/ui/account")
     asked: list[Route] = []
 
+    def hold(route: Route) -> None:
+        asked.append(route)
+
     def answer_late(route: Route) -> None:
         for earlier in asked:
             earlier.fulfill(status=401, headers={"HX-Redirect": "/ui/login?next=/ui/account"})
         route.continue_()
 
     page.route("**/ui/logout", answer_late)
-    page.route("**/ui/jobs/running", lambda route: asked.append(route))
+    page.route("**/ui/jobs/running", hold)
     with page.expect_request("**/ui/jobs/running"):
         page.reload()
     page.get_by_role("button", name="Sign out").click()
