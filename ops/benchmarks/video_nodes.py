@@ -237,7 +237,7 @@ class VideoNodes:
             cpu = used[self.cores[name]] / 100
             service = {
                 "n_process": 1,
-                "cpu_ratio": cpu,
+                "cpu_ratio": min(cpu, detail.get("cpu_ratio", 0.0) * (psutil.cpu_count() or 1)),
                 "mem_ratio": 0.0,
                 "url": host.url,
                 "queue": detail.get("queue", 0),

@@ -24,7 +24,7 @@ FRAME_S = 0.004
 """Reading, resizing and noting a frame."""
 LEAST_S = 1e-6
 """Shorter times count as this one, so that rates stay finite."""
-GUESSED_MBPS = 10.0
+GUESSED_MBPS = 2.0
 MAX_CUTS = 32
 BOUNDLESS_FPS = 1e6
 HOST, CLOUD = "host", "cloud"

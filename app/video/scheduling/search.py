@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,9 @@ LOAD = 0.85
 """A new plan uses at most this share of what a node or link can do."""
 STEP = 0.004
 """Qualities that differ by less count as equal."""
+SENDING_GAIN = 0.018
+"""Of quality, 0..1: a plan that sends frames to other nodes must be better by more than this than one that sends none.
+A plan that sends none depends on no link."""
 USUAL_FPS, MAX_FPS = 24.0, 30.0
 LEAST_FPS = 1e-3
 WAITING = 4
@@ -61,6 +64,11 @@ class PlanCandidate:
         return key_of(self.prediction.video_conf, self.prediction.flow_mapping)
 
     @property
+    def sends(self) -> bool:
+        """Does it need another node than the host?"""
+        return is_away(self.prediction.flow_mapping)
+
+    @property
     def fits(self) -> bool:
         return self.in_time and self.keeps_up
 
@@ -77,6 +85,24 @@ class PlanCandidate:
             round(prediction.fps),
             -round(prediction.bytes_up / 2000),
         )
+
+
+def best_of(all_candidates: Collection[PlanCandidate]) -> PlanCandidate:
+    """The one with the highest rank; of those that fit one that sends nothing, unless sending gains more than
+    SENDING_GAIN.
+
+    Args:
+        all_candidates: Not empty.
+    """
+    best = max(all_candidates, key=lambda candidate: candidate.rank)
+    here = max((one for one in all_candidates if one.fits and not one.sends), key=lambda one: one.rank, default=best)
+    gain = best.prediction.quality - here.prediction.quality
+    return here if here.is_good >= best.is_good and gain <= SENDING_GAIN else best
+
+
+def is_away(mapping: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Does a stage run on another node than the host?"""
+    return any(place["node_role"] != HOST for place in mapping.values())
 
 
 def key_of(conf: VideoConf, mapping: Mapping[str, Mapping[str, object]]) -> str:
@@ -120,22 +146,23 @@ def candidates(
     barred: frozenset[str] = frozenset(),
 ) -> Iterator[PlanCandidate]:
     """For each size, model, cut and encoder the plan that leaves out as few frames as it must, the better ones first.
-    What cannot be better than one that fits is left out.
+    What cannot be better than one that fits is left out; what sends nothing is compared with its like.
 
     Args:
         barred: Names of nodes that are not to be used.
     """
-    sizes, best = _sizes(predictor, dag, generator), 0.0
+    sizes, best, best_here = _sizes(predictor, dag, generator), 0.0, 0.0
     most = max(2, MAX_PREDICTIONS // (2 * len(sizes)))
     cuts_of = {model: _cuts(dag, resources, model, barred)[:most] for model in _models(dag)}
     for bound, resolution, model in sizes:
-        if bound < best - STEP:
-            break
         for mapping in cuts_of[model]:
+            if bound < (best if is_away(mapping) else best_here) - STEP:
+                continue
             for encoder in _encoders(mapping):
                 candidate = _keeping_up(predictor, VideoConf(resolution, goal.fps, 0, 0, encoder), mapping, goal)
                 if candidate.fits:
                     best = max(best, candidate.prediction.quality)
+                    best_here = best_here if candidate.sends else max(best_here, candidate.prediction.quality)
                 yield candidate
 
 
@@ -175,8 +202,7 @@ def _sizes(predictor: Predictor, dag: DagInfo, generator: GeneratorInfo | None) 
 
 
 def _encoders(mapping: Mapping[str, Mapping[str, Any]]) -> Sequence[Encoder]:
-    is_away = any(place["node_role"] != HOST for place in mapping.values())
-    return (Encoder.JPEG, Encoder.H264) if is_away else (Encoder.JPEG,)
+    return (Encoder.JPEG, Encoder.H264) if is_away(mapping) else (Encoder.JPEG,)
 
 
 def _keeping_up(

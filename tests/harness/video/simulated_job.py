@@ -24,33 +24,79 @@ DAG: DagInfo = {
         "face_alignment": {"kind": "alignment", "n_models": 1, "before": ["face_detection"], "pictures": True},
     },
 }
-BIG_720P_S = {"face_detection": {"edge0": 0.12, "cloud0": 0.02}, "face_alignment": {"edge0": 0.02, "cloud0": 0.005}}
-OF_MODEL = (1.0, 0.5, 0.25)
 TRUE_QUALITY = {"240p": 0.90, "360p": 0.94, "480p": 0.97, "720p": 1.0, "1080p": 1.0}
-QUALITY_OF_MODEL = (1.0, 0.97, 0.92)
+
+
+@dataclass(frozen=True)
+class StageCosts:
+    """What stages, runner and pictures cost on the two nodes."""
+
+    big_720p_s: Mapping[str, Mapping[str, float]]
+    """stage → node → seconds of computing with the big model at 720p."""
+    fixed_share: float = 0.2
+    """Of that time: what does not depend on the size."""
+    of_model: Sequence[float] = (1.0, 0.5, 0.25)
+    """By model_id: the share of the big model's time."""
+    quality: Mapping[str, float] = field(default_factory=lambda: TRUE_QUALITY)
+    quality_of_model: Sequence[float] = (1.0, 0.97, 0.92)
+    runner_s: float = 0.0
+    """Seconds of the edge's processor that the runner takes for a frame, beside the stages there."""
+    h264_bytes: float = 1.0
+    """Bytes of a frame in H264 through those that the predictor expects."""
+
+    def service_s(self, stage: str, node: str, model: int, resolution: str) -> float:
+        share = self.fixed_share + (1 - self.fixed_share) * PIXELS[resolution] / PIXELS["720p"]
+        return self.big_720p_s[stage][node] * self.of_model[model] * share
+
+    def rows(self) -> list[Measured]:
+        """The profile: the stages alone."""
+        return [
+            Measured(
+                node=node,
+                stage=stage,
+                model_id=model,
+                resolution=resolution,
+                delay_s=self.service_s(stage, node, model, resolution),
+                bytes=JPEG_BYTES[resolution],
+                quality=self.quality[resolution] * self.quality_of_model[model],
+            )
+            for stage, facts in DAG["stages"].items()
+            for node in ("edge0", "cloud0")
+            for model in range(facts["n_models"])
+            for resolution in ("240p", "360p", "480p", "720p")
+        ]
+
+    def quality_of(self, plan: tuple[Any, Any]) -> float:
+        conf, places = plan
+        quality = self.quality[conf["resolution"]] * min(
+            self.quality_of_model[one["model_id"]] for one in places.values()
+        )
+        is_away = any(one["node_role"] != "host" for one in places.values())
+        coded = H264_QUALITY if is_away and conf["encoder"] == "H264" else 1.0
+        return quality * coded * quality_kept(conf["nskip"], conf["ntracking"])
+
+
+WEAK_EDGE = StageCosts(
+    {"face_detection": {"edge0": 0.12, "cloud0": 0.02}, "face_alignment": {"edge0": 0.02, "cloud0": 0.005}}
+)
+EVEN_NODES = StageCosts(
+    {"face_detection": {"edge0": 0.031, "cloud0": 0.031}, "face_alignment": {"edge0": 0.009, "cloud0": 0.009}},
+    fixed_share=0.85,
+    of_model=(1.0, 0.45, 0.4),
+    quality={"240p": 0.955, "360p": 0.995, "480p": 1.0, "720p": 1.0},
+    quality_of_model=(1.0, 0.98, 0.98),
+    runner_s=0.012,
+    h264_bytes=2.0,
+)
+"""As `ops/bench video` has it: edge and cloud are a core each of one machine, the runner is on that of the edge."""
 
 
 def service_s(stage: str, node: str, model: int, resolution: str) -> float:
-    share = PIXELS[resolution] / PIXELS["720p"]
-    return BIG_720P_S[stage][node] * OF_MODEL[model] * (0.2 + 0.8 * share)
+    return WEAK_EDGE.service_s(stage, node, model, resolution)
 
 
 def profile() -> list[Measured]:
-    return [
-        Measured(
-            node=node,
-            stage=stage,
-            model_id=model,
-            resolution=resolution,
-            delay_s=service_s(stage, node, model, resolution),
-            bytes=JPEG_BYTES[resolution],
-            quality=TRUE_QUALITY[resolution] * QUALITY_OF_MODEL[model],
-        )
-        for stage, facts in DAG["stages"].items()
-        for node in ("edge0", "cloud0")
-        for model in range(facts["n_models"])
-        for resolution in ("240p", "360p", "480p", "720p")
-    ]
+    return WEAK_EDGE.rows()
 
 
 def node(name: str, role: str, up_mbps: float | None = None, **changed: Any) -> NodeInfo:
@@ -123,7 +169,8 @@ class Ran:
 class SimulatedJob:
     """One process at each node, one line between them, at most QUEUE frames under way. mbps, slowed: by seconds since
     the begin; slowed: factor of the edge's times; starved: node → how much longer than it says it keeps frames, as if
-    its process got no core. is_told: the resource picture knows the bandwidth at the begin."""
+    its process got no core. is_told: the resource picture knows the bandwidth at the begin. opening_s: seconds that a
+    node takes to open a model at its first frame. fps: of the source."""
 
     def __init__(
         self,
@@ -136,14 +183,19 @@ class SimulatedJob:
         slowed: Callable[[float], float] = lambda _: 1.0,
         is_told: bool = False,
         starved: Mapping[str, float] | None = None,
+        costs: StageCosts = WEAK_EDGE,
+        opening_s: float = 0.0,
+        fps: float = FPS,
     ) -> None:
         self.mbps, self.hi, self.seconds, self.wanted, self.slowed = mbps, hi, seconds, quality, slowed
-        self.rows = profile() if rows is None else list(rows)
+        self.costs, self.opening_s, self.fps = costs, opening_s, fps
+        self.rows = costs.rows() if rows is None else list(rows)
         self.told = mbps(0.0) if is_told else None
         self.starved = starved or {}
 
     def run(self, policy: Callable[..., Any]) -> Ran:
         ran, state, result, asked_at, now = Ran(), {}, None, -1.0, 0.0
+        self.opened = set[tuple[str, str, int]]()
         free = {"edge0": 0.0, "cloud0": 0.0, "link": 0.0}
         plan: tuple[Any, Any] | None = None
         coming: tuple[float, tuple[Any, Any]] | None = None
@@ -174,14 +226,14 @@ class SimulatedJob:
                     done = self._process(plan, now, free, period)
                     under_way.append(done)
                     ran.e2e.append((now, done - now))
-                    ran.qualities.append(_quality(plan))
+                    ran.qualities.append(self.costs.quality_of(plan))
                     ran.used.append((now, frozenset(place["node"] for place in plan[1].values())))
             number += 1
-            now += 1 / FPS
+            now += 1 / self.fps
         return ran
 
     def _ask(self, policy: Callable[..., Any], state: dict[str, Any], result: Any) -> tuple[Any, Any]:
-        generator: GeneratorInfo = {"fps": FPS, "width": 1280, "height": 720}
+        generator: GeneratorInfo = {"fps": self.fps, "width": 1280, "height": 720}
         return policy(
             job_uid="GLOBAL_ID_1.SUB_ID_1",
             dag=DAG,
@@ -194,24 +246,33 @@ class SimulatedJob:
 
     def _process(self, plan: tuple[Any, Any], now: float, free: dict[str, float], period: _Period) -> float:
         conf, places = plan
-        ready, is_there, waited = now + 0.004, False, 0.0
+        begins = max(now, free["edge0"]) if self.costs.runner_s else now
+        free["edge0"] = max(free["edge0"], begins + self.costs.runner_s)
+        ready, is_there, waited = begins + 0.004 + self.costs.runner_s, False, 0.0
         for stage in DAG["flow"][1:]:
             name, began, way = places[stage]["node"], ready, 0.0
             if name == "cloud0":
                 if not is_there:
-                    share = H264_SHARE[conf["resolution"]] if conf["encoder"] == Encoder.H264.value else 1.0
+                    is_h264 = conf["encoder"] == Encoder.H264.value
+                    share = H264_SHARE[conf["resolution"]] * self.costs.h264_bytes if is_h264 else 1.0
                     size, is_there = JPEG_BYTES[conf["resolution"]] * share, True
                     free["link"] = self._sent(max(ready, free["link"]), size)
                     ready, period.bytes_up = free["link"], period.bytes_up + size
                 way = LATENCY_S
             begins, waited = max(ready, free[name]), waited + way
-            took = service_s(stage, name, places[stage]["model_id"], conf["resolution"])
+            took = self.costs.service_s(stage, name, places[stage]["model_id"], conf["resolution"])
             took *= self.slowed(now) if name == "edge0" else 1.0
+            took += self._opened_in(name, stage, places[stage]["model_id"])
             free[name] = begins + took * self.starved.get(name, 1.0)
             period.note(stage, free[name] - began + way, took, free[name] - took - ready)
             ready = free[name]
         period.e2e.append(ready + waited - now)
         return ready + waited
+
+    def _opened_in(self, *key: Any) -> float:
+        seconds = 0.0 if key in self.opened else self.opening_s
+        self.opened.add(key)
+        return seconds
 
     def _sent(self, at: float, size: float) -> float:
         """When the last byte is over the line, whose rate changes."""
@@ -257,11 +318,3 @@ class _Period:
             "bytes_up": self.bytes_up / len(self.e2e),
             "plan_seq": seq,
         }
-
-
-def _quality(plan: tuple[Any, Any]) -> float:
-    conf, places = plan
-    quality = TRUE_QUALITY[conf["resolution"]] * min(QUALITY_OF_MODEL[one["model_id"]] for one in places.values())
-    is_away = any(one["node_role"] != "host" for one in places.values())
-    coded = H264_QUALITY if is_away and conf["encoder"] == "H264" else 1.0
-    return quality * coded * quality_kept(conf["nskip"], conf["ntracking"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.video.errors import BadPlan
@@ -14,10 +14,21 @@ from app.video.scheduling.cooldown import Cooldown
 from app.video.scheduling.plan_memory import PlanMemory, PlanOutcome, conf_of
 from app.video.scheduling.predictor import HOST, Prediction, Predictor, node_of, place_on
 from app.video.scheduling.profile_model import ProfileModel
-from app.video.scheduling.search import PlanCandidate, SearchGoal, assess, candidates, wanted_fps
+from app.video.scheduling.search import (
+    SENDING_GAIN,
+    PlanCandidate,
+    SearchGoal,
+    assess,
+    best_of,
+    candidates,
+    is_away,
+    wanted_fps,
+)
 
 PERIODS = 2
-"""In so many periods in a row another plan must have been the better one."""
+"""In so many periods in a row another plan must have been the better one, or the plan in force late."""
+PATIENCE = 2 * PERIODS
+"""In so many periods in a row a plan that sends nothing must have been late where only few of its frames were."""
 STAY_S = 10.0
 """A plan that does well is kept at least so long, seconds."""
 BETTER = 0.008
@@ -33,7 +44,11 @@ SOON_S = 15.0
 SETTLE_S = 2.5
 """For so long the results may be those of the plan before."""
 SEVERE = 0.3
-"""Share of frames that are late: the plan is changed at once."""
+"""Share of frames that are late: a plan that sends is changed at once, for its link may have fallen."""
+NEARLY_ALL = 0.8
+"""Share of frames that are late: a plan that sends nothing, or whose models were just opened, is changed at once."""
+RETURN_GAIN = SENDING_GAIN / 2
+"""Of quality, 0..1: a plan that sends is kept while it is better by more than this than one that sends nothing."""
 
 
 def profile(
@@ -47,7 +62,8 @@ def profile(
     state: dict[str, Any] | None = None,
 ) -> Answer:
     """Chooses the best quality whose predicted delay is allowed, corrects its profile by what is measured, and probes
-    a link that fell at growing intervals."""
+    a link that fell at growing intervals. Where the host alone is predicted to keep up and to be in time, frames are
+    sent only for a gain of more than SENDING_GAIN, and over a link that was never measured not in the first plan."""
     memory = state if state is not None else {}
     return _Call(dag, resource_info, last_plan_res, user_constraint, generator_output, memory).answer()
 
@@ -63,15 +79,21 @@ class _Lateness:
     """There are results of it that were not looked at before."""
     is_late: bool = False
     """Its p95 is above the longest delay allowed, or it drops many frames."""
+    is_many: bool = False
+    """And that for many frames."""
+    can_pass: bool = False
+    """It is late for what may be over: one of its models was just opened, or something else used the host for a
+    moment."""
     is_severe: bool = False
-    """Many frames are late: the plan is changed at once."""
+    """So many frames are late that the plan is changed at once."""
 
 
 class _Call:
     """One call of the policy.
 
     `turns` is remembered between calls: since when the plan is in force, in how many periods in a row it was late and
-    another was better, and the number of the plan whose results are not looked at any more.
+    another was better, the number of the plan whose results are not looked at any more, and which models have been
+    opened on which node.
     """
 
     def __init__(
@@ -89,7 +111,7 @@ class _Call:
         self.memory = PlanMemory(state)
         self.cooldown = Cooldown(state, self.now)
         self.turns: dict[str, Any] = state.setdefault(
-            "turns", {"since": self.now, "streak": 0, "late": 0, "changes": 0, "stale": None}
+            "turns", {"since": self.now, "streak": 0, "late": 0, "changes": 0, "stale": None, "opened": []}
         )
         self.turns["since"] = min(self.turns["since"], self.now)
         self.reported = resources
@@ -103,13 +125,14 @@ class _Call:
         goal = self._goal()
         current = assess(predictor.predict(*last), goal, margin=1.0) if last else None
         host_stood_in = self._bar_unreachable(last)
-        best = self._best(predictor, goal, barred=self.cooldown.nodes)
+        best = self._best(predictor, goal, barred=self.cooldown.nodes) if last else self._first(predictor, goal)
         urgent = self._urgent(
             is_new_goal=self._is_new_goal(), can_stay=current is not None, host_stood_in=host_stood_in
         )
         if current is None or urgent:
             return self._take(best, current, urgent)
-        if (lateness.is_severe and not self._is_settling) or self.turns["late"] >= PERIODS:
+        patience = PERIODS if current.sends or lateness.is_many else PATIENCE
+        if (lateness.is_severe and not self._is_settling) or self.turns["late"] >= patience:
             return self._after_late(current, best)
         return self._steady(current, best, lateness)
 
@@ -164,10 +187,10 @@ class _Call:
             return _Lateness()
         turns["stale"] = None
         turns["seq"] = seq
-        lateness = self._lateness(result)
+        lateness = self._lateness(result, can_pass=self._is_opening(last) or not is_away(last[1]))
         turns["late"] = turns["late"] + 1 if lateness.is_late else 0
         turns["trouble"] = turns.get("trouble", 0) + 1 if lateness.is_late else 0
-        if result.get("fallbacks", 0) or (turns["late"] == 1 and self._is_settling):
+        if result.get("fallbacks", 0) or (turns["late"] == 1 and (self._is_settling or lateness.can_pass)):
             return lateness
         self._learn(last, result, lateness)
         return lateness
@@ -199,13 +222,21 @@ class _Call:
         is_old = self.now - float(self.turns["since"]) >= SOON_S or self.turns["changes"] <= 1
         return bool(self.turns["trouble"] == 1 and is_old)
 
-    def _lateness(self, result: PlanResult) -> _Lateness:
+    def _is_opening(self, last: _PlanInForce) -> bool:
+        """Are these the first results of a model on its node? Notes the models."""
+        used = {f"{stage}:{place['model_id']}@{place.get('node')}" for stage, place in last[1].items()}
+        opened = set(self.turns.setdefault("opened", []))
+        self.turns["opened"] = sorted(opened | used)
+        return not used <= opened and self.now - float(self.turns["since"]) < SOON_S
+
+    def _lateness(self, result: PlanResult, *, can_pass: bool) -> _Lateness:
         p95, p50 = result.get("e2e_p95", 0.0), result.get("e2e_p50")
         frames, dropped = result.get("frames", 0), result.get("dropped", 0)
         is_late = p95 > self.hi or dropped > 0.2 * (frames + dropped)
         share = result.get("violations", frames) / frames if frames else 1.0
-        is_severe = is_late and (share >= SEVERE or p50 is None or p50 > 0.8 * self.hi or dropped > frames)
-        return _Lateness(True, is_late, is_severe)
+        is_many = is_late and (share >= SEVERE or p50 is None or p50 > 0.8 * self.hi or dropped > frames)
+        can_pass = is_late and can_pass and share < NEARLY_ALL
+        return _Lateness(True, is_late, is_many, can_pass, is_many and not can_pass)
 
     @property
     def _is_settling(self) -> bool:
@@ -222,10 +253,15 @@ class _Call:
         all_candidates = list(candidates(predictor, self.dag, self.resources, goal, self.generator, barred))
         if not all_candidates:
             raise BadPlan("No node that is online serves the stages.", hint="Look at the nodes' page.")
-        return max(
-            [candidate for candidate in all_candidates if not self.cooldown.is_barred(candidate.key)] or all_candidates,
-            key=lambda candidate: candidate.rank,
-        )
+        usable = [candidate for candidate in all_candidates if not self.cooldown.is_barred(candidate.key)]
+        return best_of(usable or all_candidates)
+
+    def _first(self, predictor: Predictor, goal: SearchGoal) -> PlanCandidate:
+        """The first plan, which sends nothing over a link that was never measured unless it must."""
+        others = [info for info in self.resources.values() if info["role"] != HOST]
+        unmeasured = {info["node"] for info in others if info["up_mbps"] is None}
+        careful = self._best(predictor, goal, barred=self.cooldown.nodes | unmeasured)
+        return careful if careful.fits and careful.is_good else self._best(predictor, goal, barred=self.cooldown.nodes)
 
     def _after_late(self, current: PlanCandidate, best: PlanCandidate) -> Answer:
         """Changes at once to a plan that is predicted to be in time; where there is none, only to a much quicker
@@ -250,6 +286,8 @@ class _Call:
 
     def _steady(self, current: PlanCandidate, best: PlanCandidate, lateness: _Lateness) -> Answer:
         self.cooldown.forgive(self.memory.links)
+        if lateness.is_news and not lateness.is_late and not current.sends:
+            current = replace(current, in_time=True, keeps_up=True)
         is_better = best.key != current.key and self._is_clearly_better(best, current)
         self.turns["streak"] = self.turns["streak"] + 1 if is_better else 0
         rested = self.now - self.turns["since"] >= STAY_S
@@ -257,13 +295,19 @@ class _Call:
             return self._take(best, current, f"better for {self.turns['streak']} periods")
         if rested and lateness.is_news and not lateness.is_late and (probe := self._probe(current)):
             return probe
-        return self._keep(current, "nothing is clearly better")
+        return self._keep(
+            current, "it is late, but not for long yet" if lateness.is_late else "nothing is clearly better"
+        )
 
     def _is_clearly_better(self, best: PlanCandidate, current: PlanCandidate) -> bool:
         better, present = best.prediction, current.prediction
         if not current.fits or best.is_good != current.is_good:
             return best.fits or better.delay_s < QUICKER * present.delay_s
-        if not best.fits or better.quality < present.quality - BETTER / 2:
+        if not best.fits:
+            return False
+        if best.sends != current.sends:
+            return better.quality > present.quality + (SENDING_GAIN if best.sends else -RETURN_GAIN)
+        if better.quality < present.quality - BETTER / 2:
             return False
         return (
             better.quality > present.quality + BETTER
@@ -278,7 +322,8 @@ class _Call:
                 key: {**info, "up_mbps": mbps} if info["node"] == node else info for key, info in self.resources.items()
             }
             best = self._best(self._predictor(risen), self._goal())
-            if best.fits and best.key != current.key and best.prediction.quality > current.prediction.quality + BETTER:
+            gain = best.prediction.quality - current.prediction.quality
+            if best.fits and best.sends and best.key != current.key and gain > BETTER:
                 return self._take(best, current, f"trying whether the link to {node} gives {mbps:.1f} Mbit/s")
         return None
 

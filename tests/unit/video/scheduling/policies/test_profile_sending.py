@@ -1,0 +1,145 @@
+"""When the profile policy sends frames away: between two nodes as `ops/bench video` has them, and over a link that was
+never measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app.video.scheduling.contract import Answer
+from app.video.scheduling.policies.profile import profile as policy
+from app.video.scheduling.search import SENDING_GAIN
+from tests.harness.video.simulated_job import DAG, EVEN_NODES, FPS, Ran, SimulatedJob, fixed_plan, profile, resources
+
+HI, SECONDS = 0.3, 60.0
+OPENING_S = 0.8
+HERE = {"face_detection": "edge0", "face_alignment": "edge0"}
+THERE = {"face_detection": "cloud0", "face_alignment": "cloud0"}
+CUT = {"face_detection": "edge0", "face_alignment": "cloud0"}
+
+
+def _fast(_: float) -> float:
+    return 20.0
+
+
+def _slow(_: float) -> float:
+    return 2.0
+
+
+def _stepped(at: float) -> float:
+    return 2.0 if SECONDS / 3 <= at < 2 * SECONDS / 3 else 20.0
+
+
+def _fixed(job: SimulatedJob) -> list[Ran]:
+    plans = [
+        fixed_plan(places, "480p", nskip=nskip, fps=job.fps, encoder=encoder)
+        for places, encoder in ((HERE, "JPEG"), (CUT, "H264"), (THERE, "JPEG"), (THERE, "H264"))
+        for nskip in (0, 1)
+    ]
+    return [job.run(lambda *, answer=plan, **_: answer) for plan in plans]
+
+
+def _answer(state: dict[str, Any], **changed: Any) -> Answer:
+    state.setdefault("now", 0.0)
+    return policy(
+        **{
+            "job_uid": "GLOBAL_ID_1.SUB_ID_1",
+            "dag": DAG,
+            "resource_info": resources(20.0),
+            "last_plan_res": None,
+            "user_constraint": {"delay": (-1.0, HI), "quality": 0.0, "given": {}},
+            "generator_output": {"fps": FPS, "width": 1280, "height": 720},
+            "state": state,
+            **changed,
+        }
+    )
+
+
+def _nodes(answer: Answer) -> set[str]:
+    return {place["node"] for place in answer[1].values()}
+
+
+@pytest.mark.parametrize("fps", [12.0, FPS])
+@pytest.mark.parametrize("mbps", [_fast, _slow, _stepped])
+def test_an_edge_that_keeps_up_alone_keeps_its_frames_and_is_late_as_seldom_as_the_best_fixed_plan(
+    mbps: Callable[[float], float], fps: float
+) -> None:
+    job = SimulatedJob(mbps, hi=HI, seconds=SECONDS, costs=EVEN_NODES, opening_s=OPENING_S, fps=fps, is_told=True)
+    ran = job.run(policy)
+    fixed = _fixed(job)
+    equal = [one for one in fixed if one.quality >= ran.quality - 0.01]
+    in_time = [one for one in fixed if one.violation_rate(HI) <= 0.05]
+    assert ran.violation_rate(HI) <= 1.3 * min(one.violation_rate(HI) for one in equal)
+    assert ran.quality >= 0.98 * max(one.quality for one in in_time)
+    assert not ran.changed_at
+
+
+def test_frames_that_wait_while_models_are_opened_change_no_plan_and_teach_nothing_of_the_stages() -> None:
+    ran = SimulatedJob(_fast, hi=HI, seconds=30, opening_s=OPENING_S, is_told=True).run(policy)
+    assert not ran.changed_at
+    assert {nodes for _, nodes in ran.used} == {frozenset({"cloud0"})}
+    assert any("it is late, but not for long yet" in reason for _, reason in ran.reasons)
+
+
+def test_a_moment_of_lateness_of_the_edge_alone_is_waited_out_and_lasting_lateness_is_not() -> None:
+    moment = SimulatedJob(
+        _fast, hi=HI, costs=EVEN_NODES, is_told=True, slowed=lambda at: 15.0 if 20 <= at < 20.1 else 1.0
+    ).run(policy)
+    assert any(took > HI for _, took in moment.e2e)
+    assert not moment.changed_at
+    lasting = SimulatedJob(
+        _fast, hi=HI, costs=EVEN_NODES, is_told=True, slowed=lambda at: 4.0 if at >= 20 else 1.0
+    ).run(policy)
+    assert lasting.changed_at and lasting.changed_at[0] < 24
+    assert all(took <= HI for at, took in lasting.e2e if at > 30)
+
+
+def test_over_a_link_that_was_never_measured_nothing_is_sent_at_first_where_the_edge_is_in_time() -> None:
+    rows = profile()
+    assert _nodes(_answer({"last_plan": None, "profile": rows}, resource_info=resources(None))) == {"edge0"}
+    assert _nodes(_answer({"last_plan": None, "profile": rows}, resource_info=resources(20.0))) == {"cloud0"}
+    wish = {"delay": (-1.0, HI), "quality": 0.975, "given": {}}
+    strict = _answer({"last_plan": None, "profile": rows}, resource_info=resources(None), user_constraint=wish)
+    assert _nodes(strict) != {"edge0"}, "the edge alone is not good enough"
+
+
+def test_when_the_link_falls_the_frames_stay_at_an_edge_that_keeps_up() -> None:
+    late = {
+        "delay": {"face_detection": 0.8, "face_alignment": 0.02},
+        "server": {"face_detection": 0.03, "face_alignment": 0.009},
+        "e2e_p50": 0.7,
+        "e2e_p95": 0.9,
+        "fps": 8.0,
+        "frames": 20,
+        "dropped": 5,
+        "violations": 20,
+        "bytes_up": 18.9e3,
+    }
+    conf, places = fixed_plan(THERE, "480p")
+    state = {"last_plan": {"video_conf": conf, "flow_mapping": places}, "profile": EVEN_NODES.rows(), "now": 20.0}
+    assert _nodes(_answer(state, last_plan_res=late)) == {"edge0"}
+    assert "p95 was 0.90 s" in state["reason"]
+
+
+@pytest.mark.parametrize(("better", "node"), [(0.002, "edge0"), (-0.002, "cloud0")])
+def test_sending_must_pay(better: float, node: str) -> None:
+    """The edge keeps up with the middle model alone, the cloud with the big one."""
+    rows = [
+        {
+            "node": name,
+            "stage": stage,
+            "model_id": model,
+            "resolution": resolution,
+            "delay_s": 0.002 if name == "cloud0" or model else 0.5,
+            "bytes": 12e3,
+            "quality": 0.98 - (SENDING_GAIN - better if model else 0.0),
+        }
+        for name in ("edge0", "cloud0")
+        for stage in DAG["stages"]
+        for model in range(3)
+        for resolution in ("240p", "360p", "480p", "720p")
+    ]
+    dag = {**DAG, "stages": {name: {**facts, "n_models": 3} for name, facts in DAG["stages"].items()}}
+    assert _nodes(_answer({"last_plan": None, "profile": rows}, dag=dag)) == {node}
