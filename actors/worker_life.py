@@ -21,7 +21,9 @@ import redis
 
 from app.bootstrap.container import Container
 from app.conversion.model import Stage
-from app.conversion.stages import Heartbeat, JobClaimer, StageWorker
+from app.conversion.stages.heartbeat import Heartbeat
+from app.conversion.stages.job_claimer import JobClaimer
+from app.conversion.stages.runner import StageWorker
 from app.conversion.toolchains import libraries
 from app.conversion.toolchains.installed import installed
 from app.kit.process.slots import InFlight, Slot, take_slot

@@ -12,7 +12,8 @@ from redis import Redis
 from app.bootstrap.conversion import open_conversion
 from app.conversion.service import Conversion
 from app.conversion.service.dispatch import PREFETCH
-from app.conversion.stages import StageReuse, StageRunner
+from app.conversion.stages.reuse import StageReuse
+from app.conversion.stages.runner import StageRunner
 from app.conversion.store import JobStore
 from app.conversion.toolchains import libraries
 from app.kit.objects import FilesystemOptions, ObjectStore, S3Options, open_store

@@ -14,7 +14,7 @@ PRELOADED = (
     "app.bootstrap.nodes",
     "app.bootstrap.training",
     "app.bootstrap.video",
-    "app.conversion.stages",
+    "app.conversion.stages.runner",
     "app.conversion.toolchains.installed",
     "app.homes.sftp.builtin.server",
     "app.kit.objects.filesystem",

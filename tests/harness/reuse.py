@@ -35,11 +35,13 @@ def describe_once() -> None:
 
 
 def share_fork_server() -> None:
-    """Each application starts a fork server for its checks: 400 ms of CPU. Those of this process share one."""
+    """Each application starts a fork server for its checks: 400 ms of CPU. Those of this process share one, which has
+    loaded what checks and stages need: without that each run loads it again, for 200 ms of CPU."""
     from app.bootstrap import container
+    from app.conversion.toolchains import libraries
     from app.kit.sandbox.runner import Sandbox
 
-    one = Sandbox()
+    one = Sandbox(libraries=(*libraries.of_stages(()), "onnxruntime"))
     atexit.register(one.close)
 
     class Sharing(Sandbox):

@@ -28,7 +28,8 @@ if not IS_PATIENT:
 
 import actors  # noqa: E402
 from app.conversion.service import dispatch  # noqa: E402
-from app.conversion.stages import JobClaimer, runner  # noqa: E402
+from app.conversion.stages import runner  # noqa: E402
+from app.conversion.stages.job_claimer import JobClaimer  # noqa: E402
 from app.kit.sandbox import runner as sandbox  # noqa: E402
 from app.kit.sandbox.paths import SandboxPaths  # noqa: E402
 from tests.harness.faults.stages import NOTES  # noqa: E402

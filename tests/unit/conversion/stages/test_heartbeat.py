@@ -14,8 +14,8 @@ from redis.retry import Retry
 from app.conversion import model
 from app.conversion.model import JobRecord, Stage
 from app.conversion.options import Options
-from app.conversion.stages import Heartbeat, heartbeat
-from app.conversion.stages.heartbeat import StageLog
+from app.conversion.stages import heartbeat
+from app.conversion.stages.heartbeat import Heartbeat, StageLog
 from app.conversion.store import JobStore
 from app.kit.clock import to_text
 from tests.harness.valkey import Valkey

@@ -13,7 +13,7 @@ from app.bootstrap.container import Container
 from app.conversion import model
 from app.conversion.model import Stage, StageState
 from app.conversion.options import Options
-from app.conversion.stages import JobClaimer
+from app.conversion.stages.job_claimer import JobClaimer
 from app.kit.process.slots import Slot, take_slot
 from app.kit.queue.blocking_consumer import MESSAGE_ID
 from app.kit.queue.inline_worker import InlineWork
