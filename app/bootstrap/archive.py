@@ -16,7 +16,11 @@ from app.settings import Settings
 def open_archive(
     settings: Settings, accounts: Accounts, store: JobStore, objects: ObjectStore, conversion: Conversion
 ) -> Archive:
-    """Nothing connects before it is used."""
+    """Nothing connects before it is used.
+
+    Args:
+        conversion: whose cache and submissions the archive shares.
+    """
 
     def is_user(name: str) -> bool:
         try:

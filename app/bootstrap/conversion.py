@@ -36,7 +36,13 @@ from app.settings import Settings
 def open_conversion(
     settings: Settings, client: Redis, broker: BlockingBroker, objects: ObjectStore, sandbox: Sandbox, store: JobStore
 ) -> Conversion:
-    """client: of the records' database."""
+    """The services of conversion. Nothing connects before it is used.
+
+    Args:
+        client: of the database that holds the records.
+        broker: where the messages of stages are queued.
+        store: the records, through the same client.
+    """
     secret = settings.secret_key.get_secret_value() if settings.has_lasting_key else None
     receipts = Receipts(objects, secret=secret, public_url=settings.public_url)
     dispatch = Dispatch(store, broker, Completion(store, Descriptions(objects), receipts))

@@ -18,7 +18,12 @@ logger = logging.getLogger(__name__)
 
 
 def open_exchange(settings: Settings, conversion: Conversion, client: Redis, sender: Sender) -> Exchange:
-    """Nothing connects before it is used."""
+    """Nothing connects before it is used.
+
+    Args:
+        client: of the database that holds the transfers.
+        sender: starts a transfer by a message; an error of Redis is raised as Unavailable.
+    """
 
     def start(transfer_id: str) -> None:
         try:

@@ -37,7 +37,13 @@ def open_joint(
     sender: Sender,
     waker: Waker,
 ) -> Joint:
-    """Nothing connects before it is used."""
+    """Nothing connects before it is used.
+
+    Args:
+        client: of the Redis that keeps time series of services.
+        sender: takes the upstream's messages.
+        waker: wakes the controller, and tells open pages of changes.
+    """
 
     def kick(uid: str) -> None:
         waker.send(Message.RECONCILE, uid=uid)
@@ -71,7 +77,12 @@ def open_calibrations(
     sandbox: Sandbox,
     sender: Sender,
 ) -> Calibrations:
-    """Nothing connects before it is used."""
+    """Nothing connects before it is used.
+
+    Args:
+        settings: the folder of the work and the memory that it may use.
+        sender: starts a calibration by a message; an error of Redis is raised as Unavailable.
+    """
 
     def start(calibration_id: str) -> None:
         try:

@@ -11,7 +11,12 @@ from app.settings import Settings
 
 
 def open_nodes(settings: Settings, accounts: Accounts, waker: Waker, listeners: NodeListeners) -> Nodes:
-    """Nothing connects before it is used."""
+    """Nothing connects before it is used.
+
+    Args:
+        waker: tells a node that there is an order for it, and open pages that a node has changed.
+        listeners: what other capabilities do when a node changes or goes.
+    """
 
     def nudge(node: str) -> None:
         """A node that does not hear it hears of it a few seconds later, when it is looked for what it has not stored.

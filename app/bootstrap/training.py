@@ -27,7 +27,13 @@ GCS_PORT = 6379
 def open_training(
     settings: Settings, database: Database, homes: Homes, redis: Redis, conversion: Conversion, waker: Waker
 ) -> Training:
-    """Nothing connects before it is used, and Ray is not imported."""
+    """Nothing connects before it is used, and Ray is not imported.
+
+    Args:
+        redis: keeps the picture of the cluster.
+        conversion: converts what a task has made.
+        waker: wakes the scheduler.
+    """
     options = training_options(settings)
     jobs = ResultConversions(conversion, homes)
     picture = ClusterPicture(redis)
@@ -38,7 +44,16 @@ def open_training(
 def open_scheduler(
     settings: Settings, database: Database, homes: Homes, redis: Redis, on_success: OnSuccess, enabled_of: EnabledOf
 ) -> Scheduler:
-    """Raises CannotStart where Ray is not installed. Connects to nothing yet."""
+    """The one loop that runs tasks. Connects to nothing yet.
+
+    Args:
+        redis: takes the picture of the cluster.
+        on_success: called when a task has succeeded.
+        enabled_of: tells which of these users are enabled: others' tasks do not begin.
+
+    Raises:
+        CannotStart: Ray is not installed.
+    """
     gateway = RayGateway(
         RayOptions(
             address=settings.ray_address,

@@ -170,6 +170,11 @@ def _stage(step: str) -> Stage:
 def job_response(
     conversion: Conversion, record: JobRecord, status: int = 200, headers: dict[str, str] | None = None
 ) -> Response:
+    """A job as JSON, as every endpoint answers it.
+
+    Args:
+        headers: beside the usual ones; None: no others.
+    """
     return JSONResponse(conversion.job_json(record), status_code=status, headers=headers)
 
 
@@ -329,7 +334,12 @@ MIN_FRAME_GAP_S = 0.05
 
 
 def job_frames(hub: ChangeHub, conversion: Conversion, job_id: str, user: str) -> AsyncIterator[bytes]:
-    """Ends with `done`, or with `gone` when the record was forgotten."""
+    """The events of a job's stream. It ends with `done`, or with `gone` when the record was forgotten.
+
+    Args:
+        hub: tells when the record has changed.
+        user: another's job is as if there were none.
+    """
     return record_frames(hub, f"job:{job_id}", user, lambda: _frames(conversion, job_id, user), gap_s=MIN_FRAME_GAP_S)
 
 

@@ -49,6 +49,18 @@ class ConversionClient(ApiClient):
         tags: tuple[str, ...] = (),
         no_cache: bool = False,
     ) -> Record:
+        """Submit a job of files that are uploaded already.
+
+        Args:
+            model_key: as `upload` returned it.
+            quant_key: as `upload` returned it.
+            options: as POST /jobs takes them; what is left out has the service's default.
+            name: empty: the service takes the model's.
+            no_cache: compute every stage, whatever has been computed before.
+
+        Returns:
+            The job's record.
+        """
         chosen: dict[str, Any] = {"options": options, "name": name, "tags": tags, "no_cache": no_cache}
         with told():
             return self._client.submit(model_key, quant_key, **chosen).record
@@ -99,7 +111,15 @@ class ConversionClient(ApiClient):
             return self._job(job_id).report(name.removesuffix(".json"))
 
     def download(self, job_id: str, artifact: Record, folder: Path, on_bytes: OnBytes = lambda _: None) -> Path:
-        """Into folder/name, under another name until its sha256 has been checked."""
+        """Download an artifact into folder/name, under another name until its sha256 has been checked.
+
+        Args:
+            artifact: its entry in the job's record.
+            on_bytes: called with the size of each chunk.
+
+        Returns:
+            The file.
+        """
         with told():
             return self._job(job_id).download_file(artifact, folder, on_bytes)
 

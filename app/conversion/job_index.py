@@ -61,7 +61,15 @@ class JobIndex:
         offset: int = 0,
         limit: int,
     ) -> Found:
-        """This owner's jobs that the filter accepts. What has no value to sort by comes last either way."""
+        """This owner's jobs that the filter accepts. What has no value to sort by comes last either way.
+
+        Args:
+            offset: how many of the matching jobs to leave out.
+            limit: how many to return at most.
+
+        Returns:
+            How many match in all, and the ids of those of this page.
+        """
         clauses = [_clause(term, owner) for term in query.terms]
         if any(clause is None for clause in clauses):
             return Found(0, [])
@@ -74,7 +82,13 @@ class JobIndex:
         return self._index.counts(owner, labels)
 
     def completions(self, owner: str, key: str, beginning: str, *, at_most: int) -> list[str]:
-        """Words that complete this value of a key (name, model or tag), as they occur."""
+        """Words that complete a value, as they occur in jobs of this owner.
+
+        Args:
+            key: name, model or tag; nothing completes any other.
+            beginning: empty: every word.
+            at_most: how many words are looked at.
+        """
         return self._index.words(owner, key, beginning, at_most=at_most) if key in KINDS else []
 
 

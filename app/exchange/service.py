@@ -80,8 +80,19 @@ class Exchange:
         return self._request(Transfer(str(uuid4()), Direction.IN, read_source(source).text, user, to_text(now)))
 
     def push(self, user: str, job_id: str, target: str, *, registered_model: str = "", now: datetime) -> Transfer:
-        """Request that results are pushed. Raises BadSource, TargetRefused, JobNotFound, NothingToExport,
-        TooManyTransfers."""
+        """Request that a job's results are pushed.
+
+        Args:
+            target: hf://owner/name or mlflow://experiment/name; the operator's list must have it.
+            registered_model: of MLflow, which gets a new version; empty: none.
+
+        Raises:
+            BadSource: The target is none, or the registered model does not go with it.
+            TargetRefused: The operator does not allow it.
+            JobNotFound: It is not this user's, either.
+            NothingToExport: It has not completed.
+            TooManyTransfers: This user has as many under way as may be.
+        """
         record = self._conversion.jobs.get(job_id, user)
         _require_results(record)
         place = read_target(target)

@@ -89,6 +89,12 @@ class HomeFiles:
         return self.common() if location.is_common else self.home(user)
 
     def browse(self, user: str, path: str = "", *, cursor: str | None = None, limit: int = PAGE_ENTRIES) -> Page:
+        """A page of a folder's entries.
+
+        Args:
+            path: in the home; empty: the home itself.
+            cursor: from the page before; None: the first page.
+        """
         return self.home(user).browse(path, cursor=cursor, limit=limit)
 
     def info(self, user: str, path: str) -> Entry:
@@ -97,6 +103,7 @@ class HomeFiles:
     def read(
         self, user: str, path: str, *, start: int = 0, end: int | None = None, chunk_bytes: int = CHUNK_BYTES
     ) -> Iterator[bytes]:
+        """See `ReadOnlyTree.read`."""
         return self.home(user).read(path, start=start, end=end, chunk_bytes=chunk_bytes)
 
     def write(
@@ -111,8 +118,15 @@ class HomeFiles:
     ) -> Entry:
         """Store a stream as a file in constant memory. It appears whole or not at all, whatever `chunks` raises.
 
-        expected_bytes: the size, where it is known beforehand: what cannot fit is refused before it is read.
-        Raises NameTaken unless `replace`, QuotaExceeded, TooManyFiles, HomeDiskFull, FileMissing for a missing folder.
+        Args:
+            replace: a file of this name goes.
+            expected_bytes: the size, where it is known beforehand: what cannot fit is refused before it is read.
+            quota: in place of the one of the installation.
+
+        Raises:
+            NameTaken: Something is there, and is not to be replaced.
+            QuotaExceeded, TooManyFiles, HomeDiskFull: There is no room for it.
+            FileMissing: The folder is not there.
         """
         place = _new_place(path)
         target = "/".join(place)
@@ -204,7 +218,13 @@ class HomeFiles:
     def allowance(
         self, user: str, home: RootedDirectory, folder: str, *, credit: int = 0, quota: Quota | None = None
     ) -> Allowance:
-        """What may still be written into the opened home. folder: the one at its top; credit: bytes to be replaced."""
+        """What may still be written into the opened home.
+
+        Args:
+            folder: the one at the home's top.
+            credit: bytes that are to be replaced.
+            quota: in place of the one of the installation.
+        """
         return self._tracker.allowance(
             user, folder, quota or self.options.quota(), lambda: _measure(home), credit=credit
         )

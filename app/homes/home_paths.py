@@ -28,7 +28,15 @@ class HomePath:
 
 
 def home_path_of(options: HomesOptions, user: str, text: str, *, field: str = "path") -> HomePath:
-    """Raises PathRefused for a whole path that lies neither in the user's home nor in the common folder."""
+    """Where a path leads that a user has written.
+
+    Args:
+        text: short, from the home on (datasets/…), or whole, with the installation's prefix.
+        field: for the error's message.
+
+    Raises:
+        PathRefused: A whole path lies neither in the user's home nor in the common folder.
+    """
     if not text.startswith("/"):
         return HomePath(text)
     for base, is_common in ((home_of(user), False), (COMMON, True)):
@@ -42,7 +50,11 @@ def home_path_of(options: HomesOptions, user: str, text: str, *, field: str = "p
 
 
 def own_path_of(options: HomesOptions, user: str, text: str, *, field: str = "path") -> HomePath:
-    """The same, of what is to be changed. Raises PathRefused for the common folder, too."""
+    """The same, of what is to be changed. Arguments as of `home_path_of`.
+
+    Raises:
+        PathRefused: For the common folder, too.
+    """
     location = home_path_of(options, user, text, field=field)
     if location.is_common:
         raise refused(field, "the common folder can only be read", hint="Put it into your own home: datasets/…")

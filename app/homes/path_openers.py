@@ -30,9 +30,17 @@ class Opener(Protocol):
     follows_links: bool
 
     def open(self, root_fd: int, path: str, flags: int, mode: int = 0, *, follow: bool = True) -> int:
-        """A descriptor of `path`, relative to an open folder; "" is the folder itself.
+        """A descriptor of a path that stays below an open folder.
 
-        follow: False refuses every link. With O_PATH | O_NOFOLLOW a link at the end is opened itself.
+        Args:
+            path: relative to it; empty: the folder itself.
+            flags: of open(2). With O_PATH | O_NOFOLLOW a link at the end is opened itself.
+            mode: of a file that is made.
+            follow: False refuses every link.
+
+        Raises:
+            LeadsOut: The path, or a link on its way, leads out of the folder.
+            OSError: As open(2).
         """
         ...
 

@@ -109,7 +109,15 @@ class PathRules:
 
 
 def allowed(options: HomesOptions, rule: FieldRule, user: str, field: str, text: str) -> AllowedPath:
-    """Where the text leads, if this field may name it for this user. Raises PathRefused. Looks at no disk."""
+    """Where a path leads, if this field may name it for this user. Looks at no disk.
+
+    Args:
+        rule: which folders the field may name.
+        field: for the error's message.
+
+    Raises:
+        PathRefused: It may not.
+    """
     _check_text(field, text)
     prefix, home = options.prefix + "/", home_of(user)
     segments = _segments(rule, field, text)

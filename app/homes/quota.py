@@ -173,10 +173,18 @@ class UsageTracker:
         is_begin: bool,
         is_look: bool = False,
     ) -> None:
-        """Count this in if the home then holds at most its quota. Raises QuotaExceeded, TooManyFiles.
+        """Count this in if the home then holds at most its quota. Nothing is refused by what is out of date.
 
-        is_begin: of something, when the home is measured again if the time has come; what is under way is not held up
-        for that. Nothing is refused by what is out of date. is_look: count nothing in.
+        Args:
+            folder: the one at the home's top.
+            measure: counts what the home holds; called only when that is not known or out of date.
+            addition: bytes and files.
+            is_begin: something new begins: the home is measured again if the time has come. What is under way is not
+                held up for that.
+            is_look: count nothing in.
+
+        Raises:
+            QuotaExceeded, TooManyFiles: It does not fit.
         """
         if not self._fits(self._measured(user, measure, is_due=is_begin), folder, quota, addition, is_look):
             usage = self._measured(user, measure, is_due=True, is_forgotten_due=True)
@@ -184,7 +192,13 @@ class UsageTracker:
                 raise _exceeded(usage, quota, addition)
 
     def add(self, user: str, folder: str, size_bytes: int, *, files: int = 0) -> None:
-        """Count in what was written, or with a negative number what went; nothing if the home was never measured."""
+        """Count in what was written; nothing if the home was never measured.
+
+        Args:
+            folder: the one at the home's top.
+            size_bytes: negative: what went.
+            files: negative likewise.
+        """
         with self._lock:
             usage = self._usages.get(user)
             if usage is not None:

@@ -93,7 +93,16 @@ class ReadOnlyTree:
     def read(
         self, path: str, *, start: int = 0, end: int | None = None, chunk_bytes: int = CHUNK_BYTES
     ) -> Iterator[bytes]:
-        """The bytes start <= i < end; what lies beyond the file is left out. Raises at once: FileMissing, NotAFile."""
+        """Stream the bytes start <= i < end of a file; what lies beyond it is left out. What is raised is raised at
+        once, not at the first chunk.
+
+        Args:
+            end: None: to the end of the file.
+
+        Raises:
+            FileMissing, NotAFile: There is no file of this path.
+            ValueError: start or end is negative.
+        """
         segments = self._segments(path)
         check_range(start, end)
         with self._opened() as base, disk_errors(shown(path)):
@@ -130,9 +139,14 @@ def page_of(
     sort: Sort = Sort.NAME,
     hidden: frozenset[str] = frozenset(),
 ) -> Page:
-    """A part of the folder. path: its own; hidden: names to leave out.
+    """A page of a folder. By name, only what is on the page is looked at beyond its name; by anything else all of it
+    is.
 
-    By name, only what is on the page is looked at beyond its name; by anything else all of it is.
+    Args:
+        folder_fd: the open folder.
+        path: its own, for the entries.
+        cursor: from the page before; None: the first page.
+        hidden: names to leave out.
     """
     positions = [
         position

@@ -81,10 +81,17 @@ class Predictor:
 
 
 def open_predictor(card: ModelCard, path: Path, twin: Path | None, options: PredictorOptions) -> Predictor:
-    """Open the model of the card, its file being `path` (and `twin` the ONNX it was made of), and run it once.
+    """Open a model and run it once, on a grey picture: that shows the shapes which the model leaves open, and warms it
+    up.
 
-    That one run is of a grey picture: it shows the shapes that the model leaves open, and warms it up. Raises
-    ModelUnusable with a hint: for a damaged file, an input that takes no pictures, outputs that no decoder understands.
+    Args:
+        path: the model's file.
+        twin: the ONNX that it was made of; None: there is none.
+        options: thresholds and threads.
+
+    Raises:
+        ModelUnusable: The file is damaged, an input takes no pictures, or no decoder understands the outputs. It has a
+            hint.
     """
     runtime = open_runtime(card, path, twin, options.threads)
     try:

@@ -22,11 +22,12 @@ class ModelsClient(ApiClient):
         return self._json("GET", NAMED, params={"name": name})
 
     def add_from_job(self, name: str, job_id: str, *, artifact: str, decoder: str, labels: Sequence[str]) -> Record:
+        """Register a job's model. Arguments as of `service.Models.add_from_job`."""
         body = {"name": name, "job_id": job_id, "artifact": artifact, "decoder": decoder, "labels": list(labels)}
         return self._json("POST", MODELS, json=body)
 
     def bring(self, name: str, path: Path, *, decoder: str, labels: Sequence[str]) -> Record:
-        """An ONNX, from disk in constant memory."""
+        """Register an ONNX from this machine, in constant memory. Arguments as of `service.Models.add_upload`."""
         fields = {"name": name, "decoder": decoder, "labels": "\n".join(labels)}
         with path.open("rb") as file:
             return self._json("POST", MODELS, data=fields, files={"model": (path.name, file)})

@@ -69,7 +69,20 @@ class Models:
         decoder: Decoder = Decoder.AUTO,
         labels: Sequence[str] = (),
     ) -> Model:
-        """Raises JobNotFound, ArtifactNotReady, ModelExists, BadInput."""
+        """Register what a job has made.
+
+        Args:
+            name: of the model; one of each user's.
+            artifact: which of the job's files.
+            decoder: how outputs are read; AUTO: by their names and shapes.
+            labels: names of the classes, by number; empty: classes are shown by number.
+
+        Raises:
+            JobNotFound: It is not this user's, either.
+            ArtifactNotReady: The job has not made this file (yet).
+            ModelExists: The name is taken.
+            BadInput: The name or the labels are none.
+        """
         name, labels = checked_name(name), checked_labels(labels)
         self.storage.refuse_taken(user, name)
         record = self.conversion.jobs.get(job_id, user)
@@ -92,8 +105,20 @@ class Models:
         labels: Sequence[str] = (),
         preprocess: Preprocess | None = None,
     ) -> Model:
-        """Keep an ONNX that its user uploads, with its weights inside, or as `weights`. Raises ModelTooLarge,
-        ModelExists, BadInput."""
+        """Register an ONNX that its user uploads.
+
+        Args:
+            chunks: the file.
+            weights: files beside it; None: the weights are inside.
+            decoder: how outputs are read; AUTO: by their names and shapes.
+            labels: names of the classes, by number; empty: classes are shown by number.
+            preprocess: how pictures are prepared; None: as the family of its decoder is used to.
+
+        Raises:
+            ModelTooLarge: More than is accepted here.
+            ModelExists: The name is taken.
+            BadInput: The file is no model, or the name or the labels are none.
+        """
         self.check_new(user, name, labels)
         imported = self.imports.receive(user, chunks, weights)
         return self.add_received(user, name, imported, now=now, decoder=decoder, labels=labels, preprocess=preprocess)
@@ -109,8 +134,12 @@ class Models:
         labels: Sequence[str] = (),
         preprocess: Preprocess | None = None,
     ) -> Model:
-        """The second half of add_upload, where the name comes after the file; the first is imports.receive. What was
-        received is removed from the uploads in every case."""
+        """The second half of `add_upload`, where the name comes after the file; the first is imports.receive. What was
+        received is removed from the uploads in every case. Raises as `add_upload`.
+
+        Args:
+            imported: what was received.
+        """
         try:
             card = ModelCard(
                 name=checked_name(name),

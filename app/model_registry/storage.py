@@ -58,6 +58,15 @@ class ModelStorage:
             raise _taken(name)
 
     def page(self, owner: str, text: str, cursor: str | None, limit: int) -> tuple[list[Model], str | None]:
+        """A page of a user's models, the newest first.
+
+        Args:
+            text: part of a name.
+            cursor: from the page before; None: the first page.
+
+        Returns:
+            The models, and the cursor of the next page; None: this was the last.
+        """
         at, _, name = (cursor or "").partition(" ")
         with self.database.read() as conn:
             models = store.page(conn, owner, text=text, after=(at, name) if cursor else None, limit=limit + 1)

@@ -32,7 +32,19 @@ class Shares:
         self.enabled_of = enabled_of
 
     def add(self, job_id: str, owner: str, *, days: int, label: str, now: datetime) -> tuple[Share, str]:
-        """A new link and its key, which is told this once. Raises JobNotFound, TooManyShares."""
+        """Make a link to a job.
+
+        Args:
+            days: for how long it holds.
+            label: what its user calls it.
+
+        Returns:
+            The share, and its key, which is told this once.
+
+        Raises:
+            JobNotFound: It is not this user's, either.
+            TooManyShares: The job has as many as may be.
+        """
         self.conversion.jobs.get(job_id, owner)
         key = new_key()
         until = to_text(now + timedelta(days=days))
@@ -50,7 +62,11 @@ class Shares:
             return store.of_job(conn, owner, job_id)
 
     def revoke(self, job_id: str, owner: str, share_id: str, *, now: datetime) -> None:
-        """Raises ShareNotFound."""
+        """End a link.
+
+        Raises:
+            ShareNotFound: There is none that holds.
+        """
         with self.database.write() as conn:
             if not store.revoke(conn, owner, job_id, share_id, to_text(now)):
                 raise _not_found()
@@ -71,7 +87,14 @@ class Shares:
         return share, record
 
     def file(self, share_id: str, key: str, name: str, *, now: datetime) -> Artifact:
-        """Raises ShareNotFound, also for a file that is not shared."""
+        """A file of a shared job.
+
+        Args:
+            key: from the link.
+
+        Raises:
+            ShareNotFound: The link does not hold, or this file is not shared.
+        """
         _, record = self.open(share_id, key, now=now)
         artifact = shared_files(record).get(name)
         if artifact is None:

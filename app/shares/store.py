@@ -44,7 +44,14 @@ def of_job(conn: Connection, owner: str, job_id: str) -> list[Share]:
 
 
 def revoke(conn: Connection, owner: str, job_id: str, share_id: str, at: str) -> bool:
-    """False when there is none that held."""
+    """End a link.
+
+    Args:
+        at: now, text in ISO 8601.
+
+    Returns:
+        False when there is none that holds.
+    """
     c = shares.c
     where = (c.share_id == share_id, c.user_name == owner, c.job_id == job_id, c.revoked_at.is_(None))
     return conn.execute(sa.update(shares).where(*where).values(revoked_at=at)).rowcount == 1

@@ -94,10 +94,17 @@ def run(
     on_supervisor: OnSupervisor = lambda _: None,
     parent: tuple[int, socket.socket] | None = None,
 ) -> Iterator[Stack]:
-    """Start everything, hand over when the web answers, stop everything. Raises CannotStart.
+    """Start everything, hand over when the web answers, stop everything.
 
-    on_supervisor gets the supervisor before the first process starts. parent: pid and socket of the process that parts
-    are forked from, where there is one already.
+    Args:
+        lock: held as long as this runs.
+        notice: told what its user should read.
+        on_supervisor: gets the supervisor before the first process starts.
+        parent: pid and socket of the process that parts are forked from, where there is one already; None: one is
+            started.
+
+    Raises:
+        CannotStart: A part ends or does not answer.
     """
     forked_from = Parent(launch.modules, launch.parent, launch.folder, launch.data.new_log("parent"))
 

@@ -147,7 +147,17 @@ class Parent:
         self._popen, self._control = _Child(pid), control
 
     def fork(self, part: Part, call: Call, *, log: Path, environment: Mapping[str, str], lifeline: int) -> Forked:
-        """Raises OSError when no process is to be had."""
+        """Fork a part.
+
+        Args:
+            call: the function that the part runs.
+            log: gets its output and its errors, appended.
+            environment: all of it.
+            lifeline: a descriptor; when its other end closes, the part ends.
+
+        Raises:
+            OSError: No process is to be had.
+        """
         request = json.dumps({"name": part.name, "target": call.target, "arguments": dict(call.arguments)}).encode()
         status, status_end = os.pipe2(os.O_CLOEXEC)
         try:

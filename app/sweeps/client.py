@@ -15,7 +15,12 @@ class SweepsClient(ApiClient):
     def create(
         self, models: Sequence[Record], options: Sequence[Record], *, name: str = "", tags: Sequence[str] = ()
     ) -> Record:
-        """models: name, model_key, quant_key, options. options: name, options."""
+        """Begin a sweep of every model with every set of options.
+
+        Args:
+            models: name, model_key, quant_key, options.
+            options: name, options.
+        """
         body = {"name": name, "tags": list(tags), "models": list(models), "options": list(options)}
         return self._json("POST", SWEEPS, json=body)
 

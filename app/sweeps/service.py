@@ -63,7 +63,12 @@ class Sweeps:
         tags: tuple[str, ...],
         now: datetime,
     ) -> SweepView:
-        """Every model with every variant. Nothing is made unless all of them can be options of a job.
+        """Begin a sweep of every model with every variant. Nothing is made unless all of them can be options of a job.
+
+        Args:
+            models: uploads, each with the options that all its jobs have.
+            variants: sets of options, each with its name.
+            tags: given to every job.
 
         Raises:
             SweepTooLarge: More than MOST_JOBS.
@@ -100,7 +105,7 @@ class Sweeps:
     def begin(
         self, owner: str, models: Sequence[BatchModel], variants: Sequence[Variant], *, name: str, tags: tuple[str, ...]
     ) -> str:
-        """Of Batches."""
+        """See `Batches.begin`."""
         return self.add(owner, models, variants, name=name, tags=tags, now=now()).sweep.sweep_id
 
     def page(

@@ -108,7 +108,14 @@ def pending(conn: Connection, most: int) -> list[tuple[Sweep, Entry]]:
 
 
 def change(conn: Connection, entry: Entry, state: EntryState, *, problem: str = "") -> bool:
-    """From PENDING into another state. False: it is PENDING no more."""
+    """Bring an entry from PENDING into another state.
+
+    Args:
+        problem: a sentence for its user.
+
+    Returns:
+        False: it is PENDING no more, and stays as it is.
+    """
     c = entries.c
     where = (c.sweep_id == entry.sweep_id, c.position == entry.position, c.state == EntryState.PENDING.value)
     return conn.execute(sa.update(entries).where(*where).values(state=state.value, problem=problem)).rowcount == 1

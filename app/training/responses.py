@@ -134,7 +134,12 @@ def _series(name: str, curve: Curve, most_points: int) -> schemas.SeriesAnswer:
 
 
 def cluster(view: ClusterView | None, user: str, *, is_on: bool, is_admin: bool = False) -> schemas.ClusterAnswer:
-    """Who holds how much is for all to see; which task it is, for its user and administrators alone."""
+    """Who holds how much is for all to see; which task it is, for its user and administrators alone.
+
+    Args:
+        view: None: the scheduler has not looked yet.
+        is_on: training is configured.
+    """
     if view is None:
         return schemas.ClusterAnswer(
             is_on=is_on, seen_at=None, unreachable_since=None, problem="", nodes=[], holders=[], queued=0

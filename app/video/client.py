@@ -88,7 +88,15 @@ class VideoClient(ApiClient):
         return list(self._json("GET", f"{_path(uid)}/sinks")["sinks"])
 
     def add_sink(self, uid: str, kind: str, address: str, content: str) -> Record:
-        """kind: http, mqtt, home_assistant, redis, file; content: rows, events. The answer holds its secret."""
+        """Have a job's rows or events sent somewhere.
+
+        Args:
+            kind: http, mqtt, home_assistant, redis, file.
+            content: rows, events.
+
+        Returns:
+            The sink; of http with its secret, which is told this once.
+        """
         return self._json("POST", f"{_path(uid)}/sinks", json={"kind": kind, "address": address, "content": content})
 
     def test_sink(self, uid: str, sink_id: str) -> Record:

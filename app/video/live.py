@@ -205,7 +205,13 @@ class LiveResponse(StreamingResponse):
 
 
 async def live_answer(request: Request, video: Video, user: str, uid: str) -> Response:
-    """The job's pictures as MJPEG. Raises VideoJobNotFound, TooMany, NoPicture when none comes soon."""
+    """The job's pictures as MJPEG.
+
+    Raises:
+        VideoJobNotFound: It is not this user's, either.
+        TooMany: So many look on already.
+        NoPicture: None comes soon.
+    """
     await run_in_threadpool(video.jobs.get, user, uid)
     if request.method == "HEAD":
         return Response(media_type=CONTENT_TYPE, headers=NO_STORE)

@@ -91,7 +91,14 @@ def token_used(conn: Connection, token_id: str, at: str) -> None:
 
 
 def revoke_token(conn: Connection, user_name: str, token_id: str, at: str) -> bool:
-    """And end the sessions it began. False when the user has no such token, or it is revoked already."""
+    """Revoke a token, and end the sessions it began.
+
+    Args:
+        at: when, as text in ISO 8601.
+
+    Returns:
+        False when the user has no such token, or it is revoked already.
+    """
     mine = (api_tokens.c.token_id == token_id, api_tokens.c.user_name == user_name, api_tokens.c.revoked_at.is_(None))
     if conn.execute(sa.update(api_tokens).where(*mine).values(revoked_at=at)).rowcount == 0:
         return False
@@ -104,6 +111,14 @@ def has_tokens(conn: Connection) -> bool:
 
 
 def add_session(conn: Connection, session_hash: str, token_id: str, *, created_at: str, expires_at: str) -> None:
+    """Begin a session.
+
+    Args:
+        session_hash: of the cookie's secret, which is stored nowhere.
+        token_id: the token with which its user logged in: revoked with it.
+        created_at: text in ISO 8601.
+        expires_at: text in ISO 8601.
+    """
     conn.execute(
         sa.insert(sessions).values(
             session_hash=session_hash, token_id=token_id, created_at=created_at, expires_at=expires_at

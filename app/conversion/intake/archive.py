@@ -146,7 +146,18 @@ def _created(path: Path, written: list[Path]) -> BinaryIO:
 
 
 def write_entry(archive: zipfile.ZipFile, entry: ArchiveEntry, file: BinaryIO, limit: int) -> int:
-    """Copy one entry, counting what really comes out of it. Returns the bytes written. Raises BadArchive, ZipBomb."""
+    """Copy one entry, counting what really comes out of it.
+
+    Args:
+        limit: bytes that may be written, whatever the archive declares.
+
+    Returns:
+        The bytes written.
+
+    Raises:
+        BadArchive: The entry is damaged.
+        ZipBomb: It unpacks to more than it declares, or than the limit.
+    """
     written = 0
     for chunk in _chunks(archive, entry):
         written += len(chunk)

@@ -65,7 +65,16 @@ def target_of(shapes: Sequence[Sequence[int | str | None]], expectation: Expecte
 def diagnose(
     measured: SampleStats, target: CalibrationTarget, preprocess: Preprocess, *, allow_damaged: bool = False
 ) -> list[Finding]:
-    """All findings, the gravest first."""
+    """Judge samples by what was measured of them.
+
+    Args:
+        target: the model's input, and which values it expects.
+        preprocess: how the job would prepare the pictures.
+        allow_damaged: the job leaves out files that cannot be read: then they do not block it.
+
+    Returns:
+        All findings, the gravest first.
+    """
     findings = [
         *_count(measured),
         *_files(measured, allow_damaged),

@@ -64,7 +64,18 @@ def is_npz(directory: Sequence[zipfile.ZipInfo]) -> bool:
 
 
 def choose(directory: Sequence[zipfile.ZipInfo], zip_bytes: int, *, max_files: int, max_bytes: int) -> ChosenEntries:
-    """The entries to unpack. Raises BadArchive, ZipBomb, ImagesTooLarge for a zip that must not be unpacked."""
+    """The entries to unpack.
+
+    Args:
+        directory: the entries as the zip lists them.
+        zip_bytes: size of the whole zip, against which its declared content is held.
+        max_files: samples that may be in it.
+        max_bytes: what they may unpack to.
+
+    Raises:
+        BadArchive, ZipBomb: The zip must not be unpacked.
+        ImagesTooLarge: It holds too many samples, or too much.
+    """
     if len(directory) > max_files * ENTRIES_PER_FILE_MAX:
         raise ImagesTooLarge(f"the zip has {len(directory)} entries", hint=f"At most {max_files} samples are taken.")
     files = plain_files(directory)
@@ -92,7 +103,17 @@ def plain_files(directory: Sequence[zipfile.ZipInfo]) -> list[ArchiveEntry]:
 
 
 def refuse_bomb(infos: Sequence[zipfile.ZipInfo], zip_bytes: int, what: str, max_bytes: int) -> None:
-    """By declared sizes: of each entry against its own packed size, of all against the zip. Raises as choose does."""
+    """Check declared sizes: of each entry against its own packed size, of all against the zip.
+
+    Args:
+        zip_bytes: size of the whole zip.
+        what: the zip, as it is called in the message.
+        max_bytes: what all may unpack to.
+
+    Raises:
+        ZipBomb: A ratio that no honest file has.
+        ImagesTooLarge: More than may be unpacked.
+    """
     for info in infos:
         _refuse_ratio(f"{info.filename} in {what}", info.file_size, info.compress_size)
     total = sum(info.file_size for info in infos)

@@ -72,7 +72,13 @@ class _Response:
 
 
 def first_layer_of(model: onnx.ModelProto, name: str, channels: int, order: AxisOrder) -> FirstLayer:
-    """Of the input of that name. A graph that breaks the rules of its operators tells nothing."""
+    """What the first layer does to an input. A graph that breaks the rules of its operators tells nothing.
+
+    Args:
+        name: of the input.
+        channels: how many the input has.
+        order: of the input's axes: where its channels are.
+    """
     try:
         with np.errstate(all="ignore"):
             layer = _Trace(GraphView(model), channels).run(model, name, order.index("C"))

@@ -219,7 +219,16 @@ def submitted(
     forecast_s: float | None = None,
     no_cache: bool = False,
 ) -> JobRecord:
-    """The record of a new job, its first stage queued."""
+    """The record of a new job, its first stage queued.
+
+    Args:
+        now: text in ISO 8601.
+        inputs: the uploaded files by name.
+        intake: what was learned of model and samples when they were checked.
+        origin: where the model was fetched from; empty: it was uploaded.
+        forecast_s: how many seconds the job was expected to take when it was submitted; None: nobody could tell.
+        no_cache: every stage is computed, whatever has been computed before.
+    """
     stages = dict.fromkeys((stage.step for stage in Stage), NOT_YET)
     stages[Stage.ONNX.step] = StageRecord(state=StageState.QUEUED, queued_at=now)
     return JobRecord(

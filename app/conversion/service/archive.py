@@ -69,7 +69,14 @@ class Archive:
     def page(
         self, criteria: ArchiveFilter, user: str, *, limit: int, cursor: str | None = None
     ) -> tuple[list[ArchiveRow], str | None]:
-        """The last finished first, and where to go on."""
+        """A page of the archive, the last finished first.
+
+        Args:
+            cursor: from the page before; None: the first page.
+
+        Returns:
+            The jobs, and the cursor of the next page; None: this was the last.
+        """
         self.catch_up(user)
         at, _, job_id = (cursor or "").partition(SEPARATOR)
         after = (at, job_id) if cursor else None

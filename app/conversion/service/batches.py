@@ -31,6 +31,12 @@ class Batches(Protocol):
     ) -> str:
         """Convert every model with every variant as there is room.
 
+        Args:
+            models: uploads by which each job begins.
+            variants: sets of options, each with its name.
+            name: of the sweep.
+            tags: given to every job.
+
         Returns:
             The id of the sweep that shows them.
 

@@ -50,11 +50,20 @@ class Dispatch:
     def send_done(
         self, *, job_id: str, step: str, result: str, reason: str | None = None, facts: dict[str, Any] | None = None
     ) -> None:
-        """The done message: the requirement's four fields, and facts (artifacts, summary, versions, error) beside."""
+        """Send the done message: the requirement's four fields, and facts beside.
+
+        Args:
+            step: the stage in lower case: onnx, bie, nef.
+            result: "ok" or "fail".
+            reason: a sentence for the user, of a failure.
+            facts: artifacts, summary, versions, error; None: nothing to add.
+        """
         post(self.broker, Message.DONE, job_id=job_id, step=step, result=result, reason=reason, facts=facts)
 
     def advance(self, *, job_id: str, step: str, result: str, reason: str | None, facts: dict[str, Any] | None) -> None:
-        """Take in a done message: the job ends, or its next stage is noted and queued in one step."""
+        """Take in a done message: the job ends, or its next stage is noted and queued in one step. Arguments as of
+        `send_done`.
+        """
         stage = Stage(step.upper())
         change = self._change(job_id, stage, result, reason, facts or {})
         after = None if change.is_end else stage.next

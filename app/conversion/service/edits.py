@@ -62,7 +62,16 @@ class Edits:
         return changed
 
     def tag(self, job_id: str, user: str, *, add: Collection[str], remove: Collection[str]) -> JobRecord:
-        """Add tags to those that it has, and take some away. Raises JobNotFound, and BadInput for too many."""
+        """Add tags to those that a job has, and take some away.
+
+        Args:
+            add: one that it has already stays where it is.
+            remove: one that it has not is ignored.
+
+        Raises:
+            JobNotFound: It is not this user's, either.
+            BadInput: There would be too many.
+        """
         record = self.jobs.get(job_id, user)
         tags = tuple(dict.fromkeys([*(tag for tag in record.tags if tag not in remove), *add]))
         if len(tags) > MOST_TAGS:

@@ -192,6 +192,16 @@ def finish(
 
     Only jobs whose stage ran at least as long as this one already has can tell how much longer it will; when there are
     too few of those, the job is overdue and all jobs are taken, with nothing left of this stage.
+
+    Args:
+        pasts: finished jobs that are like this one.
+        stage: the one it is in.
+        elapsed_s: seconds that the stage has run; 0: it waits.
+        ahead: jobs before it in the queue of the stage.
+        workers: processes that serve this queue.
+
+    Returns:
+        None: too few jobs have finished for an estimate.
     """
     if len(pasts) < MIN_JOBS:
         return None

@@ -61,7 +61,16 @@ class Jobs:
     def page(
         self, job_filter: JobFilter, user: str, *, limit: int, cursor: str | None, max_read: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
-        """The user's jobs that are wanted, newest first, and where to go on. Others' jobs are as if there were none."""
+        """A page of the user's jobs that match, newest first. Others' jobs are as if there were none.
+
+        Args:
+            cursor: from the page before; None: the first page.
+            max_read: records that may be read for one page; None: as many as it takes. A page may then have fewer than
+                `limit`, and others follow it.
+
+        Returns:
+            The jobs, and the cursor of the next page; None: this was the last.
+        """
         if job_filter.owner not in (None, user):
             return [], None
         return self.store.page(replace(job_filter, owner=user), limit=limit, cursor=cursor, max_read=max_read)
@@ -126,7 +135,14 @@ class Jobs:
         return self.objects.presign_get(artifact.key, expires_s=expires_s, download_name=name)
 
     def log(self, job_id: str, stage: Stage, offset: int, user: str) -> LogPortion:
-        """The log of a stage from an offset in bytes: live while it runs, from the store afterwards."""
+        """The log of a stage: live while it runs, from the store afterwards.
+
+        Args:
+            offset: in bytes, where the portion begins.
+
+        Raises:
+            JobNotFound: It is not this user's, either.
+        """
         record = self.get(job_id, user)
         own = record.stages[stage.step]
         if record.is_terminal or own.state is StageState.DONE:
@@ -158,8 +174,12 @@ class Jobs:
 
 
 def delete_files(objects: ObjectStore, cache: StageCache, owner: str, job_id: str) -> None:
-    """All that is stored of a job, also for reuse. Its description goes first, so that the archive never has a part of
-    it."""
+    """Delete all that is stored of a job, also for reuse. Its description goes first, so that the archive never has a
+    part of it.
+
+    Args:
+        cache: where outputs of its stages may be in use by others' jobs; they stay.
+    """
     objects.delete(object_keys.owned(owner, job_id))
     objects.delete(object_keys.description(job_id))
     cache.forget_job(owner, job_id)

@@ -49,7 +49,12 @@ class ResumableUploads:
         self.settings = uploads.settings
 
     def begin(self, owner: str, field: str, name: str, length: int) -> ResumableUpload:
-        """Begin one of so many bytes.
+        """Begin an upload.
+
+        Args:
+            field: model or images.
+            name: of the file; reduced to a plain one.
+            length: size in bytes, known beforehand.
 
         Raises:
             BadRequest: No such field, or no bytes.

@@ -126,7 +126,11 @@ class SystemView:
 
 
 def read_system(conversion: Conversion, settings: Settings, user: str, now: datetime) -> SystemView:
-    """Everything as it is now. Jobs of other users are counted, not named."""
+    """Everything as it is now. Jobs of other users are counted, not named.
+
+    Args:
+        user: whose jobs in the queues are named; others' are counted.
+    """
     health = _redis_health(conversion)
     try:
         queues = _queues(conversion, user, now) if health.is_up else ()

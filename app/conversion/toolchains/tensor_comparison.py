@@ -42,7 +42,15 @@ class TensorComparison:
 def compare(reference: Array, actual: Array, *, tensor: str = "", sample: str = "") -> TensorComparison:
     """Compare two arrays of any shape and numeric type, flattened.
 
-    Raises NotFinite, naming tensor and sample, if either holds a NaN or an infinity.
+    Args:
+        tensor: its name, for the error's message.
+        sample: its name, likewise.
+
+    Returns:
+        Where the shapes differ, one that has only this to say.
+
+    Raises:
+        NotFinite: Either holds a NaN or an infinity.
     """
     if reference.shape != actual.shape:
         return TensorComparison(None, None, 0.0, same_shape=False)

@@ -101,9 +101,11 @@ class NodeAgent:
         self._supervisor.heard(key, is_running=is_running, detail=detail)
 
     def send(self, path: str, body: bytes, content_type: str, *, replaces: str = "") -> None:
+        """See `driver.Agent.send`."""
         self._outbox.push(path, body, content_type, replaces=replaces)
 
     async def ask(self, path: str, body: bytes, content_type: str, *, authorization: str = "") -> Reply:
+        """See `driver.Agent.ask`."""
         return await self.web.ask(path, body, content_type, authorization=authorization)
 
     # life cycle

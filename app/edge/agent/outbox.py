@@ -27,6 +27,12 @@ class Outbox:
         self._wake_up = asyncio.Event()
 
     def push(self, path: str, body: bytes, content_type: str, *, replaces: str = "") -> None:
+        """Store a report and send it when its turn comes. One that cannot be stored is lost, with an error in the log.
+
+        Args:
+            path: of the web, with a leading slash.
+            replaces: an unsent report with the same word is dropped; empty: none.
+        """
         try:
             self._store.push(path, body, content_type, replaces)
         except sqlite3.Error as error:

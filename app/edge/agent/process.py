@@ -75,7 +75,17 @@ class WorkerProcess:
 
     @classmethod
     def start(cls, command: Sequence[str], environment: Mapping[str, str], *, folder: Path, log: Path) -> Self:
-        """Start a command in a folder, its output appended to a log. Raises OSError, ValueError."""
+        """Start a command in a session of its own, its input empty.
+
+        Args:
+            environment: all of it; nothing is inherited.
+            folder: where it starts.
+            log: gets its output and its errors, appended.
+
+        Raises:
+            OSError: The program or the folder is not there, or there is no room for a process.
+            ValueError: An argument holds a NUL.
+        """
         with log.open("ab") as output:
             child = subprocess.Popen(
                 list(command),

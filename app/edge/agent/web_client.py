@@ -70,7 +70,15 @@ class WebClient:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
     async def register(self, name: str, side: Side, *, replace: bool, admin_token: str) -> str:
-        """The node's token."""
+        """Make this machine a node.
+
+        Args:
+            replace: a node of this name loses its token; False: the web refuses.
+            admin_token: empty: the web has no users.
+
+        Returns:
+            The node's token.
+        """
         headers = {"Authorization": f"Bearer {admin_token}"} if admin_token else {}
         body = {"name": name, "side": side.value, "replace": replace}
         async with self._answer("POST", "/neptune/nodes", headers=headers, json=body) as answer:
@@ -113,7 +121,14 @@ class WebClient:
             await answer.aread()
 
     async def ask(self, path: str, body: bytes, content_type: str, *, authorization: str) -> Reply:
-        """POST on behalf of a caller, see `driver.Agent.ask`. Raises Unreachable."""
+        """POST on behalf of a caller, see `driver.Agent.ask`.
+
+        Args:
+            authorization: the caller's header; empty: none is sent.
+
+        Raises:
+            Unreachable: The web does not answer.
+        """
         headers = {"Content-Type": content_type, **({"Authorization": authorization} if authorization else {})}
         try:
             answer = await self._http.post(path, content=body, headers=headers)

@@ -184,7 +184,12 @@ class SampleQueue:
 
 
 def sample_of(pending: Pending, outcome: Outcome, *, at: str, labels: tuple[str, ...] = ()) -> Sample:
-    """What is reported of a sample. Width, height and boxes are those of the source picture, not of the preview."""
+    """What is reported of a sample. Width, height and boxes are those of the source picture, not of the preview.
+
+    Args:
+        at: when its answer was there, text in ISO 8601.
+        labels: names of the classes, by number.
+    """
     height, width = pending.picture.shape[:2]
     return Sample(
         id=pending.id,

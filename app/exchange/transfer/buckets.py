@@ -15,7 +15,18 @@ from app.exchange.transfer.protocol import CHUNK_BYTES, Access, Fetched, Progres
 
 
 def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> Fetched:
-    """Raises SourceRefused, SourceTooLarge, TransferFailed."""
+    """Fetch an object of S3.
+
+    Args:
+        folder: takes the file, by the last part of its key.
+        access: which buckets are allowed, and S3's keys.
+        progress: hears of each chunk; raises when they are too many bytes.
+
+    Raises:
+        SourceRefused: The operator does not allow the bucket.
+        SourceTooLarge: Before or while it is fetched.
+        TransferFailed: The server refuses, or does not answer.
+    """
     bucket, key = source.parts["bucket"], source.parts["key"]
     if not any(fnmatchcase(bucket, pattern) for pattern in access.s3_buckets):
         raise SourceRefused(

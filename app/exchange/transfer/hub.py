@@ -22,9 +22,19 @@ REFUSALS = {
 
 
 def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> Fetched:
-    """The file that is named, or the only model there is. Weights beside it come with it.
+    """Fetch the file that is named, or the only model there is; weights beside it come with it.
 
-    Raises BadSource, SourceRefused, SourceTooLarge, TransferFailed, ExtraMissing.
+    Args:
+        folder: takes the files.
+        access: which repositories are allowed, and the Hub's token.
+        progress: hears of each file; raises when they are too many bytes.
+
+    Raises:
+        BadSource: No model in it, or several and none is named.
+        SourceRefused: The operator does not allow the repository.
+        SourceTooLarge: By the sizes that the Hub tells.
+        TransferFailed: The Hub refuses, or does not answer.
+        ExtraMissing: huggingface_hub is not installed.
     """
     repo, revision = source.parts["repo"], source.parts.get("revision")
     if not any(fnmatchcase(repo, pattern) for pattern in access.hub_repositories):
@@ -50,9 +60,18 @@ def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> F
 
 
 def push(target: Target, files: Mapping[str, Path], facts: Mapping[str, Any], access: Access) -> str:
-    """All files and a model card in one commit; a repository that is not there is made, a private one.
+    """Push all files and a model card in one commit; a repository that is not there is made, a private one.
 
-    Returns its page. Raises TransferFailed, ExtraMissing.
+    Args:
+        files: path on this machine by name in the repository.
+        facts: about the job, for the model card.
+
+    Returns:
+        The page of the repository.
+
+    Raises:
+        TransferFailed: The Hub refuses, or does not answer.
+        ExtraMissing: huggingface_hub is not installed.
     """
     from huggingface_hub import CommitOperationAdd
 

@@ -20,7 +20,20 @@ FOLDER = "modelmill"
 
 
 def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> Fetched:
-    """Raises BadSource, SourceRefused, SourceTooLarge, TransferFailed, ExtraMissing."""
+    """Fetch the one model among a run's artifacts; weights beside it come with it.
+
+    Args:
+        folder: takes the files.
+        access: the MLflow server and its token.
+        progress: hears of the files; raises when they are too many bytes.
+
+    Raises:
+        BadSource: No model, or several.
+        SourceRefused: The operator names no MLflow server.
+        SourceTooLarge: By the sizes that MLflow tells.
+        TransferFailed: The server refuses, or does not answer.
+        ExtraMissing: mlflow is not installed.
+    """
     mlflow, errors = _client(access)
     uri = _uri(source)
     try:
@@ -44,9 +57,20 @@ def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> F
 def push(
     target: Target, files: Mapping[str, Path], facts: Mapping[str, Any], access: Access, *, registered_model: str
 ) -> str:
-    """A run with metrics, parameters, tags and artifacts; and a version of a registered model, if one is named.
+    """Push a run with metrics, parameters, tags and artifacts.
 
-    Returns the page of the run. Raises SourceRefused, TransferFailed, ExtraMissing.
+    Args:
+        files: path on this machine by name.
+        facts: about the job: metrics, parameters, and what its model card says.
+        registered_model: gets a new version; empty: none.
+
+    Returns:
+        The page of the run.
+
+    Raises:
+        SourceRefused: The operator names no MLflow server.
+        TransferFailed: The server refuses, or does not answer.
+        ExtraMissing: mlflow is not installed.
     """
     mlflow, errors = _client(access)
     client = mlflow.MlflowClient(tracking_uri=access.mlflow_uri)

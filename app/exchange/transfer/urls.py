@@ -22,7 +22,18 @@ AS_IT_IS = {"Accept-Encoding": "identity"}
 
 
 def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> Fetched:
-    """Raises SourceRefused, SourceTooLarge, TransferFailed."""
+    """Fetch a file over HTTPS, by redirects that are allowed, too.
+
+    Args:
+        folder: takes the file, by the last part of the URL's path.
+        access: which addresses and networks are allowed.
+        progress: hears of each chunk; raises when they are too many bytes.
+
+    Raises:
+        SourceRefused: The operator does not allow the address.
+        SourceTooLarge: Before or while it is fetched.
+        TransferFailed: The server refuses, redirects too often, or does not answer.
+    """
     try:
         resolved(source.text, access.urls)
     except SourceNotOffered:

@@ -79,21 +79,45 @@ class SftpAccounts:
         return password
 
     def set_password(self, user: str, password: str, *, by: str, token_id: str = "") -> None:
-        """Raises BadSftpPassword."""
+        """Set the password of an account.
+
+        Args:
+            by: who does it, for the audit log.
+            token_id: the token that asks: what a user sets for themselves ends with it; empty: none.
+
+        Raises:
+            BadSftpPassword: It is too weak.
+        """
         check_password(password)
         with self._open_backend(user) as backend, self._bound(user, [PASSWORD], by, token_id):
             backend.set_password(user, password)
         self._note(by, "door.password_set", user)
 
     def set_keys(self, user: str, keys: Sequence[str], *, by: str, token_id: str = "") -> list[str]:
-        """Replace all keys. Returns them as they are stored. Raises BadPublicKey."""
+        """Replace all keys of an account.
+
+        Args:
+            by: who does it, for the audit log.
+            token_id: the token that asks: what a user sets for themselves ends with it; empty: none.
+
+        Returns:
+            The keys as they are stored.
+
+        Raises:
+            BadPublicKey: One of them is none.
+        """
         checked = check_keys(keys)
         with self._open_backend(user) as backend:
             self._replace_keys(backend, user, checked, checked, by, token_id)
         return checked
 
     def add_keys(self, user: str, keys: Sequence[str], *, by: str, token_id: str = "") -> None:
-        """Beside the present ones. One of those that is given again ends with this token. Raises BadPublicKey."""
+        """Add keys to the present ones. One of those that is given again ends with this token. Arguments as of
+        `set_keys`.
+
+        Raises:
+            BadPublicKey: One of them is none.
+        """
         fresh = check_keys(keys)
         replaced = set(map(credential_of, fresh))
         with self._open_backend(user) as backend:

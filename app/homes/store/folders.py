@@ -32,7 +32,11 @@ class JobFolder:
 
 
 def folder_begun(conn: Connection, user: str, name: str, at: datetime) -> None:
-    """A job that begins again has its folder again."""
+    """A job's folder is in use, again where the job begins again.
+
+    Args:
+        name: of the folder, below the user's jobs.
+    """
     upsert(
         conn,
         job_folders,
@@ -51,7 +55,12 @@ def folder_begun(conn: Connection, user: str, name: str, at: datetime) -> None:
 
 
 def folder_ended(conn: Connection, user: str, name: str, at: datetime) -> None:
-    """The first end counts: reported again, the time does not begin anew."""
+    """A job has ended, so that its folder's time runs. The first end counts: reported again, the time does not begin
+    anew.
+
+    Args:
+        name: of the folder, below the user's jobs.
+    """
     insert = insert_into(conn, job_folders).values(
         user_name=user, name=name, begun_at=to_text(at), ended_at=to_text(at)
     )

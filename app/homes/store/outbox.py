@@ -37,6 +37,17 @@ def add_pending(
     quota_files: int | None = None,
     password_hash: str | None = None,
 ) -> int:
+    """Note a change that the SFTP server is still to hear of.
+
+    Args:
+        quota_bytes: None: as the installation says; 0: no limit.
+        quota_files: likewise.
+        at: text in ISO 8601; it is due at once.
+        password_hash: of a one-time password; None: the account keeps its own.
+
+    Returns:
+        The entry's number.
+    """
     added = conn.execute(
         sa.insert(door_outbox).values(
             user_name=user,
@@ -93,6 +104,12 @@ def pending_done(conn: Connection, entry: Pending, at: str) -> None:
 
 
 def pending_failed(conn: Connection, entry: Pending, *, next_try_at: str, error: str) -> None:
+    """Note that the SFTP server has not taken a change.
+
+    Args:
+        next_try_at: text in ISO 8601.
+        error: a sentence.
+    """
     conn.execute(
         sa.update(door_outbox)
         .where(door_outbox.c.entry_id == entry.entry_id)

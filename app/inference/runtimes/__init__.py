@@ -16,9 +16,14 @@ SIMULATED = "a BIE of the vendor's toolchain runs in its simulator only"
 
 
 def open_runtime(card: ModelCard, path: Path, twin: Path | None, threads: int) -> Runtime:
-    """Open the model, or its ONNX twin where this node cannot run it: then `why` of the runtime tells the reason.
+    """Open a model, or its ONNX twin where this node cannot run it: then `why` of the runtime tells the reason.
 
-    Raises ModelUnusable for a damaged file, and where only the twin could run and there is none.
+    Args:
+        twin: None: there is none.
+        threads: of onnxruntime.
+
+    Raises:
+        ModelUnusable: The file is damaged, or only the twin could run and there is none.
     """
     if card.format is Format.ONNX:
         return open_onnx(path, threads, form="onnx")

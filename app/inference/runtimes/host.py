@@ -52,8 +52,15 @@ class HostRuntime:
 
 
 def open_onnx(path: Path, threads: int, *, form: str, why: str = "") -> HostRuntime:
-    """form: of the model, for a reader. Raises ModelUnusable for a file that onnxruntime does not open, and for more
-    inputs than one."""
+    """Open a file that onnxruntime runs.
+
+    Args:
+        form: onnx, bie or nef, as it is shown to a reader.
+        why: this runs in place of the model itself; empty: it is the model.
+
+    Raises:
+        ModelUnusable: onnxruntime does not open it, or it has more than one input.
+    """
     try:
         session = open_session(path, threads)
     except ModelmillError as error:

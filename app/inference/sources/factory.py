@@ -26,11 +26,16 @@ def open_source(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Source:
-    """A folder of pictures (sorted by name), a picture, an .npz, a video file, or the URL of a stream.
+    """Open a folder of pictures (sorted by name), a picture, an .npz, a video file, or the URL of a stream.
 
-    fps: at most so many frames a second, by their own time and the clock; 0: all, as fast as they are asked for.
-    loop: begin anew at the end. Raises SourceUnusable, naming the source, when it is not there or of no use, at once or
-    with its first frame.
+    Args:
+        fps: at most so many frames a second, by their own time and the clock; 0: all, as fast as they are read.
+        loop: begin anew at the end.
+        clock: in seconds; tests have their own.
+        sleep: likewise.
+
+    Raises:
+        SourceUnusable: It is not there or of no use; raised at once or with the first frame, and named.
     """
     reel, name, live = open_video_source(text)
     return Source(reel, name, Pace(fps, clock, sleep, live=live), loop=loop, is_live=live)

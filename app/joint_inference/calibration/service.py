@@ -71,9 +71,16 @@ class Calibrations:
         self.memory_bytes = memory_bytes
 
     def ask(self, user: str, namespace: str, name: str, samples: Path, set_name: str, *, now: datetime) -> Calibration:
-        """Request a calibration. samples: a file, which is copied.
+        """Request a calibration.
 
-        Raises ServiceNotFound, TooMany, BadSamples for an empty file.
+        Args:
+            samples: a zip of pictures or an .npz, which is copied.
+            set_name: how its user calls the samples.
+
+        Raises:
+            ServiceNotFound: It is not this user's, either.
+            TooMany: This user has as many under way as may be.
+            BadSamples: The file is empty.
         """
         specification = self.services.get(user, namespace, name).specification
         size = samples.stat().st_size
@@ -127,7 +134,12 @@ class Calibrations:
         raise NotReady("This calibration has nothing to choose from.", hint="Wait for its end, or start another.")
 
     def apply(self, user: str, calibration_id: str, setting: Setting, *, now: datetime) -> Service:
-        """Raises CalibrationNotFound, ServiceNotFound, InvalidResource."""
+        """Write a setting into the service that it was measured for.
+
+        Raises:
+            CalibrationNotFound, ServiceNotFound: One of them is gone.
+            InvalidResource: The service does not take it.
+        """
         request = self.get(user, calibration_id).asked
         parameters = [{"key": key, "value": value} for key, value in setting.parameters.items()]
         algorithm = {"name": setting.algorithm, "parameters": parameters}
@@ -224,7 +236,14 @@ class Calibrations:
 
 
 def calibrations_using(conn: Connection, user: str, model: str, *, now: datetime) -> list[str]:
-    """namespace/name of the services with a calibration that waits or runs and was asked for with this model."""
+    """namespace/name of the services with a calibration that waits or runs and was asked for with this model.
+
+    Args:
+        model: by name, on either side.
+
+    Returns:
+        namespace/name, sorted.
+    """
     requests = [entry.asked for entry in store.of_owner(conn, user) if entry.is_under_way(now)]
     using = [request for request in requests if model in (request.edge_model, request.cloud_model)]
     return sorted({f"{request.namespace}/{request.name}" for request in using})

@@ -75,7 +75,17 @@ SWEEP = JsonForm(Sweep)
 
 
 def sweep(answers: Sequence[SamplePredictions], make: Make, names: Iterable[str], *, skipped: int = 0) -> Sweep:
-    """Raises ValueError without samples."""
+    """Measure what each setting of the algorithms would do to these samples.
+
+    Args:
+        answers: of both models on the same samples.
+        make: builds an algorithm of a name and parameters.
+        names: algorithms to try.
+        skipped: samples left out before, for the report.
+
+    Raises:
+        ValueError: There are no samples.
+    """
     measured = measure(answers)
     predictions = [answer.edge for answer in answers]
     settings = tuple(_tried(name, predictions, measured, make) for name in names if name not in LEFT_OUT)

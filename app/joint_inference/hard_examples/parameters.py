@@ -25,6 +25,11 @@ class ParameterReader:
         return value.strip() or default
 
     def number(self, key: str, default: float, *, least: float = -math.inf, most: float = math.inf) -> float:
+        """A parameter as a number; see `number_of`.
+
+        Args:
+            default: where the parameter is missing or empty.
+        """
         text = self.text(key)
         return default if not text else number_of(key, text, least=least, most=most)
 
@@ -32,6 +37,16 @@ class ParameterReader:
         return self.number(key, default, least=0, most=1)
 
     def whole(self, key: str, default: int, *, least: int, most: int) -> int:
+        """A parameter as a whole number.
+
+        Args:
+            default: where the parameter is missing or empty.
+            least: included.
+            most: included.
+
+        Raises:
+            BadParameter: It is none in this range.
+        """
         text = self.text(key)
         if not text:
             return default
@@ -58,7 +73,16 @@ class ParameterReader:
 
 
 def number_of(key: str, text: str, *, least: float = -math.inf, most: float = math.inf) -> float:
-    """A finite number in this range; also written as a fraction, 1/255."""
+    """A finite number; also written as a fraction, 1/255.
+
+    Args:
+        key: the parameter, for the error's message.
+        least: included.
+        most: included.
+
+    Raises:
+        BadParameter: It is none in this range.
+    """
     upper, _, lower = text.partition("/")
     try:
         number = float(upper) / float(lower) if lower else float(text)

@@ -109,7 +109,15 @@ def _strict(unknown: Sequence[str]) -> BadRequest:
 
 
 def number_of(query: Mapping[str, str], name: str, *, default: int, most: int) -> int:
-    """Raises BadRequest."""
+    """A number of the query.
+
+    Args:
+        default: where it is missing or empty.
+        most: a larger one is cut to this.
+
+    Raises:
+        BadRequest: It is no whole number from 0.
+    """
     text = query.get(name, "")
     if not text:
         return default

@@ -77,7 +77,15 @@ def _tried(services: Services, user: str, resource: Any, namespace: str | None) 
 
 
 def tried_change(services: Services, user: str, before: Service, resource: Any) -> dict[str, Any]:
-    """What it would be. Raises ServiceChanged, InvalidResource."""
+    """What a service would be after a change; nothing is stored.
+
+    Args:
+        resource: as its user sent it, any JSON value.
+
+    Raises:
+        ServiceChanged: It names another version than the present one.
+        InvalidResource: It breaks the schema, or the models do not go together.
+    """
     after = changed_to(before, resource)
     if after["spec"] != before.spec:
         services.check_models(user, after["spec"])

@@ -45,7 +45,13 @@ class OwnedFields:
 def updated(
     managed: Sequence[Any], before: Mapping[str, Any] | None, after: Mapping[str, Any], by: Manager, at: str
 ) -> list[Any]:
-    """managedFields after `by` has made `after` of `before`: what was changed is theirs, what is gone is nobody's."""
+    """managedFields after a manager has made `after` of `before`: what was changed is theirs, what is gone is nobody's.
+
+    Args:
+        managed: the list before, as it stands in the resource.
+        before: None: the resource is new.
+        at: text in ISO 8601.
+    """
     old, new = fields_of(before or {}), fields_of(after)
     changed = {path for path, value in new.items() if path not in old or old[path] != value}
     shares = _shares(managed, old, at)

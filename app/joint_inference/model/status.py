@@ -62,9 +62,12 @@ class Condition:
 def conditions_after(
     before: Sequence[Mapping[str, Any]], current: Condition, warning: Condition | None, now: str
 ) -> list[dict[str, Any]]:
-    """The list anew: a warning, the states that were (False), the one that is (True) last.
-
+    """The list of conditions anew: a warning, the states that were (False), the one that is (True) last.
     lastTransitionTime moves when status or reason of an entry does; lastHeartbeatTime with every call.
+
+    Args:
+        warning: None: the one that stood there goes.
+        now: text in ISO 8601.
     """
     known = {str(entry["type"]): entry for entry in before}
     conditions: dict[str, tuple[str, str, str]] = {}

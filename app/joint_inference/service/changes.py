@@ -18,6 +18,13 @@ from app.kit.sql import new_secret
 
 
 def new_service(user: str, fit: Mapping[str, Any], at: str, by: Manager) -> Service:
+    """A service as it is first stored: accepted, and waiting for the controller.
+
+    Args:
+        fit: the validated resource.
+        at: text in ISO 8601.
+        by: owns its fields.
+    """
     metadata = fit["metadata"]
     accepted = Condition(ConditionType.PENDING, Reason.ACCEPTED, "It will be looked at in a moment.")
     return Service(

@@ -93,7 +93,15 @@ class Reports:
     def add_sample(
         self, node: str, uid: str, sample: Sample, picture: bytes, content_type: str, *, now: datetime
     ) -> None:
-        """The newest KEPT_SAMPLES are kept. Raises ServiceNotFound when this node does not run it."""
+        """Store a sample that a node's worker sends. The newest KEPT_SAMPLES are kept.
+
+        Args:
+            uid: of the service.
+            picture: encoded as `content_type` says.
+
+        Raises:
+            ServiceNotFound: This node does not run it.
+        """
         with self.database.read() as conn:
             self._check_runs_on(conn, uid, node)
         self.objects.put(_picture(uid, sample.id), [picture], content_type=content_type)
@@ -115,7 +123,14 @@ class Reports:
             return store.samples_of(conn, service.uid)
 
     def picture(self, user: str, namespace: str, name: str, sample_id: str) -> tuple[bytes, str]:
-        """Its bytes and content type. Raises SampleNotFound."""
+        """The preview of a sample.
+
+        Returns:
+            The picture's bytes and content type.
+
+        Raises:
+            SampleNotFound: It has gone, for only the newest are kept.
+        """
         service = self.services.get(user, namespace, name)
         with self.database.read() as conn:
             content_type = store.content_type_of(conn, service.uid, sample_id)

@@ -87,9 +87,16 @@ class Services:
     def create(
         self, user: str, resource: Any, *, now: datetime, namespace: str | None = None, by: Manager = US
     ) -> Service:
-        """resource: as its user sent it, any JSON value. namespace: that of the path, where it must agree.
+        """Make a service; the controller starts its workers.
 
-        Raises InvalidResource (ModelsDiffer among it), ServiceExists.
+        Args:
+            resource: as its user sent it, any JSON value.
+            namespace: that of the path, with which the resource must agree; None: the resource alone says it.
+            by: owns its fields.
+
+        Raises:
+            InvalidResource: It breaks the schema; ModelsDiffer: its models do not go together.
+            ServiceExists: Its name is taken.
         """
         fit = validated(resource, namespace=namespace)
         try:
@@ -107,14 +114,26 @@ class Services:
     def replace(
         self, user: str, namespace: str, name: str, resource: Any, *, now: datetime, by: Manager = US
     ) -> Service:
-        """Replace spec, labels and annotations. A metadata.resourceVersion must be the present one.
+        """Replace spec, labels and annotations.
 
-        Raises InvalidResource, ServiceNotFound, ServiceChanged.
+        Args:
+            resource: as its user sent it; a metadata.resourceVersion in it must be the present one.
+            by: owns what it changes.
+
+        Raises:
+            InvalidResource: It breaks the schema, or its models do not go together.
+            ServiceNotFound: It is not this user's, either.
+            ServiceChanged: It was changed meanwhile.
         """
         return self.change(user, namespace, name, lambda _: (resource, None), now=now, by=by)
 
     def merge(self, user: str, namespace: str, name: str, patch: Any, *, now: datetime, by: Manager = US) -> Service:
-        """JSON merge patch (RFC 7386) on the resource. Raises as replace."""
+        """Apply a JSON merge patch (RFC 7386). Raises as `replace`.
+
+        Args:
+            patch: if it names no resourceVersion, it holds for any.
+            by: owns what it changes.
+        """
 
         def edit(service: Service) -> tuple[Any, None]:
             resource = merged(service.to_resource(), patch)
@@ -126,7 +145,12 @@ class Services:
     def change(
         self, user: str, namespace: str, name: str, edit: ResourceEdit, *, now: datetime, by: Manager = US
     ) -> Service:
-        """Replace a service by what `edit` makes of it, while nobody else changes it. Raises as replace and edit do."""
+        """Replace a service by what `edit` makes of it, while nobody else changes it. Raises as `replace` and `edit`
+        do.
+
+        Args:
+            edit: returns the resource, and its managedFields; None for these: what changes is `by`'s.
+        """
         with self.database.write() as conn:
             service = _locked(conn, user, namespace, name)
             resource, managed = edit(service)
@@ -152,7 +176,14 @@ class Services:
             self._refuse_mismatch(conn, user, spec)
 
     def put_status(self, user: str, namespace: str, name: str, status: Mapping[str, Any], *, now: datetime) -> Service:
-        """For Kubernetes' tools; the controller overwrites it when it next reconciles."""
+        """Write a status, for Kubernetes' tools; the controller overwrites it when it next reconciles.
+
+        Args:
+            status: what is missing in it is filled in.
+
+        Raises:
+            ServiceNotFound: It is not this user's, either.
+        """
         with self.database.write() as conn:
             service = _locked(conn, user, namespace, name)
             changed = store.change_service(conn, service, status=completed(status, to_text(now)))
@@ -164,7 +195,12 @@ class Services:
             return _get(conn, user, namespace, name)
 
     def delete(self, user: str, namespace: str, name: str, *, now: datetime) -> Service:
-        """Delete a service: its workers are ended first. Raises ServiceNotFound."""
+        """Delete a service: its workers are ended first, and until then it can still be seen. One that is being deleted
+        stays so.
+
+        Raises:
+            ServiceNotFound: It is not this user's, either.
+        """
         with self.database.write() as conn:
             service = _locked(conn, user, namespace, name)
             if service.deleted_at is not None:
@@ -182,7 +218,20 @@ class Services:
         cursor: str | None = None,
         limit: int = 50,
     ) -> tuple[list[Service], str | None]:
-        """Newest first. text: part of a name; state: type of the current condition. Raises BadInput for no cursor."""
+        """A page of a user's services, newest first.
+
+        Args:
+            namespace: None: all.
+            text: part of a name.
+            state: type of the current condition; empty: any.
+            cursor: from the page before; None: the first page.
+
+        Returns:
+            The services, and the cursor of the next page; None: this was the last.
+
+        Raises:
+            BadInput: The cursor is none.
+        """
         with self.database.read() as conn:
             services = store.page(
                 conn, user, ServiceFilter(namespace, text, state), before=_cursor(cursor), limit=limit + 1

@@ -12,9 +12,14 @@ from app.joint_inference.store.tables import samples
 
 
 def put_sample(conn: Connection, uid: str, sample: Sample, content_type: str, *, at: str, keep: int) -> list[str]:
-    """Ids of those that had to go for it. The same again replaces the first.
+    """Store a sample; the same again replaces the first.
 
-    at: when it came, by our own clock: an edge's, once it was wrong, would hold its newest back for as long.
+    Args:
+        at: when it came, by our own clock: an edge's, once it was wrong, would hold its newest back for as long.
+        keep: how many of the service stay.
+
+    Returns:
+        Ids of those that had to go for it.
     """
     of_service = samples.c.uid == uid
     conn.execute(sa.delete(samples).where(of_service, samples.c.sample_id == sample.id))

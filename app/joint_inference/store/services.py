@@ -91,6 +91,7 @@ def looked_at(conn: Connection, uid: str) -> str | None:
 
 
 def by_name(conn: Connection, owner: str, namespace: str, name: str) -> Service | None:
+    """The service of this name that has not been deleted."""
     return _first(conn, services.c.owner == owner, services.c.namespace == namespace, services.c.name == name, IS_THERE)
 
 
@@ -130,6 +131,12 @@ def every(conn: Connection, owner: str, namespace: str | None) -> list[Service]:
 
 
 def changed(conn: Connection, owner: str, after: int, namespace: str | None) -> list[Service]:
+    """Services that have changed, deleted ones among them, in the order of their changes.
+
+    Args:
+        after: the version that is known already.
+        namespace: None: all.
+    """
     query = sa.select(services).where(services.c.owner == owner, services.c.version > after)
     if namespace is not None:
         query = query.where(services.c.namespace == namespace)
@@ -237,7 +244,13 @@ class ServiceEvent:
 
 
 def add_event(conn: Connection, uid: str, at: str, *, type: str, reason: str, message: str) -> None:
-    """The newest KEPT stay: a worker that ends again and again must not fill the disk."""
+    """Note an event. The newest KEPT stay: a worker that ends again and again must not fill the disk.
+
+    Args:
+        at: text in ISO 8601.
+        type: Normal or Warning.
+        reason: one word, in Kubernetes' way.
+    """
     conn.execute(sa.insert(events).values(uid=uid, at=at, type=type, reason=reason, message=message))
     oldest = (
         sa.select(events.c.event_id).where(events.c.uid == uid).order_by(events.c.event_id.desc()).offset(KEPT).limit(1)

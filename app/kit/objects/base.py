@@ -84,10 +84,15 @@ class ObjectStore(Protocol):
         content_type: str = DEFAULT_CONTENT_TYPE,
         max_bytes: int | None = None,
     ) -> Stored:
-        """Store a stream in constant memory, replacing what was there.
+        """Store a stream in constant memory, replacing what was there. Atomic: a reader sees the old object or the new
+        one, never a part. Whatever `chunks` raises passes through and leaves nothing behind.
 
-        Atomic: a reader sees the old object or the new one, never a part. Whatever `chunks` raises passes
-        through and leaves nothing behind. Raises TooLarge beyond `max_bytes`, StoreFull without space.
+        Args:
+            max_bytes: None: as many as there is room for.
+
+        Raises:
+            TooLarge: Beyond `max_bytes`.
+            StoreFull: There is no space.
         """
         ...
 
@@ -105,9 +110,16 @@ class ObjectStore(Protocol):
     def read(
         self, key: str, *, start: int = 0, end: int | None = None, chunk_bytes: int = CHUNK_BYTES
     ) -> Iterator[bytes]:
-        """Stream the bytes start <= i < end; what lies beyond the object is left out.
+        """Stream the bytes start <= i < end; what lies beyond the object is left out. What is raised is raised at once,
+        not at the first chunk.
 
-        Raises ObjectMissing at once, not at the first chunk. ValueError if start or end is negative.
+        Args:
+            end: None: to the end of the object.
+            chunk_bytes: the most that one chunk has.
+
+        Raises:
+            ObjectMissing: There is no object of this key.
+            ValueError: start or end is negative.
         """
         ...
 

@@ -92,7 +92,16 @@ def upload(
     metadata: dict[str, str],
     num_parallel_uploads: int,
 ) -> None:
-    """Store the parts as one object. What `parts` raises passes through, and the server keeps nothing."""
+    """Store the parts as one object. What `parts` raises passes through, and the server keeps nothing.
+
+    Args:
+        parts: one at least, all but the last of the same size; a single one is sent without S3's multipart upload.
+        metadata: without S3's prefix.
+        num_parallel_uploads: parts that are under way at once, and so in memory.
+
+    Raises:
+        StoreUnavailable: The server does not complete it, or does not answer.
+    """
     first = next(parts)
     second = next(parts, None)
     if second is None:

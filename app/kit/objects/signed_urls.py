@@ -24,7 +24,16 @@ class UrlExpired(ModelmillError):
 
 
 def sign(secret: str, method: str, key: str, expires: int, *, download_name: str = "") -> str:
-    """Hex HMAC-SHA256 over method, key, expiry (seconds since 1970) and download name."""
+    """The signature of a request.
+
+    Args:
+        method: of HTTP, in capitals.
+        expires: seconds since 1970.
+        download_name: what the file is called when it is saved; empty: its key says it.
+
+    Returns:
+        Hex HMAC-SHA256 over all of these.
+    """
     # A key has no line breaks, so the fields cannot run into each other; the free text comes last.
     message = f"{method}\n{key}\n{expires}\n{download_name}".encode()
     return hmac.new(secret.encode(), message, hashlib.sha256).hexdigest()
@@ -40,9 +49,16 @@ def verify(
     *,
     download_name: str = "",
 ) -> None:
-    """Accept a signed request at `now` (seconds since 1970), or raise BadSignature, then UrlExpired.
+    """Accept a signed request.
 
-    `expires` is taken as it stood in the URL, so that what is no number is a bad signature, too.
+    Args:
+        expires: as it stood in the URL, so that what is no number is a bad signature, too.
+        now: seconds since 1970.
+
+    Raises:
+        BadSignature: It is not ours, or a part of the URL was changed.
+        UrlExpired: It was ours.
+        ValueError: The secret is empty.
     """
     if not secret:
         raise ValueError("signing needs a secret")
@@ -63,7 +79,16 @@ def verify(
 def signed_url(
     public_url: str, secret: str, method: str, key: str, expires: int, *, download_name: str | None = None
 ) -> str:
-    """`<public_url>/objects/<key>?method=…&expires=…&signature=…[&name=…]`."""
+    """`<public_url>/objects/<key>?method=…&expires=…&signature=…[&name=…]`.
+
+    Args:
+        public_url: the web's, as clients reach it.
+        expires: seconds since 1970.
+        download_name: what the file is called when it is saved; None or empty: its key says it.
+
+    Raises:
+        ValueError: The secret is empty.
+    """
     if not secret:
         raise ValueError("signing needs a secret")
     name = download_name or ""

@@ -95,7 +95,14 @@ def remote_span(name: str, carrier: Carrier, *, kind: str, **attributes: Any) ->
 
 
 def past_span(name: str, carrier: Carrier, begin_s: float, end_s: float, **attributes: Any) -> None:
-    """What nobody was there to measure, a time in a queue: from and to, in seconds of the epoch."""
+    """Note a span that nobody was there to measure, a time in a queue. Without tracing nothing happens.
+
+    Args:
+        carrier: the trace that it belongs to, as a message carries it.
+        begin_s: seconds since 1970.
+        end_s: seconds since 1970.
+        **attributes: of the span.
+    """
     if _tracer is None:
         return
     whole = _tracer.start_span(

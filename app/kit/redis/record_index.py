@@ -111,7 +111,14 @@ class RecordIndex:
             return dict(zip(names, pipe.execute(), strict=True))
 
     def words(self, group: str, kind: str, beginning: str, *, at_most: int) -> list[str]:
-        """Words of this kind that have a part with this beginning, for completion."""
+        """Words that have a part with this beginning, for completion.
+
+        Args:
+            group: whose records.
+            kind: of words, as the index was given them.
+            beginning: empty: every word.
+            at_most: how many are looked at.
+        """
         self.refresh()
         start = f"[{kind}:{beginning}"
         name = f"{self._records.index_prefix}{group}:words"

@@ -166,14 +166,30 @@ class Records:
     def beat(
         self, record_id: str, claim: str, *, worker: str, worker_text: str, ttl_ms: int, fields: Mapping[str, str]
     ) -> bool:
-        """A worker's sign of life, and its progress. False when its claim on the record no longer stands."""
+        """A worker's sign of life, and its progress.
+
+        Args:
+            claim: the token of the claim on the record.
+            worker_text: what the worker says of itself, as JSON.
+            ttl_ms: when nothing more is heard for so long, the worker counts as dead.
+            fields: of the record, to be changed.
+
+        Returns:
+            False when the claim no longer stands; then the record stays as it is.
+        """
         args: list[Any] = [claim, ttl_ms, worker_text, *_flat(fields)]
         return bool(
             self._beat(keys=[self.key(record_id), worker_registry.worker_key(worker), worker_registry.INDEX], args=args)
         )
 
     def append(self, record_id: str, name: str, text: bytes, *, cap_bytes: int, ttl_s: int) -> None:
-        """Add to a text that lies beside the record (a live log), up to its cap."""
+        """Add to a text that lies beside the record (a live log).
+
+        Args:
+            name: of the text.
+            cap_bytes: what lies beyond it is dropped.
+            ttl_s: how long the text lives from now on.
+        """
         self._append(keys=[f"{self.key(record_id)}:{name}"], args=[cap_bytes, ttl_s, text])
 
     def tail(self, record_id: str, name: str, offset: int) -> bytes:

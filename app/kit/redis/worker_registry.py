@@ -20,7 +20,12 @@ def worker_key(worker: str) -> str:
 
 
 def announce(client: Any, worker: str, text: str, ttl_s: float) -> None:
-    """A sign of life of a worker that has nothing to do. One that has gives it with its beats (records)."""
+    """A sign of life of a worker that has nothing to do. One that has gives it with its beats (records).
+
+    Args:
+        text: what the worker says of itself, as JSON.
+        ttl_s: when nothing more is heard for so long, the worker counts as dead.
+    """
     with client.pipeline(transaction=True) as pipe:
         pipe.set(worker_key(worker), text, px=int(ttl_s * 1000))
         pipe.zadd(INDEX, {worker_key(worker): int(time.time())})

@@ -39,6 +39,16 @@ def setns(descriptor: int, kind: int) -> None:
 
 
 def mount(source: str | None, target: str, kind: str | None = None, flags: int = 0, data: str | None = None) -> None:
+    """mount(2).
+
+    Args:
+        source: None: none, as where only flags are changed.
+        kind: of the file system; None where it is known already.
+        data: options of the file system.
+
+    Raises:
+        OSError: The kernel refuses.
+    """
     texts = [None if text is None else os.fsencode(text) for text in (source, target, kind, data)]
     _checked(_libc.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3]))
 

@@ -137,11 +137,20 @@ class Sandbox:
         hooks: Hooks | None = None,
         places: SandboxPaths = NOWHERE,
     ) -> Finished:
-        """Call target ("module:function", as function(request, progress)) in a child.
+        """Call a function in a child. It reaches work_dir, this interpreter with its libraries, and the places, as far
+        as the kernel can hold it.
 
-        It reaches work_dir, this interpreter with its libraries, and the places, as far as the kernel can hold it.
-        Raises SandboxBusy; what the function raised if that is a ModelmillError; StageCrashed, StageOutOfMemory,
-        StageTimedOut or StageCancelled for the other ends; StageFailed for an exception that it did not foresee.
+        Args:
+            target: "module:function", called as function(request, progress).
+            request: JSON, its only argument from here.
+            hooks: None: nobody is told, nothing is cancelled.
+            places: what else it may read or write.
+
+        Raises:
+            SandboxBusy: As many as may be are running.
+            ModelmillError: Whatever the function raised of this kind.
+            StageCrashed, StageOutOfMemory, StageTimedOut, StageCancelled: It ended in another way.
+            StageFailed: An exception that the function did not foresee.
         """
         if not self._has_room():
             raise SandboxBusy("Too many files are being checked here just now.", hint="Try again in a moment.")

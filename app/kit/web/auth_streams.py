@@ -19,7 +19,11 @@ LOOK_AGAIN_S = 3.0
 
 
 async def answer_while(holds: Callable[[], bool], app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Run the application; its event stream ends soon after `holds` says no."""
+    """Run the application; its event stream ends soon after the right to it does.
+
+    Args:
+        holds: whether it still holds; called in a thread, every few seconds.
+    """
     watching: asyncio.Task[None] | None = None
     is_open = False
 

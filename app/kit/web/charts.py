@@ -127,7 +127,14 @@ def scatter(
 
 
 def bar(value: float | None, maximum: float, kind: str = "series-1", rule: float | None = None) -> Markup:
-    """A bar for a table cell, without text of its own: the number stands beside it."""
+    """A bar for a table cell, without text of its own: the number stands beside it.
+
+    Args:
+        value: None: an empty bar.
+        maximum: of the whole width.
+        kind: CSS class that colours it.
+        rule: a value that a line marks; None, or none within the bar: no line.
+    """
     parts = [_tag("rect", class_="bar-track", x=0, y=0, width=BAR_WIDTH, height=BAR_HEIGHT, rx=2)]
     if value is not None and maximum > 0:
         width = round(BAR_WIDTH * min(max(value / maximum, 0.0), 1.0), 1)

@@ -47,7 +47,13 @@ def duration(seconds: float, texts: NullTranslations) -> str:
 
 
 def ago(moment: datetime, now: datetime, texts: NullTranslations, locale: Locale) -> str:
-    """The distance in words, "3 min. ago"; also of what is to come, "in 6 days"."""
+    """The distance in words, "3 min. ago"; also of what is to come, "in 6 days".
+
+    Args:
+        moment: with a time zone.
+        now: with a time zone.
+        texts: translations of what Babel has no words for.
+    """
     apart = moment - now
     if abs(apart.total_seconds()) < _JUST_NOW_S:
         return texts.gettext("just now")
@@ -55,7 +61,7 @@ def ago(moment: datetime, now: datetime, texts: NullTranslations, locale: Locale
 
 
 def due(moment: datetime, now: datetime, texts: NullTranslations, locale: Locale) -> str:
-    """When something is to come, "in 6 days": in days as long as these are more than one."""
+    """When something is to come, "in 6 days": in days as long as these are more than one. Arguments as of `ago`."""
     days = round((moment - now).total_seconds() / 86400)
     if days < 2:
         return ago(moment, now, texts, locale)

@@ -207,7 +207,14 @@ def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
 def stream_bytes(
     request: Request, read: Callable[[int, int], Iterator[bytes]], *, size: int, etag: str, name: str, media_type: str
 ) -> Response:
-    """An object as a download, whole or the range that was asked for. read(start, end) yields the bytes."""
+    """An object as a download: whole, or the range that the request names; 304 where the client has it already.
+
+    Args:
+        read: yields the bytes start <= i < end; called with both.
+        size: in bytes.
+        etag: without quotes.
+        name: under which the file is saved.
+    """
     headers = {
         "Accept-Ranges": "bytes",
         "ETag": f'"{etag}"',

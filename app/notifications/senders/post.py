@@ -16,7 +16,14 @@ GONE, TOO_MANY = 410, 429
 
 
 async def send_json(url: str, body: bytes, headers: Mapping[str, str], networks: Sequence[Network]) -> Outcome:
-    """One try: see checked_post."""
+    """POST a JSON document once; see checked_post.
+
+    Args:
+        networks: private ones that may be reached.
+
+    Returns:
+        How it went; nothing is raised for what cannot be sent.
+    """
     try:
         answer = await http_post(url, body, headers, networks)
     except NotSent as error:

@@ -24,8 +24,13 @@ def add(conn: Connection, delivery: Delivery) -> bool:
 
 
 def lease_due(conn: Connection, at: str, *, until: str, limit: int, per_target: int) -> list[tuple[Delivery, Target]]:
-    """Those that are due, oldest first, for this process alone until that time: a process that dies with one gives it
-    up by then. Of a target only so many: a slow one keeps no other waiting."""
+    """Those that are due, oldest first, for this process alone: one that dies with them gives them up in time.
+
+    Args:
+        at: now, text in ISO 8601.
+        until: how long they are this process's.
+        per_target: of one target only so many: a slow one keeps no other waiting.
+    """
     c = deliveries.c
     order = (c.due_at, c.delivery_id)
     waiting = (
@@ -46,7 +51,13 @@ def lease_due(conn: Connection, at: str, *, until: str, limit: int, per_target: 
 
 
 def note(conn: Connection, delivery: Delivery, outcome: Outcome, *, state: DeliveryState, due_at: str, at: str) -> None:
-    """How a try went. Nothing when the delivery has ended meanwhile."""
+    """Note how a try went. Nothing when the delivery has ended meanwhile.
+
+    Args:
+        state: after this try.
+        due_at: when the next try is due, if there is one.
+        at: now, text in ISO 8601.
+    """
     values: dict[str, Any] = {
         "state": state.value,
         "tries": delivery.tries + 1,
@@ -60,7 +71,12 @@ def note(conn: Connection, delivery: Delivery, outcome: Outcome, *, state: Deliv
 
 
 def give_up(conn: Connection, target_id: str, *, problem: str, at: str) -> None:
-    """All that wait for this target."""
+    """End all deliveries that wait for a target, as failed.
+
+    Args:
+        problem: why, a sentence for its user.
+        at: now, text in ISO 8601.
+    """
     where = (deliveries.c.target_id == target_id, deliveries.c.state == DeliveryState.PENDING.value)
     values = {"state": DeliveryState.FAILED.value, "problem": problem, "ended_at": at}
     conn.execute(sa.update(deliveries).where(*where).values(**values))
@@ -83,6 +99,11 @@ def get(conn: Connection, owner: str, delivery_id: str) -> Delivery | None:
 
 
 def newest(conn: Connection, owner: str, *, target_id: str = "", limit: int) -> list[Delivery]:
+    """Deliveries of a user, the newest first.
+
+    Args:
+        target_id: of this target only; empty: of all.
+    """
     c = deliveries.c
     query = sa.select(deliveries).join(targets, targets.c.target_id == c.target_id).where(targets.c.user_name == owner)
     if target_id:
@@ -108,7 +129,12 @@ def trim(conn: Connection, most: int) -> int:
 
 
 def count_since(conn: Connection, target_id: str, kind: str, since: str) -> int:
-    """How many of this kind of event were made for the target since then."""
+    """How many events of a kind were made for a target.
+
+    Args:
+        kind: of the event, as "job.completed".
+        since: text in ISO 8601, included.
+    """
     c = deliveries.c
     where = (c.target_id == target_id, c.event_kind == kind, c.created_at >= since)
     return int(conn.scalar(sa.select(sa.func.count()).select_from(deliveries).where(*where)) or 0)

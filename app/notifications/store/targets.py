@@ -47,7 +47,12 @@ def count(conn: Connection, owner: str) -> int:
 
 
 def interested(conn: Connection, owner: str, kind: str, subject: str) -> list[str]:
-    """The ids of those of a user's targets that are told of such an event. Reads nothing that is encrypted."""
+    """The ids of those of a user's targets that are told of an event. Reads nothing that is encrypted.
+
+    Args:
+        kind: of the event, as "job.completed".
+        subject: the id of what it happened to: a target may be for one alone.
+    """
     c = targets.c
     rows = conn.execute(
         sa.select(c.target_id, c.events).where(c.user_name == owner, c.is_enabled, c.subject.in_(["", subject]))

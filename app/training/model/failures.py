@@ -141,8 +141,14 @@ def classify(
 def is_retried(
     kind: FailureKind, *, infra_retries: int, tried_s: float, most_s: float, quick_failures: int = 0
 ) -> bool:
-    """infra_retries: how many are left. tried_s: so long it has lacked resources; most_s: when that is final.
-    quick_failures: how often in a row it has failed for that soon after it was given them."""
+    """Whether a task that has failed is tried again.
+
+    Args:
+        infra_retries: how many are left.
+        tried_s: seconds for which it has lacked resources.
+        most_s: when that is final.
+        quick_failures: how often in a row it has failed for that soon after it was given them.
+    """
     if kind is FailureKind.INSUFFICIENT_RESOURCES:
         return tried_s < most_s and quick_failures < QUICK_FAILURES
     return kind in (FailureKind.INFRA_ERROR, FailureKind.LOST) and infra_retries > 0

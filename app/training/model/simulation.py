@@ -104,7 +104,13 @@ def _task(name: str, values: dict[str, str]) -> TraceTask:
 def simulate(
     trace: Sequence[TraceTask], cluster: Cluster, policy: QueuePolicy, *, does_backfill: bool = False
 ) -> SimulationResult:
-    """Event by event: at each submission and each end the scheduler decides once."""
+    """Run a trace by a queue policy, event by event: at each submission and each end the scheduler decides once.
+
+    Args:
+        trace: tasks with their times of submission and how long they run; what the cluster can never hold is left out
+            and counted.
+        does_backfill: a small task may go before a big one that it does not delay.
+    """
     possible = [task for task in trace if task.gpus <= cluster.gpus]
     return _Simulation(possible, cluster, policy, does_backfill).run(len(trace) - len(possible))
 

@@ -79,9 +79,13 @@ def checkpoints_of_task(homes: Homes, task: Task) -> list[Checkpoint]:
 
 
 def resume_path(database: Database, homes: Homes, user: str, spec: TaskSpec) -> str | None:
-    """The checkpoint that a new task begins with, as tasks name it; None: it begins at step 0.
+    """Where a new task begins.
 
-    Raises PathRefused for one that is not there or not the user's.
+    Returns:
+        The checkpoint that a new task begins with, as tasks name it; None: it begins at step 0.
+
+    Raises:
+        PathRefused: The checkpoint is not there, or not the user's.
     """
     if spec.resume_from is None:
         return None

@@ -134,7 +134,16 @@ MOST_BYTES = 8 << 20
 def log_of(
     homes: Homes, task: Task, attempts: Sequence[Attempt], *, attempt_no: int | None = None, tail: int
 ) -> LogView:
-    """attempt_no None: the last. Raises LogMissing."""
+    """The log of an attempt.
+
+    Args:
+        attempts: all of the task.
+        attempt_no: None: the last.
+        tail: how many of its last lines.
+
+    Raises:
+        LogMissing: There is none (yet, or any more), or the task has no such attempt.
+    """
     attempt = _chosen(task, attempts, attempt_no)
     folder = folders_of(homes, task.user, [attempt]).get(attempt.attempt_no)
     if folder is None:

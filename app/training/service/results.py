@@ -74,9 +74,18 @@ class Results:
         options: Mapping[str, Any] | None = None,
         now: datetime,
     ) -> Conversion:
-        """One click. artifact: path in the last attempt's folder; images: the same, or one that begins with /.
+        """Submit a conversion of what a task has made.
 
-        Raises TaskNotFound, TaskNotFinished, FileMissing, PathRefused, BadInput and what else conversion refuses.
+        Args:
+            artifact: path in the last attempt's folder.
+            images: the same, or a whole path, which begins with /.
+            name: empty: conversion chooses one.
+            options: as POST /jobs takes them; None: defaults.
+
+        Raises:
+            TaskNotFound: It is not this user's, either.
+            TaskNotFinished: It has not succeeded.
+            FileMissing, PathRefused, BadInput: Something is wrong with the files; or what else conversion refuses.
         """
         view = self.tasks.get(user, task_id)
         if view.task.state is not State.SUCCEEDED:

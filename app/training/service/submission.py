@@ -30,7 +30,12 @@ MAX_ID = 95
 
 
 def new_task_id(prefix: str, user: str, workload: Workload, now: datetime) -> str:
-    """mvp2-alice-ppo-20251223-143201-7f3a: readable, hardly ever the same twice; TaskSubmission draws again then."""
+    """mvp2-alice-ppo-20251223-143201-7f3a: readable, hardly ever the same twice; TaskSubmission draws again then.
+
+    Args:
+        prefix: of the installation.
+        now: with a time zone; UTC is written.
+    """
     stamp = now.astimezone(UTC).strftime("%Y%m%d-%H%M%S")
     end = f"-{workload.value}-{stamp}-{secrets.token_hex(2)}"
     return f"{prefix}-{user.replace('.', '-').replace('_', '-')}"[: MAX_ID - len(end)] + end
@@ -83,7 +88,11 @@ class TaskSubmission:
     def submit(
         self, user: str, body: bytes, key: str | None, now: datetime, *, is_admin: bool = False
     ) -> tuple[Task, bool]:
-        """See Tasks.submit."""
+        """See Tasks.submit.
+
+        Args:
+            key: the idempotency key; None: there is none.
+        """
         if not self.options.is_on:
             raise TrainingOff(
                 "This installation trains nothing: it has no Ray cluster.",

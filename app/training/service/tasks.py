@@ -90,7 +90,15 @@ class Tasks:
     def page(
         self, user: str, filters: TaskFilter, *, cursor: str | None = None, limit: int = 50
     ) -> tuple[list[TaskView], str | None]:
-        """Newest first, each with its place in the queue and its last attempt; and the cursor of the next page."""
+        """A page of a user's tasks, the newest first.
+
+        Args:
+            cursor: from the page before; None: the first page.
+
+        Returns:
+            The tasks, each with its place in the queue and its last attempt; and the cursor of the next page, None:
+            this was the last.
+        """
         before = _place(cursor) if cursor is not None else None
         with self.database.read() as conn:
             rows = store.page(conn, user, filters, before=before, limit=limit + 1)
@@ -148,9 +156,15 @@ class Tasks:
     def set_priority(
         self, user: str, task_id: str, priority: Priority, *, now: datetime, is_admin: bool = False
     ) -> Task:
-        """Of a task that waits. is_admin: of anybody's, and high.
+        """Change the priority of a task that waits.
 
-        Raises TaskNotFound, TaskFinished (it waits no more), BadSpec.
+        Args:
+            is_admin: of anybody's task, and high.
+
+        Raises:
+            TaskNotFound: It is not this user's, either.
+            TaskFinished: It waits no more.
+            BadSpec: This user may not give this priority.
         """
         check_priority(priority, is_admin=is_admin)
         at, changed = to_text(now), None
@@ -175,7 +189,16 @@ class Tasks:
             return store.events_of(conn, task_id, after=after)
 
     def log(self, user: str, task_id: str, *, attempt_no: int | None = None, tail: int = 2000) -> LogView:
-        """attempt_no None: the last. Raises LogMissing."""
+        """The log of an attempt.
+
+        Args:
+            attempt_no: None: the last.
+            tail: how many of its last lines.
+
+        Raises:
+            TaskNotFound: It is not this user's, either.
+            LogMissing: There is none (yet, or any more), or the task has no such attempt.
+        """
         with self.database.read() as conn:
             task = _own(conn, user, task_id)
             attempts = store.attempts_of(conn, task_id)

@@ -31,6 +31,13 @@ from app.training.store.tables import attempts, events, tasks, to_attempt, to_ta
 
 
 def add_event(conn: Connection, task_id: str, kind: str, at: str, detail: dict[str, Any] | None = None) -> None:
+    """Note what has happened to a task.
+
+    Args:
+        kind: one word.
+        at: text in ISO 8601.
+        detail: of a form that each kind has for itself.
+    """
     conn.execute(
         sa.insert(events).values(task_id=task_id, at=at, event_type=kind, payload_json=json.dumps(detail or {}))
     )

@@ -220,7 +220,11 @@ class ServingNode:
 
 
 def serving_nodes(resources: Resources, catalogue: Catalogue, user: str, now: datetime) -> list[ServingNode]:
-    """The nodes that serve stages now and that this user may use: those of the cloud first, then by calls waiting."""
+    """The nodes that serve stages now and that a user may use.
+
+    Returns:
+        Nodes of the cloud first, then by calls waiting.
+    """
     stages = catalogue.names_seen_by(user)
     visible = {node.name: node for node in resources.nodes.seen_by(user)}
     servers = [

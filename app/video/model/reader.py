@@ -87,6 +87,13 @@ class Reader:
         return float(data)
 
     def integer(self, data: object, place: str, *, least: int, most: int) -> int:
+        """A whole number of a document; true and false are none.
+
+        Args:
+            place: where it stands in the document, for the error's message.
+            least: included.
+            most: included.
+        """
         if isinstance(data, bool) or not isinstance(data, int):
             raise self.problem(place, f"is {shown(data)}, not a whole number")
         if not least <= data <= most:

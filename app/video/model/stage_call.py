@@ -84,7 +84,12 @@ def packed(call: Call) -> tuple[bytes, dict[str, str], dict[str, str]]:
 
 
 def unpacked(stage: str, body: bytes, headers: Mapping[str, str], query: Mapping[str, str]) -> Call:
-    """Reads a request.
+    """Read a request to a stage's host.
+
+    Args:
+        stage: from the path.
+        headers: in any case of letters.
+        query: `want` names outputs, with commas between.
 
     Raises:
         BadRequest: The body has another form, or a picture is not a JPEG or PNG in base64.

@@ -40,7 +40,15 @@ def critical_path_s(dag: DagInfo, delays: Mapping[str, float]) -> float:
 def predicted_delay_s(
     dag: DagInfo, conf: VideoConf, places: Mapping[str, Place], resource_info: ResourceInfo, state: Mapping[str, Any]
 ) -> float | None:
-    """Seconds that a plan is predicted to take; None where the profile does not cover it."""
+    """How long a frame would take by a plan.
+
+    Args:
+        places: each stage's, as flow_mapping has it.
+        state: of the job; its "profile" is what was measured.
+
+    Returns:
+        Seconds that the plan is predicted to take; None where the profile does not cover it.
+    """
     profile = state.get("profile")
     if not profile:
         return None

@@ -84,7 +84,12 @@ def predict_cuts(
     model_id: int = 0,
 ) -> list[Prediction]:
     """A prediction for each way to cut the DAG between the host and the cloud, fastest first. A stage runs in the cloud
-    only if no later one runs at the host again."""
+    only if no later one runs at the host again.
+
+    Args:
+        profile: what was measured of stages on nodes; what is missing is estimated.
+        model_id: of every stage, 0 the smallest.
+    """
     predictor = Predictor(dag, resource_info, ProfileModel(profile))
     predictions = [
         predictor.predict(video_conf, mapping) for mapping in mappings(dag, resource_info, model_id, {CLOUD})
@@ -97,7 +102,15 @@ def mappings(
 ) -> list[dict[str, dict[str, object]]]:
     """Each way to cut the DAG between the host and one node of these roles, among nodes that are online and serve the
     stages; first the one where all runs at the host. Where there is none, each stage is put where it is served, if it
-    is served at all."""
+    is served at all.
+
+    Args:
+        model_id: of every stage, 0 the smallest.
+        roles: of the node that may take stages over from the host.
+
+    Returns:
+        By stage, as flow_mapping has it.
+    """
     hosts = [info for info in resource_info.values() if info["role"] == HOST and info["online"]]
     others = [info for info in resource_info.values() if info["role"] in roles and info["online"]]
     found_mappings: list[dict[str, dict[str, object]]] = []
@@ -130,7 +143,11 @@ def nodes_key(mapping: Mapping[str, Mapping[str, object]]) -> str:
 
 
 def place_on(info: NodeInfo, model_id: int, dag: DagInfo, stage: str) -> dict[str, object]:
-    """A stage on a node, as flow_mapping has it; with its smallest model where it has not so many."""
+    """A stage on a node, as flow_mapping has it.
+
+    Args:
+        model_id: the largest that the stage has, where it has not so many.
+    """
     model = min(model_id, max(0, dag["stages"][stage]["n_models"] - 1))
     return {"model_id": model, "node_role": info["role"], "node_ip": info["ip"], "node": info["node"]}
 

@@ -54,7 +54,15 @@ class ProfileModel:
         self._quality_cache: dict[tuple[str, int, str], tuple[float, bool]] = {}
 
     def service_s(self, node: str, stage: str, model_id: int, resolution: str) -> tuple[float, bool]:
-        """Seconds that a stage computes on a frame."""
+        """How long a stage computes on a frame.
+
+        Args:
+            model_id: of the stage, 0 the smallest.
+            resolution: as video_conf names it.
+
+        Returns:
+            Seconds, and whether they were measured.
+        """
         key = (node, stage, model_id, resolution)
         if key not in self._times_cache:
             self._times_cache[key] = self._service_s(*key)

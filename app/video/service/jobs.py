@@ -128,7 +128,15 @@ class Jobs:
         return shown, f"{shown[-1].created_at}~{shown[-1].uid}" if len(rows) > limit else None
 
     def constrain(self, user: str, uid: str, constraint: object, *, now: datetime) -> VideoJob:
-        """In force with the next plan, which is asked for at once. Raises VideoJobNotFound, JobEnded, BadConstraint."""
+        """Change what a user demands of a job. It is in force with the next plan, which is requested at once.
+
+        Args:
+            constraint: as the user sent it, any JSON value.
+
+        Raises:
+            VideoJobNotFound, JobEnded: Nothing to constrain.
+            BadConstraint: It is none.
+        """
         demanded = read_constraint(constraint)
         with self.locked(user, uid) as (conn, _):
             written = demanded.to_json()
@@ -138,7 +146,12 @@ class Jobs:
         return self._changed(user, uid, "constraint")
 
     def choose(self, user: str, uid: str, policy: str, *, now: datetime) -> VideoJob:
-        """Another policy from now on. Raises VideoJobNotFound, JobEnded, UnknownPolicy."""
+        """Have another policy schedule a job; what the last one has learned of it is forgotten.
+
+        Raises:
+            VideoJobNotFound, JobEnded: Nothing to schedule.
+            UnknownPolicy: None has this name.
+        """
         policy_of(policy)
         with self.locked(user, uid) as (conn, stored):
             if policy == stored.job.policy:
@@ -258,7 +271,14 @@ class Jobs:
         )
 
     def video_of(self, user: str, node: str, video_id: str, now: datetime) -> NodeVideos:
-        """Raises VideoNotFound, also for one that this user may not use."""
+        """The node of a video, with all its videos.
+
+        Args:
+            node: by name.
+
+        Raises:
+            VideoNotFound: It is not there, or this user may not use it.
+        """
         video = self.resources.find(user, node, now)
         if video is None:
             names = ", ".join(node_videos.node for node_videos in self.resources.videos(user, now)[:10]) or "none"

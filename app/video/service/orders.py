@@ -40,7 +40,14 @@ def content_of(job: VideoJob, hosts: tuple[StageHost, ...]) -> dict[str, Any]:
 
 
 def order_job(nodes: Nodes, conn: Connection, job: VideoJob, hosts: tuple[StageHost, ...]) -> set[str]:
-    """Returns the name of the node to be nudged, or nothing when the order is as before or the node is gone."""
+    """Order a job's runner from its node.
+
+    Args:
+        hosts: that the runner may call.
+
+    Returns:
+        The name of the node to be nudged; nothing when the order is as before or the node is gone.
+    """
     try:
         is_new = nodes.order(
             conn,

@@ -52,7 +52,17 @@ class Pictures:
         return LiveStream(f"http://{worker.address}/user/video/{uid}", job.secret) if worker else None
 
     def put_snapshot(self, node: str, uid: str, picture: bytes, *, now: datetime) -> None:
-        """A JPEG, in place of the one before. Raises VideoJobNotFound when this node does not run it, BadRequest."""
+        """Keep a picture of a job, in place of the one before. One that comes after the job's end is dropped.
+
+        Args:
+            node: that sends it.
+            picture: a JPEG.
+
+        Raises:
+            TooLarge: It has more than MAX_PICTURE_BYTES.
+            BadRequest: It is no whole JPEG.
+            VideoJobNotFound: This node does not run the job.
+        """
         if len(picture) > MAX_PICTURE_BYTES:
             raise TooLarge(f"A picture has at most {MAX_PICTURE_BYTES >> 20} MiB.", hint="Send a smaller one.")
         if not picture.startswith(JPEG_BEGIN) or JPEG_END not in picture[-64:]:

@@ -136,7 +136,16 @@ class Planner:
         return 0.0
 
     def give(self, user: str, uid: str, video_conf: object, flow_mapping: object, *, now: datetime) -> None:
-        """POST /node/update_plan by hand: this plan from now on. Raises VideoJobNotFound, JobEnded, BadPlan."""
+        """POST /node/update_plan by hand: this plan from now on.
+
+        Args:
+            video_conf: as the user sent it, any JSON value.
+            flow_mapping: as the user sent it, likewise.
+
+        Raises:
+            VideoJobNotFound, JobEnded: Nothing to plan.
+            BadPlan: It cannot be run.
+        """
         job = self.jobs.get(user, uid)
         info = self.resources.info(job, now)
         facts = dag_info(job.dag, job.stages, self.jobs.catalogue.kinds())

@@ -29,6 +29,13 @@ _FIGURES = re.compile(r"[a-z_]{1,32}")
 def planning_input(
     stored: StoredJob, info: ResourceInfo, rows: Iterable[Measurement], kinds: Mapping[str, StageKind], now: datetime
 ) -> PlanningInput:
+    """What a policy is given to plan a job.
+
+    Args:
+        info: the nodes that it may use.
+        rows: what was measured of its stages.
+        kinds: of stages, by name.
+    """
     job = stored.job
     plan = job.plan.to_json() if job.plan else None
     state: dict[str, Any] = {

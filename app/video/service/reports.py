@@ -96,6 +96,10 @@ class Reports:
     def take(self, report: JobReport, *, node: str = "", user: str = "", now: datetime) -> None:
         """POST /node/sync_job_result: stores what the runner of a job reports. One that was stored already is ignored.
 
+        Args:
+            node: that sends it; empty: its user does.
+            user: whose job it must be, where no node is named.
+
         Raises:
             BadRequest: It has not the right form.
             VideoJobNotFound: This node does not run the job, or it is not this user's.
@@ -179,7 +183,15 @@ def _silent_since(job: VideoJob, report: ParsedReport, now: datetime) -> str | N
 
 
 def authorized(stored: StoredJob | None, uid: str, *, node: str, user: str) -> StoredJob:
-    """The job, if it is on a video of this node, or of this user where no node is named. Raises VideoJobNotFound."""
+    """A job, if whoever reports of it may.
+
+    Args:
+        stored: None: there is none of this uid.
+        node: on whose video it must be; empty: `user` counts.
+
+    Raises:
+        VideoJobNotFound: It is not theirs, or there is none.
+    """
     is_theirs = stored is not None and (stored.job.node == node if node else stored.job.owner == user)
     if stored is None or not is_theirs:
         raise job_not_found(uid)

@@ -43,7 +43,18 @@ class Results:
         newest_first: bool = False,
         limit: int,
     ) -> ResultPage:
-        """Raises VideoJobNotFound."""
+        """A page of a job's results.
+
+        Args:
+            chosen: which rows; score and size are looked at row by row.
+            cursor: from the page before: the number of a frame; None: the first page.
+
+        Returns:
+            At most `limit` rows, or fewer, with a cursor to go on from, when MOST_SCANNED rows were read.
+
+        Raises:
+            VideoJobNotFound: It is not this user's, either.
+        """
         self.jobs.get(user, uid)
         matching: list[FrameRecord] = []
         scanned = 0

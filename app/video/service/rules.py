@@ -88,7 +88,11 @@ class Rules:
         return JobRules(rule_set, state.problem)
 
     def judge(self, conn: Connection, stored: StoredJob, records: Sequence[FrameRecord], now: datetime) -> None:
-        """Judges rows that have arrived, oldest first, in the transaction that stores them."""
+        """Judge rows that have arrived, in the transaction that stores them.
+
+        Args:
+            records: oldest first; none: nothing is read.
+        """
         job = stored.job
         kept = store.get_rules(conn, job.uid) if records else None
         if kept is None or not kept[0].rules:
@@ -110,7 +114,14 @@ class Rules:
         newest_first: bool = True,
         limit: int,
     ) -> RuleEventPage:
-        """Raises VideoJobNotFound."""
+        """A page of what a job's rules have reported.
+
+        Args:
+            cursor: from the page before: the number of an event; None: the first page.
+
+        Raises:
+            VideoJobNotFound: It is not this user's, either.
+        """
         self.jobs.get(user, uid)
         with self.database.read() as conn:
             events = store.rule_events_of(conn, uid, chosen, cursor=cursor, newest_first=newest_first, limit=limit + 1)

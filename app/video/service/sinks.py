@@ -116,7 +116,10 @@ class Sinks:
             return [SinkState(sink, store.backlog_of(conn, sink)) for sink in store.sinks_of(conn, uid)]
 
     def add(self, user: str, uid: str, kind: SinkKind, content: SinkContent, address: str, *, now: datetime) -> Sink:
-        """What comes from now on goes there.
+        """Send a job's rows or events somewhere, from what comes next on.
+
+        Args:
+            address: a URL, or a folder for a file.
 
         Raises:
             BadUrl, BadSink, AddressRefused: Nothing can be sent to this address.

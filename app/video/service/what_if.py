@@ -27,7 +27,11 @@ _READER = Reader(BadRequest)
 def predictions(
     jobs: Jobs, resources: Resources, user: str, body: Mapping[str, Any], now: datetime
 ) -> list[Prediction]:
-    """See Planner.what_if."""
+    """See Planner.what_if.
+
+    Args:
+        body: as the user sent it.
+    """
     question = _READER.mapping(body, "body", most=len(KEYS))
     _READER.only_keys(question, "body", KEYS)
     job = _job(jobs, user, question, now)

@@ -46,6 +46,12 @@ class DecisionRecord:
 
 
 def add_event(conn: Connection, uid: str, at: str, *, type: str, message: str) -> None:
+    """Note an event; the oldest of the job go.
+
+    Args:
+        at: text in ISO 8601.
+        message: a sentence; cut at MAX_MESSAGE_CHARS.
+    """
     conn.execute(sa.insert(events).values(uid=uid, at=at, type=str(type), message=message[:MAX_MESSAGE_CHARS]))
     _trim(conn, events, events.c.event_id, uid)
 

@@ -100,7 +100,12 @@ def enter(
 
 
 def change_flags(conn: Connection, job: VideoJob, flags: Collection[str], *, at: str) -> None:
-    """Sets what a job is flagged with; tells its user when the first flag comes, and when the last one goes."""
+    """Set what a job is flagged with; its user is told when the first flag comes, and when the last one goes.
+
+    Args:
+        flags: all of them.
+        at: now, text in ISO 8601.
+    """
     change(conn, job.uid, flags=sorted(flags))
     if flags and not job.flags:
         facts = {"flags": sorted(flags), "reason": ", ".join(sorted(flags))}

@@ -43,7 +43,12 @@ def results_of(
     newest_first: bool = False,
     limit: int,
 ) -> list[FrameRecord]:
-    """In the order of the frames. after, before: numbers of frames, excluded. Scores are not looked at here."""
+    """Rows of a job, in the order of the frames. Scores are not looked at here.
+
+    Args:
+        after: number of a frame, excluded.
+        before: number of a frame, excluded.
+    """
     c = results.c
     conditions: list[sa.ColumnElement[bool]] = [c.uid == uid]
     if chosen.since is not None:

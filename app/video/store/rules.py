@@ -37,6 +37,7 @@ def get_rules(conn: Connection, uid: str) -> tuple[RuleSet, EvaluationState] | N
 
 
 def put_rules(conn: Connection, uid: str, rule_set: RuleSet, state: EvaluationState) -> None:
+    """Store a job's rules, with the state from which judging goes on."""
     values = {"uid": uid, "rule_set": as_text(RULE_SET.write(rule_set)), "state": as_text(state.to_json())}
     upsert(conn, rules, values)
 
@@ -46,7 +47,14 @@ def put_rule_state(conn: Connection, uid: str, state: EvaluationState) -> None:
 
 
 def add_rule_event(conn: Connection, uid: str, event: RuleEvent, stored_at: str) -> RuleEvent:
-    """Returns it with its number."""
+    """Store an event of a rule.
+
+    Args:
+        stored_at: by the web's clock, text in ISO 8601.
+
+    Returns:
+        The event with its number.
+    """
     values = {
         "uid": uid,
         "rule": event.rule,
@@ -97,7 +105,12 @@ def get_rule_event(conn: Connection, uid: str, event_id: int) -> RuleEvent | Non
 
 
 def events_without_picture(conn: Connection, uid: str, *, stored_since: str, since: str, limit: int) -> list[RuleEvent]:
-    """Newest first. stored_since: by the web's clock; since: by the node's."""
+    """Events that still wait for a picture, the newest first.
+
+    Args:
+        stored_since: by the web's clock.
+        since: by the node's clock.
+    """
     c = rule_events.c
     conditions = (c.uid == uid, c.picture_at.is_(None), c.stored_at >= stored_since, c.at >= since)
     query = sa.select(rule_events).where(*conditions).order_by(c.event_id.desc()).limit(limit)

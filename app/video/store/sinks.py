@@ -34,7 +34,12 @@ def remove_sink(conn: Connection, uid: str, sink_id: str) -> bool:
 
 
 def lease_sinks(conn: Connection, at: str, *, until: str, limit: int) -> list[Sink]:
-    """Those that are due and have something to deliver, for this process alone until that time."""
+    """Those that are due and have something to deliver, for this process alone until a time.
+
+    Args:
+        at: now, text in ISO 8601.
+        until: how long they are this process's.
+    """
     newest_event = sa.select(sa.func.max(rule_events.c.event_id)).where(rule_events.c.uid == sinks.c.uid)
     newest = sa.case((sinks.c.content == SinkContent.ROWS.value, jobs.c.n_loop), else_=newest_event.scalar_subquery())
     due = (

@@ -84,7 +84,13 @@ def put_measurements(conn: Connection, rows: Iterable[Measurement]) -> None:
 def measurements(
     conn: Connection, *, node: str = "", stage: str = "", stages: Collection[str] | None = None
 ) -> list[Measurement]:
-    """By node, stage, model_id and resolution."""
+    """What was measured, by node, stage, model_id and resolution.
+
+    Args:
+        node: empty: any.
+        stage: empty: any.
+        stages: None: any.
+    """
     query = sa.select(measurements_table)
     if node:
         query = query.where(measurements_table.c.node == node)

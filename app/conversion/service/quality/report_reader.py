@@ -25,7 +25,14 @@ Report = Mapping[str, Any]
 
 
 def quality(onnx: Report | None, bie: Report | None, nef: Report | None, *, toolchain: str) -> Quality:
-    """The three reports of a job, None for a stage that has none (yet)."""
+    """The quality of a job by its three reports.
+
+    Args:
+        onnx: None for a stage that has none (yet).
+        bie: likewise.
+        nef: likewise.
+        toolchain: "kneron" reports in another form than the host.
+    """
     if toolchain == "kneron":
         return _of_chip(onnx, bie, nef)
     boundaries = _optimised(onnx), _quantised(bie), _compiled(nef)

@@ -44,6 +44,10 @@ def compare_accuracy(onnx_model: Path, nef: Path, labelled: Path, threads: int =
     """fp32 accuracy of an ONNX file and int8 accuracy of the host NEF made of it, on an npz of x [N, …] and y [N].
 
     Both take their first input and give their first output. The ONNX file may have a symbolic batch.
+
+    Args:
+        labelled: an npz of x (the inputs, batch first) and y (the classes, as numbers).
+        threads: of onnxruntime, for both.
     """
     with np.load(labelled, allow_pickle=False) as data:
         x, y = data["x"].astype(np.float32), data["y"]

@@ -58,10 +58,18 @@ class RangeCollector(Protocol):
 def calibrate(
     model: Any, tensors: Sequence[str], samples: Samples, options: HostQuantization, *, threads: int, step: Step
 ) -> ActivationRanges:
-    """Run the float model over all samples and collect the ranges of `tensors`.
+    """Run the float model over all samples and collect the ranges of tensors.
 
-    Raises NotFinite, naming tensor and sample, at the first NaN or infinity of an input or output of the model, and
-    NoImages if there is no sample.
+    Args:
+        model: onnx.ModelProto, float.
+        tensors: names of those whose ranges are needed, inner ones among them.
+        options: the method, and its percentile.
+        threads: of onnxruntime.
+        step: called after each sample with how many are done, and of how many.
+
+    Raises:
+        NotFinite: A NaN or an infinity in an input or output of the model; tensor and sample are named.
+        NoImages: There is no sample.
     """
     collector = _collector(model, tensors, options)
     own_outputs = [output.name for output in model.graph.output]

@@ -63,10 +63,19 @@ def match_layers(float_model: Any, int8_model: Any, int8_nodes: Iterable[str]) -
 def measure_layers(
     float_model: Any, int8_model: Any, layers: list[MatchedLayer], samples: Iterable[SampleArrays], threads: int
 ) -> list[dict[str, Any]]:
-    """[{name, op_type, int8, snr_db: {mean, min, p5, n}, cosine: {…}, max_abs, weight_snr_db}] over the samples.
+    """Measure the error at each layer over the samples.
 
     Both models run with their inner tensors as outputs; a pair of tensors is compared and let go at once. A NaN or an
     infinity inside a model is no failure as long as no output shows it: its sample counts as "not_finite" in the row.
+
+    Args:
+        float_model: onnx.ModelProto.
+        int8_model: onnx.ModelProto.
+        layers: names of the tensors that belong together; none: nothing is run.
+        threads: of onnxruntime.
+
+    Returns:
+        [{name, op_type, int8, snr_db: {mean, min, p5, n}, cosine: {…}, max_abs, weight_snr_db}], a row for each layer.
     """
     statistics = {layer.name: TensorStatistics(layer.name) for layer in layers}
     not_finite: Counter[str] = Counter()

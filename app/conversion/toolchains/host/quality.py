@@ -32,7 +32,15 @@ Step = Callable[[int, int], None]
 def measure_outputs(
     reference: Session, quantized: Session, samples: Samples, step: Step, meter: TaskMeter | None = None
 ) -> OutputStatistics:
-    """Every numeric output of both, over at most OUTPUT_SAMPLES samples; the meter gets the same. Raises NotFinite."""
+    """Compare every numeric output of both models, over at most OUTPUT_SAMPLES samples.
+
+    Args:
+        step: called after each sample with how many are done, and of how many.
+        meter: gets the same outputs; None: the task is not measured.
+
+    Raises:
+        NotFinite: The float model's output holds a NaN or an infinity.
+    """
     result = OutputStatistics()
     total = min(len(samples), OUTPUT_SAMPLES)
     names = numeric_outputs(reference)
@@ -50,7 +58,14 @@ def measure_outputs(
 def quality_report(
     outputs: OutputStatistics, layers: list[dict[str, Any]], left_out: int, sample_count: int, layer_samples: int
 ) -> dict[str, Any]:
-    """The "quality" part of the BIE report."""
+    """The "quality" part of the BIE report.
+
+    Args:
+        layers: rows as `measure_layers` returns them.
+        left_out: layers that were not measured, as there are so many.
+        sample_count: samples that the outputs were compared on.
+        layer_samples: the same of the layers.
+    """
     return {
         "reference": "out.onnx (float)",
         "samples": sample_count,

@@ -128,9 +128,18 @@ def check_excluded(model: Any, names: Sequence[str]) -> None:
 def quantize(
     model: Any, ranges: dict[str, Range], chosen: QuantizationPlan, options: HostQuantization
 ) -> tuple[Any, list[str]]:
-    """The int8 QDQ model (onnx.ModelProto) and warnings; `model` stays as it is.
+    """Quantize a model. What cannot be quantized per channel is quantized per tensor, with a warning.
 
-    What cannot be quantized per channel is quantized per tensor, with a warning. Raises StageFailed if that fails too.
+    Args:
+        model: onnx.ModelProto, float; stays as it is.
+        ranges: of activations, by tensor.
+        chosen: which nodes are quantized.
+
+    Returns:
+        The int8 QDQ model (onnx.ModelProto), and warnings.
+
+    Raises:
+        StageFailed: Per tensor fails, too.
     """
     if not options.per_channel:
         return _quantized(model, ranges, chosen, options, per_channel=False), []

@@ -71,7 +71,18 @@ def session_options(threads: int, level: Level = "extended", *, is_exact: bool =
 
 
 def open_session(model: Path | bytes, threads: int, level: Level = "extended", options: Any = None) -> Session:
-    """Open a model on the CPU. Raises UnsupportedOperator (operator and node named) or StageFailed."""
+    """Open a model on the CPU.
+
+    Args:
+        model: a file, or the bytes of one.
+        threads: for one operator.
+        level: how far onnxruntime optimizes the graph.
+        options: onnxruntime.SessionOptions in place of those made of threads and level.
+
+    Raises:
+        UnsupportedOperator: Names operator and node.
+        StageFailed: Whatever else onnxruntime objects to.
+    """
     import onnxruntime as ort
 
     ort.set_default_logger_severity(ERRORS_ONLY)

@@ -85,7 +85,12 @@ def chosen(goal: Goal, tried: Sequence[Tried]) -> Tried | None:
 
 
 def search_report(goal: Goal, tried: Sequence[Tried], *, elapsed_s: float, ended_by: str) -> dict[str, Any]:
-    """The "search" part of the BIE report, in the form of the host toolchain's."""
+    """The "search" part of the BIE report, in the form of the host toolchain's.
+
+    Args:
+        tried: in the order in which they ran.
+        ended_by: "reached", "budget" or "exhausted".
+    """
     taken = chosen(goal, tried)
     rows = [_candidate(number, each, goal, is_taken=each is taken) for number, each in enumerate(tried)]
     number = next((row["id"] for row in rows if row["is_taken"]), None)

@@ -42,6 +42,12 @@ def search_ladder(
     """Try rung after rung. A run under way is not cut off; none is begun that would end beyond the budget, going by
     the longest so far.
 
+    Args:
+        ladder: from the cheapest way to quantize to the best.
+        budget_s: seconds for all runs together.
+        quantize: runs a rung; called with the rung, its number, and where to report progress.
+        progress: called with the share that is done, 0..1, and what is being done.
+
     Raises:
         StageFailed: What the first rung raised, where all failed.
     """

@@ -48,7 +48,19 @@ def read(path: Path) -> BieMeta | None:
 
 
 def check(meta: BieMeta | None, bie: Path, platform: str, toolchain_version: str) -> list[str]:
-    """Warnings about what cannot be checked. Raises ToolchainFailed when the BIE belongs to something else."""
+    """Check that a BIE belongs to the job that compiles it.
+
+    Args:
+        meta: what the BIE stage noted; None: the file came without it.
+        platform: the chip to compile for.
+        toolchain_version: of this worker; empty: not known.
+
+    Returns:
+        Warnings about what cannot be checked.
+
+    Raises:
+        ToolchainFailed: The BIE belongs to something else.
+    """
     if meta is None:
         return ["the BIE file came without its origin, so chip and toolchain version could not be checked"]
     hint = "Convert the model again from the start with this toolchain."

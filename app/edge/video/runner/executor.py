@@ -149,7 +149,18 @@ class Executor:
     def call(
         self, context: FrameContext, stage: str, model_id: int, host: StageHost, inputs: Mapping[str, Any]
     ) -> StageAnswer:
-        """Raises HostAway, HostNotReady, StageFailed."""
+        """Have a stage computed for a frame.
+
+        Args:
+            context: of the frame, with what its stages have made so far.
+            model_id: which of the stage's models, 0 the smallest.
+            inputs: what the DAG hands the stage: pictures are cut, scaled and encoded as the host needs them, all else
+                is JSON.
+
+        Raises:
+            HostAway, HostNotReady: Nothing was computed; another host may.
+            StageFailed: The stage itself failed.
+        """
         pictures = {name: value for name, value in inputs.items() if isinstance(value, OutgoingPictures)}
         fields = {name: value for name, value in inputs.items() if name not in pictures}
         single = len(pictures) == 1 and all(len(value.pictures) == 1 for value in pictures.values())

@@ -107,6 +107,12 @@ class PlanMetrics:
             self._sums.tracked += 1
 
     def compared(self, metric: Metric, stage: str, value: float, seq: int) -> None:
+        """Note how a stage's answers compare with those of its best model. What belongs to an earlier plan is dropped.
+
+        Args:
+            value: 0..1.
+            seq: of the plan that the frame was computed under.
+        """
         with self._lock:
             if seq != self._seq:
                 return

@@ -293,6 +293,14 @@ def plan_request(
     number: int,
     newest: Mapping[str, Any] | None,
 ) -> PlanRequest:
+    """The request for a new plan.
+
+    Args:
+        result: how the last plan went; None: there was none yet.
+        why: a word for what gave rise to it.
+        number: of this request; it grows by one each time.
+        newest: facts about the newest frame; None or empty: no frame yet.
+    """
     request = PlanRequest(
         job_uid=uid, dag=dag.to_json(), last_plan_result=result, user_constraint=dict(constraint), asked=number, why=why
     )

@@ -202,9 +202,18 @@ class StageClient:
     def call(
         self, host: StageHost, call: Call, timeout_s: float, sent: Callable[[], None] = lambda: None
     ) -> StageAnswer:
-        """sent: called when the whole request is on its way.
+        """Call a host and wait for its answer.
 
-        Raises HostAway, HostNotReady, StageFailed, PictureNotKept, KeyframeNeeded, NoDecoder.
+        Args:
+            timeout_s: for connecting, sending and the answer together.
+            sent: called when the whole request is on its way.
+
+        Raises:
+            HostAway, HostNotReady: Nothing was computed.
+            StageFailed: The stage itself failed.
+            PictureNotKept: The host has no picture of this name any more: send it whole.
+            KeyframeNeeded: The host cannot decode a video stream from here on.
+            NoDecoder: The host cannot decode videos at all.
         """
         body, headers, query = packed(call)
         path = f"/service/{quote(call.stage, safe='')}" + (f"?{urlencode(query)}" if query else "")

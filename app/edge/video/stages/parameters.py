@@ -15,7 +15,16 @@ PREDICTOR = frozenset({"score_threshold", "nms_threshold", "decoder", TIMEOUT})
 
 
 def number(parameters: Mapping[str, str], name: str, default: float, least: float, most: float) -> float:
-    """Raises BadStage."""
+    """A stage's parameter as a number.
+
+    Args:
+        default: where the parameter is missing or empty.
+        least: included.
+        most: included.
+
+    Raises:
+        BadStage: It is no number, or none in this range.
+    """
     text = parameters.get(name, "").strip()
     if not text:
         return default

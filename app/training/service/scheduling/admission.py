@@ -65,6 +65,10 @@ def write_reasons(
     """Note why tasks wait, where that has changed.
 
     How many come before a task changes with every task that leaves the queue: that is counted when somebody asks.
+
+    Args:
+        queue: all that wait, in their order.
+        reasons: by task; one that is missing keeps its own.
     """
     fresh = []
     changed: dict[WaitingCode, list[tuple[str, Waiting]]] = defaultdict(list)
@@ -84,7 +88,7 @@ def write_reasons(
 def write_reason_for_all(
     context: SchedulerContext, queue: Sequence[QueueEntry], reason: Waiting, tick: TickContext
 ) -> None:
-    """Nobody has looked whether there is room: states stay."""
+    """Note one reason for all tasks, where nobody has looked whether there is room: states stay."""
     _note(context, [(entry.task_id, reason) for entry in queue if entry.waiting != reason], tick)
 
 
@@ -151,7 +155,14 @@ def begin(context: SchedulerContext, task_id: str, tick: TickContext) -> Allocat
 
 
 def launch(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickContext) -> Allocation | None:
-    """Again for one of which it is not known how far it came. Raises RayUnreachable."""
+    """Submit an attempt to Ray; again for one of which it is not known how far it came.
+
+    Returns:
+        What it holds now; None: it has ended, and holds nothing.
+
+    Raises:
+        RayUnreachable: Whether Ray has it is not known.
+    """
     try:
         submission = _prepared(context, task, attempt)
         payload = _payload(submission)

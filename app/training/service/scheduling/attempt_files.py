@@ -23,7 +23,12 @@ _OLD = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def write_files(files: HomeFiles, user: str, folder: str, contents: Mapping[str, bytes]) -> None:
-    """contents: name → what the file is to hold. Raises errors of homes."""
+    """Write files into a folder of a data home, which is made if need be. Raises what homes do.
+
+    Args:
+        folder: by name, below the user's jobs.
+        contents: name → what the file is to hold.
+    """
     with opened_folder(files, user, folder) as folder_fd:
         for name, data in contents.items():
             with new_file(folder_fd, name) as fd:

@@ -46,7 +46,11 @@ class Outcome:
 
 
 def end(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, tick: TickContext) -> Allocation | None:
-    """None: its task is active no more. It may take another tick, while Ray withholds the log."""
+    """End an attempt by what Ray says of its job. It may take another tick, while Ray withholds the log.
+
+    Returns:
+        What it holds still; None: its task is active no more.
+    """
     try:
         log_bytes = _keep_log(context, task, attempt, job, tick)
     except RayUnreachable as error:
@@ -60,7 +64,11 @@ def end(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, ti
 
 
 def end_unknown(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickContext) -> Allocation | None:
-    """Ray answers, and knows nothing of it."""
+    """End an attempt of which Ray, which answers, knows nothing.
+
+    Returns:
+        As of `end`.
+    """
     failure = classify("", "", None, "", "", was_stopped=_is_canceled(task))
     forgotten = replace(attempt, ray_status="")  # what it said last is not so any more
     return settle(context, task, forgotten, failure, tick)

@@ -29,7 +29,14 @@ logger = logging.getLogger(__name__)
 
 
 def follow(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickContext) -> Allocation | None:
-    """None: it is active no more. Raises RayUnreachable."""
+    """Bring an attempt in step with its job at Ray.
+
+    Returns:
+        What it holds still; None: its task is active no more.
+
+    Raises:
+        RayUnreachable: Nothing has changed.
+    """
     job = context.gateway.job(attempt.submission_id)
     if job is None:
         if task.state is State.SUBMITTING:
@@ -137,7 +144,14 @@ def with_claim(allocation: Allocation, groups: Sequence[PlacementGroup]) -> Allo
 def judge_wait(
     context: SchedulerContext, allocation: Allocation, groups: Sequence[PlacementGroup], tick: TickContext
 ) -> Allocation:
-    """Notes since when it waits for a placement group, and ends it when that was too long. Raises RayUnreachable."""
+    """Note since when an attempt waits for a placement group, and end it when that was too long.
+
+    Args:
+        groups: of all of Ray.
+
+    Raises:
+        RayUnreachable: The attempt could not be stopped.
+    """
     task, attempt = allocation.task, allocation.attempt
     if not allocation.is_running or attempt.failure_kind is not None:
         return allocation

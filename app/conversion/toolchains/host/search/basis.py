@@ -80,6 +80,13 @@ def basis_of(
 ) -> Basis:
     """Run the float model over all samples, and quantize it once.
 
+    Args:
+        model: onnx.ModelProto, float.
+        plan: which nodes are quantized; without those whose tensors are not finite.
+        split: which samples calibrate, and which measure.
+        threads: of onnxruntime.
+        step: called after each sample with how many are done, and of how many.
+
     Raises:
         NotFinite: An input or an output of the float model holds a NaN or an infinity.
         NothingToQuantize: As far as its tensors are finite.

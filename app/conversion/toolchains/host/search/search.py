@@ -85,6 +85,15 @@ def search(
 ) -> SearchResult:
     """Find the cheapest quantization that holds the goal.
 
+    Args:
+        model: onnx.ModelProto, float.
+        plan: what would be quantized if all of it went well.
+        options: what is fixed beforehand; the search varies the rest.
+        goal: the quality to reach, and the seconds it may take.
+        threads: of onnxruntime.
+        meter_of: makes a meter of the task for a candidate; None: the task is not measured.
+        step: called with the share that is done, 0..1, and what is being done.
+
     Raises:
         NotFinite: An input or an output of the float model holds a NaN or an infinity.
         NothingToQuantize: As far as its tensors are finite.
