@@ -18,6 +18,17 @@ from app.conversion.toolchains.base import Progress
 STUBBORN = "import os, signal, time; os.setsid(); signal.signal(15, signal.SIG_IGN); time.sleep(600)"
 HUNGRY = "import time\nheld = []\nwhile True:\n    held.append(bytearray(8_000_000)); time.sleep(0.01)"
 
+rehearsed_in: list[int] = []
+"""Processes that called rehearse()."""
+
+
+def rehearse() -> None:
+    rehearsed_in.append(os.getpid())
+
+
+def rehearsals(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    return {"elsewhere": [pid != os.getpid() for pid in rehearsed_in]}
+
 
 def answer(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     progress(0.5, "half")

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import onnx
+
 from app.conversion.errors import ImagesTooLarge
 from app.conversion.intake import calibration_checks
 from app.conversion.intake.archive import Unpacked, extract
@@ -19,6 +21,7 @@ from app.conversion.model.stage_key import CALIBRATION
 from app.conversion.options import Options, Preprocess
 from app.conversion.toolchains.base import FEW_SAMPLES, GOOD_SAMPLES
 from app.conversion.toolchains.samples import KINDS, SampleSet
+from app.inference.model_families import family_table
 from app.kit.files.digest import sha256_of
 
 NAMED_AT_MOST = 10
@@ -27,6 +30,12 @@ MEASURED_AT_MOST = 200
 TOLD_HERE = frozenset({"FEW_SAMPLES", "UNREADABLE", "FILES_IGNORED"})
 
 Progress = Callable[[float, str], None]
+
+
+def rehearse() -> None:
+    """Have read what each check looks up, so that no child of a fork server reads it again."""
+    family_table()
+    onnx.defs.get_all_schemas()
 
 
 def check_submission(request: dict[str, Any], progress: Progress) -> dict[str, Any]:

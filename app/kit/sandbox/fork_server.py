@@ -1,7 +1,8 @@
 """The small process that runs stages in children of its own: `python -m …toolchains.forkserver FD FOLDERS NAME…`
 
-It imports the libraries of these names once; each run is a fork, so it starts in milliseconds. FOLDERS are those that
-no run reads but for its own. Every run has a supervisor between the fork server and the child that does the work:
+It imports the libraries of these names once and calls `rehearse` of those that have one; each run is a fork, so it
+starts in milliseconds. FOLDERS are those that no run reads but for its own. Every run has a supervisor between the fork
+server and the child that does the work:
 
     worker ── control socket ── fork server ── fork ── supervisor ── fork ── child (own process group, confined)
        └────────── job socket ─────────────────────────────┘
@@ -51,8 +52,8 @@ def main() -> None:
     given = namespaces.available()
     namespaces.enter(given)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors are reaped by the kernel
-    for module in sys.argv[3:]:
-        importlib.import_module(module)
+    for name in sys.argv[3:]:
+        getattr(importlib.import_module(name), "rehearse", lambda: None)()
     python = of_python().beside(filter(None, sys.argv[2].split(os.pathsep)))
     gc.freeze()  # a collection in a child would touch, and so copy, every page of these
     while True:

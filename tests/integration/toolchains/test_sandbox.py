@@ -18,13 +18,14 @@ from app.kit.sandbox import runner as module
 from app.kit.sandbox.errors import StageCancelled, StageCrashed, StageFailed, StageOutOfMemory, StageTimedOut
 from app.kit.sandbox.runner import Finished, Hooks, Limits, Sandbox, SandboxBusy
 
+TARGETS = "tests.harness.sandbox_targets"
 LIMITS = Limits(memory_bytes=1 << 30, time_s=30, threads=1)
 SMALL = Limits(memory_bytes=300 << 20, time_s=30, threads=1)
 
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    made = Sandbox()
+    made = Sandbox(libraries=[TARGETS])
     yield made
     made.close()
 
@@ -33,7 +34,7 @@ def sandbox() -> Iterator[Sandbox]:
 def run(sandbox: Sandbox, tmp_path: Path) -> Callable[..., Finished]:
     def call(name: str, request: dict[str, Any] | None = None, **options: Any) -> Finished:
         limits = options.pop("limits", LIMITS)
-        target = f"tests.harness.sandbox_targets:{name}"
+        target = f"{TARGETS}:{name}"
         return sandbox.run(target, request or {}, work_dir=tmp_path, limits=limits, hooks=Hooks(**options))
 
     return call
@@ -61,6 +62,10 @@ def test_a_result_comes_back_with_log_and_progress(run: Callable[..., Finished],
     assert b"".join(log) == b"a line of the log\n"
     assert progress == [(0.5, "half")]
     assert finished.peak_bytes > 0
+
+
+def test_a_library_rehearses_once_for_all_runs(run: Callable[..., Finished]) -> None:
+    assert [run("rehearsals").result for _ in range(2)] == [{"elsewhere": [True]}] * 2
 
 
 def test_a_crash_names_its_signal(run: Callable[..., Finished]) -> None:
