@@ -26,7 +26,9 @@ async def create_sweep(request: Request) -> Response:
     models, variants = body.parts()
     sweeps, user = sweeps_of(request), user_of(request)
     view = await run_in_threadpool(
-        lambda: sweeps.add(user, models, variants, name=body.name, tags=tuple(body.tags), now=now())
+        lambda: sweeps.add(
+            user, models, variants, name=body.name, tags=tuple(body.tags), now=now(), no_cache=body.no_cache
+        )
     )
     return json_answer(schemas.sweep_answer(view), 201, {"Location": f"{SWEEPS}/{view.sweep.sweep_id}"})
 

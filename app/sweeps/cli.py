@@ -28,6 +28,9 @@ commands = typer.Typer(
 def start(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="YAML: name, models (model, images), options.")],
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Do every stage, also where the same work was done before.")
+    ] = False,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
@@ -36,7 +39,7 @@ def start(
     with _client(context, url) as client:
         models = [_uploaded(context, url, file.parent, each) for each in document["models"]]
         options = [{"name": name, "options": values or {}} for name, values in document["options"].items()]
-        sweep = client.create(models, options, name=str(document.get("name", file.stem)))
+        sweep = client.create(models, options, name=str(document.get("name", file.stem)), no_cache=no_cache)
     typer.echo(json.dumps(sweep, indent=2) if as_json else f"{sweep['sweep_id']} has {len(sweep['rows'])} jobs.")
 
 

@@ -13,15 +13,24 @@ Record = dict[str, Any]
 
 class SweepsClient(ApiClient):
     def create(
-        self, models: Sequence[Record], options: Sequence[Record], *, name: str = "", tags: Sequence[str] = ()
+        self,
+        models: Sequence[Record],
+        options: Sequence[Record],
+        *,
+        name: str = "",
+        tags: Sequence[str] = (),
+        no_cache: bool = False,
     ) -> Record:
         """Begin a sweep of every model with every set of options.
 
         Args:
             models: name, model_key, quant_key, options.
             options: name, options.
+            no_cache: every stage is done, also what was done before.
         """
-        body = {"name": name, "tags": list(tags), "models": list(models), "options": list(options)}
+        body: Record = {"name": name, "tags": list(tags), "models": list(models), "options": list(options)}
+        if no_cache:  # a service of an older version knows no such field
+            body["no_cache"] = True
         return self._json("POST", SWEEPS, json=body)
 
     def sweeps(self, *, limit: int = 50) -> list[Record]:

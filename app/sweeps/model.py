@@ -29,6 +29,8 @@ class Sweep:
     name: str
     tags: tuple[str, ...]
     created_at: str
+    no_cache: bool = False
+    """Its jobs do every stage, whatever was done before."""
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,8 @@ class NewSweep(Strict):
 
     name: Annotated[str, StringConstraints(strip_whitespace=True, max_length=200, pattern=TEXT)] = ""
     tags: Annotated[tuple[Tag, ...], Field(max_length=20)] = ()
+    no_cache: bool = False
+    """Every stage is done, whatever was done before."""
     models: Annotated[tuple[ModelBody, ...], Field(min_length=1, max_length=50)]
     options: Annotated[tuple[VariantBody, ...], Field(min_length=1, max_length=50)]
 
@@ -82,6 +84,7 @@ class SweepAnswer(BaseModel):
     name: str
     tags: list[str]
     created_at: str
+    no_cache: bool
     has_ended: bool
     rows: list[RowAnswer]
 
@@ -92,6 +95,7 @@ class ListedSweep(BaseModel):
     name: str
     tags: list[str]
     created_at: str
+    no_cache: bool
     counts: dict[str, int]
     """How many of its jobs are PENDING, SUBMITTED, REFUSED, CANCELLED, ENDED."""
 
@@ -122,4 +126,5 @@ def _fields(sweep: Sweep) -> dict[str, Any]:
         "name": sweep.name,
         "tags": list(sweep.tags),
         "created_at": sweep.created_at,
+        "no_cache": sweep.no_cache,
     }

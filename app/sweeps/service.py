@@ -62,6 +62,7 @@ class Sweeps:
         name: str,
         tags: tuple[str, ...],
         now: datetime,
+        no_cache: bool = False,
     ) -> SweepView:
         """Begin a sweep of every model with every variant. Nothing is made unless all of them can be options of a job.
 
@@ -80,7 +81,7 @@ class Sweeps:
                 f"{len(models)} models with {len(variants)} sets of options are {len(models) * len(variants)} jobs.",
                 hint=f"One sweep may have {MOST_JOBS}.",
             )
-        sweep = Sweep(uuid4().hex, owner, name, tags, to_text(now))
+        sweep = Sweep(uuid4().hex, owner, name, tags, to_text(now), no_cache)
         pairs = [(model, variant) for model in models for variant in variants]
         entries = [
             Entry(
@@ -103,10 +104,18 @@ class Sweeps:
         return SweepView(sweep, tuple(_row_of(entry, None) for entry in entries))
 
     def begin(
-        self, owner: str, models: Sequence[BatchModel], variants: Sequence[Variant], *, name: str, tags: tuple[str, ...]
+        self,
+        owner: str,
+        models: Sequence[BatchModel],
+        variants: Sequence[Variant],
+        *,
+        name: str,
+        tags: tuple[str, ...],
+        no_cache: bool = False,
     ) -> str:
         """See `Batches.begin`."""
-        return self.add(owner, models, variants, name=name, tags=tags, now=now()).sweep.sweep_id
+        view = self.add(owner, models, variants, name=name, tags=tags, now=now(), no_cache=no_cache)
+        return view.sweep.sweep_id
 
     def page(
         self, owner: str, *, cursor: str = "", limit: int
@@ -184,6 +193,7 @@ class Sweeps:
                     options=Options.model_validate(entry.options),
                     origin=f"{ORIGIN}{sweep.sweep_id}",
                     job_id=entry.job_id,
+                    no_cache=sweep.no_cache,
                 )
             )
         if not self._note(entry, EntryState.SUBMITTED):  # it was cancelled or deleted meanwhile

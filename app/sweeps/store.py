@@ -21,6 +21,7 @@ sweeps = sa.Table(
     sa.Column("name", sa.String(200), nullable=False),
     sa.Column("tags", sa.Text, nullable=False),
     sa.Column("created_at", TIME, nullable=False),
+    sa.Column("no_cache", sa.Boolean, nullable=False, server_default=sa.false()),
 )
 entries = sa.Table(
     "sweep_entries",
@@ -95,8 +96,9 @@ def pending(conn: Connection, most: int) -> list[tuple[Sweep, Entry]]:
     """Those that are to be submitted, oldest sweep first, at most so many of each user: nobody waits behind another."""
     order = (sweeps.c.created_at, sweeps.c.sweep_id, entries.c.position)
     number = sa.func.row_number().over(partition_by=sweeps.c.user_name, order_by=order).label("number")
+    of_sweep = [column for column in sweeps.c if column.name not in entries.c]
     waiting = (
-        sa.select(*entries.c, sweeps.c.user_name, sweeps.c.name, sweeps.c.tags, sweeps.c.created_at, number)
+        sa.select(*entries.c, *of_sweep, number)
         .join(sweeps, sweeps.c.sweep_id == entries.c.sweep_id)
         .where(entries.c.state == EntryState.PENDING.value)
         .subquery()
@@ -133,7 +135,7 @@ def delete(conn: Connection, owner: str, sweep_id: str) -> bool:
 
 
 def _sweep_of(row: Any) -> Sweep:
-    return Sweep(row.sweep_id, row.user_name, row.name, tuple(json.loads(row.tags)), row.created_at)
+    return Sweep(row.sweep_id, row.user_name, row.name, tuple(json.loads(row.tags)), row.created_at, row.no_cache)
 
 
 def _entry_of(row: Any) -> Entry:

@@ -279,7 +279,7 @@ def test_a_long_or_unknown_field_is_no_fault_of_ours(page: httpx.Client) -> None
 def test_several_models_and_presets_become_a_sweep(page: httpx.Client, api: Api, service: Deployment) -> None:
     models = [("model", (f"{name}.onnx", small_model())) for name in ("one", "two")]
     fields = {"name": "both", "tags": "night", "preset": "goal", "preset_was": "goal"}
-    fields |= {"also.balanced": "1", "also.nonsense": "1"}
+    fields |= {"also.balanced": "1", "also.nonsense": "1", "no_cache": "1"}
     answer = page.post(NEW, data=fields, files=[*models, *(("images", file) for file in PNGS)])
     assert answer.status_code == 303, said(answer)
     path = answer.headers["location"].removeprefix("/ui")
@@ -288,8 +288,9 @@ def test_several_models_and_presets_become_a_sweep(page: httpx.Client, api: Api,
     pairs = [(row["model_name"], row["variant"]) for row in sweep["rows"]]
     assert pairs == [("one", "goal"), ("one", "balanced"), ("two", "goal"), ("two", "balanced")]
     submit_pending(service)
-    methods = [api.job(row["job_id"])["options"]["quantization"]["method"] for row in sweep["rows"]]
-    assert methods == ["minmax", "percentile"] * 2
+    jobs = [api.job(row["job_id"]) for row in sweep["rows"]]
+    assert [job["options"]["quantization"]["method"] for job in jobs] == ["minmax", "percentile"] * 2
+    assert [job["no_cache"] for job in jobs] == [True] * 4
 
 
 def test_a_model_of_a_batch_that_cannot_be_converted_is_named(page: httpx.Client) -> None:

@@ -189,7 +189,9 @@ def _begin_sweep(request: Request, job: schemas.NewJob, values: Values, errors: 
         return ""
     conversion_of(request).submissions.admission.check_served(job.options.toolchain)
     name = values["name"] or new_batch.name_of(values)
-    sweep_id = batches_of(request).begin(user_of(request), batch.models, batch.variants, name=name, tags=job.tags)
+    sweep_id = batches_of(request).begin(
+        user_of(request), batch.models, batch.variants, name=name, tags=job.tags, no_cache=job.no_cache
+    )
     return f"/ui/sweeps/{sweep_id}"
 
 

@@ -78,7 +78,9 @@ def _of_job(options: Options, values: Values, url: str) -> dict[str, str]:
     chosen = {**options.model_dump(mode="json", exclude_defaults=True), "preprocess": preprocess}
     tags = new_form.tags_of(values)
     model, images = values["model_name"] or MODEL, values["quant_name"] or IMAGES
-    named = {name: value for name, value in (("name", values["name"]), ("tags", list(tags))) if value}
+    no_cache = values["no_cache"] == "1"
+    chosen_besides = (("name", values["name"]), ("tags", list(tags)), ("no_cache", no_cache))
+    named = {name: value for name, value in chosen_besides if value}
     keys = {"model_key": values["model_key"] or "…", "quant_key": values["quant_key"] or "…"}
     curl = _post(f"{url}/jobs", {**keys, **named, "options": chosen})
     if "…" in keys.values():
@@ -91,6 +93,7 @@ def _of_job(options: Options, values: Values, url: str) -> dict[str, str]:
     )
     flags = [f"--name {shlex.quote(values['name'])}"] if values["name"] else []
     flags += [f"--tag {shlex.quote(tag)}" for tag in tags]
+    flags += ["--no-cache"] if no_cache else []
     flags += ["--options options.json", f"--url {url}"]
     cli = (
         f"echo {shlex.quote(json.dumps(chosen))} > options.json\n"
@@ -102,10 +105,12 @@ def _of_job(options: Options, values: Values, url: str) -> dict[str, str]:
 def _of_sweep(batch: new_batch.Batch, values: Values, url: str) -> dict[str, str]:
     models, variants = [dict(vars(each)) for each in batch.models], [dict(vars(each)) for each in batch.variants]
     name = values["name"] or new_batch.name_of(values)
-    body = {"name": name, "tags": list(new_form.tags_of(values)), "models": models, "options": variants}
+    no_cache = {"no_cache": True} if values["no_cache"] == "1" else {}
+    body = {"name": name, "tags": list(new_form.tags_of(values)), **no_cache, "models": models, "options": variants}
+    flag = "".join(f", {name}={value}" for name, value in no_cache.items())
     python = (
         f"from modelmill_client import Modelmill\n\nwith Modelmill({url!r}) as client:\n"
-        f"    sweep = client.sweep(models={models!r}, options={variants!r}, name={name!r})\n"
+        f"    sweep = client.sweep(models={models!r}, options={variants!r}, name={name!r}{flag})\n"
         f"    print(client.sweep_table(sweep['sweep_id']))"
     )
     return {"curl": _post(f"{url}/sweeps", body), "python": python}

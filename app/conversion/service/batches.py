@@ -27,7 +27,14 @@ class Variant:
 
 class Batches(Protocol):
     def begin(
-        self, owner: str, models: Sequence[BatchModel], variants: Sequence[Variant], *, name: str, tags: tuple[str, ...]
+        self,
+        owner: str,
+        models: Sequence[BatchModel],
+        variants: Sequence[Variant],
+        *,
+        name: str,
+        tags: tuple[str, ...],
+        no_cache: bool = False,
     ) -> str:
         """Convert every model with every variant as there is room.
 
@@ -36,6 +43,7 @@ class Batches(Protocol):
             variants: sets of options, each with its name.
             name: of the sweep.
             tags: given to every job.
+            no_cache: every stage is done, also what was done before.
 
         Returns:
             The id of the sweep that shows them.

@@ -163,6 +163,7 @@ class AsyncModelmill:
         *,
         name: str = "",
         tags: Sequence[str] = (),
+        no_cache: bool = False,
     ) -> Record:
         """Convert every model with every set of options.
 
@@ -171,11 +172,14 @@ class AsyncModelmill:
             options: name, and options that it changes.
             name: Of the sweep.
             tags: Of its jobs.
+            no_cache: Do every stage, also where the same work was done before.
 
         Returns:
             sweep_id, rows, …
         """
-        body = {"name": name, "tags": list(tags), "models": list(models), "options": list(options)}
+        body: Record = {"name": name, "tags": list(tags), "models": list(models), "options": list(options)}
+        if no_cache:
+            body["no_cache"] = True
         return await self.transport.json("POST", "/sweeps", json=body)
 
     async def sweep_table(self, sweep_id: str) -> list[Record]:

@@ -164,6 +164,7 @@ class Modelmill:
         *,
         name: str = "",
         tags: Sequence[str] = (),
+        no_cache: bool = False,
     ) -> Record:
         """Convert every model with every set of options.
 
@@ -172,11 +173,14 @@ class Modelmill:
             options: name, and options that it changes.
             name: Of the sweep.
             tags: Of its jobs.
+            no_cache: Do every stage, also where the same work was done before.
 
         Returns:
             sweep_id, rows, …
         """
-        body = {"name": name, "tags": list(tags), "models": list(models), "options": list(options)}
+        body: Record = {"name": name, "tags": list(tags), "models": list(models), "options": list(options)}
+        if no_cache:
+            body["no_cache"] = True
         return self.transport.json("POST", "/sweeps", json=body)
 
     def sweep_table(self, sweep_id: str) -> list[Record]:
