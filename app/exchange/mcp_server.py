@@ -13,6 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ParamSpec, Self
 
+from modelmill_client.comparison import compare_records
+
 from app.conversion.client import ConversionClient
 from app.conversion.options import goal_or_knobs
 from app.kit.cli.api_client import ApiError
@@ -121,14 +123,7 @@ class ConversionTools:
         """Two jobs side by side: options that differ, and the measures of both."""
         with self._conversion() as client:
             records = [client.job(each) for each in (job_id, other_job_id)]
-        flat = [_flat(record["options"]) for record in records]
-        differ = {key: [one.get(key) for one in flat] for key in sorted({*flat[0], *flat[1]})}
-        measures = [record["stages"]["bie"]["summary"] for record in records]
-        return {
-            "jobs": [_shown(record) for record in records],
-            "options": {key: pair for key, pair in differ.items() if pair[0] != pair[1]},
-            "measures": {key: [one.get(key) for one in measures] for key in sorted({*measures[0], *measures[1]})},
-        }
+        return {"jobs": [_shown(record) for record in records], **vars(compare_records(records))}
 
     def apply_fix(self, job_id: str, options: Answer, name: str = "") -> Answer:
         """Submit the inputs of a job again with its options changed by a JSON merge patch: an
@@ -181,14 +176,6 @@ def _actions(client: ConversionClient, job_id: str) -> list[Answer]:
         return []
     actions: list[Answer] = answer.get("actions", [])
     return actions
-
-
-def _flat(options: Answer, prefix: str = "") -> Answer:
-    """{"preprocess.color": "RGB", …}."""
-    flat: Answer = {}
-    for name, value in options.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
-    return flat
 
 
 def _merged(base: Answer, patch: Answer) -> Answer:

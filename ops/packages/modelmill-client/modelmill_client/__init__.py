@@ -6,6 +6,7 @@ from modelmill_client._async.client import AsyncModelmill
 from modelmill_client._async.job import AsyncJob
 from modelmill_client._sync.client import Modelmill
 from modelmill_client._sync.job import Job
+from modelmill_client.comparison import Comparison
 from modelmill_client.errors import (
     ApiError,
     BadInput,
@@ -37,6 +38,7 @@ __all__ = [
     "BadInput",
     "BadUrl",
     "Client",
+    "Comparison",
     "Conflict",
     "Damaged",
     "Forbidden",

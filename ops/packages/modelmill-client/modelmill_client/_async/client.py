@@ -13,6 +13,7 @@ import httpx
 from modelmill_client._async.job import AsyncJob
 from modelmill_client._async.resumable import send_file
 from modelmill_client._async.transport import DEFAULT_URL, AsyncTransport, OnBytes
+from modelmill_client.comparison import Comparison, compare_records
 from modelmill_client.inputs import PathLike, packed, parts, weights_beside, zipped
 
 PAGE = 200
@@ -156,6 +157,18 @@ class AsyncModelmill:
         tags = {"add_tags": list(add_tags), "remove_tags": list(remove_tags)}
         return await self.transport.json("POST", "/jobs/bulk", json={"verb": verb, "job_ids": list(job_ids), **tags})
 
+    async def compare(self, *jobs: str | AsyncJob) -> Comparison:
+        """The options in which jobs differ, and what was measured of each.
+
+        Args:
+            jobs: Their ids, or jobs, which are asked for anew; a notebook shows the answer as a table.
+
+        Raises:
+            JobNotFound: There is none of this id.
+        """
+        ids = [job if isinstance(job, str) else job.id for job in jobs]
+        return compare_records([(await self.job(job_id)).record for job_id in ids])
+
     async def sweep(
         self,
         models: Sequence[Mapping[str, Any]],
@@ -181,6 +194,11 @@ class AsyncModelmill:
         if no_cache:
             body["no_cache"] = True
         return await self.transport.json("POST", "/sweeps", json=body)
+
+    async def sweeps(self, *, limit: int = 50) -> AsyncIterator[Record]:
+        """Newest first, page by page, at most `limit`: sweep_id, name, and how many rows are in which state."""
+        async for sweep in self.pages("/sweeps", "sweeps", limit=limit):
+            yield sweep
 
     async def sweep_table(self, sweep_id: str) -> list[Record]:
         """The rows of a sweep, as they are now."""

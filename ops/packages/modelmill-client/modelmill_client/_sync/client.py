@@ -14,6 +14,7 @@ import httpx
 from modelmill_client._sync.job import Job
 from modelmill_client._sync.resumable import send_file
 from modelmill_client._sync.transport import DEFAULT_URL, OnBytes, Transport
+from modelmill_client.comparison import Comparison, compare_records
 from modelmill_client.inputs import PathLike, packed, parts, weights_beside, zipped
 
 PAGE = 200
@@ -157,6 +158,18 @@ class Modelmill:
         tags = {"add_tags": list(add_tags), "remove_tags": list(remove_tags)}
         return self.transport.json("POST", "/jobs/bulk", json={"verb": verb, "job_ids": list(job_ids), **tags})
 
+    def compare(self, *jobs: str | Job) -> Comparison:
+        """The options in which jobs differ, and what was measured of each.
+
+        Args:
+            jobs: Their ids, or jobs, which are asked for anew; a notebook shows the answer as a table.
+
+        Raises:
+            JobNotFound: There is none of this id.
+        """
+        ids = [job if isinstance(job, str) else job.id for job in jobs]
+        return compare_records([(self.job(job_id)).record for job_id in ids])
+
     def sweep(
         self,
         models: Sequence[Mapping[str, Any]],
@@ -182,6 +195,11 @@ class Modelmill:
         if no_cache:
             body["no_cache"] = True
         return self.transport.json("POST", "/sweeps", json=body)
+
+    def sweeps(self, *, limit: int = 50) -> Iterator[Record]:
+        """Newest first, page by page, at most `limit`: sweep_id, name, and how many rows are in which state."""
+        for sweep in self.pages("/sweeps", "sweeps", limit=limit):
+            yield sweep
 
     def sweep_table(self, sweep_id: str) -> list[Record]:
         """The rows of a sweep, as they are now."""
