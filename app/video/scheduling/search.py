@@ -74,7 +74,7 @@ class PlanCandidate:
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """Greater is better. Of plans that do not fit the quickest is the best."""
+        """Greater is better. The quickest is the best of plans that do not fit, and of those that are equal."""
         prediction = self.prediction
         if not self.fits:
             return (0.0, float(self.in_time), float(self.is_good), -prediction.delay_s, prediction.fps)
@@ -84,6 +84,7 @@ class PlanCandidate:
             round(prediction.quality / STEP),
             round(prediction.fps),
             -round(prediction.bytes_up / 2000),
+            -prediction.delay_s,
         )
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.video.scheduling.contract import Answer
+from app.video.scheduling.contract import Answer, Measured
 from app.video.scheduling.policies.profile import profile as policy
+from app.video.scheduling.profile_model import PIXELS
 from app.video.scheduling.search import SENDING_GAIN
 from tests.harness.video.simulated_job import DAG, EVEN_NODES, FPS, Ran, SimulatedJob, fixed_plan, profile, resources
 
@@ -123,23 +124,38 @@ def test_when_the_link_falls_the_frames_stay_at_an_edge_that_keeps_up() -> None:
     assert "p95 was 0.90 s" in state["reason"]
 
 
-@pytest.mark.parametrize(("better", "node"), [(0.002, "edge0"), (-0.002, "cloud0")])
-def test_sending_must_pay(better: float, node: str) -> None:
-    """The edge keeps up with the middle model alone, the cloud with the big one."""
-    rows = [
-        {
-            "node": name,
-            "stage": stage,
-            "model_id": model,
-            "resolution": resolution,
-            "delay_s": 0.002 if name == "cloud0" or model else 0.5,
-            "bytes": 12e3,
-            "quality": 0.98 - (SENDING_GAIN - better if model else 0.0),
-        }
+def _rows(quality: Callable[[str, int], float], delay_s: Callable[[str, str, int], float]) -> list[Measured]:
+    """quality: of a resolution and model; delay_s: of a node, resolution and model."""
+    return [
+        Measured(
+            node=name,
+            stage=stage,
+            model_id=model,
+            resolution=resolution,
+            delay_s=delay_s(name, resolution, model),
+            bytes=12e3,
+            quality=quality(resolution, model),
+        )
         for name in ("edge0", "cloud0")
         for stage in DAG["stages"]
         for model in range(3)
         for resolution in ("240p", "360p", "480p", "720p")
     ]
+
+
+@pytest.mark.parametrize(("better", "node"), [(0.002, "edge0"), (-0.002, "cloud0")])
+def test_sending_must_pay(better: float, node: str) -> None:
+    """The edge keeps up with the middle model alone, the cloud with the big one."""
+    rows = _rows(
+        lambda _, model: 0.98 - (SENDING_GAIN - better if model else 0.0),
+        lambda name, _, model: 0.002 if name == "cloud0" or model else 0.5,
+    )
     dag = {**DAG, "stages": {name: {**facts, "n_models": 3} for name, facts in DAG["stages"].items()}}
     assert _nodes(_answer({"last_plan": None, "profile": rows}, dag=dag)) == {node}
+
+
+def test_of_plans_that_are_as_good_the_quickest_is_taken() -> None:
+    rows = _rows(lambda resolution, _: 0.9995 + PIXELS[resolution] * 1e-10, lambda _, size, __: PIXELS[size] * 1e-8)
+    conf, places = _answer({"last_plan": None, "profile": rows})
+    assert conf["resolution"] == "240p"
+    assert _nodes((conf, places)) == {"edge0"}
