@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from app.kit.web.coded_texts import plain_reason
 from app.kit.web.languages import translations
 from app.notifications.model import EventKind
 
@@ -26,12 +27,13 @@ def subject_line(kind: EventKind, data: Mapping[str, Any], language: str) -> str
 
 def message_text(kind: EventKind, data: Mapping[str, Any], language: str) -> str:
     """The same line, why it happened, and where to look."""
-    _ = translations(language).gettext
+    texts = translations(language)
+    _ = texts.gettext
     lines = [subject_line(kind, data, language)]
     if data.get("reason"):
-        lines.append(_("Reason: %(reason)s") % {"reason": data["reason"]})
+        lines.append(_("Reason: %(reason)s") % {"reason": plain_reason(texts, data)})
     if data.get("hint"):
-        lines.append(str(data["hint"]))
+        lines.append(texts.gettext(str(data["hint"])))
     if data.get("snr_db") is not None:
         lines.append(_("Worst output: %(snr)s dB") % {"snr": data["snr_db"]})
     if data.get("url"):

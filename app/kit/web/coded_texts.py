@@ -26,9 +26,7 @@ def filters(texts: NullTranslations, *, is_english: bool) -> dict[str, Callable[
 
     def reason(error: Any) -> Markup:
         written = str(_of(error, "message") or _of(error, "reason") or "")
-        return (
-            escape(written) if is_english else _sentence(texts, str(_of(error, "code")), written, _of(error, "detail"))
-        )
+        return escape(written) if is_english else _reason(texts, str(_of(error, "code")), written, _of(error, "detail"))
 
     def advice(hint: str) -> Markup:
         translated = texts.gettext(hint) if hint else ""
@@ -37,16 +35,36 @@ def filters(texts: NullTranslations, *, is_english: bool) -> dict[str, Callable[
     return {"reason": reason, "advice": advice}
 
 
-def _sentence(texts: NullTranslations, code: str, written: str, detail: Any) -> Markup:
+def plain_reason(texts: NullTranslations, error: Any) -> str:
+    """As the filter `reason`, for what is no page: a message.
+
+    Args:
+        texts: Of the reader's language.
+        error: As of the filter.
+    """
+    written = str(_of(error, "message") or _of(error, "reason") or "")
+    sentence, has_facts = _sentence(texts, str(_of(error, "code")), _of(error, "detail"))
+    return " ".join(part for part in (sentence, "" if has_facts else written) if part)
+
+
+def _reason(texts: NullTranslations, code: str, written: str, detail: Any) -> Markup:
+    sentence, has_facts = _sentence(texts, code, detail)
+    if not sentence:
+        return ENGLISH.format(written)
+    return escape(sentence) if has_facts else BELOW.format(sentence, written)
+
+
+def _sentence(texts: NullTranslations, code: str, detail: Any) -> tuple[str, bool]:
+    """The catalogue's sentence for a code, empty where it has none, and whether it holds the facts."""
     sentence = str(texts.pgettext(CONTEXT, code))
     if sentence == code:
-        return ENGLISH.format(written)
+        return "", False
     if "%(" not in sentence:
-        return BELOW.format(sentence % {}, written)
+        return sentence % {}, False
     try:
-        return escape(sentence % (detail if isinstance(detail, Mapping) else {}))
+        return sentence % (detail if isinstance(detail, Mapping) else {}), True
     except (KeyError, TypeError, ValueError):  # an older record, or raised where a fact was not known
-        return ENGLISH.format(written)
+        return "", False
 
 
 def _of(error: Any, name: str) -> Any:

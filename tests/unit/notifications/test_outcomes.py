@@ -76,6 +76,21 @@ def test_a_text_says_why_and_where() -> None:
     ]
 
 
+def test_a_failure_is_told_in_the_readers_language() -> None:
+    """What was written where it arose stands behind a sentence that has no place for its facts."""
+    failure = {
+        "name": "yolo",
+        "code": "STAGE_OUT_OF_MEMORY",
+        "reason": "It needed more than 2 GiB.",
+        "hint": "Use fewer or smaller reference images or fewer threads, or ask the operator for a higher limit.",
+    }
+    _, reason, hint = message_text(EventKind.JOB_FAILED, failure, "zh-Hant").splitlines()
+    assert reason == "原因：這個階段需要的記憶體超過上限。 It needed more than 2 GiB."
+    assert hint.startswith("請使用較少或較小的參考圖片")
+    _, reason = message_text(EventKind.TASK_FAILED, {"name": "a", "reason": "no room"}, "zh-Hant").splitlines()
+    assert reason == "原因：no room"
+
+
 @pytest.mark.parametrize(
     "address", ["", "ada", "ada@", "@x.org", "a b@x.org", "ada@x.org\nBcc: b@x.org", "<ada@x.org>"]
 )
