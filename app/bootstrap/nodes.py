@@ -23,5 +23,5 @@ def open_nodes(settings: Settings, accounts: Accounts, waker: Waker, listeners: 
         Open pages are told, too."""
         waker.notify(f"node:{node}", f"nodes:{node}", "nodes")
 
-    keeper = SecretHasher(settings.secret_key.get_secret_value())
-    return Nodes(accounts.database, keeper, nudge, member_of=accounts.users.member, note=note, listeners=listeners)
+    hasher = SecretHasher(settings.secret_key.get_secret_value())
+    return Nodes(accounts.database, hasher, nudge, member_of=accounts.users.member, note=note, listeners=listeners)

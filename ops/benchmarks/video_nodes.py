@@ -90,7 +90,7 @@ class VideoNodes:
         self.jobs: dict[str, Job] = {}
         self.details: dict[str, Mapping[str, Any]] = {}
         self.hosts: dict[str, StageHost] = {}
-        self.desk = PolicyRunner()
+        self.policy_runner = PolicyRunner()
         self.cores = cores()
         self.pins = pins
         self._stack = ExitStack()
@@ -98,7 +98,7 @@ class VideoNodes:
 
     def __enter__(self) -> VideoNodes:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._stack.callback(self.desk.close)
+        self._stack.callback(self.policy_runner.close)
         self._server = ThreadingHTTPServer((ADDRESS, 0), _handler(self))
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -207,7 +207,7 @@ class VideoNodes:
                 "now": time.monotonic(),
                 "last_plan": last and {key: last[key] for key in ("video_conf", "flow_mapping")},
             }
-            decision = self.desk.decide(
+            decision = self.policy_runner.decide(
                 PlanningInput(
                     policy=job.policy,
                     job_uid=job.uid,

@@ -37,7 +37,7 @@ def accounts(homes: Homes, database: Database) -> Accounts:
     return Accounts(database, SecretHasher("k"), on_change=[listener()])
 
 
-def test_a_user_s_account_at_the_door_follows_the_user(homes: Homes, accounts: Accounts, database: Database) -> None:
+def test_a_user_s_sftp_account_follows_the_user(homes: Homes, accounts: Accounts, database: Database) -> None:
     accounts.users.create("alice", Role.USER, by="test", quota_bytes=5)
     assert [entry.event for entry in homes.outbox.waiting()] == ["created"]
     homes.outbox.apply_due(now())

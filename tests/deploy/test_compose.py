@@ -62,7 +62,7 @@ def test_the_master_of_a_worker_is_process_1(services: dict[str, Any]) -> None:
         assert services[name]["command"][0] in {"dramatiq", "periodiq", "uvicorn", "modelmill"}, name
 
 
-def test_only_the_web_and_the_door_can_be_reached_and_by_default_from_this_host_only(services: dict[str, Any]) -> None:
+def test_only_the_web_and_sftp_can_be_reached_and_by_default_from_this_host_only(services: dict[str, Any]) -> None:
     assert {name: service["ports"] for name, service in services.items() if "ports" in service} == {
         "web": ["127.0.0.1:8080:8080"],
         "sftp": ["127.0.0.1:2022:2022"],

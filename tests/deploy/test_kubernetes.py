@@ -200,8 +200,8 @@ def test_the_homes_are_one_volume_for_all_who_use_them_and_where_the_settings_sa
     assert mounts == {name: homes if name in TO_THE_DATABASE else set() for name in mounts}
 
 
-def test_the_host_key_of_the_door_outlives_its_pod_and_stays_its_owners() -> None:
-    door = pods(kubernetes_sources())["sftp"]
-    (claim,) = [volume for volume in door["volumes"] if volume["name"] == "data"]
+def test_the_host_key_of_the_sftp_server_outlives_its_pod_and_stays_its_owners() -> None:
+    server = pods(kubernetes_sources())["sftp"]
+    (claim,) = [volume for volume in server["volumes"] if volume["name"] == "data"]
     assert claim["persistentVolumeClaim"] == {"claimName": "sftp"}
-    assert door["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"
+    assert server["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"

@@ -17,7 +17,7 @@ def lan_addresses() -> list[str]:
         for address in of_card
         if address.family is socket.AF_INET
     ]
-    found = [address for address in listed if not ipaddress.ip_address(address).is_loopback]
-    if not found:
+    addresses = [address for address in listed if not ipaddress.ip_address(address).is_loopback]
+    if not addresses:
         pytest.skip("this machine has no address but those of loopback")
-    return found
+    return addresses

@@ -143,13 +143,13 @@ class Api:
 
     def job_ids(self) -> list[str]:
         """Of all jobs, newest first."""
-        found, cursor = list[str](), None
+        job_ids, cursor = list[str](), None
         while True:
             page = self.http.get("/jobs", params={"limit": 200, **({"cursor": cursor} if cursor else {})}).json()
-            found += [job["job_id"] for job in page["jobs"]]
+            job_ids += [job["job_id"] for job in page["jobs"]]
             cursor = page["next_cursor"]
             if not cursor:
-                return found
+                return job_ids
 
 
 def has_ended(job: Mapping[str, Any]) -> bool:

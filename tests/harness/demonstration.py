@@ -24,10 +24,10 @@ def demonstration(group: str, folder: Path, *options: str) -> Iterator[tuple[sub
     assert list(folder.glob("modelmill-*")) == []
 
 
-def until_it_says(words: str, said: IO[str]) -> str:
+def until_it_says(words: str, output: IO[str]) -> str:
     """All that it has said."""
     lines = list[str]()
-    for line in said:
+    for line in output:
         lines.append(line)
         if words in line:
             return "".join(lines)

@@ -48,8 +48,8 @@ def compose(folder: Path, *names: str, **variables: str) -> dict[str, Any]:
 def kubernetes_sources() -> list[dict[str, Any]]:
     """The resources as they stand in the files, without kustomize; patches are left out."""
     paths = [*(KUBERNETES / "base").glob("*.yaml"), KUBERNETES / "keda" / "scaledobject.yaml"]
-    found = [document for path in sorted(paths) for document in yaml.safe_load_all(path.read_text())]
-    return [document for document in found if document["kind"] != "Kustomization"]
+    documents = [document for path in sorted(paths) for document in yaml.safe_load_all(path.read_text())]
+    return [document for document in documents if document["kind"] != "Kustomization"]
 
 
 OLDEST_KUSTOMIZE = (4, 5)
@@ -61,8 +61,8 @@ def require_kustomize() -> None:
     if not shutil.which("kubectl"):
         pytest.skip("needs kubectl, which renders the overlays; Debian 12 has none that is new enough")
     ran = subprocess.run(["kubectl", "version", "--client"], capture_output=True, text=True, check=False)
-    found = re.search(r"Kustomize Version: v(\d+)\.(\d+)", ran.stdout)
-    if found is None or (int(found[1]), int(found[2])) < OLDEST_KUSTOMIZE:
+    version = re.search(r"Kustomize Version: v(\d+)\.(\d+)", ran.stdout)
+    if version is None or (int(version[1]), int(version[2])) < OLDEST_KUSTOMIZE:
         pytest.skip("needs a kubectl of 1.24 or newer: this one's kustomize does not know `patches:` as we use them")
 
 

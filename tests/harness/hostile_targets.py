@@ -81,12 +81,12 @@ def change_modes(request: dict[str, Any], progress: Progress) -> dict[str, str]:
 
 def meet_processes(request: dict[str, Any], progress: Progress) -> dict[str, str]:
     """request: {pids: of its worker and of the fork server}"""
-    found = {}
+    outcomes = {}
     for pid in request["pids"]:
-        found[f"environment of {pid}"] = _tried(Path(f"/proc/{pid}/environ").read_bytes)
-        found[f"memory of {pid}"] = _tried(lambda pid=pid: Path(f"/proc/{pid}/mem").read_bytes())
-        found[f"signal to {pid}"] = _tried(lambda pid=pid: os.kill(pid, 0))
-    return found
+        outcomes[f"environment of {pid}"] = _tried(Path(f"/proc/{pid}/environ").read_bytes)
+        outcomes[f"memory of {pid}"] = _tried(lambda pid=pid: Path(f"/proc/{pid}/mem").read_bytes())
+        outcomes[f"signal to {pid}"] = _tried(lambda pid=pid: os.kill(pid, 0))
+    return outcomes
 
 
 def rights(request: dict[str, Any], progress: Progress) -> dict[str, str]:

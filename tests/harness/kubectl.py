@@ -23,14 +23,14 @@ Kubectl = Callable[..., "subprocess.CompletedProcess[str]"]
 def installed_kubectl() -> str:
     """Debian 12 has no kubectl that is new enough, and no other package brings one: where there is none, these tests
     are skipped, in CI too. The same requests are made over HTTP in test_kubernetes_api."""
-    found = shutil.which("kubectl")
-    if found is None:
+    program = shutil.which("kubectl")
+    if program is None:
         pytest.skip("needs kubectl, of 1.27 or newer; Debian 12 has none")
-    ran = subprocess.run([found, "version", "--client", "-o", "yaml"], capture_output=True, text=True, check=True)
+    ran = subprocess.run([program, "version", "--client", "-o", "yaml"], capture_output=True, text=True, check=True)
     version = yaml.safe_load(ran.stdout)["clientVersion"]
     if (int(version["major"]), int(version["minor"].rstrip("+"))) <= NEWEST_THAT_VALIDATES_HERSELF:
         pytest.skip("needs a kubectl of 1.27 or newer, which leaves the check of fields to the server")
-    return found
+    return program
 
 
 def kubectl_of(program: str, folder: Path, config: Path) -> Kubectl:

@@ -39,8 +39,8 @@ def path(name: str = "", namespace: str = "default") -> str:
 
 def without_resources(client: httpx.Client) -> None:
     """Nothing of anybody's is left."""
-    for found in client.get(EVERYWHERE).json()["items"]:
-        client.delete(path(found["metadata"]["name"], found["metadata"]["namespace"]))
+    for item in client.get(EVERYWHERE).json()["items"]:
+        client.delete(path(item["metadata"]["name"], item["metadata"]["namespace"]))
     until(lambda: client.get(EVERYWHERE).json()["items"], lambda items: not items)
 
 
@@ -51,10 +51,10 @@ def put(client: httpx.Client, resource: dict[str, Any], namespace: str = "defaul
 
 
 def refusal(answer: httpx.Response, status: int, reason: str) -> dict[str, Any]:
-    found = answer.json()
-    assert (answer.status_code, found["kind"], found["reason"], found["code"]) == (status, "Status", reason, status)
-    assert found["status"] == "Failure"
-    return dict(found)
+    body = answer.json()
+    assert (answer.status_code, body["kind"], body["reason"], body["code"]) == (status, "Status", reason, status)
+    assert body["status"] == "Failure"
+    return dict(body)
 
 
 @contextmanager

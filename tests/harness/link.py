@@ -142,8 +142,8 @@ class Link:
             await under_way.put((self._loop.time(), b""))
 
     async def _deliver(self, under_way: asyncio.Queue[tuple[float, bytes]], writer: asyncio.StreamWriter) -> None:
-        while (found := await under_way.get())[1]:
-            arrives_at, data = found
+        while (packet := await under_way.get())[1]:
+            arrives_at, data = packet
             await asyncio.sleep(max(0.0, arrives_at - self._loop.time()))
             await self._open.wait()
             writer.write(data)

@@ -16,9 +16,9 @@ def figures(api: Api) -> Figures:
     return Figures(answer.text)
 
 
-def reaches(api: Api, wanted: float, name: str, **labels: str) -> None:
+def reaches(api: Api, expected: float, name: str, **labels: str) -> None:
     """Workers pour their figures every few seconds; wait for them."""
-    until(lambda: figures(api).value(name, **labels), lambda value: value == wanted)
+    until(lambda: figures(api).value(name, **labels), lambda value: value == expected)
 
 
 def logged(deployment: Deployment) -> list[dict[str, Any]]:

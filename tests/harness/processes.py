@@ -23,14 +23,14 @@ def with_descendants(pids: Iterable[int]) -> set[int]:
         fields = _stat(int(folder.name))
         if fields:
             children.setdefault(int(fields[1]), []).append(int(folder.name))
-    found: set[int] = set()
+    numbers: set[int] = set()
     todo = list(pids)
     while todo:
         pid = todo.pop()
         if _stat(pid):
-            found.add(pid)
+            numbers.add(pid)
         todo += children.get(pid, [])
-    return found
+    return numbers
 
 
 def memory_bytes(pids: Iterable[int]) -> int:
@@ -46,8 +46,8 @@ def cpu_s(pids: Iterable[int]) -> float:
 def with_cpu_s(pids: set[int], act: Callable[[], Any]) -> tuple[Any, float]:
     """What comes of it, and the CPU time of these processes meanwhile."""
     before = cpu_s(pids)
-    found = act()
-    return found, cpu_s(pids) - before
+    result = act()
+    return result, cpu_s(pids) - before
 
 
 def until_quiet(pids: set[int]) -> None:
@@ -77,13 +77,13 @@ def stop(pids: Iterable[int]) -> None:
 
 def local_ports(pids: Iterable[int]) -> set[int]:
     """Of the IPv4 connections that these processes have."""
-    found: set[int] = set()
+    ports: set[int] = set()
     for pid in pids:
         links = [str(path.readlink()) for path in (PROC / str(pid) / "fd").iterdir()]
         inodes = {link[8:-1] for link in links if link.startswith("socket:[")}
         rows = [line.split() for line in (PROC / str(pid) / "net" / "tcp").read_text().splitlines()[1:]]
-        found |= {int(row[1].partition(":")[2], 16) for row in rows if row[9] in inodes}
-    return found
+        ports |= {int(row[1].partition(":")[2], 16) for row in rows if row[9] in inodes}
+    return ports
 
 
 def _state(stat: Path) -> str:

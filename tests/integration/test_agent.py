@@ -358,7 +358,7 @@ def test_an_order_whose_key_could_leave_its_folder_is_not_taken(web: ScriptedWeb
     web.until(good, state=RUNNING)
     assert not web.orders[bad].is_acknowledged
     assert node.rows("orders") == 1
-    assert "is no key of a worker" in node.said()
+    assert "is no key of a worker" in node.log_text()
 
 
 def test_reports_reach_the_web_in_order_after_it_was_away(web: ScriptedWeb, node: Node) -> None:
@@ -375,7 +375,7 @@ def test_reports_reach_the_web_in_order_after_it_was_away(web: ScriptedWeb, node
     until(lambda: len(web.posts) == 4)
     assert [body for _, body in web.posts] == [b"0", b"1", b"2", b"b2"]
     until(lambda: node.rows("outbox") == 0)
-    assert "refuses a report to /told/a" in node.said()
+    assert "refuses a report to /told/a" in node.log_text()
 
 
 def test_a_report_that_the_web_stumbles_over_holds_no_other_up(web: ScriptedWeb, node: Node) -> None:
@@ -438,7 +438,7 @@ def test_what_is_known_is_run_while_the_web_is_away(web: ScriptedWeb, node: Node
     node.start()
     until(node.workers)
     time.sleep(1.5)  # it has tried again meanwhile
-    assert node.said().count("Nothing answers at") == 1
+    assert node.log_text().count("Nothing answers at") == 1
 
 
 def test_what_a_worker_says_of_itself_is_reported(web: ScriptedWeb, node: Node) -> None:
@@ -519,7 +519,7 @@ def test_a_damaged_database_is_put_aside_and_all_comes_back_from_the_web(web: Sc
     web.signs.clear()
     node.start()
     web.until(key, state=RUNNING)
-    assert "damaged" in node.said()
+    assert "damaged" in node.log_text()
     assert (node.data / "agent.db.damaged").exists()
 
 

@@ -41,7 +41,7 @@ def test_redis_being_away_keeps_nobody_from_making_users(tmp_path: Path) -> None
 @pytest.mark.sftp
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("setpriv") is None or not has_client(), reason="needs setpriv and OpenSSH's client")
-def test_the_door_needs_no_rights_but_those_of_who_owns_the_files(tmp_path: Path) -> None:
+def test_the_sftp_server_needs_no_rights_but_those_of_who_owns_the_files(tmp_path: Path) -> None:
     deployment = SftpServer(tmp_path, before=("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"))
     try:
         status = Path(f"/proc/{deployment.process.pid}/status").read_text()

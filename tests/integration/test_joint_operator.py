@@ -1,5 +1,5 @@
 """The operator, run by kopf against an API server that keeps its objects in memory: what is created in the cluster runs
-here, and the cluster sees how it is. The same through both doors."""
+here, and the cluster sees how it is. The same through both interfaces."""
 
 from __future__ import annotations
 
@@ -363,7 +363,7 @@ async def command(
             await process.wait()
 
 
-# --- both doors -----------------------------------------------------------------------------------
+# --- both interfaces ------------------------------------------------------------------------------
 class Native:
     """The product's own API."""
 
@@ -409,7 +409,7 @@ class InCluster:
 
 
 STORY = Path(__file__).parent / "joint_story.json"
-"""What either door must tell: the status after each step of a life."""
+"""What either interface must tell: the status after each step of a life."""
 TASK_INFO = {
     "inferenceNumber": 1000,
     "hardExampleNumber": 100,
@@ -419,12 +419,12 @@ TASK_INFO = {
 }
 
 
-async def life(door: Native | InCluster, scene: Scene) -> list[dict[str, Any]]:
+async def life(interface: Native | InCluster, scene: Scene) -> list[dict[str, Any]]:
     """What the status says along the way, without times."""
     stages: list[tuple[Callable[[], Awaitable[None]], tuple[str, str], int]] = []
 
     async def create() -> None:
-        await door.put(helmet())
+        await interface.put(helmet())
 
     async def count() -> None:
         body = {"phase": "inference", "status": "running", "output": {"models": [], "taskInfo": TASK_INFO}}
@@ -432,7 +432,7 @@ async def life(door: Native | InCluster, scene: Scene) -> list[dict[str, Any]]:
         scene.container.joint.reports.note(service.uid, read_status(body), now=scene.now)
 
     async def change() -> None:
-        await door.put(helmet(algorithm="CrossEntropy"))
+        await interface.put(helmet(algorithm="CrossEntropy"))
 
     async def break_edge() -> None:
         scene.fail("edge", log=("Traceback", "ValueError: no"))
@@ -449,19 +449,19 @@ async def life(door: Native | InCluster, scene: Scene) -> list[dict[str, Any]]:
     for act, wanted, counted in stages:
         await act()
         scene.settle()
-        found.append(timeless(await reached(door, wanted, counted)))
+        found.append(timeless(await reached(interface, wanted, counted)))
     scene.come_back("solar-corona-cloud")
-    await door.delete()
+    await interface.delete()
     scene.settle()
     async with asyncio.timeout(PATIENCE_S):
-        while await door.status() is not None:
+        while await interface.status() is not None:
             await asyncio.sleep(0.05)
     return found
 
 
-async def reached(door: Native | InCluster, wanted: tuple[str, str], counted: int) -> dict[str, Any]:
+async def reached(interface: Native | InCluster, wanted: tuple[str, str], counted: int) -> dict[str, Any]:
     async with asyncio.timeout(PATIENCE_S):
-        while current(status := await door.status() or {}) != wanted or len(status.get("metrics", ())) < counted:
+        while current(status := await interface.status() or {}) != wanted or len(status.get("metrics", ())) < counted:
             await asyncio.sleep(0.05)
     return status
 
@@ -473,12 +473,12 @@ def timeless(status: dict[str, Any]) -> dict[str, Any]:
     return {**status, "conditions": conditions, "startTime": ""}
 
 
-@pytest.mark.parametrize("door", ["native", "cluster"])
-async def test_through_both_doors_the_status_tells_the_same_story(
-    door: str, cluster: Cluster, container: Container, settings: Settings
+@pytest.mark.parametrize("interface", ["native", "cluster"])
+async def test_through_both_interfaces_the_status_tells_the_same_story(
+    interface: str, cluster: Cluster, container: Container, settings: Settings
 ) -> None:
     scene = Scene(container, user=settings.local_user)
-    if door == "native":
+    if interface == "native":
         with within(settings) as web:
             told = await life(Native(web), scene)
     else:

@@ -685,7 +685,7 @@ def test_deleting_asks_first_and_then_says_what_goes_on(browser: Browser) -> Non
 
 
 @pytest.fixture
-def desk(browser: Browser, shared_data: Path) -> Calibrations:
+def calibrations(browser: Browser, shared_data: Path) -> Calibrations:
     for name, file in (("small", "digits_small"), ("big", "digits_big")):
         chunks = [(shared_data / f"models/{file}.onnx").read_bytes()]
         browser.container.models.add_upload(USER, name, chunks, now=now())
@@ -700,13 +700,15 @@ def begun(browser: Browser, data: bytes, name: str = "set.npz") -> str:
 
 
 @pytest.mark.slow
-def test_a_calibration_from_the_upload_to_the_service(browser: Browser, desk: Calibrations, shared_data: Path) -> None:
+def test_a_calibration_from_the_upload_to_the_service(
+    browser: Browser, calibrations: Calibrations, shared_data: Path
+) -> None:
     made = begun(browser, (shared_data / "images/digits_test.npz").read_bytes())
     waiting = browser.get(f"/ui/calibrations/{made}")
     assert "It waits for a worker" in text_of(waiting)
     (again,) = polled(waiting)
     assert browser.get(again).status_code == 204
-    desk.run(made, now=now())
+    calibrations.run(made, now=now())
     assert browser.get(again).headers["hx-refresh"] == "true"
     page = browser.get(f"/ui/calibrations/{made}?budget=50")
     said = text_of(page)
@@ -723,7 +725,7 @@ def test_a_calibration_from_the_upload_to_the_service(browser: Browser, desk: Ca
     assert "Use this setting?" in text_of(confirm) and "IBT" in text_of(confirm) and browser.spec("digits") == before
     applied = browser.send(f"/ui/calibrations/{made}/apply", {"setting": ask[2]})
     assert applied.status_code == 303
-    setting = desk.sweep(USER, made).settings[int(ask[2])]
+    setting = calibrations.sweep(USER, made).settings[int(ask[2])]
     algorithm = browser.spec("digits")["edgeWorker"]["hardExampleAlgorithm"]
     assert algorithm["name"] == setting.algorithm
     assert {pair["key"]: pair["value"] for pair in algorithm["parameters"]} == setting.parameters
@@ -732,9 +734,9 @@ def test_a_calibration_from_the_upload_to_the_service(browser: Browser, desk: Ca
     assert browser.get(f"/ui/calibrations/{made}?budget=101").status_code == 422
 
 
-def test_a_calibration_that_failed_says_why(browser: Browser, desk: Calibrations) -> None:
+def test_a_calibration_that_failed_says_why(browser: Browser, calibrations: Calibrations) -> None:
     made = begun(browser, b"no samples at all", "holiday.zip")
-    desk.run(made, now=now())
+    calibrations.run(made, now=now())
     said = text_of(browser.get(f"/ui/calibrations/{made}"))
     assert "The calibration failed" in said and "no zip and no .npz" in said and "Try again" in said
     assert browser.get(f"/ui/calibrations/{made}/apply?setting=0").status_code == 409
@@ -743,7 +745,7 @@ def test_a_calibration_that_failed_says_why(browser: Browser, desk: Calibrations
 
 
 def test_samples_must_be_sent_and_may_not_be_too_many_bytes(
-    browser: Browser, desk: Calibrations, monkeypatch: pytest.MonkeyPatch
+    browser: Browser, calibrations: Calibrations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = "/ui/services/default/digits/calibrate"
     none = browser.web.post(url, files={"samples": ("", b"")}, headers=OURS)
@@ -751,19 +753,19 @@ def test_samples_must_be_sent_and_may_not_be_too_many_bytes(
     monkeypatch.setattr(calibration_new, "MAX_SET_BYTES", 10)
     large = browser.web.post(url, files={"samples": ("a.zip", b"x" * 11)}, headers=OURS)
     assert large.status_code == 413 and "A set of samples may have" in text_of(large)
-    assert not desk.of_service(USER, "default", "digits")
+    assert not calibrations.of_service(USER, "default", "digits")
     unknown = browser.web.post("/ui/services/default/other/calibrate", files={"samples": ("a", b"x")}, headers=OURS)
     assert unknown.status_code == 404
 
 
 def test_a_calibration_outlives_its_service_but_has_nothing_to_change_then(
-    browser: Browser, desk: Calibrations, shared_data: Path
+    browser: Browser, calibrations: Calibrations, shared_data: Path
 ) -> None:
     arrays = np.load(shared_data / "images/digits_test.npz")
     file = browser.container.settings.data_dir / "few.npz"
     np.savez(file, x=arrays["x"][:20], y=arrays["y"][:20])
     made = begun(browser, file.read_bytes())
-    desk.run(made, now=now())
+    calibrations.run(made, now=now())
     service = browser.container.joint.services.delete(USER, "default", "digits", now=now())
     browser.container.joint.controller.reconcile(service.uid, now=now())
     page = browser.get(f"/ui/calibrations/{made}")
@@ -774,10 +776,12 @@ def test_a_calibration_outlives_its_service_but_has_nothing_to_change_then(
 # --- another's
 
 
-def test_anothers_service_and_calibration_do_not_exist(browser: Browser, desk: Calibrations, tmp_path: Path) -> None:
+def test_anothers_service_and_calibration_do_not_exist(
+    browser: Browser, calibrations: Calibrations, tmp_path: Path
+) -> None:
     browser.make("theirs", user="mallory")
     (tmp_path / "set").write_bytes(b"x")
-    made = desk.ask("mallory", "default", "theirs", tmp_path / "set", "set", now=now())
+    made = calibrations.ask("mallory", "default", "theirs", tmp_path / "set", "set", now=now())
     at = "/ui/services/default/theirs"
     for path in (at, f"{at}/yaml", f"{at}/samples/s1", f"{at}/edit", f"{at}/delete", f"{at}/calibrate"):
         assert browser.get(path).status_code == 404, path

@@ -102,7 +102,7 @@ class FakeAgent:
 
 
 class Site:
-    """Both nodes on this machine; workers are started by what the carrier says."""
+    """Both nodes on this machine; workers are started by what the driver says."""
 
     def __init__(self, folder: Path, stack: ExitStack, agent_url: str) -> None:
         self.folder = folder

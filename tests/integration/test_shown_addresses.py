@@ -62,7 +62,7 @@ def test_a_public_url_goes_before(settings: Settings, base: str) -> None:
         ({"sftp_host": "::"}, "mill.lan"),
     ],
 )
-def test_a_door_with_a_name_or_an_address_of_its_own_is_shown_by_that(
+def test_an_sftp_server_with_a_name_or_an_address_of_its_own_is_shown_by_that(
     settings: Settings, more: dict[str, str], host: str
 ) -> None:
     with everywhere(settings, **more) as web:

@@ -186,7 +186,7 @@ def test_a_host_that_goes_leaves_the_job_unscheduled_until_there_is_another_plan
     assert scene.job(job.uid).flags == ()
     assert [host["node"] for host in scene.content(job.uid)["hosts"]] == ["edge0"]
     assert scene.sent[0] == (job.uid, "node")
-    scene.desk(a_plan(cloud=()))
+    scene.decide_by(a_plan(cloud=()))
     scene.planning.schedule(job.uid, "node", now=scene.now)
     assert scene.job(job.uid).state is JobState.EXEC
     assert types(scene, job.uid) == ["UNSCHED", "EXEC", "UNSCHED", "EXEC"]

@@ -28,7 +28,7 @@ def scene(container: Container) -> Scene:
 
 
 @pytest.fixture
-def desk() -> Iterator[PolicyRunner]:
+def policy_runner() -> Iterator[PolicyRunner]:
     made = PolicyRunner()
     yield made
     made.close()
@@ -52,7 +52,7 @@ def test_a_plan_is_stored_numbered_and_in_the_order_of_the_node_at_once(scene: S
     assert scene.content(job.uid)["plan"] is None
     nudged: list[str] = []
     scene.container.nodes.nudge = nudged.append
-    desk = scene.desk(a_plan())
+    policy_runner = scene.decide_by(a_plan())
     assert schedule(scene, job.uid, "start") == 0
     after = scene.job(job.uid)
     assert after.state is JobState.EXEC
@@ -64,7 +64,7 @@ def test_a_plan_is_stored_numbered_and_in_the_order_of_the_node_at_once(scene: S
     assert (decided.seq, decided.why, decided.outcome, decided.reason) == (1, "start", "new", "It is fixed.")
     assert (decided.took_ms, decided.inputs_hash, decided.plan) == (1.5, "hash", after.plan.to_json())
     assert after.memory == {"calls": 1}
-    (question,) = desk.asked
+    (question,) = policy_runner.inputs
     assert question.policy == "profile"
     assert question.state["last_plan"] is None
     assert question.dag["flow"] == dag()["flow"]
@@ -98,10 +98,10 @@ def test_the_policy_is_told_the_last_plan_its_memory_and_what_was_measured(scene
     }
     scene.planning.ask(request, node="edge0", now=scene.now)
     assert scene.sent[-1] == (job.uid, "late")
-    desk = scene.desk(None)
+    policy_runner = scene.decide_by(None)
     scene.later(2)
     schedule(scene, job.uid)
-    (question,) = desk.asked
+    (question,) = policy_runner.inputs
     assert question.last_plan_res == result
     assert question.generator_output == {"seq": 9, "bytes": 1234.5, "objects": 4}
     assert question.state["calls"] == 1
@@ -119,15 +119,15 @@ def test_the_policy_is_told_the_last_plan_its_memory_and_what_was_measured(scene
 
 def test_a_job_gets_a_plan_a_second_at_most_and_what_comes_too_early_is_done_once_then(scene: Scene) -> None:
     job = scene.running()
-    desk = scene.desk(None)
+    policy_runner = scene.decide_by(None)
     scene.later(0.4)
     assert schedule(scene, job.uid) == pytest.approx(0.6)
     scene.later(0.1)
     assert [schedule(scene, job.uid) for _ in range(3)] == [0.0] * 3
-    assert desk.asked == []
+    assert policy_runner.inputs == []
     scene.later(0.5)
     assert schedule(scene, job.uid) == 0.0
-    assert len(desk.asked) == 1
+    assert len(policy_runner.inputs) == 1
     scene.later(0.9)
     assert schedule(scene, job.uid) == pytest.approx(0.1), "somebody waits for the next one again"
 
@@ -135,38 +135,38 @@ def test_a_job_gets_a_plan_a_second_at_most_and_what_comes_too_early_is_done_onc
 @pytest.mark.parametrize("outcome", ["late", "raised"])
 def test_a_policy_that_was_late_or_raised_is_left_alone_for_a_while(scene: Scene, outcome: str) -> None:
     job = scene.running()
-    desk = scene.desk(failed(outcome), a_plan(cloud=()))
+    policy_runner = scene.decide_by(failed(outcome), a_plan(cloud=()))
     scene.later(2)
     assert schedule(scene, job.uid) == 0.0
     kept = scene.job(job.uid)
     assert (kept.state, kept.plan and kept.plan.seq) == (JobState.EXEC, 1)
     scene.later(2)
     assert schedule(scene, job.uid) == pytest.approx(8)
-    assert len(desk.asked) == 1
+    assert len(policy_runner.inputs) == 1
     scene.jobs.choose(USER, job.uid, "edge_only", now=scene.now)
     assert schedule(scene, job.uid, "policy") == 0.0
-    assert len(desk.asked) == 2, "another policy has done nothing wrong"
+    assert len(policy_runner.inputs) == 2, "another policy has done nothing wrong"
     assert outcomes(scene, job.uid) == ["new", outcome, "new"]
 
 
 def test_after_an_answer_that_cannot_be_the_policy_is_asked_again_soon(scene: Scene) -> None:
     job = scene.running()
-    desk = scene.desk(failed("invalid"))
+    policy_runner = scene.decide_by(failed("invalid"))
     for _ in range(3):
         scene.later(1.1)
         assert schedule(scene, job.uid) == 0.0
-    assert len(desk.asked) == 3
+    assert len(policy_runner.inputs) == 3
     assert scene.job(job.uid).plan is not None
 
 
 def test_of_two_at_the_same_time_the_later_wins(scene: Scene) -> None:
     job = scene.running()
     late, early = a_plan(cloud=()), a_plan(cloud=("face_detection", "face_alignment"))
-    outer, inner = scene.desk(early), None
+    outer, inner = scene.decide_by(early), None
 
     def meanwhile() -> None:
         nonlocal inner
-        inner = scene.desk(late)
+        inner = scene.decide_by(late)
         scene.later(2)
         schedule(scene, job.uid, "later")
 
@@ -184,8 +184,8 @@ def test_of_two_at_the_same_time_the_later_wins(scene: Scene) -> None:
 
 def test_what_a_policy_decides_after_another_was_chosen_counts_no_more(scene: Scene) -> None:
     job = scene.running()
-    desk = scene.desk(a_plan(cloud=()))
-    desk.meanwhile = lambda: (scene.jobs.choose(USER, job.uid, "fixed", now=scene.now), None)[1]
+    policy_runner = scene.decide_by(a_plan(cloud=()))
+    policy_runner.meanwhile = lambda: (scene.jobs.choose(USER, job.uid, "fixed", now=scene.now), None)[1]
     scene.later(2)
     schedule(scene, job.uid)
     after = scene.job(job.uid)
@@ -195,42 +195,42 @@ def test_what_a_policy_decides_after_another_was_chosen_counts_no_more(scene: Sc
 
 def test_a_job_that_ends_while_it_is_planned_stays_ended(scene: Scene) -> None:
     job = scene.running()
-    desk = scene.desk(a_plan(cloud=()))
-    desk.meanwhile = lambda: (scene.jobs.cancel(USER, job.uid, now=scene.now), None)[1]
+    policy_runner = scene.decide_by(a_plan(cloud=()))
+    policy_runner.meanwhile = lambda: (scene.jobs.cancel(USER, job.uid, now=scene.now), None)[1]
     scene.later(2)
     schedule(scene, job.uid)
     after = scene.job(job.uid)
     assert (after.state, after.plan and after.plan.seq) == (JobState.DONE, 1)
-    asked = len(desk.asked)
+    asked = len(policy_runner.inputs)
     scene.later(2)
     assert schedule(scene, job.uid) == schedule(scene, "GLOBAL_ID_99.SUB_ID_1") == 0.0
-    assert len(desk.asked) == asked
+    assert len(policy_runner.inputs) == asked
     scene.settle()
     assert scene.orders(JOBS, job.uid) == []
 
 
 def test_while_its_own_node_is_silent_a_job_keeps_its_plan(scene: Scene) -> None:
     job = scene.running()
-    desk = scene.desk(a_plan())
+    policy_runner = scene.decide_by(a_plan())
     scene.away.add("edge0")
     scene.later(40)
     scene.report()
     assert schedule(scene, job.uid) == 0.0
-    assert desk.asked == []
+    assert policy_runner.inputs == []
     scene.away.clear()
     scene.later(2)
     scene.report()
     schedule(scene, job.uid)
-    assert len(desk.asked) == 1
+    assert len(policy_runner.inputs) == 1
 
 
 def test_while_no_node_serves_a_stage_the_policy_is_not_asked_and_the_job_says_so(scene: Scene) -> None:
     job = scene.submit()
-    desk = scene.desk(a_plan())
+    policy_runner = scene.decide_by(a_plan())
     for _ in range(2):
         assert schedule(scene, job.uid, "start") == 0.0
         scene.later(2)
-    assert desk.asked == []
+    assert policy_runner.inputs == []
     assert "No node serves face_detection, face_alignment yet" in scene.job(job.uid).reason
     assert [event.type for event in scene.jobs.events(USER, job.uid)] == ["UNSCHED", "Note"]
     assert scene.jobs.decisions(USER, job.uid) == []
@@ -332,12 +332,12 @@ def test_only_the_newest_decisions_and_events_are_kept(scene: Scene) -> None:
     assert (len(events), events[-1].message) == (500, "509")
 
 
-def test_many_jobs_planned_at_once_each_get_their_plan(scene: Scene, desk: PolicyRunner) -> None:
+def test_many_jobs_planned_at_once_each_get_their_plan(scene: Scene, policy_runner: PolicyRunner) -> None:
     """By the product's own policy, in its process."""
     jobs = [scene.submit() for _ in range(20)]
     scene.settle()
     scene.later(2)
-    scene.planning.policy_runner = lambda: desk
+    scene.planning.policy_runner = lambda: policy_runner
     threads = [threading.Thread(target=schedule, args=(scene, job.uid)) for job in jobs for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -353,12 +353,12 @@ def test_many_jobs_planned_at_once_each_get_their_plan(scene: Scene, desk: Polic
         assert outcomes(scene, job.uid) == ["new"]
 
 
-def test_each_policy_of_the_product_makes_a_plan(scene: Scene, desk: PolicyRunner) -> None:
+def test_each_policy_of_the_product_makes_a_plan(scene: Scene, policy_runner: PolicyRunner) -> None:
     for policy in ("fixed", "edge_only", "cloud_only", "stepwise", "aimd", "profile"):
         job = scene.submit(policy=policy)
         scene.settle()
         scene.later(2)
-        scene.planning.policy_runner = lambda: desk
+        scene.planning.policy_runner = lambda: policy_runner
         schedule(scene, job.uid)
         assert outcomes(scene, job.uid) == ["new"], scene.jobs.decisions(USER, job.uid)
         roles = {place.node_role.value for place in (scene.job(job.uid).plan or a_plan()).flow_mapping.values()}

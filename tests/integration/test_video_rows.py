@@ -170,7 +170,7 @@ def test_a_policy_that_raises_sleeps_or_answers_nonsense_changes_nothing_and_ano
     cluster.choose(uid, "tells")
     until(lambda: cluster.job(uid)["plan"]["policy"] == "tells")
     assert cluster.job(uid)["plan"]["video_conf"]["fps"] == 5
-    assert "Scheduled by tells, and no longer by nonsense." in cluster.said(uid)
+    assert "Scheduled by tells, and no longer by nonsense." in cluster.events_text(uid)
 
 
 def test_a_place_whose_role_and_address_do_not_agree_is_refused(cluster: VideoCluster, sizes: str) -> None:
@@ -417,7 +417,7 @@ def test_a_lost_cloud_is_stood_in_for_and_gets_its_stages_back(cluster: VideoClu
     until(lambda: not cluster.job(uid)["flags"])
     assert {place["node"] for place in cluster.job(uid)["plan"]["flow_mapping"].values()} == {CLOUD}
     assert cluster.job(uid)["state"] == "EXEC"
-    assert "can be reached again" in cluster.said(uid)
+    assert "can be reached again" in cluster.events_text(uid)
 
 
 def test_without_the_web_the_edge_goes_on_and_no_result_is_lost_or_doubled(cluster: VideoCluster) -> None:

@@ -1,4 +1,4 @@
-"""SFTPGo's REST API for administrators as its OpenAPI document has it (2.7), as far as a door needs it.
+"""SFTPGo's REST API for administrators as its OpenAPI document has it (2.7), as far as the product needs it.
 
 Users are kept in memory. `SftpgoStandin.logs_in` answers what the SFTP side of it would.
 """

@@ -108,9 +108,9 @@ def delete(request: Request) -> Response:
 
 def all_files(request: Request) -> Response:
     """Every file of the job as one zip, streamed."""
-    shelf = archive_of(request)
-    record = shelf.get(request.path_params["job_id"], user_of(request)).record
-    members = ((name, shelf.read(artifact)) for name, artifact in sorted(record.artifacts.items()))
+    archived = archive_of(request)
+    record = archived.get(request.path_params["job_id"], user_of(request)).record
+    members = ((name, archived.read(artifact)) for name, artifact in sorted(record.artifacts.items()))
     headers = {
         "Content-Disposition": f'attachment; filename="modelmill-{record.job_id[:8]}.zip"',
         "Cache-Control": "private, no-store",

@@ -1,4 +1,4 @@
-"""Door accounts, what the door has to hear of, and the folders of jobs."""
+"""SFTP accounts, what the SFTP server has to hear of, and the folders of jobs."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def upgrade() -> None:
 
 
 def _tell_of_known_users() -> None:
-    """Who was there before has no home yet: the door hears of them as of new ones."""
+    """Who was there before has no home yet: the SFTP server hears of them as of new ones."""
     users = sa.table(
         "users", sa.column("name"), sa.column("is_enabled"), sa.column("quota_bytes"), sa.column("created_at")
     )

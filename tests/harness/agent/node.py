@@ -57,16 +57,16 @@ class Node:
         self.start(*arguments, wait=False, **environment)
         assert self.process is not None
         assert self.process.wait(ENDS_S) != 0
-        return self.said()
+        return self.log_text()
 
-    def said(self) -> str:
+    def log_text(self) -> str:
         return self.log.read_text()
 
     def rows(self, table: str) -> int:
         with sqlite3.connect(self.data / "agent.db") as database:
-            found = database.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
+            count = database.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
         database.close()
-        return int(found)
+        return int(count)
 
     def workers(self) -> list[int]:
         """Pids of all processes that run out of its folder, whoever started them."""
@@ -80,7 +80,7 @@ class Node:
         self.http.close()
 
     def _is_up(self) -> bool:
-        assert self.process is not None and self.process.poll() is None, self.said()
+        assert self.process is not None and self.process.poll() is None, self.log_text()
         try:
             return self.http.get("/healthz").status_code == 200
         except httpx.TransportError:

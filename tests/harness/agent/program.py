@@ -66,8 +66,8 @@ class ProgramDriver:
             return JSONResponse({"name": order.name})
 
         async def send(request: Request) -> Response:
-            asked = request.query_params
-            agent.send(asked["path"], await request.body(), "text/plain", replaces=asked.get("replaces", ""))
+            query = request.query_params
+            agent.send(query["path"], await request.body(), "text/plain", replaces=query.get("replaces", ""))
             return JSONResponse({})
 
         return [Route("/workers/{worker}", say, methods=["POST"]), Route("/send", send, methods=["POST"])]

@@ -86,7 +86,7 @@ class ScriptedWeb:
     def worker(self, key: WorkKey) -> WorkerReport | None:
         return _of(self.signs[-1], key) if self.signs else None
 
-    def until(self, key: WorkKey, **wanted: Any) -> WorkerReport:
+    def until(self, key: WorkKey, **expected: Any) -> WorkerReport:
         """The first report of this worker that says that, among those since the one that was last waited for: what
         it passed through in between is not missed."""
 
@@ -96,10 +96,10 @@ class ScriptedWeb:
             since = next((number for number, sign in enumerate(signs) if sign is last), 0)
             for sign in signs[since:]:
                 worker = _of(sign, key)
-                if worker and all(getattr(worker, name) == value for name, value in wanted.items()):
+                if worker and all(getattr(worker, name) == value for name, value in expected.items()):
                     self._waited_for[key] = sign
                     return worker
-            return f"{wanted}: {_of(signs[-1], key) if signs else None}"
+            return f"{expected}: {_of(signs[-1], key) if signs else None}"
 
         worker = until(look, lambda seen: isinstance(seen, WorkerReport))
         assert isinstance(worker, WorkerReport)
@@ -137,10 +137,10 @@ class ScriptedWeb:
 
     # what it serves
     async def _register(self, request: Request) -> Response:
-        asked = await request.json()
+        registration = await request.json()
         if not self.lets_register:
             return _error(401, "UNAUTHORIZED")
-        if self.is_registered and not asked["replace"]:
+        if self.is_registered and not registration["replace"]:
             return _error(409, "NODE_EXISTS")
         self.is_registered = True
         return JSONResponse({"token": self.token}, status_code=201)
@@ -148,9 +148,9 @@ class ScriptedWeb:
     async def _hear(self, request: Request) -> Response:
         if not self._knows(request):
             return _error(401, "UNAUTHORIZED")
-        said = wire.read(await request.body())
+        message = wire.read(await request.body())
         is_report = request.path_params["verb"] == "report"
-        self._take_in(wire.Heartbeat.from_json(said) if is_report else wire.Acknowledgement.from_json(said))
+        self._take_in(wire.Heartbeat.from_json(message) if is_report else wire.Acknowledgement.from_json(message))
         return Response(status_code=204)
 
     async def _messages(self, request: Request) -> Response:
@@ -191,13 +191,13 @@ class ScriptedWeb:
             return _error(401, "UNAUTHORIZED")
         if data is None:
             return _error(404, "BLOB_NOT_FOUND")
-        asked = request.headers.get("range", "")
-        self.ranges.append(asked)
-        if not asked and self.breaks_at:
+        range_ = request.headers.get("range", "")
+        self.ranges.append(range_)
+        if not range_ and self.breaks_at:
             return StreamingResponse(_broken(data[: self.breaks_at]), headers={"Content-Length": str(len(data))})
-        if not asked:
+        if not range_:
             return Response(data)
-        start = int(asked.removeprefix("bytes=").removesuffix("-"))
+        start = int(range_.removeprefix("bytes=").removesuffix("-"))
         return Response(data[start:], status_code=206)
 
     async def _told(self, request: Request) -> Response:
@@ -212,12 +212,12 @@ class ScriptedWeb:
         self.frames_sent += len(due)
         return [wire.order_frame(order) for order in sorted(due, key=lambda order: order.seq)]
 
-    def _take_in(self, said: wire.Acknowledgement | wire.Heartbeat) -> None:
-        if isinstance(said, wire.Heartbeat):
-            self.signs.append(said)
+    def _take_in(self, message: wire.Acknowledgement | wire.Heartbeat) -> None:
+        if isinstance(message, wire.Heartbeat):
+            self.signs.append(message)
             return
         for key, order in list(self.orders.items()):
-            if order.seq in said.seqs:
+            if order.seq in message.seqs:
                 self.orders[key] = replace(order, is_acknowledged=True)
 
     def _knows(self, request: Request | WebSocket) -> bool:

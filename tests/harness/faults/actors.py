@@ -46,10 +46,10 @@ def held(name: str, call: Callable[..., Any], *, after: bool = False) -> Callabl
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if not after:
             _halt(name, kwargs.get("step", ""))
-        found = call(*args, **kwargs)
+        result = call(*args, **kwargs)
         if after:
             _halt(name, kwargs.get("step", ""))
-        return found
+        return result
 
     return wrapper
 
@@ -68,9 +68,9 @@ def _named(take: Callable[..., Any]) -> Callable[..., Any]:
 
     def wrapper(claimer: JobClaimer, job_id: str, work_dir: Path) -> Any:
         before(step=claimer.stage.step)
-        found = take(claimer, job_id, work_dir)
+        result = take(claimer, job_id, work_dir)
         after(step=claimer.stage.step)
-        return found
+        return result
 
     return wrapper
 

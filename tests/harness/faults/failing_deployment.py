@@ -39,8 +39,8 @@ class FailingDeployment(FaultDeployment):
 
     def results(self, job: Job) -> set[str]:
         """The objects that a stage that failed in BIE has left, but for its log."""
-        found = {info.key for info in self.container.objects.list(object_keys.job(job.job_id))}
-        return {key for key in found if "bie" in key} - {object_keys.log(job.job_id, Stage.BIE)}
+        keys = {info.key for info in self.container.objects.list(object_keys.job(job.job_id))}
+        return {key for key in keys if "bie" in key} - {object_keys.log(job.job_id, Stage.BIE)}
 
 
 @contextmanager

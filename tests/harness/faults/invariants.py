@@ -109,19 +109,19 @@ def _orphans(deployment: FaultDeployment) -> Iterator[str]:
     """
     mark = f"{MARK}={deployment.mark}".encode()
     ours = {pid: command for pid, command in _marked(mark)}
-    wanted = set(deployment.roots())
-    todo = list(wanted)
+    expected = set(deployment.roots())
+    todo = list(expected)
     while todo:
         above = todo.pop()
         if FORKSERVER in ours.get(above, b""):
             # What an idle one has below it is a stage that nobody waits for.
             waits = _has_namespaces() and FORKSERVER not in ours.get(parent(above), b"")
-            wanted.update(pid for pid in ours if waits and parent(pid) == above)
+            expected.update(pid for pid in ours if waits and parent(pid) == above)
             continue
-        below = [pid for pid in ours if pid not in wanted and parent(pid) == above]
-        wanted.update(below)
+        below = [pid for pid in ours if pid not in expected and parent(pid) == above]
+        expected.update(below)
         todo += below
-    for pid in ours.keys() - wanted:
+    for pid in ours.keys() - expected:
         if is_alive(pid):
             yield f"process {pid}: {ours[pid].replace(bytes(1), b' ').decode()[:200]}"
 

@@ -120,8 +120,8 @@ class SupervisedDeployment(FaultDeployment):
         """The command of a part and, of a worker, the process that works. Empty while it starts."""
         leash = self.supervisor.pids().get(part, 0)
         working = [int(str(worker["pid"])) for worker in self.container.store.workers().values()]
-        found = [pid for pid in working if is_alive(pid) and parent(parent(pid)) == leash]
-        return [parent(found[0]), found[0]] if found else []
+        pids = [pid for pid in working if is_alive(pid) and parent(parent(pid)) == leash]
+        return [parent(pids[0]), pids[0]] if pids else []
 
     def pid(self, part: str) -> int:
         """Of the process that works."""

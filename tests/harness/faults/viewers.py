@@ -55,9 +55,9 @@ class Viewers:
             self._loop.call_soon_threadsafe(self._stop)
         self._thread.join()
 
-    def all_see(self, **wanted: Any) -> bool:
+    def all_see(self, **expected: Any) -> bool:
         """Was this the last thing that each of them was shown?"""
-        return all(v.seen and wanted.items() <= v.last().items() for v in self.crowd)
+        return all(v.seen and expected.items() <= v.last().items() for v in self.crowd)
 
     def are_gone(self) -> bool:
         return all(viewer.is_over for viewer in self.crowd)

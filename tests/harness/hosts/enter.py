@@ -35,13 +35,13 @@ def open_ways(paths: list[Path]) -> None:
             closed.setdefault(way, []).append(path)
     if closed:
         mount("tmpfs", STASH, "tmpfs", 0, "mode=700")
-    for folder, wanted in closed.items():
-        for path in wanted:
+    for folder, hidden in closed.items():
+        for path in hidden:
             kept = STASH / str(path).replace("/", "_")
             kept.mkdir()
             mount(str(path), kept, None, MS_BIND_RECURSIVE)
         mount("tmpfs", folder, "tmpfs", 0, "mode=755")
-        for path in wanted:
+        for path in hidden:
             path.mkdir(parents=True, exist_ok=True)
             mount(str(STASH / str(path).replace("/", "_")), path, None, MS_BIND_RECURSIVE)
 

@@ -70,7 +70,7 @@ def digits(shared: Path = SHARED_DATA) -> Case:
         parameters,
         list(pictures),
         truth,
-        lambda prediction, wanted: prediction.label == wanted,
+        lambda prediction, label: prediction.label == label,
         aim_upload=0.5,
     )
 
@@ -93,7 +93,7 @@ def mixed(shared: Path = SHARED_DATA) -> Case:
         thresholds,
         [picture for _, _, picture in turns],
         [count for _, count, _ in turns],
-        lambda prediction, wanted: len(prediction.boxes) == wanted,
+        lambda prediction, boxes: len(prediction.boxes) == boxes,
         aim_upload=0.55,
         aim_quality=0.95,
     )

@@ -185,14 +185,14 @@ class JointDeployment:
     def apply(self, resource: Json) -> Json:
         answer = self.http.post(SERVICES, json=resource, params={"apply": True})
         assert answer.status_code in (200, 201), answer.text
-        found: Json = answer.json()
-        return found
+        service: Json = answer.json()
+        return service
 
     def service(self, name: str, namespace: str = "default") -> Json:
         answer = self.http.get(f"{SERVICES}/{namespace}/{name}")
         assert answer.status_code == 200, answer.text
-        found: Json = answer.json()
-        return found
+        service: Json = answer.json()
+        return service
 
     def delete(self, name: str, namespace: str = "default") -> None:
         assert self.http.delete(f"{SERVICES}/{namespace}/{name}").status_code == 202
@@ -219,7 +219,7 @@ class JointDeployment:
 
     def reaches(self, name: str, *states: str) -> Json:
         """states: types or reasons of the current condition."""
-        return self.when(name, lambda found: set(states) & set(current(found)[:2]))
+        return self.when(name, lambda service: set(states) & set(current(service)[:2]))
 
     def is_gone(self, name: str, namespace: str = "default") -> bool:
         return self.http.get(f"{SERVICES}/{namespace}/{name}").status_code == 404
@@ -227,28 +227,28 @@ class JointDeployment:
     @staticmethod
     def until(look: Callable[[], Any], is_so: Callable[[Any], Any] = bool) -> Any:
         deadline = time.monotonic() + PATIENCE_S
-        while not is_so(found := look()):
-            assert time.monotonic() < deadline, f"it never came to that; at last: {json.dumps(found, indent=1)}"
+        while not is_so(last := look()):
+            assert time.monotonic() < deadline, f"it never came to that; at last: {json.dumps(last, indent=1)}"
             time.sleep(0.05)
-        return found
+        return last
 
     def _is_online(self, name: str) -> bool:
         answer = self.http.get(f"/neptune/nodes/{name}")
         return answer.status_code == 200 and bool(answer.json()["is_online"])
 
 
-def current(found: Json) -> tuple[str, str, str]:
+def current(service: Json) -> tuple[str, str, str]:
     """Type, reason and message of the requirement's conditions[-1]."""
-    last = found["resource"]["status"]["conditions"][-1]
+    last = service["resource"]["status"]["conditions"][-1]
     return last["type"], last["reason"], last["message"]
 
 
-def worker(found: Json, role: str) -> Json:
-    return next(seen for seen in found["workers"] if seen["role"] == role)
+def worker(service: Json, role: str) -> Json:
+    return next(seen for seen in service["workers"] if seen["role"] == role)
 
 
-def metrics(found: Json) -> dict[str, str]:
-    return {metric["key"]: metric["value"] for metric in found["resource"]["status"].get("metrics", ())}
+def metrics(service: Json) -> dict[str, str]:
+    return {metric["key"]: metric["value"] for metric in service["resource"]["status"].get("metrics", ())}
 
 
 def resource(

@@ -106,14 +106,14 @@ def arrays(count: int, *shape: int, spread: float = 1.0) -> Callable[[Path], Non
 
 
 def run_stage(
-    stage: Stage, folder: Path, options: Options | None = None, said: list[tuple[float, str]] | None = None
+    stage: Stage, folder: Path, options: Options | None = None, progress_log: list[tuple[float, str]] | None = None
 ) -> StageResult:
     """One stage; what it reports must be JSON without NaN."""
     request = StageRequest(stage, folder, options or Options(), threads=2)
 
     def progress(fraction: float, what: str) -> None:
-        if said is not None:
-            said.append((fraction, what))
+        if progress_log is not None:
+            progress_log.append((fraction, what))
 
     result = HostToolchain().run(request, progress)
     json.dumps([result.report, result.summary, result.versions], allow_nan=False)

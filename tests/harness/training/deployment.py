@@ -78,8 +78,8 @@ class TrainingDeployment:
     def task(self, task_id: str) -> Task:
         answer = self.http.get(f"{TASKS}/{task_id}")
         assert answer.status_code == 200, answer.text
-        found: Task = answer.json()
-        return found
+        task: Task = answer.json()
+        return task
 
     def when(self, task_id: str, is_so: Callable[[Task], Any]) -> Task:
         deadline = time.monotonic() + self.patience_s

@@ -37,8 +37,8 @@ def unclaimed(demand: Demand, name: str = "held") -> Held:
 
 def claimed(demand: Demand, on: str, name: str = "held", *, gpus: float | None = None) -> Held:
     """All of its slots on one node."""
-    found = demand.gpus if gpus is None else gpus
-    return Held(name, demand, Claim({on: found}, {on: 3 * found}))
+    count = demand.gpus if gpus is None else gpus
+    return Held(name, demand, Claim({on: count}, {on: 3 * count}))
 
 
 def ask(

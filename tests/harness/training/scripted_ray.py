@@ -69,13 +69,13 @@ class ScriptedRay:
 
     def job(self, submission_id: str) -> RayJob | None:
         self._ask("job", submission_id)
-        found = self.jobs.get(submission_id)
-        return found and found.job
+        scripted = self.jobs.get(submission_id)
+        return scripted and scripted.job
 
     def stop(self, submission_id: str) -> None:
         self._ask("stop", submission_id)
-        found = self.jobs.get(submission_id)
-        if found is not None and found.job.status is RayStatus.RUNNING:
+        scripted = self.jobs.get(submission_id)
+        if scripted is not None and scripted.job.status is RayStatus.RUNNING:
             self.end(submission_id, RayStatus.STOPPED)
 
     def nodes(self) -> tuple[Node, ...]:
@@ -100,35 +100,37 @@ class ScriptedRay:
 
     # --- what the test says ---------------------------------------------------------------------------
     def run(self, submission_id: str, *, node: str = "node0", log: bytes = b"") -> None:
-        found = self.jobs[submission_id]
+        scripted = self.jobs[submission_id]
         job_id = f"{len(self.jobs):08}"
-        found.job = replace(found.job, status=RayStatus.RUNNING, ray_job_id=job_id, driver_node_id=node, started_ms=1)
-        found.log += log
+        scripted.job = replace(
+            scripted.job, status=RayStatus.RUNNING, ray_job_id=job_id, driver_node_id=node, started_ms=1
+        )
+        scripted.log += log
 
     def write(self, submission_id: str, log: bytes) -> None:
         self.jobs[submission_id].log += log
 
     def claim(self, submission_id: str, *bundles: tuple[str, float]) -> None:
         """Nowhere to be had: no bundles."""
-        found = self.jobs[submission_id]
+        scripted = self.jobs[submission_id]
         placed = tuple((node, gpus, 0.0) for node, gpus in bundles)
-        found.groups = [PlacementGroup(found.job.ray_job_id, bool(bundles), placed or (("", 1.0, 0.0),))]
+        scripted.groups = [PlacementGroup(scripted.job.ray_job_id, bool(bundles), placed or (("", 1.0, 0.0),))]
         for node, gpus in bundles:
             self.taken[node] += gpus
 
     def end(self, submission_id: str, status: RayStatus = RayStatus.SUCCEEDED, **fields: Any) -> None:
-        found = self.jobs[submission_id]
-        for node, gpus, _ in (bundle for group in found.groups for bundle in group.bundles):
+        scripted = self.jobs[submission_id]
+        for node, gpus, _ in (bundle for group in scripted.groups for bundle in group.bundles):
             if node:
                 self.taken[node] -= gpus
-        found.groups = []
-        found.job = replace(found.job, status=status, **fields)
+        scripted.groups = []
+        scripted.job = replace(scripted.job, status=status, **fields)
 
-    def fail(self, submission_id: str, said: str, *, exit_code: int = 1, **fields: Any) -> None:
+    def fail(self, submission_id: str, message: str, *, exit_code: int = 1, **fields: Any) -> None:
         self.end(
             submission_id,
             RayStatus.FAILED,
-            message=said,
+            message=message,
             exit_code=exit_code,
             error_type="JOB_ENTRYPOINT_COMMAND_ERROR",
             **fields,
@@ -228,9 +230,9 @@ class Bench:
 
     def task(self, name: str) -> Task:
         with self.database.read() as conn:
-            found = store.get_task(conn, name)
-        assert found is not None
-        return found
+            task = store.get_task(conn, name)
+        assert task is not None
+        return task
 
     def state(self, name: str) -> State:
         return self.task(name).state

@@ -115,9 +115,9 @@ class Scene:
         file.write_bytes(data)
         return self
 
-    def converted(self, **said: Any) -> Scene:
+    def converted(self, **fields: Any) -> Scene:
         with self.database.write() as conn:
-            made = Conversion(self.task.task_id, self.task.latest_attempt_no, "model.onnx", to_text(self.at), **said)
+            made = Conversion(self.task.task_id, self.task.latest_attempt_no, "model.onnx", to_text(self.at), **fields)
             store.put_conversion(conn, made)
         return self
 

@@ -185,7 +185,7 @@ class VideoCluster(JointDeployment):
         named = [argument for clip in videos for argument in ("--video", f"people indoor={clip}")]
         log = self.folder / f"{len(self.deployment.processes)}.log"
         self.agent(EDGE, "edge", *named)
-        self.early = until(log.read_text, lambda said: "again" in said)
+        self.early = until(log.read_text, lambda text: "again" in text)
         self.start()
         self.agent(OTHER, "edge", *named)
         self.agent(CLOUD, "cloud")
@@ -222,17 +222,17 @@ class VideoCluster(JointDeployment):
         return str(answer.json()["job_uid"])
 
     def job(self, uid: str) -> Json:
-        found: Json = self.http.get(f"{VIDEO}/jobs/{uid}").json()
-        return found
+        job: Json = self.http.get(f"{VIDEO}/jobs/{uid}").json()
+        return job
 
     def result(self, uid: str) -> Json:
-        found: Json = self.http.get(f"/user/sync_job_result/{uid}").json()["result"]
-        return found
+        result: Json = self.http.get(f"/user/sync_job_result/{uid}").json()["result"]
+        return result
 
     def frames(self, uid: str) -> list[Json]:
         """The newest."""
-        found: list[Json] = self.result(uid)["appended_result"]
-        return found
+        rows: list[Json] = self.result(uid)["appended_result"]
+        return rows
 
     def advances(self, uid: str, frames: int = 10) -> list[Json]:
         """So many from now on."""
@@ -242,10 +242,10 @@ class VideoCluster(JointDeployment):
 
     def decisions(self, uid: str) -> list[Json]:
         """Newest first."""
-        found: list[Json] = self.http.get(f"{VIDEO}/jobs/{uid}/decisions").json()["decisions"]
-        return found
+        decisions: list[Json] = self.http.get(f"{VIDEO}/jobs/{uid}/decisions").json()["decisions"]
+        return decisions
 
-    def said(self, uid: str) -> str:
+    def events_text(self, uid: str) -> str:
         """Its events."""
         events = self.http.get(f"{VIDEO}/jobs/{uid}/events").json()["events"]
         return "\n".join(event["message"] for event in events)
@@ -267,12 +267,12 @@ class VideoCluster(JointDeployment):
         answer = self.give(uid, conf, places)
         assert answer.status_code == 200, answer.text
         seq: int = self.result(uid)["latest_result"]["plan"]["seq"]
-        until(lambda: self.plan_result(uid), lambda found: found.get("plan_seq") == seq and found["frames"] > 3)
+        until(lambda: self.plan_result(uid), lambda result: result.get("plan_seq") == seq and result["frames"] > 3)
         return seq
 
     def plan_result(self, uid: str) -> Json:
-        found: Json = self.result(uid)["latest_result"]["plan_result"]
-        return found
+        result: Json = self.result(uid)["latest_result"]["plan_result"]
+        return result
 
     def keep(self, name: str, dag: Json, **more: Any) -> str:
         """A job that runs as long as tests follow each other that use it: see end_jobs."""
@@ -293,11 +293,11 @@ class VideoCluster(JointDeployment):
     # --- nodes --------------------------------------------------------------------------------------------
     def calls(self, node: str, uid: str) -> list[Json]:
         """What the node's host of stages has written down of this job's calls."""
-        found = list[Json]()
+        calls = list[Json]()
         for log in self.agents[node].folder.rglob("services-*.log"):
             lines = (json.loads(line) for line in log.read_text().splitlines() if line.endswith("}"))
-            found += [line for line in lines if line["message"] == "Stage called" and line.get("job") == uid]
-        return [call for call in found if not str(call.get("frame")).startswith("golden")]
+            calls += [line for line in lines if line["message"] == "Stage called" and line.get("job") == uid]
+        return [call for call in calls if not str(call.get("frame")).startswith("golden")]
 
     def workers(self, node: str, module: str) -> list[psutil.Process]:
         """Processes of that module that run out of the node's folder."""
@@ -321,8 +321,8 @@ class VideoCluster(JointDeployment):
     def frames_heard(self) -> int:
         """How many results the web has taken, of all jobs; what is counted is kept for longer than a web lives."""
         counted: Mapping[bytes, bytes] = self.deployment.redis.hgetall("metrics")
-        wanted = [value for key, value in counted.items() if b"video_frames" in key and b"processed" in key]
-        return sum(int(float(value)) for value in wanted)
+        counts = [value for key, value in counted.items() if b"video_frames" in key and b"processed" in key]
+        return sum(int(float(value)) for value in counts)
 
     @contextmanager
     def silent(self, node: str) -> Iterator[None]:

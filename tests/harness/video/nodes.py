@@ -30,22 +30,22 @@ _begun: list[Path] = []
 """The data folder with which each scene begins, as the first scene of this process has made it."""
 
 
-class FixedDesk:
-    """answers: what it decides, one after the other, the last for ever. asked: with what."""
+class FixedPolicyRunner:
+    """answers: what it decides, one after the other, the last for ever. inputs: with what."""
 
     def __init__(self, *answers: Decision | Plan | None) -> None:
         self.answers = list(answers)
-        self.asked: list[PlanningInput] = []
+        self.inputs: list[PlanningInput] = []
         self.meanwhile = lambda: None
 
     def decide(self, question: PlanningInput) -> Decision:
-        self.asked.append(question)
+        self.inputs.append(question)
         self.meanwhile()
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Decision):
             return answer
         outcome = "new" if answer else "same"
-        return Decision(answer, outcome, "It is fixed.", 1.5, "hash", {"calls": len(self.asked)})
+        return Decision(answer, outcome, "It is fixed.", 1.5, "hash", {"calls": len(self.inputs)})
 
 
 class Scene:
@@ -88,17 +88,17 @@ class Scene:
     def controller(self) -> Controller:
         return self.video.controller
 
-    def desk(self, *answers: Decision | Plan | None) -> FixedDesk:
-        desk = FixedDesk(*answers)
-        self.planning.policy_runner = lambda: desk  # type: ignore[assignment, return-value]
-        return desk
+    def decide_by(self, *answers: Decision | Plan | None) -> FixedPolicyRunner:
+        policy_runner = FixedPolicyRunner(*answers)
+        self.planning.policy_runner = lambda: policy_runner  # type: ignore[assignment, return-value]
+        return policy_runner
 
     def submit(self, **other: Any) -> VideoJob:
         return self.jobs.submit(USER, replace(Submission("edge0", "1", dag()), **other), now=self.now)
 
     def running(self, **other: Any) -> VideoJob:
         """With plan 1, its nodes told."""
-        self.desk(a_plan())
+        self.decide_by(a_plan())
         job = self.submit(**other)
         self.settle()
         self.later(2)
@@ -120,8 +120,8 @@ class Scene:
             self.report()
 
     def uids(self) -> list[str]:
-        found, _ = self.jobs.page(USER)
-        return ["", *(job.uid for job in found)]
+        jobs, _ = self.jobs.page(USER)
+        return ["", *(job.uid for job in jobs)]
 
     def report(self) -> None:
         for name in NODES:

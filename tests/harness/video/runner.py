@@ -256,9 +256,9 @@ class StubAgent(Served):
 
     @property
     def ending(self) -> tuple[str, str] | None:
-        found = [(report["ending"], report["reason"]) for report in list(self.reports) if "ending" in report]
-        assert len(found) <= 1, "an ending is said once"
-        return found[0] if found else None
+        endings = [(report["ending"], report["reason"]) for report in list(self.reports) if "ending" in report]
+        assert len(endings) <= 1, "an ending is said once"
+        return endings[0] if endings else None
 
     @property
     def notes(self) -> str:
@@ -266,8 +266,8 @@ class StubAgent(Served):
 
     def plan_result(self, seq: int) -> dict[str, Any]:
         """The last of that plan; empty while there is none."""
-        found = [report["plan_result"] for report in list(self.reports) if "plan_result" in report]
-        return next((each for each in reversed(found) if each["plan_seq"] == seq), {})
+        results = [report["plan_result"] for report in list(self.reports) if "plan_result" in report]
+        return next((each for each in reversed(results) if each["plan_seq"] == seq), {})
 
     async def _get_plan(self, request: Request) -> Response:
         return await self._heard(request, self.demands)

@@ -44,10 +44,10 @@ def a_dag_info() -> DagInfo:
     }
 
 
-def nodes(*found: NodeInfo) -> ResourceInfo:
+def nodes(*infos: NodeInfo) -> ResourceInfo:
     """By address; by name where they share one."""
-    ips = [node["ip"] for node in found]
-    return {node["ip"] if ips.count(node["ip"]) == 1 else node["node"]: node for node in found}
+    ips = [node["ip"] for node in infos]
+    return {node["ip"] if ips.count(node["ip"]) == 1 else node["node"]: node for node in infos}
 
 
 HOST = a_node("edge0", "host", "10.0.0.1")

@@ -101,7 +101,7 @@ def profile() -> list[Measured]:
 
 def node(name: str, role: str, up_mbps: float | None = None, **changed: Any) -> NodeInfo:
     service = {"n_process": 1, "cpu_ratio": 0.0, "mem_ratio": 0.1, "queue": 0}
-    found = {
+    facts = {
         "node": name,
         "ip": f"ip-{name}",
         "role": role,
@@ -115,7 +115,7 @@ def node(name: str, role: str, up_mbps: float | None = None, **changed: Any) -> 
         "age_s": 1.0,
         "service": dict.fromkeys(DAG["stages"], service),
     }
-    return {**found, **changed}  # type: ignore[return-value, typeddict-item]
+    return {**facts, **changed}  # type: ignore[return-value, typeddict-item]
 
 
 def resources(up_mbps: float | None = None, **of_cloud: Any) -> ResourceInfo:
@@ -154,8 +154,8 @@ class Ran:
     used: list[tuple[float, frozenset[str]]] = field(default_factory=list)
 
     def note_foretold(self, result: Mapping[str, Any] | None) -> None:
-        if result and (found := re.search(r"predicted ([0-9.]+) s", self.reasons[-1][1])):
-            self.foretold.append((result["e2e_p50"], float(found[1])))
+        if result and (predicted := re.search(r"predicted ([0-9.]+) s", self.reasons[-1][1])):
+            self.foretold.append((result["e2e_p50"], float(predicted[1])))
 
     def violation_rate(self, hi: float) -> float:
         late = sum(took > hi for _, took in self.e2e)
@@ -301,8 +301,8 @@ class _Period:
         if not self.e2e:
             return None
         means = {
-            stage: [sum(values) / len(values) for values in zip(*found, strict=True)]
-            for stage, found in self.stages.items()
+            stage: [sum(values) / len(values) for values in zip(*samples, strict=True)]
+            for stage, samples in self.stages.items()
         }
         ordered = sorted(self.e2e)
         return {

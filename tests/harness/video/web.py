@@ -76,8 +76,8 @@ class VideoWeb:
 
     def token(self, node: str) -> str:
         """A new one."""
-        found = self.container.nodes.find(node)
-        side = found.side if found else Side.EDGE
+        registered = self.container.nodes.find(node)
+        side = registered.side if registered else Side.EDGE
         return str(self.container.nodes.register(node, side, now=now(), replace=True)[1])
 
 

@@ -250,8 +250,8 @@ def test_a_status_from_below_shows_in_the_metrics_and_an_older_one_is_ignored(de
     deployment.remove("told")
 
 
-# --- the agent's own door --------------------------------------------------------------------------------
-def test_the_agents_door_takes_what_a_worker_says_and_refuses_what_is_not_its_own(
+# --- the agent's own server --------------------------------------------------------------------------------
+def test_the_agents_server_takes_what_a_worker_says_and_refuses_what_is_not_its_own(
     deployment: JointDeployment, standing: str
 ) -> None:
     agent = deployment.agents["edge0"].url
@@ -319,7 +319,7 @@ def test_a_worker_that_is_to_live_once_stays_ended(deployment: JointDeployment) 
 
 
 def test_services_that_are_made_at_once_are_all_there_and_all_go(deployment: JointDeployment) -> None:
-    """A thousand are listed and paged in test_joint_doors."""
+    """A thousand are listed and paged in test_joint_interfaces."""
 
     def fill(start: int) -> None:
         with httpx.Client(base_url=deployment.deployment.url, timeout=60, trust_env=False) as http:

@@ -66,10 +66,10 @@ def succeeded(found: dict[str, str]) -> list[str]:
 
 @needs_filter
 def test_it_can_call_nobody(attack: Attack, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as door, socket.socket(socket.AF_UNIX) as named:
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket(socket.AF_UNIX) as named:
         named.bind(str(tmp_path / "job" / "socket"))
         named.listen()
-        found = attack("call_out", port=door.getsockname()[1], path=str(tmp_path / "job" / "socket"))
+        found = attack("call_out", port=listener.getsockname()[1], path=str(tmp_path / "job" / "socket"))
     assert not succeeded(found)
     assert all(end.startswith("PermissionError") for end in found.values()), found
 
@@ -89,19 +89,19 @@ def test_data_beside_a_program_is_kept_out(tmp_path: Path, monkeypatch: pytest.M
     (library / "csv_of_ours.py").write_text("")
     (tmp_path / "job").mkdir()
     monkeypatch.setenv("PYTHONPATH", str(library))
-    keeper = Sandbox(keep_out=[library / "data"])
+    confined = Sandbox(keep_out=[library / "data"])
     try:
-        found = keeper.run(
+        found = confined.run(
             "tests.harness.hostile_targets:read_others",
             {"file": str(library / "data" / "secret")},
             work_dir=tmp_path / "job",
             limits=LIMITS,
         ).result
-        seen = keeper.run(
+        seen = confined.run(
             "tests.harness.hostile_targets:load", {"module": "csv_of_ours"}, work_dir=tmp_path / "job", limits=LIMITS
         ).result
     finally:
-        keeper.close()
+        confined.close()
     assert not succeeded(found)
     assert succeeded(seen) == ["csv_of_ours"]
 

@@ -23,6 +23,7 @@ NOUNS_OF_THE_FIELD = {
     "tracing",
     "training",
 }
+PRODUCT = ("app", "actors")
 NAMELESS = {"asked", "found", "said", "wanted"}
 """Participles that tell nothing of what a value is."""
 PROGRAMS = {"edge/agent", "edge/joint", "edge/video/runner", "edge/video/stage_host"}
@@ -30,10 +31,11 @@ PROGRAMS = {"edge/agent", "edge/joint", "edge/video/runner", "edge/video/stage_h
 
 
 @functools.cache
-def trees() -> dict[Path, ast.Module]:
-    folders = [REPOSITORY / "app", REPOSITORY / "actors"]
+def trees(*folders: str) -> dict[Path, ast.Module]:
     return {
-        path.relative_to(REPOSITORY): ast.parse(path.read_text()) for folder in folders for path in folder.rglob("*.py")
+        path.relative_to(REPOSITORY): ast.parse(path.read_text())
+        for folder in folders
+        for path in (REPOSITORY / folder).rglob("*.py")
     }
 
 
@@ -46,7 +48,7 @@ def capability(path: Path) -> str:
 def test_modules_are_nouns() -> None:
     gerunds = [
         path
-        for path in trees()
+        for path in trees(*PRODUCT)
         if path.stem.endswith("ing") and path.stem.lstrip("0123456789_") not in NOUNS_OF_THE_FIELD
     ]
     assert gerunds == []
@@ -54,7 +56,7 @@ def test_modules_are_nouns() -> None:
 
 def test_no_two_public_classes_of_a_capability_share_a_name() -> None:
     places: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for path, tree in trees().items():
+    for path, tree in trees(*PRODUCT).items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[capability(path), node.name].append(str(path))
@@ -64,7 +66,7 @@ def test_no_two_public_classes_of_a_capability_share_a_name() -> None:
 def test_locals_say_what_they_are() -> None:
     nameless = {
         f"{path}:{node.lineno}"
-        for path, tree in trees().items()
+        for path, tree in (trees(*PRODUCT) | trees("tests/harness")).items()
         for function in ast.walk(tree)
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
         for node in ast.walk(function)

@@ -376,7 +376,7 @@ def test_samples_in_a_stack_count_towards_the_limit(tmp_path: Path) -> None:
         submit(tmp_path, small.relu(), tmp_path / "bare", max_images=29)
 
 
-def test_external_weights_are_refused_at_the_door(tmp_path: Path) -> None:
+def test_external_weights_are_refused_at_once(tmp_path: Path) -> None:
     model = small.conv()
     model.graph.initializer[0].data_location = TensorProto.EXTERNAL
     with pytest.raises(ExternalWeights):

@@ -1,4 +1,4 @@
-"""The agent's rules without processes: pauses, addresses, logs, the environment of workers, figures, its door."""
+"""The agent's rules without processes: pauses, addresses, logs, the environment of workers, figures, its server."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def test_a_process_is_adopted_by_its_pid_and_its_start() -> None:
     assert not asyncio.run(adopt(child.pid, identity))
 
 
-# the door
+# the server
 @pytest.mark.parametrize(
     ("client", "headers", "token", "status"),
     [
@@ -286,7 +286,7 @@ def test_who_may_ask_the_agent(client: str, headers: dict[str, str], token: str,
     assert asyncio.run(answer()).status_code == status
 
 
-class BadCarrier:
+class BadDriver:
     kind = "bad"
 
     def routes(self, agent: object) -> list[Any]:
@@ -296,7 +296,7 @@ class BadCarrier:
         raise RuntimeError("somebody's mistake")
 
 
-class GoodCarrier(BadCarrier):
+class GoodDriver(BadDriver):
     kind = "good"
 
     def offers(self, agent: object) -> dict[str, Any]:
@@ -309,7 +309,7 @@ def test_what_cannot_be_offered_keeps_nothing_else_from_being_reported(tmp_path:
         given = options.AgentOptions("edge0", options.Side.EDGE, "http://127.0.0.1:1", tmp_path, address="10.0.0.7")
         store, web = AgentStore(tmp_path / "agent.db", "edge0"), WebClient(given.cloud, "edge0")
         with listen("127.0.0.1", 0) as listening:
-            agent = NodeAgent(given, [BadCarrier(), GoodCarrier()], store, web, listening)  # type: ignore[list-item]
+            agent = NodeAgent(given, [BadDriver(), GoodDriver()], store, web, listening)  # type: ignore[list-item]
             said, port = agent._heartbeat(False).report, listening.getsockname()[1]
         await web.close()
         store.close()

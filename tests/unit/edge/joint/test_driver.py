@@ -455,8 +455,8 @@ def test_a_source_that_the_node_does_not_offer_is_refused_before_anything_starts
 
 def test_a_camera_that_is_not_for_the_services_user_is_refused_and_the_others_are_offered(tmp_path: Path) -> None:
     video, folder = str(tmp_path / "yard.mp4"), str(tmp_path / "cameras")
-    carrier = JointDriver([folder, "rtsp://u:p@10.0.0.*/cam*"], [video])
-    assert carrier.offers(cast(Any, None)) == {"sources": {folder: {}, "rtsp://10.0.0.*/cam*": {}}}
+    driver = JointDriver([folder, "rtsp://u:p@10.0.0.*/cam*"], [video])
+    assert driver.offers(cast(Any, None)) == {"sources": {folder: {}, "rtsp://10.0.0.*/cam*": {}}}
 
     def refused(source: str, withheld: dict[str, list[str]]) -> bool:
         made = order(script=BUILTIN)
@@ -465,7 +465,7 @@ def test_a_camera_that_is_not_for_the_services_user_is_refused_and_the_others_ar
         ]
         told = replace(made, content=replace(OrderContent.from_json(made.content), withheld=withheld).to_json())
         try:
-            carrier.program(told, place(tmp_path))
+            driver.program(told, place(tmp_path))
         except WorkRefused as error:
             assert error.reason == "SourceNotOffered"
             return True

@@ -169,9 +169,9 @@ def test_an_agent_with_another_address_or_other_videos_starts_its_runners_anew(j
 
 
 def test_the_host_of_the_stages_is_run_with_the_files_of_all_of_them(tmp_path: Path) -> None:
-    carrier = StageHostDriver()
-    assert carrier.blobs(services_order()) == [Blob(SHA, 5), Blob(TWIN, 7)], "each once"
-    program = carrier.program(services_order(), place(tmp_path, host="0.0.0.0"))
+    driver = StageHostDriver()
+    assert driver.blobs(services_order()) == [Blob(SHA, 5), Blob(TWIN, 7)], "each once"
+    program = driver.program(services_order(), place(tmp_path, host="0.0.0.0"))
     assert list(program.command) == [sys.executable, "-m", "app.edge.video.stage_host.host"]
     assert program.health_url == "http://127.0.0.1:9300/healthz"
     file = Path(program.environment["MODELMILL_WORK"])
@@ -194,10 +194,10 @@ def test_the_host_of_the_stages_is_run_with_the_files_of_all_of_them(tmp_path: P
 def test_other_stages_and_their_files_do_not_start_the_host_anew(
     tmp_path: Path, change: dict[str, Any], is_anew: bool
 ) -> None:
-    carrier, changed = StageHostDriver(), services_order(**change)
-    before = carrier.program(services_order(), place(tmp_path))
-    after = carrier.program(changed, place(tmp_path))
-    files = [blob.sha256 for blob in carrier.blobs(changed)]
+    driver, changed = StageHostDriver(), services_order(**change)
+    before = driver.program(services_order(), place(tmp_path))
+    after = driver.program(changed, place(tmp_path))
+    files = [blob.sha256 for blob in driver.blobs(changed)]
     assert (digest(services_order(), before, [SHA, TWIN]) != digest(changed, after, files)) is is_anew
 
 
@@ -247,8 +247,8 @@ def test_an_order_for_a_job_that_cannot_be_read_is_refused(
 
 @pytest.mark.parametrize("change", [{"stages": {"a": {}}}, {"stages": None}, {"processes": "many"}, {"peers": [1]}])
 def test_an_order_for_stages_that_cannot_be_read_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
-    carrier = StageHostDriver()
-    for ask in (carrier.blobs, lambda order: carrier.program(order, place(tmp_path))):
+    driver = StageHostDriver()
+    for ask in (driver.blobs, lambda order: driver.program(order, place(tmp_path))):
         with pytest.raises(WorkRefused) as refused:
             ask(services_order(**change))
         assert refused.value.reason == "BadOrder"
@@ -317,10 +317,10 @@ class FakeAgent:
 
 
 def asked(
-    agent: FakeAgent, path: str, body: object = None, *, carrier: JobDriver | None = None, **headers: str
+    agent: FakeAgent, path: str, body: object = None, *, driver: JobDriver | None = None, **headers: str
 ) -> httpx.Response:
     """body None: it is a GET."""
-    routes = [*(carrier or JobDriver([])).routes(agent), *StageHostDriver().routes(agent)]
+    routes = [*(driver or JobDriver([])).routes(agent), *StageHostDriver().routes(agent)]
 
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(Starlette(routes=routes))
@@ -431,9 +431,9 @@ def test_what_is_the_webs_to_decide_is_asked_of_it_in_the_name_of_who_asks(path:
 
 def test_a_picture_that_is_not_there_is_said_so(jobs: JobDriver, tmp_path: Path) -> None:
     path = f"/user/video/{UID}"
-    assert asked(FakeAgent(orders=[]), path, carrier=jobs).status_code == 404
-    answer = asked(FakeAgent(), path, carrier=jobs)
+    assert asked(FakeAgent(orders=[]), path, driver=jobs).status_code == 404
+    answer = asked(FakeAgent(), path, driver=jobs)
     assert (answer.status_code, answer.json()["status"]) == (503, 1)
     jobs.program(job_order(), place(tmp_path, host="127.0.0.1", port=9))
-    answer = asked(FakeAgent(), path, carrier=jobs)
+    answer = asked(FakeAgent(), path, driver=jobs)
     assert (answer.status_code, "does not answer" in answer.json()["error"]) == (503, True)

@@ -103,7 +103,7 @@ def test_word_that_is_here_before_the_transaction_is_done_waits_for_it(
     assert "alice" in standin.users
 
 
-def test_a_door_that_is_away_keeps_nobody_from_making_users_and_hears_all_later_in_order(
+def test_an_sftp_server_that_is_away_keeps_nobody_from_making_users_and_hears_all_later_in_order(
     accounts: Accounts, homes: Homes, standin: SftpgoStandin
 ) -> None:
     standin.is_broken = True
@@ -134,7 +134,7 @@ def test_the_pauses_grow(accounts: Accounts, homes: Homes, standin: SftpgoStandi
     assert pauses == [1, 2, 4]
 
 
-def test_a_door_that_is_away_is_asked_once_a_pass_and_not_for_every_user(
+def test_an_sftp_server_that_is_away_is_asked_once_a_pass_and_not_for_every_user(
     accounts: Accounts, homes: Homes, standin: SftpgoStandin
 ) -> None:
     standin.is_broken = True
@@ -230,7 +230,7 @@ def test_a_one_time_password_is_told_once_and_can_be_asked_for_right_after_the_u
     ]
 
 
-def test_the_password_that_a_new_user_is_given_opens_once_the_door_has_heard_of_it(
+def test_the_password_that_a_new_user_is_given_opens_once_the_sftp_server_has_heard_of_it(
     accounts: Accounts, tmp_path: Path, database: Database
 ) -> None:
     homes = Homes(HomesOptions(tmp_path / "homes"), database, BuiltinBackend(database, host="h", port=1))
@@ -245,7 +245,7 @@ def test_the_password_that_a_new_user_is_given_opens_once_the_door_has_heard_of_
     assert kept == [None]  # the backend has it
 
 
-def test_while_the_door_is_away_the_facts_still_come_and_a_password_is_not_set(
+def test_while_the_sftp_server_is_away_the_facts_still_come_and_a_password_is_not_set(
     accounts: Accounts, homes: Homes, standin: SftpgoStandin
 ) -> None:
     accounts.users.create("alice", Role.USER, by="admin")
@@ -289,10 +289,12 @@ def test_keys_are_kept_in_one_form_and_bad_ones_refused(accounts: Accounts, home
     assert homes.sftp.facts("alice").keys == [good.strip()]
 
 
-def test_without_a_door_there_are_homes_all_the_same_and_no_password(tmp_path: Path, database: Database) -> None:
+def test_without_an_sftp_server_there_are_homes_all_the_same_and_no_password(
+    tmp_path: Path, database: Database
+) -> None:
     homes = Homes(HomesOptions(tmp_path / "homes"), database, None)
-    doorless = Accounts(database, SecretHasher("k"), on_change=[listener(has_sftp=False)])
-    assert doorless.users.create("alice", Role.USER, by="admin")[1] is None
+    without_sftp = Accounts(database, SecretHasher("k"), on_change=[listener(has_sftp=False)])
+    assert without_sftp.users.create("alice", Role.USER, by="admin")[1] is None
     homes.outbox.apply_due(now())
     assert homes.files.browse("alice").entries
     assert not homes.sftp.is_on
@@ -300,7 +302,7 @@ def test_without_a_door_there_are_homes_all_the_same_and_no_password(tmp_path: P
         homes.sftp.facts("alice")
 
 
-def test_a_disabled_user_is_shut_out_before_the_door_was_told(
+def test_a_disabled_user_is_shut_out_before_the_sftp_server_was_told(
     accounts: Accounts, tmp_path: Path, database: Database
 ) -> None:
     backend = BuiltinBackend(database, host="h", port=1)

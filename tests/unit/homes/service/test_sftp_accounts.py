@@ -141,7 +141,7 @@ def test_what_could_not_be_set_moves_nothing(scene: Scene, standin: SftpgoStandi
 
 
 @pytest.mark.parametrize("scene", ["embedded"], indirect=True)
-def test_the_embedded_door_is_shut_at_once(scene: Scene, database: Database) -> None:
+def test_the_built_in_server_is_shut_at_once(scene: Scene, database: Database) -> None:
     sftp, authenticator = scene.homes.sftp, SftpAuthenticator(database)
     sftp.set_keys("alice", [KEY, OWN], by="alice", token_id=scene.tokens[0])
     sftp.add_keys("alice", [OWN], by="alice", token_id=scene.tokens[1])

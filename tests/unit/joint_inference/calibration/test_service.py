@@ -316,7 +316,7 @@ RESOURCE = {
 
 
 @pytest.fixture
-def desk(container: Container, shared_data: Path) -> Calibrations:
+def calibrations(container: Container, shared_data: Path) -> Calibrations:
     """Of a service for digits, whose models are there; nothing takes from its queue."""
     container.prepare()
     for name, file in (("small", "digits_small"), ("big", "digits_big")):
@@ -326,8 +326,8 @@ def desk(container: Container, shared_data: Path) -> Calibrations:
     return container.calibrations
 
 
-def asked(desk: Calibrations, path: Path) -> Calibration:
-    return desk.ask(USER, "default", "digits", path, path.name, now=now())
+def asked(calibrations: Calibrations, path: Path) -> Calibration:
+    return calibrations.ask(USER, "default", "digits", path, path.name, now=now())
 
 
 @pytest.fixture
@@ -337,106 +337,110 @@ def digits_set(shared_data: Path) -> Path:
 
 @pytest.mark.slow
 def test_both_models_answer_and_the_best_setting_goes_into_the_service(
-    desk: Calibrations, digits_set: Path, container: Container
+    calibrations: Calibrations, digits_set: Path, container: Container
 ) -> None:
-    made = asked(desk, digits_set)
+    made = asked(calibrations, digits_set)
     assert made.state is State.WAITING and container.broker.holds  # it lies in the queue until an actor comes
-    desk.run(made.calibration_id, now=now())
-    ended = desk.get(USER, made.calibration_id)
+    calibrations.run(made.calibration_id, now=now())
+    ended = calibrations.get(USER, made.calibration_id)
     assert (ended.state, ended.progress) == (State.READY, 100), ended.error
-    found = desk.sweep(USER, made.calibration_id)
+    found = calibrations.sweep(USER, made.calibration_id)
     assert found.samples == 899 and found.kind is Kind.ACCURACY and found.cloud_only > 0.96
     best = best_within(found.settings, 0.5)
     assert best is not None and best.quality > 0.96
-    desk.apply(USER, made.calibration_id, best, now=now())
+    calibrations.apply(USER, made.calibration_id, best, now=now())
     wanted = container.joint.services.get(USER, "default", "digits").specification
     assert wanted.hard_example == best.algorithm and best.parameters.items() <= wanted.hard_example_parameters.items()
     assert wanted.edge.parameters == {"source": "clip.mp4"}  # all else stays
-    kept = json.loads(b"".join(desk.objects.read(f"calibrations/{made.calibration_id}/answers.json")))
+    kept = json.loads(b"".join(calibrations.objects.read(f"calibrations/{made.calibration_id}/answers.json")))
     assert len(kept["answers"]) == 899
-    assert not list(desk.objects.list(f"calibrations/{made.calibration_id}/samples"))
+    assert not list(calibrations.objects.list(f"calibrations/{made.calibration_id}/samples"))
 
 
-def test_samples_that_cannot_be_read_are_counted(desk: Calibrations, tmp_path: Path) -> None:
-    made = asked(desk, packed(tmp_path, a_png=png(mode="L"), b_png=b"damaged", c_png=png(mode="L")))
-    desk.run(made.calibration_id, now=now())
-    found = desk.sweep(USER, made.calibration_id)
+def test_samples_that_cannot_be_read_are_counted(calibrations: Calibrations, tmp_path: Path) -> None:
+    made = asked(calibrations, packed(tmp_path, a_png=png(mode="L"), b_png=b"damaged", c_png=png(mode="L")))
+    calibrations.run(made.calibration_id, now=now())
+    found = calibrations.sweep(USER, made.calibration_id)
     assert (found.samples, found.skipped, found.kind) == (2, 1, Kind.LABEL_AGREEMENT)
 
 
-def failed(desk: Calibrations, path: Path) -> dict[str, Any]:
-    made = asked(desk, path)
-    desk.run(made.calibration_id, now=now())
-    ended = desk.get(USER, made.calibration_id)
+def failed(calibrations: Calibrations, path: Path) -> dict[str, Any]:
+    made = asked(calibrations, path)
+    calibrations.run(made.calibration_id, now=now())
+    ended = calibrations.get(USER, made.calibration_id)
     assert ended.state is State.FAILED
     with pytest.raises(NotReady):
-        desk.sweep(USER, made.calibration_id)
+        calibrations.sweep(USER, made.calibration_id)
     return dict(ended.error)
 
 
-def test_a_set_in_which_nothing_can_be_read_fails_with_its_reason(desk: Calibrations, tmp_path: Path) -> None:
-    error = failed(desk, packed(tmp_path, a_png=b"damaged", b_png=b"damaged"))
+def test_a_set_in_which_nothing_can_be_read_fails_with_its_reason(calibrations: Calibrations, tmp_path: Path) -> None:
+    error = failed(calibrations, packed(tmp_path, a_png=b"damaged", b_png=b"damaged"))
     assert error["code"] == "BAD_SAMPLES" and "None of the 2 samples" in error["message"]
 
 
-def test_a_model_that_is_gone_fails_with_its_name(desk: Calibrations, digits_set: Path, container: Container) -> None:
+def test_a_model_that_is_gone_fails_with_its_name(
+    calibrations: Calibrations, digits_set: Path, container: Container
+) -> None:
     container.models.storage.remove(USER, "big")  # as by a version that let those go that are used
-    assert "no model 'big'" in failed(desk, digits_set)["message"]
+    assert "no model 'big'" in failed(calibrations, digits_set)["message"]
 
 
 def test_a_service_that_is_gone_fails_the_calibration(
-    desk: Calibrations, digits_set: Path, container: Container
+    calibrations: Calibrations, digits_set: Path, container: Container
 ) -> None:
-    made = asked(desk, digits_set)
+    made = asked(calibrations, digits_set)
     uid = container.joint.services.delete(USER, "default", "digits", now=now()).uid
     container.joint.controller.reconcile(uid, now=now())
-    desk.run(made.calibration_id, now=now())
-    assert desk.get(USER, made.calibration_id).error["code"] == "SERVICE_NOT_FOUND"
+    calibrations.run(made.calibration_id, now=now())
+    assert calibrations.get(USER, made.calibration_id).error["code"] == "SERVICE_NOT_FOUND"
 
 
 def test_what_breaks_in_the_actor_is_a_failure_and_no_endless_wait(
-    desk: Calibrations, digits_set: Path, monkeypatch: pytest.MonkeyPatch
+    calibrations: Calibrations, digits_set: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.joint_inference.calibration.service.RUN", "app.nowhere:run")
-    assert failed(desk, digits_set)["code"]
+    assert failed(calibrations, digits_set)["code"]
 
 
-def test_one_that_has_ended_is_not_run_again(desk: Calibrations, tmp_path: Path) -> None:
-    made = asked(desk, packed(tmp_path, a_png=b"damaged"))
-    desk.run(made.calibration_id, now=now())
-    desk.run(made.calibration_id, now=now())
-    assert desk.get(USER, made.calibration_id).state is State.FAILED
+def test_one_that_has_ended_is_not_run_again(calibrations: Calibrations, tmp_path: Path) -> None:
+    made = asked(calibrations, packed(tmp_path, a_png=b"damaged"))
+    calibrations.run(made.calibration_id, now=now())
+    calibrations.run(made.calibration_id, now=now())
+    assert calibrations.get(USER, made.calibration_id).state is State.FAILED
 
 
-def test_an_empty_upload_and_an_unknown_service_are_refused_at_once(desk: Calibrations, tmp_path: Path) -> None:
+def test_an_empty_upload_and_an_unknown_service_are_refused_at_once(calibrations: Calibrations, tmp_path: Path) -> None:
     (tmp_path / "empty").write_bytes(b"")
     with pytest.raises(BadSamples, match="No samples"):
-        asked(desk, tmp_path / "empty")
+        asked(calibrations, tmp_path / "empty")
     with pytest.raises(ServiceNotFound):
-        desk.ask(USER, "default", "other", tmp_path / "empty", "x", now=now())
+        calibrations.ask(USER, "default", "other", tmp_path / "empty", "x", now=now())
 
 
-def test_without_redis_nothing_is_left_behind(desk: Calibrations, digits_set: Path) -> None:
+def test_without_redis_nothing_is_left_behind(calibrations: Calibrations, digits_set: Path) -> None:
     def start(_: str) -> None:
         raise ModelmillError("Redis does not answer.")
 
-    desk.start = start
+    calibrations.start = start
     with pytest.raises(ModelmillError):
-        asked(desk, digits_set)
-    assert not desk.of_service(USER, "default", "digits") and not list(desk.objects.list("calibrations/"))
+        asked(calibrations, digits_set)
+    assert not calibrations.of_service(USER, "default", "digits") and not list(
+        calibrations.objects.list("calibrations/")
+    )
 
 
-def test_anothers_calibration_does_not_exist(desk: Calibrations, digits_set: Path) -> None:
-    made = asked(desk, digits_set)
+def test_anothers_calibration_does_not_exist(calibrations: Calibrations, digits_set: Path) -> None:
+    made = asked(calibrations, digits_set)
     with pytest.raises(CalibrationNotFound):
-        desk.get("mallory", made.calibration_id)
-    assert not desk.of_service("mallory", "default", "digits")
+        calibrations.get("mallory", made.calibration_id)
+    assert not calibrations.of_service("mallory", "default", "digits")
 
 
 def test_a_model_of_a_calibration_under_way_cannot_be_removed(
-    desk: Calibrations, tmp_path: Path, container: Container
+    calibrations: Calibrations, tmp_path: Path, container: Container
 ) -> None:
-    made = asked(desk, packed(tmp_path, a_png=b"damaged"))
+    made = asked(calibrations, packed(tmp_path, a_png=b"damaged"))
     chunks = [b"".join(container.objects.read(blob_key(container.models.get(USER, "small").card.sha256)))]
     container.models.add_upload(USER, "other", chunks, now=now())
     spec = copy.deepcopy(RESOURCE["spec"])
@@ -446,12 +450,14 @@ def test_a_model_of_a_calibration_under_way_cannot_be_removed(
     for name in ("small", "big"):
         with pytest.raises(ModelInUse, match="calibration of default/digits"):
             container.models.remove(USER, name)
-    desk.run(made.calibration_id, now=now())
+    calibrations.run(made.calibration_id, now=now())
     container.models.remove(USER, "small")
 
 
-def test_a_calibration_that_was_lost_holds_no_model(desk: Calibrations, tmp_path: Path, container: Container) -> None:
-    asked(desk, packed(tmp_path, a_png=b"damaged"))
+def test_a_calibration_that_was_lost_holds_no_model(
+    calibrations: Calibrations, tmp_path: Path, container: Container
+) -> None:
+    asked(calibrations, packed(tmp_path, a_png=b"damaged"))
     with container.database.read() as conn:
         uses = calibrations_using(conn, USER, "small", now=now())
         assert uses == ["default/digits"]
@@ -459,28 +465,28 @@ def test_a_calibration_that_was_lost_holds_no_model(desk: Calibrations, tmp_path
         assert calibrations_using(conn, USER, "small", now=now() + LOST_AFTER + timedelta(seconds=1)) == []
 
 
-def test_nobody_may_have_many_under_way(desk: Calibrations, tmp_path: Path) -> None:
+def test_nobody_may_have_many_under_way(calibrations: Calibrations, tmp_path: Path) -> None:
     path = packed(tmp_path, a_png=b"damaged")
-    made = [asked(desk, path) for _ in range(MOST_OPEN)]
+    made = [asked(calibrations, path) for _ in range(MOST_OPEN)]
     with pytest.raises(TooMany):
-        asked(desk, path)
-    desk.run(made[0].calibration_id, now=now())
-    assert asked(desk, path)
+        asked(calibrations, path)
+    calibrations.run(made[0].calibration_id, now=now())
+    assert asked(calibrations, path)
 
 
-def test_only_the_newest_are_kept(desk: Calibrations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_newest_are_kept(calibrations: Calibrations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.joint_inference.calibration.service.KEPT", 2)
     path = packed(tmp_path, a_png=b"damaged")
-    first = asked(desk, path)
-    desk.run(first.calibration_id, now=now())
+    first = asked(calibrations, path)
+    calibrations.run(first.calibration_id, now=now())
     for _ in range(2):
-        asked(desk, path)
-    assert len(desk.of_service(USER, "default", "digits")) == 2
-    assert not list(desk.objects.list(f"calibrations/{first.calibration_id}/"))
+        asked(calibrations, path)
+    assert len(calibrations.of_service(USER, "default", "digits")) == 2
+    assert not list(calibrations.objects.list(f"calibrations/{first.calibration_id}/"))
 
 
-def test_one_whose_worker_never_came_back_is_lost_after_a_while(desk: Calibrations, digits_set: Path) -> None:
-    made = asked(desk, digits_set)
+def test_one_whose_worker_never_came_back_is_lost_after_a_while(calibrations: Calibrations, digits_set: Path) -> None:
+    made = asked(calibrations, digits_set)
     assert not made.is_lost(now()) and made.is_lost(now() + LOST_AFTER + timedelta(seconds=1))
 
 

@@ -1,4 +1,4 @@
-"""The desk and others' policies: whatever one does, there is a plan, the reason is said, and the next job is served."""
+"""Policies of others in the policy runner: whatever one does, there is a plan, and the next job is served."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _forget() -> None:
 
 
 @pytest.fixture(scope="module")
-def desk(others: None) -> Iterator[PolicyRunner]:
+def policy_runner(others: None) -> Iterator[PolicyRunner]:
     """One for all tests, as one is for all jobs: whatever a policy did, the next is served."""
     made = PolicyRunner(limit_s=LIMIT_S)
     yield made
@@ -92,13 +92,13 @@ def last_plan(**changes: Any) -> dict[str, Any]:
     return {"video_conf": conf, "flow_mapping": an_answer(node="edge0"), **changes}
 
 
-def asked(desk: PolicyRunner, policy: str, **changes: Any) -> Decision:
+def asked(policy_runner: PolicyRunner, policy: str, **changes: Any) -> Decision:
     state = {"last_plan": last_plan(), "own": 1, **changes.pop("state", {})}
-    return desk.decide(a_question(policy, state=state, **changes))
+    return policy_runner.decide(a_question(policy, state=state, **changes))
 
 
-def test_a_plan_of_ones_own_policy_is_taken(desk: PolicyRunner) -> None:
-    decision = asked(desk, "good")
+def test_a_plan_of_ones_own_policy_is_taken(policy_runner: PolicyRunner) -> None:
+    decision = asked(policy_runner, "good")
     assert decision.outcome == "new" and decision.plan is not None
     assert (decision.plan.seq, decision.plan.policy, decision.plan.video_conf.resolution) == (0, "good", "360p")
     place = decision.plan.flow_mapping["face_alignment"]
@@ -106,22 +106,22 @@ def test_a_plan_of_ones_own_policy_is_taken(desk: PolicyRunner) -> None:
     assert decision.state == {"own": 1} and decision.took_ms >= 0 and len(decision.inputs_hash) == 64
 
 
-def test_the_same_plan_again_is_said_to_be_the_same(desk: PolicyRunner) -> None:
-    first = asked(desk, "good")
+def test_the_same_plan_again_is_said_to_be_the_same(policy_runner: PolicyRunner) -> None:
+    first = asked(policy_runner, "good")
     assert first.plan is not None
-    decision = asked(desk, "good", state={"last_plan": first.plan.to_json()})
+    decision = asked(policy_runner, "good", state={"last_plan": first.plan.to_json()})
     assert (decision.outcome, decision.plan) == ("same", None)
 
 
-def test_what_a_policy_prints_does_no_harm(desk: PolicyRunner) -> None:
-    assert asked(desk, "prints").outcome == "new"
-    assert asked(desk, "good").outcome == "new"
+def test_what_a_policy_prints_does_no_harm(policy_runner: PolicyRunner) -> None:
+    assert asked(policy_runner, "prints").outcome == "new"
+    assert asked(policy_runner, "good").outcome == "new"
 
 
-def test_a_policys_memory_goes_from_call_to_call(desk: PolicyRunner) -> None:
-    first = asked(desk, "counts")
+def test_a_policys_memory_goes_from_call_to_call(policy_runner: PolicyRunner) -> None:
+    first = asked(policy_runner, "counts")
     assert (first.state, first.reason) == ({"own": 1, "n": 1}, "Call 1.")
-    assert asked(desk, "counts", state=dict(first.state)).reason == "Call 2."
+    assert asked(policy_runner, "counts", state=dict(first.state)).reason == "Call 2."
 
 
 @pytest.mark.parametrize(
@@ -133,16 +133,18 @@ def test_a_policys_memory_goes_from_call_to_call(desk: PolicyRunner) -> None:
         ("keeps_a_nul", "it has a NUL in it"),
     ],
 )
-def test_a_memory_that_cannot_be_kept_is_dropped_with_a_note(desk: PolicyRunner, policy: str, said: str) -> None:
-    decision = asked(desk, policy)
+def test_a_memory_that_cannot_be_kept_is_dropped_with_a_note(
+    policy_runner: PolicyRunner, policy: str, said: str
+) -> None:
+    decision = asked(policy_runner, policy)
     assert decision.outcome == "new" and decision.state == {"own": 1}
     assert "Its state was not kept" in decision.reason and said in decision.reason
 
 
-def test_a_policys_words_are_made_fit_for_a_log(desk: PolicyRunner) -> None:
-    decision = asked(desk, "says_odd_things")
+def test_a_policys_words_are_made_fit_for_a_log(policy_runner: PolicyRunner) -> None:
+    decision = asked(policy_runner, "says_odd_things")
     assert decision.outcome == "new" and decision.reason == "a   " + "b" * 496
-    assert asked(desk, "raises_odd_things").reason.startswith("raises_odd_things raised: ValueError: a  b.")
+    assert asked(policy_runner, "raises_odd_things").reason.startswith("raises_odd_things raised: ValueError: a  b.")
 
 
 @pytest.mark.parametrize(
@@ -169,16 +171,16 @@ def test_a_policys_words_are_made_fit_for_a_log(desk: PolicyRunner) -> None:
     ],
 )
 def test_after_a_failure_the_last_plan_stays_and_the_next_is_served(
-    desk: PolicyRunner, policy: str, outcomes: set[str], said: str, monkeypatch: pytest.MonkeyPatch
+    policy_runner: PolicyRunner, policy: str, outcomes: set[str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
         if outcomes == {"late"}:
-            patched.setattr(desk, "limit_s", SHORT_S)
-        decision = asked(desk, policy)
+            patched.setattr(policy_runner, "limit_s", SHORT_S)
+        decision = asked(policy_runner, policy)
     assert decision.plan is None and decision.outcome in outcomes
     assert said in decision.reason and decision.reason.endswith("The last plan stays.")
     assert decision.state == {"own": 1}
-    assert asked(desk, "good").outcome == "new"
+    assert asked(policy_runner, "good").outcome == "new"
 
 
 @pytest.mark.parametrize(
@@ -186,57 +188,62 @@ def test_after_a_failure_the_last_plan_stays_and_the_next_is_served(
     [None, last_plan(flow_mapping=an_answer("edge", "10.9.9.9", node="edge9"))],
     ids=["none", "its node is gone"],
 )
-def test_without_a_plan_to_stay_with_the_simplest_is_taken(desk: PolicyRunner, last: object) -> None:
-    decision = asked(desk, "raises", state={"last_plan": last})
+def test_without_a_plan_to_stay_with_the_simplest_is_taken(policy_runner: PolicyRunner, last: object) -> None:
+    decision = asked(policy_runner, "raises", state={"last_plan": last})
     assert decision.outcome == "raised" and decision.plan is not None
     assert {place.node for place in decision.plan.flow_mapping.values()} == {"edge0"}
     assert decision.plan.policy == "edge_only"
     assert "There is no plan to stay with: the simplest one is taken." in decision.reason
 
 
-def test_where_no_plan_is_possible_that_is_said(desk: PolicyRunner) -> None:
+def test_where_no_plan_is_possible_that_is_said(policy_runner: PolicyRunner) -> None:
     idle = nodes(a_node("edge0", "host", "10.0.0.1", services=["face_detection"]), CLOUD | {"online": False})
     for policy in ("raises", "edge_only", "cloud_only"):
-        decision = asked(desk, policy, state={"last_plan": None}, resource_info=idle)
+        decision = asked(policy_runner, policy, state={"last_plan": None}, resource_info=idle)
         assert (decision.plan, decision.outcome) == (None, "raised")
         assert "There is no other plan: No node that is online serves face_alignment." in decision.reason
 
 
-def test_one_child_serves_all_and_another_takes_its_place(desk: PolicyRunner) -> None:
-    first = asked(desk, "shows_process").reason
+def test_one_child_serves_all_and_another_takes_its_place(policy_runner: PolicyRunner) -> None:
+    first = asked(policy_runner, "shows_process").reason
     assert first != str(os.getpid())
-    assert asked(desk, "raises").outcome == "raised"
-    assert asked(desk, "shows_process").reason == first
-    assert asked(desk, "dies").outcome == "raised"
-    assert asked(desk, "shows_process").reason not in (first, str(os.getpid()))
+    assert asked(policy_runner, "raises").outcome == "raised"
+    assert asked(policy_runner, "shows_process").reason == first
+    assert asked(policy_runner, "dies").outcome == "raised"
+    assert asked(policy_runner, "shows_process").reason not in (first, str(os.getpid()))
     assert not Path(f"/proc/{first}").exists()
 
 
-def test_a_policy_sees_no_secrets_of_the_environment(desk: PolicyRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk.close()
+def test_a_policy_sees_no_secrets_of_the_environment(
+    policy_runner: PolicyRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy_runner.close()
     monkeypatch.setenv("MODELMILL_SIGNING_KEY", "secret")
-    assert "MODELMILL" not in asked(desk, "shows_environment").reason
+    assert "MODELMILL" not in asked(policy_runner, "shows_environment").reason
 
 
 @pytest.mark.parametrize(
     ("program", "said"), [("/bin/false", "(status 1)"), ("/no/such/python", "(No such file or directory)")]
 )
 def test_where_no_process_can_be_started_the_last_plan_stays(
-    desk: PolicyRunner, monkeypatch: pytest.MonkeyPatch, program: str, said: str
+    policy_runner: PolicyRunner, monkeypatch: pytest.MonkeyPatch, program: str, said: str
 ) -> None:
-    desk.close()
+    policy_runner.close()
     with monkeypatch.context() as patched:
         patched.setattr("sys.executable", program)
-        decision = asked(desk, "good")
+        decision = asked(policy_runner, "good")
     assert (decision.plan, decision.outcome) == (None, "raised")
     assert f"The process that runs policies did not start {said}. The last plan stays." in decision.reason
-    assert asked(desk, "good").outcome == "new"
+    assert asked(policy_runner, "good").outcome == "new"
 
 
-def test_threads_share_a_desk(desk: PolicyRunner) -> None:
+def test_threads_share_a_policy_runner(policy_runner: PolicyRunner) -> None:
     outcomes: list[str] = []
     work = ["good", "raises", "prints", "dies"] * 3
-    threads = [threading.Thread(target=lambda name: outcomes.append(asked(desk, name).outcome), args=[n]) for n in work]
+    threads = [
+        threading.Thread(target=lambda name: outcomes.append(asked(policy_runner, name).outcome), args=[n])
+        for n in work
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -244,12 +251,12 @@ def test_threads_share_a_desk(desk: PolicyRunner) -> None:
     assert sorted(outcomes) == sorted(["new", "raised", "new", "raised"] * 3)
 
 
-def test_a_closed_desk_leaves_no_process_and_can_be_asked_again(desk: PolicyRunner) -> None:
-    pid = asked(desk, "shows_process").reason
-    desk.close()
-    desk.close()
+def test_a_closed_policy_runner_leaves_no_process_and_can_be_asked_again(policy_runner: PolicyRunner) -> None:
+    pid = asked(policy_runner, "shows_process").reason
+    policy_runner.close()
+    policy_runner.close()
     assert not Path(f"/proc/{pid}").exists()
-    assert asked(desk, "good").outcome == "new"
+    assert asked(policy_runner, "good").outcome == "new"
 
 
 def test_the_hash_is_of_all_inputs_but_the_time() -> None:

@@ -147,7 +147,7 @@ def test_progress_rises_to_one_and_the_log_is_readable_and_free_of_the_quantizer
     folder = work_folder(tmp_path, convolutional(), pictures(5))
     for stage in Stage:
         said: list[tuple[float, str]] = []
-        run_stage(stage, folder, said=said)
+        run_stage(stage, folder, progress_log=said)
         fractions = [fraction for fraction, _ in said]
         assert fractions == sorted(fractions) and fractions[-1] == 1.0
         if stage is Stage.BIE:

@@ -23,7 +23,7 @@ def square(level: int = 0, side: int = 10) -> np.ndarray:
 
 
 @pytest.fixture
-def desk() -> Iterator[PictureCache]:
+def cache() -> Iterator[PictureCache]:
     found = PictureCache()
     yield found
     found.close()
@@ -61,9 +61,9 @@ def test_a_picture_that_comes_again_is_counted_once() -> None:
     assert found[0].max() == 2
 
 
-def test_a_grey_picture_is_given_to_stages_in_colour(desk: PictureCache) -> None:
+def test_a_grey_picture_is_given_to_stages_in_colour(cache: PictureCache) -> None:
     data, kind = encode(np.full((10, 12), 77, np.uint8))
-    found = asyncio.run(desk.of(Call("s", pictures={"image": (Encoded(data, kind),)})))
+    found = asyncio.run(cache.of(Call("s", pictures={"image": (Encoded(data, kind),)})))
     assert found["image"][0].shape == (10, 12, 3)
 
 
@@ -83,23 +83,23 @@ def test_a_grey_picture_is_given_to_stages_in_colour(desk: PictureCache) -> None
         (Encoded(b"", KEPT), PictureNotKept, "frame 7 is not kept"),
     ],
 )
-def test_what_cannot_be_read_is_told(desk: PictureCache, encoded: Encoded, error: type[Exception], said: str) -> None:
+def test_what_cannot_be_read_is_told(cache: PictureCache, encoded: Encoded, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
-        asyncio.run(desk.of(Call("s", pictures={"image": (encoded,)}, job="a", frame="7")))
+        asyncio.run(cache.of(Call("s", pictures={"image": (encoded,)}, job="a", frame="7")))
 
 
-def test_what_no_job_has_sent_is_kept_for_nobody(desk: PictureCache) -> None:
+def test_what_no_job_has_sent_is_kept_for_nobody(cache: PictureCache) -> None:
     pictures = {"image": (Encoded(square().tobytes(), f"{RAW};width=10;height=10"),)}
-    asyncio.run(desk.of(Call("s", pictures=pictures, frame="7")))
-    assert len(desk.kept) == 0
-    asyncio.run(desk.of(Call("s", pictures=pictures, job="a", frame="7")))
-    assert len(desk.kept) == 1
+    asyncio.run(cache.of(Call("s", pictures=pictures, frame="7")))
+    assert len(cache.kept) == 0
+    asyncio.run(cache.of(Call("s", pictures=pictures, job="a", frame="7")))
+    assert len(cache.kept) == 1
 
 
-def test_without_pyav_h264_is_refused_with_a_hint(desk: PictureCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyav_h264_is_refused_with_a_hint(cache: PictureCache, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "av", None)
     with pytest.raises(NoDecoder, match="no PyAV") as caught:
-        asyncio.run(desk.of(Call("s", pictures={"image": (Encoded(b"x", "video/h264"),)}, job="a")))
+        asyncio.run(cache.of(Call("s", pictures={"image": (Encoded(b"x", "video/h264"),)}, job="a")))
     assert caught.value.status == 415
     assert "modelmill[edge]" in caught.value.hint
 
@@ -114,13 +114,13 @@ def test_streams_that_nobody_used_lately_are_given_up() -> None:
     assert streams.of("a", "image") is first
 
 
-def test_packets_that_overtake_each_other_are_decoded_in_their_order(desk: PictureCache) -> None:
+def test_packets_that_overtake_each_other_are_decoded_in_their_order(cache: PictureCache) -> None:
     made = H264Encoder()
     packets = [made.packet(np.full((64, 64, 3), level, np.uint8)) for level in (0, 80, 160, 240)]
 
     async def levels() -> list[float]:
         several = [
-            desk.of(Call("s", pictures={"image": (packets[number],)}, job="a", frame=str(number)))
+            cache.of(Call("s", pictures={"image": (packets[number],)}, job="a", frame=str(number)))
             for number in (2, 1, 3, 0)
         ]
         return [float(found["image"][0].mean()) for found in await asyncio.gather(*several)]
@@ -128,7 +128,7 @@ def test_packets_that_overtake_each_other_are_decoded_in_their_order(desk: Pictu
     assert asyncio.run(levels()) == pytest.approx([160, 80, 240, 0], abs=6)
 
 
-def test_a_packet_that_comes_too_late_ends_no_stream(desk: PictureCache) -> None:
+def test_a_packet_that_comes_too_late_ends_no_stream(cache: PictureCache) -> None:
     made = H264Encoder()
     packets = [made.packet(square(side=64), lost=lost) for lost in (0, 0, 2, 0)]
 
@@ -136,7 +136,7 @@ def test_a_packet_that_comes_too_late_ends_no_stream(desk: PictureCache) -> None
         found = []
         for number in (0, 2, 1, 3):
             with contextlib.suppress(KeyframeNeeded):
-                await desk.of(Call("s", pictures={"image": (packets[number],)}, job="a", frame=str(number)))
+                await cache.of(Call("s", pictures={"image": (packets[number],)}, job="a", frame=str(number)))
                 found.append(str(number))
         return found
 

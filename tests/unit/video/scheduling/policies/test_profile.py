@@ -72,7 +72,7 @@ def _asked(state: dict[str, Any], **changed: Any) -> Answer:
 
 
 def _next(state: dict[str, Any], answer: Answer, now: float) -> dict[str, Any]:
-    """As the desk gives it at the next call: through JSON."""
+    """As the policy runner gives it at the next call: through JSON."""
     last = {"video_conf": answer[0], "flow_mapping": answer[1]}
     return {**json.loads(json.dumps(state)), "last_plan": last, "profile": profile(), "now": now}
 

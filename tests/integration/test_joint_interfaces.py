@@ -1,4 +1,4 @@
-"""The requirement's own sample through every door, what lacks a field at each of them, and what time alone does."""
+"""The requirement's own sample through every interface, what lacks a field at each, and what time alone does."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ spec:
 """The sample as the requirement gives it."""
 NAME = "helmet-detection-demo"
 API, PAGE, CLUSTER = "/api/v2/services", "/ui/services/new", path()
-DOORS = ("api", "page", "file", "kubernetes")
+INTERFACES = ("api", "page", "file", "kubernetes")
 
 
 @pytest.fixture
@@ -73,13 +73,13 @@ def web(settings: Settings) -> Iterator[Within]:
         yield found
 
 
-def send(web: Within, door: str, text: str) -> httpx.Response:
+def send(web: Within, interface: str, text: str) -> httpx.Response:
     fields = {"mode": "yaml", "action": "submit"}
-    if door == "api":
+    if interface == "api":
         return web.post(API, content=text, headers={"Content-Type": "application/yaml"})
-    if door == "page":
+    if interface == "page":
         return web.post(PAGE, data={**fields, "text": text}, headers=OURS)
-    if door == "file":
+    if interface == "file":
         return web.post(PAGE, data=fields, files={"file": ("jis.yaml", text, "application/yaml")}, headers=OURS)
     return web.post(CLUSTER, content=text, headers={"Content-Type": "application/yaml"})
 
@@ -98,10 +98,10 @@ def test_the_sample_that_is_shipped_is_the_requirements() -> None:
     assert yaml.safe_load(SAMPLE.read_text()) == yaml.safe_load(REQUIRED)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_the_sample_of_the_requirement_is_taken_unchanged(web: Within, door: str) -> None:
-    answer = send(web, door, REQUIRED)
-    assert answer.status_code == (201 if door in ("api", "kubernetes") else 303), answer.text
+@pytest.mark.parametrize("interface", INTERFACES)
+def test_the_sample_of_the_requirement_is_taken_unchanged(web: Within, interface: str) -> None:
+    answer = send(web, interface, REQUIRED)
+    assert answer.status_code == (201 if interface in ("api", "kubernetes") else 303), answer.text
     (service,) = stored(web)
     wanted = yaml.safe_load(REQUIRED)
     assert (service.namespace, service.name, service.spec) == ("default", NAME, wanted["spec"])
@@ -143,7 +143,7 @@ def test_twenty_six_fields_are_required() -> None:
 
 
 @pytest.mark.parametrize("at", MISSING, ids=said)
-def test_no_door_takes_a_service_that_lacks_a_field_or_has_one_of_another_type(
+def test_no_interface_takes_a_service_that_lacks_a_field_or_has_one_of_another_type(
     web: Within, at: tuple[str | int, ...]
 ) -> None:
     for text, what in ((damaged(at), "is missing"), (damaged(at, 7), "must be ")):
@@ -152,8 +152,8 @@ def test_no_door_takes_a_service_that_lacks_a_field_or_has_one_of_another_type(
         (problem,) = answer.json()["error"]["detail"]["problems"]
         assert problem["path"] == f"$.{said(at)}"
         assert problem["message"].startswith(what)
-        for door in ("page", "file"):
-            page = send(web, door, text)
+        for interface in ("page", "file"):
+            page = send(web, interface, text)
             assert page.status_code == 422
             assert f"$.{said(at)}: {what}" in page.text
         refused = send(web, "kubernetes", text)
@@ -174,13 +174,13 @@ def pair(web: Within, **decoders: Decoder) -> None:
         container.models.add_upload(user, f"{name}-model", chunks, now=now(), decoder=decoder)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_models_for_different_tasks_are_refused_with_the_reason(web: Within, door: str) -> None:
+@pytest.mark.parametrize("interface", INTERFACES)
+def test_models_for_different_tasks_are_refused_with_the_reason(web: Within, interface: str) -> None:
     pair(web, small=Decoder.YOLOX, big=Decoder.CLASSIFIER)
-    answer = send(web, door, yaml.safe_dump(helmet(NAME)))
+    answer = send(web, interface, yaml.safe_dump(helmet(NAME)))
     assert answer.status_code == 422
     assert "finds boxes" in answer.text and "classes apart" in answer.text
-    if door == "kubernetes":
+    if interface == "kubernetes":
         (cause,) = answer.json()["details"]["causes"]
         assert cause["field"] == "spec.cloudWorker.model.name"
     assert stored(web) == []
