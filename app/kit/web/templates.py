@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse
 
 from app.kit.clock import now
 from app.kit.files.data_files import data_folder
-from app.kit.web import coded_texts, formatting
+from app.kit.web import coded_texts, formatting, written_texts
 from app.kit.web.languages import ENGLISH, NAMES, language_of, locale_of, translations
 from app.kit.web.navigation import menu_for
 from app.kit.web.state import features_of
@@ -68,4 +68,5 @@ def environment(language: str) -> Environment:
     templates.globals.update(form_key=form_key)
     templates.filters.update(formatting.filters(texts, locale_of(language)))
     templates.filters.update(coded_texts.filters(texts, is_english=language == ENGLISH))
+    templates.filters.update(written_texts.filters(language))
     return templates

@@ -164,7 +164,7 @@ def _next(
         return _take(options.down(step), step, summary, state, is_up=False)
     if state["fast"] >= PERIODS and not state["hold"]:
         return _take(options.up(step), step, summary, state, is_up=True)
-    state["reason"] = f"{summary}: no change{' yet' if is_slow or is_fast else ''}."
+    state["reason"] = f"{summary}: no change yet." if is_slow or is_fast else f"{summary}: no change."
     return step
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +14,8 @@ from app.joint_inference.model.reconciliation import ObservedState, ServicePlan,
 from app.joint_inference.model.resource import Role, Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after
 from app.kit.clock import to_text
+from app.kit.web.languages import CHINESE
+from app.kit.web.written_texts import filters
 from app.nodes.model import Node, NodeReport, Operation, Order, Side, WorkerReport, WorkerState
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
@@ -288,3 +291,28 @@ def test_a_warning_stands_before_the_state_and_goes_with_its_cause() -> None:
     found = conditions_after([], Condition(ConditionType.RUNNING, "R"), warning, "1")
     assert [entry["type"] for entry in found] == ["Warning", "Running"]
     assert [e["type"] for e in conditions_after(found, Condition(ConditionType.RUNNING, "R"), None, "2")] == ["Running"]
+
+
+def test_what_became_of_a_service_is_told_in_the_language_of_its_reader() -> None:
+    edge, cloud = node("edge0", worker(Role.EDGE)), node("cloud0", worker(Role.CLOUD))
+    crashed = worker(Role.CLOUD, WorkerState.FAILED, exit_code=3, message="exited")
+    stalled = worker(Role.EDGE, WorkerState.FAILED, former_generation=1, reason="ModelNotFound")
+    broken = replace(SERVICE, reported={"breaker": "open", "lastError": "refused"})
+    away = node("cloud0", worker(Role.CLOUD), is_online=False)
+    silent = node("edge0", worker(Role.EDGE), is_online=False)
+    plans = [
+        *(
+            planned(*nodes)
+            for nodes in ((edge, cloud), (None, None), (edge, away), (silent, cloud), (node("edge0"), away))
+        ),
+        planned(node("edge0"), node("cloud0")),
+        planned(node("edge0", stalled), cloud),
+        planned(edge, node("cloud0", crashed)),
+        planned(edge, cloud, broken),
+        planned(edge, away, broken),
+    ]
+    written = filters(CHINESE)["written"]
+    told = {plan.condition.message: written(plan.condition.message) for plan in plans}
+    assert len(told) == len(plans)
+    as_written = re.compile('<span lang="en">(.*?)</span>')
+    assert {text for each in told.values() for text in as_written.findall(each)} <= {"exited", "ModelNotFound"}

@@ -1,0 +1,118 @@
+"""What was written in English for whoever reads it later, as events and decisions, in the reader's language.
+
+Such a text is stored, and sent by nodes and policies, as it is: API and command line show it unchanged. The catalogue
+knows it by its form, in the gettext context CONTEXT: English with %(name)s where facts are. The facts are read back out
+of the text, and some are such texts themselves. What has no form stays English and says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from markupsafe import Markup, escape
+
+from app.kit.web.languages import ENGLISH, catalogue
+
+CONTEXT = "written"
+MOST_CHARACTERS = 4000
+"""Longer texts are not looked at."""
+MOST_DEPTH = 4
+TEXTS = re.compile(
+    "advice|big|change|direction|ending|error|failure|places|range|reason|role|small|summary|tensors|what|why"
+)
+"""Places of facts that may be such texts themselves. All others hold names and numbers, which stay as they are."""
+AS_WRITTEN = Markup('<span lang="en">{}</span>')
+_PLACE = re.compile(r"%\((\w+)\)s")
+_SENTENCE_END = re.compile(r"(?<=[.!?]) ")
+
+
+@dataclass(frozen=True)
+class TextForm:
+    """A text of the catalogue with places for facts."""
+
+    literals: tuple[str, ...]
+    """What stands before, between and behind the places; one more than there are places."""
+    names: tuple[str, ...]
+    translation: str
+
+    @staticmethod
+    def of(text: str, translation: str) -> TextForm:
+        pieces = _PLACE.split(text)
+        return TextForm(tuple(pieces[::2]), tuple(pieces[1::2]), translation)
+
+    def facts_in(self, text: str) -> dict[str, str] | None:
+        """The facts of a text of this form, none of them empty; None: it is of another one. Each goes to where what
+        follows it in the form comes first."""
+        *heads, tail = self.literals
+        if not heads:
+            return {} if text == tail else None
+        if not text.startswith(heads[0]) or not text.endswith(tail):
+            return None
+        facts, at, end = {}, len(heads[0]), len(text) - len(tail)
+        for name, literal in zip(self.names[:-1], heads[1:], strict=True):
+            begin, at = at, text.find(literal, at + 1, end)
+            if at < 0:
+                return None
+            facts[name], at = text[begin:at], at + len(literal)
+        return {**facts, self.names[-1]: text[at:end]} if at < end else None
+
+
+def filters(language: str) -> dict[str, Callable[[str], Markup]]:
+    """
+    written: Of a text that was written in English.
+    """
+
+    def written(text: str) -> Markup:
+        if language == ENGLISH or not text:
+            return escape(text)
+        return Markup("\n").join(_line(forms_of(language), line) for line in text.splitlines())
+
+    return {"written": written}
+
+
+@cache
+def forms_of(language: str) -> tuple[TextForm, ...]:
+    """The most particular one first."""
+    forms = [
+        TextForm.of(message.id, message.string)
+        for message in catalogue(language)
+        if message.context == CONTEXT and isinstance(message.id, str) and isinstance(message.string, str)
+    ]
+    return tuple(sorted(forms, key=lambda form: -sum(map(len, form.literals))))
+
+
+def translated(forms: tuple[TextForm, ...], text: str, depth: int = 0) -> str | None:
+    """By the first form that it has; None: it has none."""
+    if depth > MOST_DEPTH or len(text) > MOST_CHARACTERS:
+        return None
+    for form in forms:
+        facts = form.facts_in(text)
+        if facts is not None:
+            return form.translation % _in_language(forms, facts, depth + 1)
+    return None
+
+
+def _in_language(forms: tuple[TextForm, ...], facts: Mapping[str, str], depth: int) -> dict[str, str]:
+    return {name: _fact(forms, fact, depth) if TEXTS.fullmatch(name) else fact for name, fact in facts.items()}
+
+
+def _fact(forms: tuple[TextForm, ...], fact: str, depth: int) -> str:
+    """A fact that is a list of texts with forms, or one such text; else as it is."""
+    items = [translated(forms, item, depth) for item in fact.split(", ")]
+    if None not in items:
+        return "、".join(item for item in items if item is not None)
+    return translated(forms, fact, depth) or fact
+
+
+def _line(forms: tuple[TextForm, ...], line: str) -> Markup:
+    """As a whole, or sentence by sentence."""
+    whole = translated(forms, line)
+    if whole is not None:
+        return escape(whole)
+    sentences = [(sentence, translated(forms, sentence)) for sentence in _SENTENCE_END.split(line)]
+    if all(text is None for _, text in sentences):
+        return AS_WRITTEN.format(line)
+    return Markup(" ").join(AS_WRITTEN.format(english) if text is None else escape(text) for english, text in sentences)
