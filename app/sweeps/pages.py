@@ -40,7 +40,7 @@ def _several(given: Any) -> Any:
     return (given,) if isinstance(given, str) else given
 
 
-class ListQuery(FilterForm):
+class SweepListQuery(FilterForm):
     cursor: Annotated[str, Field(pattern=CURSOR)] | None = None
     note: Annotated[str, Field(max_length=20)] = ""
 
@@ -58,7 +58,7 @@ class SweepForm(BaseModel):
 
 
 def sweeps(request: Request) -> Response:
-    params = query(request, ListQuery)
+    params = query(request, SweepListQuery)
     page, older = sweeps_of(request).page(user_of(request), cursor=params.cursor or "", limit=SHOWN)
     return render(request, "sweeps/sweeps.html", area="sweeps", sweeps=page, older=older, note=params.note)
 

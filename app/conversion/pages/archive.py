@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-from urllib.parse import urlencode
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
@@ -18,7 +17,8 @@ from app.conversion.model import Verdict
 from app.conversion.pages import view_models
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.http import FilterForm, form, query
+from app.kit.web.http import form, query
+from app.kit.web.list_page import ListQuery
 from app.kit.web.templates import render
 from app.kit.web.zip_stream import zip_stream
 from app.settings import settings_of
@@ -26,8 +26,8 @@ from app.settings import settings_of
 PAGE_JOBS = 50
 
 
-class ArchiveListQuery(FilterForm):
-    q: Annotated[str, Field(max_length=200)] | None = None
+class ArchiveListQuery(ListQuery):
+    PAGE: ClassVar[str] = "/ui/archive"
     tag: Annotated[str, Field(max_length=50)] | None = None
     model: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{1,64}$")] | None = None
     verdict: Verdict | None = None
@@ -37,13 +37,6 @@ class ArchiveListQuery(FilterForm):
     until: Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
     cursor: Annotated[str, Field(pattern=CURSOR)] | None = None
     note: Literal["deleted"] | None = None
-
-    @property
-    def is_filtered(self) -> bool:
-        return bool(self._filters())
-
-    def url(self, cursor: str | None) -> str:
-        return "/ui/archive?" + urlencode({**self._filters(), **({"cursor": cursor} if cursor else {})})
 
     def criteria(self) -> ArchiveFilter:
         return ArchiveFilter(
@@ -55,9 +48,6 @@ class ArchiveListQuery(FilterForm):
             since=self.since,
             until=f"{self.until}T24" if self.until else None,  # the whole day: later than any time of it, as text
         )
-
-    def _filters(self) -> dict[str, str]:
-        return self.model_dump(mode="json", exclude={"cursor", "note"}, exclude_none=True)
 
 
 class KeepForm(BaseModel):

@@ -32,7 +32,10 @@ VIEWS_MAX = 8
 NAME_MAX = 40
 
 
-class ListQuery(FilterForm):
+class JobListQuery(FilterForm):
+    """The list can be sorted by every column and opened at any page, so its pages have numbers: a cursor names a place
+    in one order alone."""
+
     q: Annotated[str, Field(max_length=TEXT_MAX)] = ""
     status: Annotated[str, Field(max_length=40)] = ""
     """As `status:…` in the filter, where old links and programs have it; so has owner."""

@@ -26,7 +26,7 @@ from app.conversion.pages.job_list import (
     TABS,
     TEXT_MAX,
     VIEWS_MAX,
-    ListQuery,
+    JobListQuery,
     SavedView,
     cookie_text,
     list_url,
@@ -65,7 +65,7 @@ class ViewForm(BaseModel):
 
 
 def jobs(request: Request) -> Response:
-    params, conversion, user = query(request, ListQuery), conversion_of(request), user_of(request)
+    params, conversion, user = query(request, JobListQuery), conversion_of(request), user_of(request)
     matching, problem = _found(conversion, user, params)
     records = conversion.jobs.several(matching.job_ids, user)
     counts = conversion.index.counts(user, [text for _, text in TABS if text])
@@ -89,7 +89,7 @@ def jobs(request: Request) -> Response:
     )
 
 
-def _found(conversion: Conversion, user: str, params: ListQuery) -> tuple[Found, BadFilter | None]:
+def _found(conversion: Conversion, user: str, params: JobListQuery) -> tuple[Found, BadFilter | None]:
     """The page of jobs, or why the filter is none."""
     try:
         required = parse(params.text, now=now())
@@ -103,7 +103,7 @@ def _found(conversion: Conversion, user: str, params: ListQuery) -> tuple[Found,
     return matching, None
 
 
-def _newest(params: ListQuery, records: Sequence[JobRecord]) -> str:
+def _newest(params: JobListQuery, records: Sequence[JobRecord]) -> str:
     """When the first job of the first page was created, where the newest are shown; '' elsewhere."""
     return records[0].created_at if params.is_newest_first and params.page == 1 and records else ""
 
@@ -120,7 +120,7 @@ def live(request: Request) -> Response:
     ids = request.query_params.get("ids", "").split(",")[:PAGE_JOBS]
     rows = _rows(conversion, conversion.jobs.several(ids, user))
     newest, text = request.query_params.get("newest", ""), request.query_params.get("q", "")[:TEXT_MAX]
-    params = ListQuery(q=text)
+    params = JobListQuery(q=text)
     news = _count_newer(conversion, user, text, newest)
     return render(request, "conversion/_jobs_live.html", **rows, began=began, newest=newest, asked=params, news=news)
 

@@ -26,7 +26,7 @@ class ListQuery(FilterForm):
 
     @property
     def is_filtered(self) -> bool:
-        return any(self._filters().values())
+        return any(str(value) for value in self._filters().values())  # 0 filters, too
 
     def url(self, page: str = "", **further: str | None) -> str:
         """The list with the same filters.
