@@ -68,7 +68,9 @@ def open_video(
     def announce(uid: str) -> None:
         waker.notify(f"{CHANNEL}:{uid}", CHANNEL)
 
-    catalogue = Catalogue(database, models, on_change=lambda: kick(""), member_of=nodes.member_of, note=nodes.note)
+    catalogue = Catalogue(
+        database, models, on_change=lambda: kick(""), member_of=nodes.access.member_of, note=nodes.access.note
+    )
     resources = Resources(nodes)
     plots, snapshots = plots_in(client), Snapshots(objects)
     jobs = Jobs(

@@ -61,25 +61,25 @@ async def register_node(request: Request) -> Response:
 
 
 def list_nodes(request: Request) -> Response:
-    at, is_whole, nodes = now(), caller_of(request).is_admin, nodes_of(request).seen_by(user_of(request))
+    at, is_whole, nodes = now(), caller_of(request).is_admin, nodes_of(request).access.seen_by(user_of(request))
     return json_answer(schemas.NodesAnswer(nodes=[schemas.node_answer(node, at, is_whole=is_whole) for node in nodes]))
 
 
 def get_node(request: Request) -> Response:
-    node = nodes_of(request).get_for(user_of(request), request.path_params["name"])
+    node = nodes_of(request).access.get_for(user_of(request), request.path_params["name"])
     return json_answer(schemas.node_answer(node, now(), is_whole=caller_of(request).is_admin))
 
 
 def get_access(request: Request) -> Response:
     require_admin(request)
-    return json_answer(schemas.Access(**nodes_of(request).grants(request.path_params["name"]).to_json()))
+    return json_answer(schemas.Access(**nodes_of(request).access.grants(request.path_params["name"]).to_json()))
 
 
 async def put_access(request: Request) -> Response:
     require_admin(request)
     body, name = await json_body(request, schemas.Access), request.path_params["name"]
     grants = read_grants(body.model_dump())
-    await run_in_threadpool(nodes_of(request).permit, name, grants, by=user_of(request))
+    await run_in_threadpool(nodes_of(request).access.permit, name, grants, by=user_of(request))
     return json_answer(schemas.Access(**grants.to_json()))
 
 

@@ -41,7 +41,7 @@ def nodes(request: Request) -> Response:
     """htmx asks for the table alone, again and again."""
     at, is_admin = now(), caller_of(request).is_admin
     template = "nodes/_nodes_live.html" if is_fragment(request) else "nodes/nodes.html"
-    views = [view_of(node, at, is_whole=is_admin) for node in nodes_of(request).seen_by(user_of(request))]
+    views = [view_of(node, at, is_whole=is_admin) for node in nodes_of(request).access.seen_by(user_of(request))]
     return render(
         request,
         template,
@@ -65,7 +65,7 @@ async def list_events(request: Request) -> Response:
 
 async def node_events(request: Request) -> Response:
     """`changed` when the node came, went, or reports other things."""
-    node = await run_in_threadpool(nodes_of(request).get_for, user_of(request), request.path_params["name"])
+    node = await run_in_threadpool(nodes_of(request).access.get_for, user_of(request), request.path_params["name"])
     return change_stream(request, f"{CHANNEL}:{node.name}")
 
 
@@ -90,14 +90,14 @@ def _permit(request: Request, sent: Mapping[str, str]) -> Response:
         grants = Grants(read_typed(sent.get("allowed", "")), **cameras)
     except BadAccess as error:
         return _page(request, sent, error)
-    nodes_of(request).permit(name, grants, by=user_of(request))
+    nodes_of(request).access.permit(name, grants, by=user_of(request))
     return see_other(f"{PAGE}/{name}?note=permitted")
 
 
 def _page(request: Request, sent: Mapping[str, str] | None = None, error: ModelmillError | None = None) -> Response:
     """sent: what the form was sent with, where that is wrong."""
     is_admin = caller_of(request).is_admin
-    node = nodes_of(request).get_for(user_of(request), request.path_params["name"])
+    node = nodes_of(request).access.get_for(user_of(request), request.path_params["name"])
     template = "nodes/_node_live.html" if is_fragment(request) else "nodes/node.html"
     return render(
         request,
@@ -105,7 +105,7 @@ def _page(request: Request, sent: Mapping[str, str] | None = None, error: Modelm
         error.status if error else 200,
         area="nodes",
         error=error,
-        fields=access_fields(node, nodes_of(request).grants(node.name), sent or {}) if is_admin else [],
+        fields=access_fields(node, nodes_of(request).access.grants(node.name), sent or {}) if is_admin else [],
         note=request.query_params.get("note", ""),
         view=view_of(node, now(), is_whole=is_admin),
         every_s=EVERY_S,

@@ -16,7 +16,7 @@ video_of = FromContainer[Video]("video")
 def measurements_of(request: Request, *, node: str = "", stage: str = "") -> list[Measurement]:
     """On nodes that the user may use, of stages that they may use."""
     video, user = video_of(request), user_of(request)
-    nodes = {one.name for one in video.resources.nodes.seen_by(user)}
+    nodes = {one.name for one in video.resources.nodes.access.seen_by(user)}
     stages = video.catalogue.names_seen_by(user)
     measurements = video.reports.measurements(node=node, stage=stage)
     return [one for one in measurements if one.node in nodes and one.stage in stages]

@@ -29,7 +29,7 @@ from app.kit.sql import Database
 from app.model_registry.model import Model
 from app.model_registry.service import Models
 from app.nodes.model import Node, NodeReport, Operation, Side, WorkerReport, WorkerState
-from app.nodes.service import Nodes
+from app.nodes.service import NodeAccess, Nodes
 from tests.harness.databases import database, empty, postgres, url
 from tests.harness.joint.deployment import resource
 
@@ -46,7 +46,7 @@ class Registry:
         return Model(user, ModelCard(name, Format.ONNX, "0" * 64, 1), to_text(now))
 
 
-class SlowNodes(Nodes):
+class SlowAccess(NodeAccess):
     """meanwhile: what happens once, after whoever looked has seen the cloud's node."""
 
     meanwhile: Callable[[], None] | None = None
@@ -64,7 +64,8 @@ class Scene:
         self.database = database
         self.kicked: list[str] = []
         self.objects = FilesystemStore(folder)
-        self.nodes = SlowNodes(database, SecretHasher("a key"), lambda _: None)
+        self.nodes = Nodes(database, SecretHasher("a key"), lambda _: None)
+        self.nodes.access = self.access = SlowAccess(database)
         self.services = Services(database, self.nodes, self.kicked.append, lambda: None)
         self.reports = Reports(self.services, self.nodes, self.objects, NOWHERE, lambda _, __: None)
         models = cast(Models, Registry())
@@ -187,7 +188,7 @@ def test_who_looked_before_another_does_not_overwrite_what_that_one_found(scene:
         scene.serve(service, 5001)
         scene.reconcile(service.uid, 3)
 
-    scene.nodes.meanwhile = restarted
+    scene.access.meanwhile = restarted
     scene.kicked.clear()
     scene.reconcile(service.uid, 2)
     assert scene.url(service.uid) == "http://10.0.0.9:5001"

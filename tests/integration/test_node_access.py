@@ -266,13 +266,13 @@ def test_a_service_ends_when_its_user_may_no_longer_use_a_node_and_comes_back_wh
 
     said()
     assert orders() == ["cloud"]
-    everybody = container.nodes.grants("solar-corona-cloud")
-    container.nodes.permit("solar-corona-cloud", Grants(AccessRule(())), by="boss")
+    everybody = container.nodes.access.grants("solar-corona-cloud")
+    container.nodes.access.permit("solar-corona-cloud", Grants(AccessRule(())), by="boss")
     barred = said()
     assert (barred["type"], barred["reason"]) == ("Failed", "NodeNotFound")
     assert "There is no node 'solar-corona-cloud'" in barred["message"]
     assert orders() == []
-    container.nodes.permit("solar-corona-cloud", everybody, by="boss")
+    container.nodes.access.permit("solar-corona-cloud", everybody, by="boss")
     assert said()["type"] != "Failed"
     assert orders() == ["cloud"]
 
@@ -290,7 +290,7 @@ def test_a_service_is_told_which_cameras_of_its_node_are_not_for_its_user(contai
     scene.settle()
     assert withheld() is None
     cameras = {"0": AccessRule(("bob",)), "1": AccessRule(("alice",))}
-    container.nodes.permit("edge0", Grants(videos=cameras, sources={"/data": AccessRule(())}), by="boss")
+    container.nodes.access.permit("edge0", Grants(videos=cameras, sources={"/data": AccessRule(())}), by="boss")
     scene.settle()
     assert withheld() == {"videos": ["0"], "sources": ["/data"]}
 

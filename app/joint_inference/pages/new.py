@@ -115,7 +115,7 @@ def _switched(draft: ServiceDraft, mode: str) -> ServiceDraft:
 
 
 def _page(request: Request, draft: ServiceDraft, status: int = 200) -> Response:
-    nodes = nodes_of(request).seen_by(user_of(request))
+    nodes = nodes_of(request).access.seen_by(user_of(request))
     models, _ = models_of(request).page(user_of(request), limit=SUGGESTED)
     page = render(
         request,

@@ -101,7 +101,7 @@ def _body(request: Request, service: Service, at: datetime) -> dict[str, Any]:
 
 
 def _worker(request: Request, service: Service, role: Role, at: datetime) -> view_models.ServiceWorkerView:
-    node = nodes_of(request).find_for(service.owner, service.specification.worker(role).node)
+    node = nodes_of(request).access.find_for(service.owner, service.specification.worker(role).node)
     return view_models.worker_of(service, role, node, is_online=node is not None and node.is_online(at))
 
 

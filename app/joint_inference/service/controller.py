@@ -131,7 +131,8 @@ class Controller:
         key = key_of(service, Role.EDGE)
         edge_order = next((o for o in orders if o.key == key and o.node == specification.edge.node), None)
         edge_node, cloud_node = (
-            self.nodes.find_for(service.owner, worker.node) for worker in (specification.edge, specification.cloud)
+            self.nodes.access.find_for(service.owner, worker.node)
+            for worker in (specification.edge, specification.cloud)
         )
         return ObservedState(
             now=now,
@@ -140,7 +141,7 @@ class Controller:
             edge_node=edge_node,
             cloud_node=cloud_node,
             edge_order=edge_order,
-            withheld=self.nodes.hidden_from(service.owner, specification.edge.node),
+            withheld=self.nodes.access.hidden_from(service.owner, specification.edge.node),
             problem=problem,
             warning=warning,
         )

@@ -309,7 +309,7 @@ def _view(
     service: Service, role: Role, nodes: Nodes, contents: Mapping[tuple[str, str], Mapping[str, Any]], now: datetime
 ) -> WorkerView:
     worker = service.specification.worker(role)
-    node = nodes.find_for(service.owner, worker.node)
+    node = nodes.access.find_for(service.owner, worker.node)
     is_online = node is not None and node.is_online(now)
     report = node.worker(key_of(service, role)) if node else None
     card = contents.get((role.value, worker.node), {}).get("model") or {}

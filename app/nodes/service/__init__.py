@@ -1,5 +1,7 @@
-"""The verbs of nodes: register, report, order, acknowledge."""
+"""The verbs of nodes: register, permit, report, order, acknowledge."""
 
-from app.nodes.service.nodes import NodeListeners, Nodes, Nudge, OnChange, SecretHashing
+from app.nodes.service.contract import NodeListeners, Nudge, OnChange, SecretHashing
+from app.nodes.service.node_access import NodeAccess
+from app.nodes.service.nodes import Nodes
 
-__all__ = ["NodeListeners", "Nodes", "Nudge", "OnChange", "SecretHashing"]
+__all__ = ["NodeAccess", "NodeListeners", "Nodes", "Nudge", "OnChange", "SecretHashing"]

@@ -1,13 +1,12 @@
-"""The operations on nodes: register, permit, report, order, acknowledge."""
+"""The operations on nodes: register, report, order, acknowledge."""
 
 from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
@@ -15,10 +14,11 @@ from app.kit.access import Member
 from app.kit.clock import to_text
 from app.kit.sql import Database
 from app.nodes import store
-from app.nodes.errors import BadNodeName, NodeBusy, NodeExists, NodeNotFound
-from app.nodes.grants import Grants, visible_node
+from app.nodes.errors import BadNodeName, NodeBusy, NodeExists
 from app.nodes.model import NAME, OFFLINE_AFTER_S, Node, NodeReport, Operation, Order, Side, WorkKey
 from app.nodes.service import orders
+from app.nodes.service.contract import MemberOf, NodeListeners, Note, Nudge, SecretHashing
+from app.nodes.service.node_access import NodeAccess, require_node
 
 _NAME = re.compile(NAME)
 _TOKEN = re.compile(r"mn_([-a-z0-9.]{1,63})_([0-9a-f]{64})")
@@ -28,41 +28,11 @@ RESERVED = ("new",)
 """A page has this name."""
 
 
-class SecretHashing(Protocol):
-    def hash(self, secret: str) -> str: ...
-    def agrees(self, secret: str, token_hash: str) -> bool: ...
-
-
-Nudge = Callable[[str], None]
-"""Notify the connection of this node that there are orders for it."""
-OnKeys = Callable[[str, Collection[WorkKey]], None]
-"""Called with a node's name and its orders outside of any transaction: it got a new token, perhaps for another machine,
-or others may use it."""
-Note = Callable[[Connection, str, str, str, dict[str, Any]], None]
-OnChange = Callable[[Node, Collection[WorkKey]], None]
-"""Called outside of any transaction: a node came or went, these workers of it changed, or its offers did."""
-
-
-@dataclass(frozen=True)
-class NodeListeners:
-    """Who hears of what happens to nodes."""
-
-    changed: Sequence[OnChange] = ()
-    replaced: Sequence[OnKeys] = ()
-    permitted: Sequence[OnKeys] = ()
-
-
-MemberOf = Callable[[str], Member]
-"""The user of this name, as access rules see them."""
-
-
 class Nodes:
-    """The registered nodes: who they are, who may use them, what they report and what they are told.
+    """The registered nodes: who they are, what they report and what they are told.
 
     Attributes:
-        on_change: listeners for changes of a node.
-        on_permit: listeners for changes of who may use a node.
-        on_replace: listeners for a node's new token.
+        access: who may use them.
     """
 
     def __init__(
@@ -85,9 +55,8 @@ class Nodes:
         self.database = database
         self.hasher = hasher
         self.nudge = nudge
-        self.member_of = member_of
-        self.note = note
         self.listeners = listeners or NodeListeners()
+        self.access = NodeAccess(database, member_of=member_of, note=note, permitted=self.listeners.permitted)
         self._looked_at: datetime | None = None
 
     # registration
@@ -150,59 +119,17 @@ class Nodes:
 
     def get(self, name: str) -> Node:
         """Raises NodeNotFound."""
-        return _require_node(self.find(name), name)
+        return require_node(self.find(name), name)
 
     def all(self) -> list[Node]:
         """By name."""
         with self.database.read() as conn:
             return store.all_nodes(conn)
 
-    # access
-    def seen_by(self, user: str) -> list[Node]:
-        """By name, the nodes that this user may use, without cameras that they may not use."""
-        member = self.member_of(user)
-        with self.database.read() as conn:
-            granted = store.nodes_with_grants(conn)
-        return [visible for node, grants in granted if (visible := visible_node(member, node, grants)) is not None]
-
-    def find_for(self, user: str, name: str) -> Node | None:
-        """The node as this user may see it; None: they may not use it, or it does not exist."""
-        member = self.member_of(user)
-        with self.database.read() as conn:
-            granted = store.grants_of(conn, name)
-        return visible_node(member, *granted) if granted else None
-
-    def get_for(self, user: str, name: str) -> Node:
-        """Raises NodeNotFound, also for one that they may not use."""
-        return _require_node(self.find_for(user, name), name)
-
-    def hidden_from(self, user: str, name: str) -> dict[str, list[str]]:
-        """The restricted cameras of this node that this user may not use; none for an unknown node."""
-        member = self.member_of(user)
-        with self.database.read() as conn:
-            granted = store.grants_of(conn, name)
-        return granted[1].hidden(member) if granted else {}
-
-    def grants(self, name: str) -> Grants:
-        """Raises NodeNotFound."""
-        with self.database.read() as conn:
-            _, granted = _require_node(store.grants_of(conn, name), name)
-        return granted
-
-    def permit(self, name: str, grants: Grants, *, by: str) -> None:
-        """Set who may use a node; its listeners end the work of others there. Raises NodeNotFound."""
-        with self.database.write() as conn:
-            _require_node(store.lock_node(conn, name), name)
-            store.put_grants(conn, name, grants)
-            self.note(conn, by, "node.access", f"node:{name}", grants.to_json())
-            keys = store.keys_on(conn, name)
-        for listener in self.listeners.permitted:
-            listener(name, keys)
-
     def remove(self, name: str) -> None:
         """Delete a node, its token and its orders. Raises NodeNotFound, NodeBusy while anything is to run there."""
         with self.database.write() as conn:
-            node = _require_node(store.lock_node(conn, name, is_removing=True), name)
+            node = require_node(store.lock_node(conn, name, is_removing=True), name)
             if store.has_work(conn, name):
                 raise NodeBusy(
                     f"Something is to run on the node {name!r}.",
@@ -233,9 +160,9 @@ class Nodes:
             NodeNotFound
         """
         with self.database.write() as conn:
-            former = _require_node(store.lock_node(conn, name), name)
+            former = require_node(store.lock_node(conn, name), name)
             store.change_node(conn, name, report=report, address=address, version=version, last_seen_at=to_text(now))
-            node = _require_node(store.get_node(conn, name), name)
+            node = require_node(store.get_node(conn, name), name)
             is_back = not former.is_online(now) or former.address != address
             keys = (
                 _worker_keys(former) | _worker_keys(node) | store.keys_on(conn, name)
@@ -346,7 +273,7 @@ class Nodes:
             NodeNotFound
         """
         with self.database.write() as conn:
-            node = _require_node(store.lock_node(conn, name), name)
+            node = require_node(store.lock_node(conn, name), name)
             orders.synchronise(conn, name, stored_seqs)
             keys = _worker_keys(node) | store.keys_on(conn, name)
         self._tell(node, keys)
@@ -360,12 +287,6 @@ class Nodes:
     def _tell(self, node: Node, keys: Collection[WorkKey]) -> None:
         for listener in self.listeners.changed:
             listener(node, keys)
-
-
-def _require_node(granted: T | None, name: str) -> T:
-    if granted is None:
-        raise NodeNotFound(f"There is no node {name!r}.", hint="The page of nodes has their names.")
-    return granted
 
 
 def _worker_keys(node: Node) -> set[WorkKey]:

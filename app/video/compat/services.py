@@ -226,7 +226,7 @@ def serving_nodes(resources: Resources, catalogue: Catalogue, user: str, now: da
         Nodes of the cloud first, then by calls waiting.
     """
     stages = catalogue.names_seen_by(user)
-    visible = {node.name: node for node in resources.nodes.seen_by(user)}
+    visible = {node.name: node for node in resources.nodes.access.seen_by(user)}
     servers = [
         ServingNode(host, node, worker.detail, stages)
         for host in resources.hosts_among(visible.values(), "", now)

@@ -10,7 +10,7 @@ from app.kit.access import AccessRule, Member
 from app.kit.clock import to_text
 from app.kit.sql import Database
 from app.model_registry.service import Models
-from app.nodes.service.nodes import MemberOf, Note
+from app.nodes.service.contract import MemberOf, Note
 from app.video import store
 from app.video.errors import BadDag, BadStage, StageInUse, StageNotFound
 from app.video.model.dag import MAX_VARIANTS, Dag
@@ -23,8 +23,8 @@ class Catalogue:
 
     Args:
         on_change: Is called when a stage came, went or was replaced.
-        member_of: See Nodes.
-        note: See Nodes.
+        member_of: See NodeAccess.
+        note: See NodeAccess.
     """
 
     def __init__(

@@ -78,7 +78,7 @@ class Controller:
         if not self.resources.may_use(stored.job, now):
             self.jobs.bar(uid, now=now)
             return
-        self._order_runner(stored, orders, self.nodes.seen_by(stored.job.owner), now)
+        self._order_runner(stored, orders, self.nodes.access.seen_by(stored.job.owner), now)
 
     def due(self, now: datetime) -> list[str]:
         """The uids to reconcile now, the empty one among them: all of them every SWEEP_EVERY_S, none in between. Is

@@ -45,7 +45,7 @@ class Pictures:
     def live(self, user: str, uid: str, *, now: datetime) -> LiveStream | None:
         """None while it does not run or its node is silent. Raises VideoJobNotFound."""
         job = self.jobs.get(user, uid)
-        node = self.nodes.find_for(user, job.node)
+        node = self.nodes.access.find_for(user, job.node)
         if job.state is JobState.DONE or node is None:
             return None
         worker = running_worker(node, job_key(uid), now)

@@ -128,7 +128,7 @@ class Planner:
         DECISIONS.labels(job.policy, decision.outcome).inc()
         DECISION_SECONDS.observe(decision.took_ms / 1000)
         plan = replace(decision.plan, seq=seq, policy=job.policy) if decision.plan else None
-        nodes = self.resources.nodes.seen_by(job.owner)
+        nodes = self.resources.nodes.access.seen_by(job.owner)
         hosts = self.resources.hosts_among(nodes, job.node, now)
         with self.database.write() as conn:
             changed_nodes = self._store_decision(conn, claimed, why, decision, plan, nodes, hosts, now)
@@ -150,7 +150,7 @@ class Planner:
         info = self.resources.info(job, now)
         facts = dag_info(job.dag, job.stages, self.jobs.catalogue.kinds())
         plan = validated_plan(video_conf, flow_mapping, dag=facts, resource_info=info, policy=BY_HAND)
-        nodes = self.resources.nodes.seen_by(job.owner)
+        nodes = self.resources.nodes.access.seen_by(job.owner)
         hosts = self.resources.hosts_among(nodes, job.node, now)
         with self.jobs.locked(user, uid) as (conn, stored):
             plan = replace(plan, seq=stored.plan_seq + 1)

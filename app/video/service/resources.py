@@ -43,7 +43,7 @@ class Resources:
 
     def videos(self, user: str, now: datetime) -> list[NodeVideos]:
         """The nodes with videos for this user, by name."""
-        return [offer for node in self.nodes.seen_by(user) if (offer := videos_of(node, now)).videos]
+        return [offer for node in self.nodes.access.seen_by(user) if (offer := videos_of(node, now)).videos]
 
     def of_node(self, name: str, now: datetime) -> NodeVideos | None:
         """All videos of a node, whoever may use them."""
@@ -53,7 +53,7 @@ class Resources:
     def may_use(self, job: VideoJob, now: datetime) -> bool:
         """May the job's user use its node and video? Also true when either is gone: then there is nothing to
         withhold."""
-        offered, node = self.of_node(job.node, now), self.nodes.find_for(job.owner, job.node)
+        offered, node = self.of_node(job.node, now), self.nodes.access.find_for(job.owner, job.node)
         if offered is None:
             return True
         return node is not None and (job.video_id in videos_of(node, now).videos or job.video_id not in offered.videos)
@@ -71,7 +71,7 @@ class Resources:
     def hosts(self, user: str, job_node: str, now: datetime) -> tuple[StageHost, ...]:
         """Where stages are served now for this user, with their roles as seen from that node: nodes that are online and
         whose host of stages runs. By role, then by name."""
-        return self.hosts_among(self.nodes.seen_by(user), job_node, now)
+        return self.hosts_among(self.nodes.access.seen_by(user), job_node, now)
 
     def hosts_among(self, nodes: Iterable[Node], job_node: str, now: datetime) -> tuple[StageHost, ...]:
         """As hosts, of nodes that were read already."""
@@ -101,7 +101,7 @@ class Resources:
         of stages runs.
 
         service: by the stages' names as the job has them; of others' jobs nothing is told."""
-        visible = self.nodes.seen_by(job.owner)
+        visible = self.nodes.access.seen_by(job.owner)
         nodes = [node for node in visible if node.name == job.node or node.worker(host_key(node.name))]
         shared = Counter(node.address for node in nodes)
         ways = _bandwidths(nodes, job, now)

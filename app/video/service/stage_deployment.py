@@ -38,7 +38,7 @@ class StageDeployment:
         with self.database.read() as conn:
             catalogue, jobs = stages_to_serve(conn)
             orders = {node.name: self._orders(conn, node.name) for node in nodes}
-        allowed = {owner: {node.name for node in self.resources.nodes.seen_by(owner)} for owner in jobs}
+        allowed = {owner: {node.name for node in self.resources.nodes.access.seen_by(owner)} for owner in jobs}
         for node in nodes:
             stages = dict[str, Stage]()
             if _serves(node, now):
