@@ -118,6 +118,9 @@ def _area(box: Sequence[float]) -> float:
 
 EVERY_FRAMES = 50
 EVERY_S = 5.0
+SHARE = 0.02
+"""Of the time, at most, that golden frames are under way: on a slow link the frames of the plan wait behind them."""
+MOST_PAUSE_S = 30.0
 RESOLUTION = "1080p"
 logger = logging.getLogger(__name__)
 
@@ -131,7 +134,7 @@ class Candidate:
 
 
 class ReferenceSampler:
-    """A thread that compares the first frame, and each EVERY_FRAMES-th after it."""
+    """A thread that compares the first frame, and each EVERY_FRAMES-th after it; more seldom where that takes long."""
 
     def __init__(
         self,
@@ -149,7 +152,7 @@ class ReferenceSampler:
         """
         self._executor, self._compared, self._is_busy, self._clock = executor, compared, is_busy, clock
         self._seen = 0
-        self._at = -EVERY_S
+        self._due_at = -EVERY_S
         self._next: Candidate | None = None
         self._changed = threading.Condition()
         self._is_over = False
@@ -167,9 +170,9 @@ class ReferenceSampler:
             self._seen += 1
             now = self._clock()
             is_due = self._seen % EVERY_FRAMES == 1
-            if not self._stages or not is_due or now - self._at < EVERY_S or self._next or self._is_busy():
+            if not self._stages or not is_due or now < self._due_at or self._next or self._is_busy():
                 return False
-            self._at = now
+            self._due_at = now + EVERY_S
             self._next = Candidate(frame, outcome)
             self._changed.notify_all()
             return True
@@ -187,14 +190,20 @@ class ReferenceSampler:
                     return
                 candidate = self._next
             assert candidate is not None
-            try:
-                self.compare(candidate)
-            except FrameFailed as error:
-                logger.info("No golden frame: %s", error)
-            except Exception:
-                logger.exception("A golden frame has failed")
-            with self._changed:
-                self._next = None
+            self.sample(candidate)
+
+    def sample(self, candidate: Candidate) -> None:
+        """Compares a frame, logs what goes wrong, and notes when the next is due."""
+        began = self._clock()
+        try:
+            self.compare(candidate)
+        except FrameFailed as error:
+            logger.info("No golden frame: %s", error)
+        except Exception:
+            logger.exception("A golden frame has failed")
+        with self._changed:
+            pause_s = min(MOST_PAUSE_S, (self._clock() - began) / SHARE)
+            self._due_at, self._next = max(self._due_at, began + pause_s), None
 
     def compare(self, candidate: Candidate) -> None:
         """Raises FrameFailed."""
