@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from app.kit.clock import now, to_text
 from app.kit.web.languages import catalogue
 from app.nodes.model import NodeReport, Side, WorkerReport, WorkerState, WorkKey
 from app.settings import Settings
+from tests.harness.browser import joint_records
 from tests.harness.paths import SAMPLES
 from tests.harness.training.page_text import polled, text_of
 from tests.harness.users import OURS, Within, within
@@ -138,24 +140,7 @@ def said_of(browser: Browser, service: Service, worker: str = "edge", **facts: A
     )
 
 
-TALLY = Tally(
-    inferences=1000,
-    hard=400,
-    uploaded=300,
-    failed=40,
-    kept=60,
-    fallback=50,
-    bytes_uploaded=3 << 20,
-    edge_ms_p50=6.2,
-    edge_ms_p95=9.0,
-    cloud_ms_p50=41.0,
-    cloud_ms_p95=80.0,
-    fps=24.5,
-    breaker=Breaker.OPEN,
-    last_error="refused",
-    start_time="2026-01-01T00:00:00.000Z",
-    update_time="2026-01-01T00:10:00.000Z",
-)
+TALLY = replace(joint_records.TALLY, breaker=Breaker.OPEN, last_error="refused", update_time="2026-01-01T00:10:00.000Z")
 
 
 # --- the list

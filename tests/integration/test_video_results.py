@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,31 +13,13 @@ from app.kit.clock import to_text
 from app.video.errors import VideoJobNotFound
 from app.video.model.frame_result import ResultFilter
 from app.video.model.job import VideoJob
-from tests.harness.users import Within, within
-from tests.harness.valkey import Valkey
+from tests.harness.users import Within
 from tests.harness.video.nodes import USER, Scene
 from tests.harness.video.records import result
-from tests.harness.video.web import emptied, settings_in
+from tests.harness.video.scenes import container, scene, web
 
+__all__ = ["container", "scene", "web"]
 BEGIN = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Iterator[Within]:
-    with within(settings_in(tmp_path_factory.mktemp("web"), shared_valkey)) as made:
-        yield made
-
-
-@pytest.fixture
-def container(web: Within) -> Container:
-    made: Container = web.app.state.container
-    emptied(made)
-    return made
-
-
-@pytest.fixture
-def scene(container: Container) -> Scene:
-    return Scene(container)
 
 
 @pytest.fixture

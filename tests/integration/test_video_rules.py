@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -19,35 +18,17 @@ from app.video.model.job import VideoJob
 from app.video.model.rule import RULE_SET, Rule, RuleSet
 from app.video.model.zone import Zone
 from app.video.service import RuleEventFilter
-from tests.harness.users import OURS, Within, within
-from tests.harness.valkey import Valkey
+from tests.harness.users import OURS, Within
 from tests.harness.video.nodes import USER, Scene
 from tests.harness.video.records import result
-from tests.harness.video.web import emptied, settings_in
+from tests.harness.video.scenes import container, scene, web
 
+__all__ = ["container", "scene", "web"]
 DOOR = Zone("door", ((0.5, 0.0), (1.0, 0.0), (1.0, 1.0), (0.5, 1.0)))
 COME = Rule("come", zone="door", label="person", cooldown_s=0)
 DOCUMENT = RULE_SET.write(RuleSet((DOOR,), (COME,)))
 JPEG = b"\xff\xd8\xff %d \xff\xd9"
 ALL = RuleEventFilter()
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Iterator[Within]:
-    with within(settings_in(tmp_path_factory.mktemp("web"), shared_valkey)) as made:
-        yield made
-
-
-@pytest.fixture
-def container(web: Within) -> Container:
-    made: Container = web.app.state.container
-    emptied(made)
-    return made
-
-
-@pytest.fixture
-def scene(container: Container) -> Scene:
-    return Scene(container)
 
 
 @pytest.fixture

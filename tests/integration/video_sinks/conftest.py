@@ -6,14 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.bootstrap.container import Container
 from app.video.model.job import VideoJob
 from app.video.model.rule import Rule, RuleSet
 from tests.harness.users import Within, within
 from tests.harness.valkey import Valkey
 from tests.harness.video.nodes import USER, Scene
+from tests.harness.video.scenes import container, scene
 from tests.harness.video.sinks import Receiver, take
-from tests.harness.video.web import emptied, settings_in
+from tests.harness.video.web import settings_in
+
+__all__ = ["container", "scene"]
 
 
 @pytest.fixture
@@ -28,18 +30,6 @@ def web(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Iter
     settings = settings_in(tmp_path_factory.mktemp("web"), shared_valkey)
     with within(settings.model_copy(update={"notification_networks": "127.0.0.0/8"})) as made:
         yield made
-
-
-@pytest.fixture
-def container(web: Within) -> Container:
-    made: Container = web.app.state.container
-    emptied(made)
-    return made
-
-
-@pytest.fixture
-def scene(container: Container) -> Scene:
-    return Scene(container)
 
 
 @pytest.fixture
