@@ -124,6 +124,16 @@ OPERATIONS: list[Operation] = [
     ),
     _of_job("", endpoints.get_video_job, "A job: its DAG, its plan, how it does", schemas.JobAnswer),
     Operation(
+        "PATCH",
+        _ONE,
+        endpoints.change_video_job,
+        "Change its name",
+        {200: schemas.JobAnswer},
+        errors=(404, *_SENT),
+        body=schemas.JobChange,
+        parameters=_UID,
+    ),
+    Operation(
         "DELETE",
         _ONE,
         endpoints.delete_video_job,

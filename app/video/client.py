@@ -39,6 +39,9 @@ class VideoClient(ApiClient):
         """
         yield from self._pages(JOBS, "jobs", limit=limit, filters=filters)
 
+    def rename(self, uid: str, name: str) -> Record:
+        return self._json("PATCH", _path(uid), json={"name": name})
+
     def cancel(self, uid: str) -> Record:
         return self._json("POST", f"{_path(uid)}/cancel")
 

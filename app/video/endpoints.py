@@ -39,7 +39,14 @@ PICTURE_HEADERS = {"Cache-Control": "no-store", "Content-Security-Policy": "defa
 async def submit_video_job(request: Request) -> Response:
     body = await json_body(request, schemas.NewJob)
     submission = Submission(
-        body.node, str(body.video_id), body.dag, body.constraint, body.policy, body.restart_policy, body.realtime
+        body.node,
+        str(body.video_id),
+        body.dag,
+        body.constraint,
+        body.policy,
+        body.restart_policy,
+        body.realtime,
+        name=body.name,
     )
     return await _submitted(request, submission, body.stages)
 
@@ -60,6 +67,14 @@ def list_video_jobs(request: Request) -> Response:
 
 def get_video_job(request: Request) -> Response:
     return json_answer(responses.whole(_job(request)))
+
+
+async def change_video_job(request: Request) -> Response:
+    body, jobs = await json_body(request, schemas.JobChange), video_of(request).jobs
+    if body.name is None:
+        return json_answer(responses.whole(await run_in_threadpool(_job, request)))
+    job = await run_in_threadpool(jobs.rename, user_of(request), uid_of(request), body.name)
+    return json_answer(responses.whole(job))
 
 
 def cancel_video_job(request: Request) -> Response:

@@ -16,6 +16,10 @@ class BadPlan(BadRequest):
     code = "BAD_PLAN"
 
 
+class BadJobName(BadRequest):
+    code = "BAD_VIDEO_JOB_NAME"
+
+
 class BadConstraint(BadRequest):
     code = "BAD_CONSTRAINT"
 

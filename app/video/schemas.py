@@ -40,7 +40,7 @@ class JobQuery(Strict):
 
     state: JobState | None = None
     q: Text = ""
-    """Part of the uid, the node or the video."""
+    """Part of the name, the uid, the node or the video."""
     cursor: Annotated[str, Field(max_length=128, pattern=TEXT)] | None = None
     """next_cursor of the page before."""
     limit: Annotated[int, Field(ge=1, le=200)] = 50
@@ -95,6 +95,15 @@ class NewJob(Strict):
     policy: Text = ""
     restart_policy: RestartPolicy = RestartPolicy.NEVER
     realtime: bool = True
+    name: Text = ""
+    """Its user's own."""
+
+
+class JobChange(Strict):
+    """Body of PATCH: what is left out stays."""
+
+    name: Text | None = None
+    """Its user's own; empty: none."""
 
 
 class NewProfile(Strict):
@@ -156,6 +165,8 @@ class DecisionQuery(Strict):
 # --- responses -------------------------------------------------------------------------------
 class JobSummary(BaseModel):
     uid: str
+    name: str
+    """Its user's own; empty where it has none."""
     node: str
     video_id: str
     mode: Mode

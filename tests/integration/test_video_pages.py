@@ -143,6 +143,26 @@ def test_the_list_is_filtered_by_state_and_text(browser: Browser) -> None:
     assert browser.get("/ui/video?state=NONE").status_code == 422
 
 
+def test_a_job_has_a_name_of_its_users_own(browser: Browser) -> None:
+    uid = browser.running().uid
+    page = f"/ui/video/{uid}"
+    assert browser.send(f"{page}/name", {"name": " Hall, <faces> "}).headers["location"] == f"{page}?note=renamed"
+    assert "<h1>Hall, &lt;faces&gt;</h1>" in browser.get(page).text
+    assert "Hall, &lt;faces&gt;" in browser.get("/ui/video?q=faces").text
+    api = f"/api/v2/video/jobs/{uid}"
+    record = browser.get(api).json()
+    assert record["name"] == "Hall, <faces>" and "name        Hall, <faces>" in list(job_lines(record))
+    refused = browser.send(f"{page}/name", {"name": "n" * 201})
+    assert refused.status_code == 400 and "cannot be the name" in refused.text and "n" * 201 in refused.text
+    assert browser.web.request("PATCH", api, json={}).json()["name"] == "Hall, <faces>", "what is left out stays"
+    assert browser.web.request("PATCH", api, json={"name": ""}).json()["name"] == ""
+    assert f"<h1>{uid}</h1>" in browser.get(page).text
+    again = browser.send("/ui/video/new", {**FORM, "name": "Second", "action": "submit"})
+    assert "<h1>Second</h1>" in browser.get(again.headers["location"]).text
+    from_it = browser.get(f"/ui/video/new?from={again.headers['location'].split('/')[-1].partition('?')[0]}")
+    assert 'name="name" value="Second"' in from_it.text
+
+
 def test_the_list_goes_on_over_pages(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.video.pages.job_list.PAGE_JOBS", 2)
     uids = [browser.waiting().uid for _ in range(3)]

@@ -40,6 +40,7 @@ def submit(
     policy: Annotated[str | None, typer.Option(metavar="NAME", help="Who schedules it.")] = None,
     delay: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="A frame may take so long.")] = None,
     restart: Annotated[str | None, typer.Option(metavar="never|eos|error|always", help="Read it again at …")] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Your own for it.")] = None,
     each_frame: Annotated[
         bool, typer.Option("--each-frame", help="Process each frame, as fast as that goes, and drop none.")
     ] = False,
@@ -58,6 +59,7 @@ def submit(
     job |= {"constraint": {**(job.get("constraint") or {}), "delay": delay}} if delay is not None else {}
     job |= {"restart_policy": restart} if restart else {}
     job |= {"realtime": False} if each_frame else {}
+    job |= {"name": name} if name else {}
     missing = [name for name in ("node", "video_id") if name not in job]
     if missing or not ({"dag", "stages"} & set(job)):
         raise BadRequest(
@@ -75,7 +77,7 @@ def submit(
 def list_jobs(
     context: typer.Context,
     state: Annotated[str | None, typer.Option(metavar="UNSCHED|EXEC|DONE")] = None,
-    search: Annotated[str | None, typer.Option("--search", "-q", help="Text in the uid, node or video.")] = None,
+    search: Annotated[str | None, typer.Option("--search", "-q", help="Text in the name, uid, node or video.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 20,
     as_json: AsJson = False,
     url: Url = None,
@@ -119,6 +121,22 @@ def watch(context: typer.Context, job: Uid, as_json: AsJson = False, url: Url = 
     """Follow a job until it ends: each change of its state, plan and delays. Ctrl-C leaves it running."""
     with client_of(context, url) as client:
         _followed(client, job, as_json=as_json)
+
+
+@commands.command()
+def rename(
+    context: typer.Context,
+    job: Uid,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Your own for it; empty: none.")],
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Give a job a name of your own."""
+    with client_of(context, url) as client:
+        record = client.rename(job, name)
+    print_record(
+        record, as_json=as_json, text=f"{job} is called {record['name']}" if record["name"] else f"{job} has no name"
+    )
 
 
 @commands.command()

@@ -22,7 +22,7 @@ def jobs_table(records: Iterable[Json], now: datetime) -> Table:
     for record in records:
         state = state_of(record)
         table.add_row(
-            record["uid"],
+            escape(f"{record['uid']}  {record['name']}".rstrip()),
             escape(record["node"]),
             escape(record["video_id"]),
             Text(state, style=COLORS.get(record["ending"] or record["state"], "")),
@@ -39,6 +39,8 @@ def jobs_table(records: Iterable[Json], now: datetime) -> Table:
 def job_lines(record: Json) -> Iterator[str]:
     """Everything about a job."""
     yield f"job         {record['uid']}"
+    if record["name"]:
+        yield f"name        {record['name']}"
     yield f"state       {state_of(record)}  {record['reason']}".rstrip()
     yield f"video       {record['video_id']} of node {record['node']}"
     yield f"flow        {flow_of(record['dag'])}"

@@ -100,6 +100,12 @@ class VideoJob:
     """The bearer token of its runner."""
     progress: float = 0.0
     """0..1, of profiling."""
+    name: str = ""
+    """Its user's own name for it."""
+
+    @property
+    def title(self) -> str:
+        return self.name or self.uid
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,20 @@ def _choose(request: Request, sent: Mapping[str, str]) -> Response:
     return _changed(request, sent, "chosen", change, {}, "policy")
 
 
+async def rename(request: Request) -> Response:
+    sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A name")
+    return await run_in_threadpool(_rename, request, sent)
+
+
+def _rename(request: Request, sent: Mapping[str, str]) -> Response:
+    uid, name = request.path_params["uid"], sent.get("name", "")
+
+    def change() -> None:
+        video_of(request).jobs.rename(user_of(request), uid, name)
+
+    return _changed(request, sent, "renamed", change, {}, "name")
+
+
 def _changed(
     request: Request, sent: Mapping[str, str], note: str, change: Callable[[], None], problems: Problems, field: str
 ) -> Response:
@@ -138,6 +152,7 @@ def _delete_page(request: Request, error: ModelmillError | None) -> Response:
 
 ROUTES = [
     Route("/ui/video/{uid}/constraint", constrain, methods=["POST"]),
+    Route("/ui/video/{uid}/name", rename, methods=["POST"]),
     Route("/ui/video/{uid}/policy", choose, methods=["POST"]),
     Route("/ui/video/{uid}/cancel", ask_cancel),
     Route("/ui/video/{uid}/cancel", cancel, methods=["POST"]),

@@ -135,6 +135,7 @@ def control_values(view: view_models.JobView) -> dict[str, str]:
         "delay_hi": f"{constraint.hi:g}",
         "acc_level": str(view.level),
         "policy": view.job.policy,
+        "name": view.job.name,
     }
 
 

@@ -85,6 +85,7 @@ def kinds_of(request: Request) -> dict[str, StageKind]:
 
 def body_of_job(job: VideoJob) -> dict[str, Any]:
     return {
+        **({"name": job.name} if job.name else {}),
         "node_addr": job.node,
         "video_id": job.video_id,
         "dag": job.dag.to_json(),

@@ -23,6 +23,7 @@ EXAMPLE = ("face_detection", "face_alignment")
 MAX_STAGES = 20
 MAX_JSON = 200_000
 DEFAULTS: Mapping[str, str] = {
+    "name": "",
     "video": "",
     "generator": SINGLE_FRAME.name,
     "stages": "",
@@ -39,6 +40,7 @@ FIELD_OF = {
     "BAD_DAG": "dag",
     "BAD_STAGE": "dag",
     "BAD_CONSTRAINT": "delay_hi",
+    "BAD_VIDEO_JOB_NAME": "name",
     "UNKNOWN_POLICY": "policy",
 }
 """Code of an error → beside which field it stands."""
@@ -98,6 +100,7 @@ def body_of(form: JobForm) -> dict[str, Any]:
     node, _, video = values["video"].partition("/")
     constraint, _ = constraint_of(values)
     return {
+        **({"name": values["name"]} if values["name"] else {}),
         "node_addr": node,
         "video_id": video,
         "dag": dag_of(values["generator"], form.stages, form.inputs),
@@ -155,7 +158,7 @@ def _seconds(values: Mapping[str, str], name: str, problems: Problems) -> float:
 
 def submission_of(body: Mapping[str, Any]) -> Submission:
     """Raises ValueError with a sentence for what has another form than the requirement's body."""
-    known = {"node_addr", "video_id", "dag", "user_constraint", "policy", "restart_policy", "realtime", "mode"}
+    known = {"node_addr", "video_id", "dag", "user_constraint", "policy", "restart_policy", "realtime", "mode", "name"}
     strange = sorted(set(body) - known)
     if strange:
         raise ValueError(f"{strange[0]}: there is no such field; known are {', '.join(sorted(known))}.")
@@ -173,6 +176,7 @@ def submission_of(body: Mapping[str, Any]) -> Submission:
         _one_of(RestartPolicy, body, "restart_policy", RestartPolicy.NEVER),
         body.get("realtime", True),
         _one_of(Mode, body, "mode", Mode.RUN),
+        name=str(body.get("name") or ""),
     )
 
 
@@ -213,6 +217,7 @@ def fields_of(body: Mapping[str, Any]) -> dict[str, str] | None:
         return {
             **DEFAULTS,
             **taken,
+            "name": str(body.get("name") or ""),
             "video": f"{body.get('node_addr', '')}/{body.get('video_id', '')}",
             "generator": str(dag["generator"]),
             "stages": ",".join(stages),

@@ -133,7 +133,17 @@ def view_of(job: VideoJob) -> JobView:
 def version_of(job: VideoJob) -> str:
     """Equal while nothing would look different."""
     seq = job.plan.seq if job.plan else 0
-    changing = (job.state, job.n_loop, job.reported_at, job.flags, seq, job.policy, job.constraint, job.progress)
+    changing = (
+        job.state,
+        job.n_loop,
+        job.reported_at,
+        job.flags,
+        seq,
+        job.policy,
+        job.constraint,
+        job.progress,
+        job.name,
+    )
     return f"{job.uid} {changing}"
 
 

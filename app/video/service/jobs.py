@@ -14,7 +14,7 @@ from app.kit.clock import to_text
 from app.kit.errors import BadInput, BadRequest, Conflict, TooMany
 from app.kit.sql import Database, new_secret
 from app.video import store
-from app.video.errors import JobEnded, VideoJobNotFound, VideoNotFound
+from app.video.errors import BadJobName, JobEnded, VideoJobNotFound, VideoNotFound
 from app.video.model.constraint import read_constraint
 from app.video.model.dag import check_types, read_dag
 from app.video.model.job import JOBS, Ending, JobState, Mode, RestartPolicy, VideoJob
@@ -27,7 +27,7 @@ from app.video.store import DecisionRecord, JobEvent, StoredJob
 
 BARRED = "Its user may no longer use this video, or its node: an administrator has changed that."
 UID = re.compile(r"GLOBAL_ID_([1-9][0-9]{0,8})\.SUB_ID_([1-9][0-9]{0,8})")
-
+MAX_NAME = 200
 FIGURE = re.compile(r"[1-9][0-9]{0,4}(\.[0-9]{1,4})?", re.ASCII)
 
 
@@ -48,6 +48,8 @@ class Submission:
     mode: Mode = Mode.RUN
     uid: str = ""
     """The unique_job_id that the requirement's /node/submit_job brings; empty: it gets a number of its own."""
+    name: str = ""
+    """Its user's own name for it."""
 
 
 class Jobs:
@@ -116,7 +118,7 @@ class Jobs:
         """A page of the user's jobs, newest first, and the cursor of the next page.
 
         Args:
-            text: Part of the uid, the node or the video.
+            text: Part of the name, the uid, the node or the video.
             cursor: Of the page before; None: the first page.
 
         Raises:
@@ -160,6 +162,20 @@ class Jobs:
             message = f"Scheduled by {policy}, and no longer by {stored.job.policy}."
             store.add_event(conn, uid, to_text(now), type="Policy", message=message)
         return self._changed(user, uid, "policy")
+
+    def rename(self, user: str, uid: str, name: str) -> VideoJob:
+        """Give a job, also one that has ended, a name of its user's own; an empty one takes it away.
+
+        Raises:
+            VideoJobNotFound: The user has no such job.
+            BadJobName: It is too long, or no line of text.
+        """
+        chosen = _name(name)
+        with self.database.write() as conn:
+            _owned(store.lock(conn, uid), user, uid)
+            store.change(conn, uid, name=chosen)
+        self.announce(uid)
+        return self.get(user, uid)
 
     def cancel(self, user: str, uid: str, *, now: datetime) -> VideoJob:
         """DONE, cancelled; its node hears of it when it is there. One that has ended stays as it is."""
@@ -268,6 +284,7 @@ class Jobs:
             realtime=submission.realtime,
             secret=new_secret(),
             reason="It waits for its first plan.",
+            name=_name(submission.name),
         )
 
     def video_of(self, user: str, node: str, video_id: str, now: datetime) -> NodeVideos:
@@ -327,6 +344,16 @@ def _numbered(conn: Connection, job: VideoJob) -> StoredJob:
     assert match is not None
     store.claim_number(conn, int(match[1]), job.owner)
     return StoredJob(job, int(match[1]))
+
+
+def _name(text: str) -> str:
+    """Raises BadJobName."""
+    name = text.strip()
+    if len(name) > MAX_NAME or not name.isprintable():
+        raise BadJobName(
+            "This cannot be the name of a video job.", hint=f"At most {MAX_NAME} characters in a line can."
+        )
+    return name
 
 
 def _range(lo: float, hi: float) -> str:

@@ -33,7 +33,7 @@ class JobFilter:
 
     state: JobState | None = None
     text: str = ""
-    """Part of the uid, the node or the video."""
+    """Part of the name, the uid, the node or the video."""
 
 
 # --- how they begin ---------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def page(
     if criteria.state is not None:
         query = query.where(jobs.c.state == criteria.state.value)
     if criteria.text:
-        columns = (jobs.c.uid, jobs.c.node, jobs.c.video_id)
+        columns = (jobs.c.uid, jobs.c.name, jobs.c.node, jobs.c.video_id)
         query = query.where(sa.or_(*(column.icontains(criteria.text, autoescape=True) for column in columns)))
     if before is not None:
         query = query.where(sa.tuple_(jobs.c.created_at, jobs.c.uid) < sa.tuple_(*map(sa.literal, before)))

@@ -72,6 +72,7 @@ def job_of_row(row: Any) -> StoredJob:
         memory=read(row.memory),
         secret=row.secret,
         progress=row.progress,
+        name=row.name,
     )
     return StoredJob(
         job,
@@ -92,6 +93,7 @@ def columns_of(stored: StoredJob) -> dict[str, Any]:
         "uid": job.uid,
         "number": stored.number,
         "owner": job.owner,
+        "name": job.name,
         "node": job.node,
         "video_id": job.video_id,
         "mode": job.mode.value,

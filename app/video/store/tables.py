@@ -22,6 +22,7 @@ jobs = sa.Table(
     sa.Column("uid", UID, primary_key=True),
     sa.Column("number", sa.Integer, nullable=False, index=True),
     sa.Column("owner", sa.String(32), nullable=False, index=True),
+    sa.Column("name", sa.String(200), nullable=False, server_default=""),
     sa.Column("node", sa.String(63), nullable=False, index=True),
     sa.Column("video_id", sa.String(64), nullable=False),
     sa.Column("mode", sa.String(16), nullable=False),
