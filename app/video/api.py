@@ -130,7 +130,7 @@ OPERATIONS: list[Operation] = [
         "Change its name",
         {200: schemas.JobAnswer},
         errors=(404, *_SENT),
-        body=schemas.JobChange,
+        body=schemas.JobEdit,
         parameters=_UID,
     ),
     Operation(

@@ -70,7 +70,7 @@ def get_video_job(request: Request) -> Response:
 
 
 async def change_video_job(request: Request) -> Response:
-    body, jobs = await json_body(request, schemas.JobChange), video_of(request).jobs
+    body, jobs = await json_body(request, schemas.JobEdit), video_of(request).jobs
     if body.name is None:
         return json_answer(responses.whole(await run_in_threadpool(_job, request)))
     job = await run_in_threadpool(jobs.rename, user_of(request), uid_of(request), body.name)

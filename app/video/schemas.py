@@ -99,7 +99,7 @@ class NewJob(Strict):
     """Its user's own."""
 
 
-class JobChange(Strict):
+class JobEdit(Strict):
     """Body of PATCH: what is left out stays."""
 
     name: Text | None = None
