@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from PIL import Image
 
+from app.kit.backoff import GrowingPause
 from app.kit.objects.filesystem import FilesystemStore
 from tests.harness.deployment import Deployment
 from tests.harness.models import host as host_models
@@ -22,6 +23,8 @@ Named = Sequence[tuple[str, bytes]]
 FINISHED = ("COMPLETED", "FAILED")
 PATIENCE_S = 150
 """Longer than one read timeout of the S3 client, after which the product asks the store again."""
+PAUSES = GrowingPause(first_s=0.02, longest_s=0.2, growth=1.3)
+"""Each look is a request, which costs us and the product some milliseconds of the processor."""
 
 
 def png(seed: int, side: int = host_models.SIDE, mode: str = "RGB") -> bytes:
@@ -156,12 +159,12 @@ def has_ended(job: Mapping[str, Any]) -> bool:
     return job["status"] in FINISHED
 
 
-def until(look: Callable[[], Any], is_enough: Callable[[Any], Any] = bool, every_s: float = 0.05) -> Any:
+def until(look: Callable[[], Any], is_enough: Callable[[Any], Any] = bool, pauses: GrowingPause = PAUSES) -> Any:
     """Look again and again; what was seen last is returned when it is enough. After a long time that is an error."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline, pause_s = time.monotonic() + PATIENCE_S, 0.0
     while not is_enough(seen := look()):
         assert time.monotonic() < deadline, f"it never came to that; at last: {seen}"
-        time.sleep(every_s)
+        time.sleep(pause_s := pauses.after(pause_s))
     return seen
 
 

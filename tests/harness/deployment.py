@@ -20,6 +20,7 @@ from pydantic import SecretStr
 
 from app.settings import Settings
 from tests.harness import processes
+from tests.harness.migrated import migrated_file
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
 from tests.harness.valkey import Valkey
@@ -29,7 +30,7 @@ DRAMATIQ = str(Path(sys.executable).with_name("dramatiq"))
 
 
 class Deployment:
-    """settings: further MODELMILL_* variables without the prefix."""
+    """settings: further MODELMILL_* variables without the prefix. Unless they name a database, one is there already."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
@@ -38,6 +39,9 @@ class Deployment:
         self.redis = self.valkey.client
         self.redis_port, self.web_port = self.valkey.port, free_port()
         self.url = f"http://127.0.0.1:{self.web_port}"
+        database = folder / "data" / "modelmill.db"
+        if "database_url" not in settings and not database.exists():  # it may take up the folder of another
+            migrated_file(database)
         self.env = {
             **os.environ,
             "MODELMILL_REDIS_URL": f"redis://127.0.0.1:{self.redis_port}/0",

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from app.kit.backoff import GrowingPause
 from tests.harness.api import Api, pngs, small_model, until
 from tests.harness.deployment import Deployment
 from tests.harness.exposition import Figures
+
+PAUSES = GrowingPause(first_s=0.1, longest_s=0.5, growth=1.5)
+"""Between two looks at all figures, which are many."""
 
 
 def figures(api: Api) -> Figures:
@@ -18,7 +22,7 @@ def figures(api: Api) -> Figures:
 
 def reaches(api: Api, expected: float, name: str, **labels: str) -> None:
     """Workers pour their figures every few seconds; wait for them."""
-    until(lambda: figures(api).value(name, **labels), lambda value: value == expected)
+    until(lambda: figures(api).value(name, **labels), lambda value: value == expected, PAUSES)
 
 
 def logged(deployment: Deployment) -> list[dict[str, Any]]:

@@ -10,7 +10,6 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,16 @@ from typing import Any
 import pytest
 import redis
 
+from app.kit.backoff import GrowingPause
+from tests.harness.api import until
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
 from tests.harness.surroundings import MARK
 
 MODELMILL = Path(sys.executable).parent / "modelmill"
 SAMPLE = REPOSITORY / "ops" / "samples" / "digits"
+PAUSES = GrowingPause(first_s=0.05, longest_s=0.3)
+"""Each look reads the environment of every process of this machine."""
 pytestmark = pytest.mark.slow
 
 
@@ -82,15 +85,11 @@ class Up:
             return False
 
     def wait_for(self, *words: str, unlike: list[int]) -> list[int]:
-        while True:
-            now = [pid for pid in self.pids(*words) if pid not in unlike]
-            if now:
-                return now
-            time.sleep(0.05)
+        pids: list[int] = until(lambda: [pid for pid in self.pids(*words) if pid not in unlike], pauses=PAUSES)
+        return pids
 
     def wait_until_nothing_is_left(self) -> None:
-        while self.pids():
-            time.sleep(0.02)
+        until(lambda: not self.pids(), pauses=PAUSES)
 
     def convert(self, out: Path) -> subprocess.CompletedProcess[str]:
         return modelmill("--url", self.url, "convert", SAMPLE / "digits.onnx", SAMPLE / "reference.zip", "-o", out)

@@ -37,12 +37,14 @@ class Case:
     images: str = "face_*.jpg"
     shapes: dict[str, list[int]] = field(default_factory=dict)
     is_slow: bool = True
+    is_more: bool = False
+    """Goes the way of another one: run by `ops/test --all`."""
 
 
 CASES = [
     Case("face_rfb_320", 38, LINZAER),
-    Case("face_rfb_320_nopost", 16, LINZAER),
-    Case("face_yunet_n_320_320", 12, BGR),
+    Case("face_rfb_320_nopost", 16, LINZAER, is_more=True),
+    Case("face_yunet_n_320_320", 12, BGR, is_more=True),
     Case("face_yunet_n_dynamic", 12, BGR, shapes={"input": [1, 3, 320, 320]}),
     Case("det_fastestdet_352", 13, {"color": "BGR"}, "street_*.jpg"),
     Case("det_yolox_nano_416", 5, BGR | {"resize": "letterbox"}, "street_*.jpg"),
@@ -64,7 +66,8 @@ def samples_of(case: Case) -> Callable[[Path], None]:
 
 
 def marked(case: Case) -> Any:
-    return pytest.param(case, id=case.model, marks=[pytest.mark.slow] if case.is_slow else [])
+    marks = [*[pytest.mark.slow] * case.is_slow, *[pytest.mark.exhaustive] * case.is_more]
+    return pytest.param(case, id=case.model, marks=marks)
 
 
 @pytest.mark.parametrize("case", [marked(case) for case in CASES])

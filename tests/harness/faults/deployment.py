@@ -24,6 +24,7 @@ from app.bootstrap.container import assemble
 from app.conversion import model, object_keys
 from app.conversion.model import Artifact, JobRecord, Stage, StageState
 from app.conversion.options import Options
+from app.kit.backoff import GrowingPause
 from app.kit.clock import now, to_text
 from app.main import create_app
 from tests.harness.deployment import DRAMATIQ, Deployment
@@ -31,6 +32,7 @@ from tests.harness.faults.stages import NOTES, is_locked
 from tests.harness.surroundings import MARK
 
 ACTORS = "tests.harness.faults.actors"
+PAUSES = GrowingPause(first_s=0.01, longest_s=0.1, growth=1.3)
 OWNER = "local"
 
 
@@ -278,10 +280,10 @@ _EMPTY_ZIP = b"PK\x05\x06" + bytes(18)
 
 def until(condition: Callable[[], object], what: str | Callable[[], str], timeout_s: float = 60) -> None:
     """what: what was waited for; made only when it is needed, if it takes work."""
-    deadline = time.monotonic() + timeout_s
+    deadline, pause_s = time.monotonic() + timeout_s, 0.0
     while not condition():
         assert time.monotonic() < deadline, f"not in time: {what() if callable(what) else what}"
-        time.sleep(0.02)
+        time.sleep(pause_s := PAUSES.after(pause_s))
 
 
 def are_gone(pids: list[int]) -> bool:

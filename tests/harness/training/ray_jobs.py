@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import uuid
 
+from app.kit.backoff import GrowingPause
 from app.training.gateway import Gateway, RayJob, RayStatus, Submission
 from app.training.model import Node
 from tests.harness.api import until
 from tests.harness.ray_cluster import RESOURCE
 
 ON_WORKER = {RESOURCE: 1.0}
-POLL_S = 0.2
+PAUSES = GrowingPause(first_s=0.2, longest_s=0.4, growth=1.2)
 """Each look costs Ray and us some milliseconds of the processor, and a job takes seconds."""
 
 
@@ -29,7 +30,7 @@ def ended(gateway: Gateway, submission_id: str) -> RayJob:
 
 
 def reaching(gateway: Gateway, submission_id: str, *statuses: RayStatus) -> RayJob:
-    job = until(lambda: gateway.job(submission_id), lambda job: job is not None and job.status in statuses, POLL_S)
+    job = until(lambda: gateway.job(submission_id), lambda job: job is not None and job.status in statuses, PAUSES)
     assert job is not None
     return job
 
