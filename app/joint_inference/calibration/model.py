@@ -52,7 +52,7 @@ class Calibration:
     owner: str
     created_at: str
     state: State
-    asked: CalibrationRequest
+    request: CalibrationRequest
     progress: int = 0
     """0..100."""
     error: Mapping[str, Any] = field(default_factory=dict)

@@ -121,7 +121,7 @@ class Calibrations:
         with self.database.read() as conn:
             calibrations = store.of_owner(conn, user)
         service = (namespace, name)
-        return [entry for entry in calibrations if (entry.asked.namespace, entry.asked.name) == service]
+        return [entry for entry in calibrations if (entry.request.namespace, entry.request.name) == service]
 
     def sweep(self, user: str, calibration_id: str) -> Sweep:
         """Raises CalibrationNotFound, NotReady."""
@@ -140,7 +140,7 @@ class Calibrations:
             CalibrationNotFound, ServiceNotFound: One of them is gone.
             InvalidResource: The service does not take it.
         """
-        request = self.get(user, calibration_id).asked
+        request = self.get(user, calibration_id).request
         parameters = [{"key": key, "value": value} for key, value in setting.parameters.items()]
         algorithm = {"name": setting.algorithm, "parameters": parameters}
         patch = {"spec": {"edgeWorker": {"hardExampleAlgorithm": algorithm}}}
@@ -174,7 +174,7 @@ class Calibrations:
             )
 
     def _run(self, calibration: Calibration, now: datetime) -> None:
-        service = self.services.get(calibration.owner, calibration.asked.namespace, calibration.asked.name)
+        service = self.services.get(calibration.owner, calibration.request.namespace, calibration.request.name)
         specification = service.specification
         cards = {role: self._card(calibration.owner, specification.worker(role).model, now) for role in Role}
         make_private(self.work)
@@ -244,7 +244,7 @@ def calibrations_using(conn: Connection, user: str, model: str, *, now: datetime
     Returns:
         namespace/name, sorted.
     """
-    requests = [entry.asked for entry in store.of_owner(conn, user) if entry.is_under_way(now)]
+    requests = [entry.request for entry in store.of_owner(conn, user) if entry.is_under_way(now)]
     using = [request for request in requests if model in (request.edge_model, request.cloud_model)]
     return sorted({f"{request.namespace}/{request.name}" for request in using})
 

@@ -21,7 +21,7 @@ def add(conn: Connection, calibration: Calibration) -> None:
             owner=calibration.owner,
             created_at=calibration.created_at,
             state=calibration.state.value,
-            request=json.dumps(CALIBRATION_REQUEST.write(calibration.asked)),
+            request=json.dumps(CALIBRATION_REQUEST.write(calibration.request)),
             progress=calibration.progress,
             error=json.dumps(dict(calibration.error)),
         )

@@ -97,7 +97,7 @@ def _apply_page(
 ) -> Response:
     sweep = calibrations_of(request).sweep(calibration.owner, calibration.calibration_id)
     setting = _setting(sweep, choice.setting)
-    service = joint_of(request).services.get(user_of(request), calibration.asked.namespace, calibration.asked.name)
+    service = joint_of(request).services.get(user_of(request), calibration.request.namespace, calibration.request.name)
     return render(
         request,
         "joint_inference/apply.html",
@@ -143,7 +143,7 @@ def _context(request: Request, calibration: Calibration, budget: BudgetQuery) ->
     context: dict[str, Any] = {
         "calibration": calibration,
         "asked": budget,
-        "service_url": url_of(calibration.asked.namespace, calibration.asked.name),
+        "service_url": url_of(calibration.request.namespace, calibration.request.name),
         "is_lost": is_lost,
         "is_live": not calibration.has_ended and not is_lost,
         "sweep": None,
@@ -168,7 +168,7 @@ def _context(request: Request, calibration: Calibration, budget: BudgetQuery) ->
 def _service(request: Request, calibration: Calibration) -> Service | None:
     """It may have been deleted since."""
     try:
-        return joint_of(request).services.get(user_of(request), calibration.asked.namespace, calibration.asked.name)
+        return joint_of(request).services.get(user_of(request), calibration.request.namespace, calibration.request.name)
     except ServiceNotFound:
         return None
 

@@ -84,7 +84,7 @@ def _page(request: Request, problem: ModelmillError | None) -> Response:
         area="services",
         service=service,
         url=url_of(service.namespace, service.name),
-        wanted=service.specification,
+        specification=service.specification,
         problem=problem,
         most=MAX_SAMPLES,
         earlier=calibrations_of(request).of_service(user_of(request), service.namespace, service.name),

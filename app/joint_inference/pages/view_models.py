@@ -74,7 +74,7 @@ class ServiceWorkerView:
     """A worker of a service: what it is to be, and what it is."""
 
     role: Role
-    wanted: Worker
+    specification: Worker
     node: Node | None
     """None if there is none of this name."""
     is_online: bool

@@ -52,7 +52,7 @@ class NodeFields:
 class WhatIfRow:
     """A prediction."""
 
-    found: Prediction
+    prediction: Prediction
     lanes: Mapping[str, str]
     bar: Markup
     """Its delay against the slowest's."""
@@ -96,8 +96,8 @@ def _answer(request: Request, sent: Mapping[str, str], job: VideoJob | None) -> 
     if body is not None and not problems:
         try:
             rows = _rows(video_of(request).planning.what_if(user_of(request), body, now=now()), job)
-        except ModelmillError as found:
-            error = found
+        except ModelmillError as refusal:
+            error = refusal
     context: dict[str, Any] = {
         "job": job,
         "values": values,
