@@ -113,7 +113,7 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    """The whole product, its processes started as an operator starts them: one worker per stage, filesystem store."""
+    """The whole product with the processes that an operator starts: one worker per stage, filesystem store."""
     with Deployment(tmp_path_factory.mktemp("service")) as deployment:
         deployment.whole()
         yield deployment

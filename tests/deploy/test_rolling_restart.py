@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -12,6 +11,7 @@ import httpx
 import pytest
 
 from app.conversion.model import StageState
+from tests.harness.deployment import Process
 from tests.harness.faults.deployment import FaultDeployment, Job, until
 
 pytestmark = pytest.mark.slow
@@ -99,7 +99,7 @@ def any_in_hand(deployment: FaultDeployment, queue: str) -> bool:
     return queue in running
 
 
-def web(deployment: FaultDeployment) -> subprocess.Popen[bytes]:
+def web(deployment: FaultDeployment) -> Process:
     command = [sys.executable, "-m", "uvicorn", "app.main:create_app", "--factory", "--port", str(deployment.web_port)]
     process = deployment.start([*command, "--timeout-graceful-shutdown", "5"])
     until(lambda: _is_ready(deployment), "the web answers")

@@ -20,6 +20,7 @@ from pydantic import SecretStr
 
 from app.settings import Settings
 from tests.harness import processes
+from tests.harness.forked import Forked
 from tests.harness.migrated import migrated_file
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
@@ -27,14 +28,25 @@ from tests.harness.valkey import Valkey
 
 START_S, LOG_CHARS = 150, 2000
 DRAMATIQ = str(Path(sys.executable).with_name("dramatiq"))
+INSTALLED = {DRAMATIQ: "dramatiq.cli:main", str(Path(DRAMATIQ).with_name("periodiq")): "periodiq:entrypoint"}
+"""Commands by what they call."""
+MODULES = {"uvicorn": "uvicorn.main"}
+"""Modules that run another one's main()."""
+Process = subprocess.Popen[bytes] | Forked
 
 
 class Deployment:
-    """settings: further MODELMILL_* variables without the prefix. Unless they name a database, one is there already."""
+    """settings: further MODELMILL_* variables without the prefix. Unless they name a database, one is there already.
+
+    has_copies: its Python programs begin as copies of one that has imported them, which halves what a start costs. They
+    are called as their commands call them; where a test is about the processes themselves they are started as such.
+    """
+
+    has_copies = True
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[Process] = []
         self.valkey = Valkey(folder)
         self.redis = self.valkey.client
         self.redis_port, self.web_port = self.valkey.port, free_port()
@@ -74,11 +86,17 @@ class Deployment:
         key = SecretStr(self.env["MODELMILL_SECRET_KEY"])
         return Settings(data_dir=self.folder / "data", redis_url=self.env["MODELMILL_REDIS_URL"], secret_key=key)
 
-    def start(self, command: list[str]) -> subprocess.Popen[bytes]:
-        with (self.folder / f"{len(self.processes)}.log").open("wb") as log:
-            process = subprocess.Popen(
-                command, env=self.env, cwd=REPOSITORY, stdout=log, stderr=log, start_new_session=True
-            )
+    def start(self, command: list[str]) -> Process:
+        file = self.folder / f"{len(self.processes)}.log"
+        target, arguments = _called(command)
+        is_alike = self.env["PYTHONPATH"] == str(REPOSITORY) and not any(name.startswith("OTEL_") for name in self.env)
+        if target and self.has_copies and is_alike:
+            process: Process = Forked(target, arguments, environment=self.env, log=file)
+        else:
+            with file.open("wb") as log:
+                process = subprocess.Popen(
+                    command, env=self.env, cwd=REPOSITORY, stdout=log, stderr=log, start_new_session=True
+                )
         self.processes.append(process)
         return process
 
@@ -93,15 +111,15 @@ class Deployment:
         started = [self._start_worker(module, queue) for queue, count in counts.items() for _ in range(count)]
         self._until_up(lambda: self._live() == len(started), started)
 
-    def web(self) -> subprocess.Popen[bytes]:
+    def web(self) -> Process:
         process = self._start_web()
         self._until_up(self._web_answers, [process])
         return process
 
-    def _start_worker(self, module: str, queue: str) -> subprocess.Popen[bytes]:
+    def _start_worker(self, module: str, queue: str) -> Process:
         return self.start([DRAMATIQ, module, "--queues", queue, "--processes", "1", "--threads", "1"])
 
-    def _start_web(self) -> subprocess.Popen[bytes]:
+    def _start_web(self) -> Process:
         command = [sys.executable, "-m", "uvicorn", "app.main:create_app", "--factory", "--no-access-log"]
         return self.start([*command, "--port", str(self.web_port)])
 
@@ -114,7 +132,7 @@ class Deployment:
         except httpx.TransportError:
             return False
 
-    def _until_up(self, is_up: Callable[[], bool], started: Sequence[subprocess.Popen[bytes]]) -> None:
+    def _until_up(self, is_up: Callable[[], bool], started: Sequence[Process]) -> None:
         deadline = time.monotonic() + START_S
         while not is_up():
             ended = [process for process in started if process.poll() is not None]
@@ -123,11 +141,11 @@ class Deployment:
                 raise RuntimeError("The deployment did not come up.\n" + "\n".join(text[-LOG_CHARS:] for text in texts))
             time.sleep(0.05)
 
-    def _log(self, process: subprocess.Popen[bytes]) -> Path:
+    def _log(self, process: Process) -> Path:
         return self.folder / f"{self.processes.index(process)}.log"
 
     @contextmanager
-    def paused(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
+    def paused(self, process: Process) -> Iterator[None]:
         """This worker stands still, and what is sent to its queue stays there.
 
         A worker that waits for messages has asked Redis to fetch the next one as soon as it comes, and Redis would do
@@ -145,12 +163,20 @@ class Deployment:
             self.go_on(process)
 
     @staticmethod
-    def go_on(process: subprocess.Popen[bytes]) -> None:
+    def go_on(process: Process) -> None:
         processes.send(processes.with_descendants([process.pid]), signal.SIGCONT)
 
     def until_quiet(self) -> None:
         """Until what was started does nothing any more: for measurements."""
         processes.until_quiet(processes.with_descendants(process.pid for process in self.processes))
+
+
+def _called(command: list[str]) -> tuple[str, list[str]]:
+    """What a command calls, and its arguments: nothing where it is no program in Python that is known here."""
+    program, *arguments = command
+    if program == sys.executable and arguments[0] == "-m":
+        return (f"{MODULES.get(arguments[1], arguments[1])}:main", arguments[2:])
+    return INSTALLED.get(program, ""), arguments
 
 
 def submit_pending(deployment: Deployment) -> None:

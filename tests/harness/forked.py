@@ -7,34 +7,38 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tests.harness.paths import REPOSITORY
 
-PRELOADED = [
-    "app.kit.observability.logs",
-    "app.edge.agent.agent",
-    "app.settings",
-    "tests.harness.agent.program",
-    "tests.harness.forked",
-]
+PRELOADED = ["tests.harness.preloaded", "tests.harness.forked"]
 """What the process has imported of which all are copies; none of them may start a thread."""
 _context = multiprocessing.get_context("forkserver")
 
 
 class Forked:
-    """Runs module.main() with these arguments; what that returns is its exit code. As far as it goes it is to be used
-    like subprocess.Popen."""
+    """Runs a function of a module with these arguments; what it returns is the exit code. As far as it goes it is to be
+    used like subprocess.Popen.
 
-    def __init__(self, module: str, arguments: Sequence[str], *, environment: Mapping[str, str], log: Path) -> None:
-        self.args = [module, *arguments]
+    target: "module:function".
+    """
+
+    def __init__(self, target: str, arguments: Sequence[str], *, environment: Mapping[str, str], log: Path) -> None:
+        self.args = [target, *arguments]
         _context.set_forkserver_preload(PRELOADED)
-        self._process = _context.Process(target=_run, args=(self.args, dict(environment), str(log)))
+        begins, begun = _context.Pipe(duplex=False)
+        self._process = _context.Process(target=_run, args=(self.args, dict(environment), str(log), begun))
         self._process.start()
+        begun.close()
+        begins.poll(None)  # until it leads its session, for it may be signalled as such
+        begins.close()
         assert self._process.pid is not None
         self.pid: int = self._process.pid
 
@@ -49,6 +53,12 @@ class Forked:
         if self.poll() is None:
             os.kill(self.pid, number)
 
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
     def wait(self, timeout: float | None = None) -> int:
         self._process.join(timeout)
         code = self._process.exitcode
@@ -58,14 +68,18 @@ class Forked:
         return code
 
 
-def _run(arguments: list[str], environment: dict[str, str], log: str) -> None:
+def _run(arguments: list[str], environment: dict[str, str], log: str, begun: Connection) -> None:
     os.setsid()
+    begun.close()
     os.chdir(REPOSITORY)
     os.environ.clear()
     os.environ.update(environment)
+    time.tzset()
+    multiprocessing.set_start_method("fork", force=True)  # as in any program, and not as this one began
     sys.argv = arguments
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for number in (1, 2):
         os.dup2(descriptor, number)
     os.close(descriptor)
-    sys.exit(import_module(arguments[0]).main())
+    module, _, function = arguments[0].partition(":")
+    sys.exit(getattr(import_module(module), function)())

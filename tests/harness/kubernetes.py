@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from subprocess import Popen
 from typing import Any
 
 import httpx
@@ -15,7 +14,7 @@ import yaml
 
 from app.joint_inference.validation import parse_document
 from tests.harness.api import until
-from tests.harness.deployment import Deployment
+from tests.harness.deployment import Deployment, Process
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
 
@@ -65,7 +64,7 @@ def changes(client: httpx.Client, url: str, **query: str) -> Iterator[Iterator[d
         yield (json.loads(line) for line in answer.iter_lines())
 
 
-def further_web(deployment: Deployment, *options: str) -> tuple[Popen[bytes], int]:
+def further_web(deployment: Deployment, *options: str) -> tuple[Process, int]:
     """One more web process of the same service, and its port."""
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", "app.main:create_app", "--factory", "--no-access-log"]

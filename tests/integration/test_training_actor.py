@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from app.training import store
 from app.training.model import State, Task
 from app.training.service.leader import LEASE
 from tests.harness.api import until
-from tests.harness.deployment import DRAMATIQ, Deployment
+from tests.harness.deployment import DRAMATIQ, Deployment, Process
 
 SPEC = b"workload: script\ncode_path: /private/common/code/digits\n"
 RAY = "http://127.0.0.1:8265"
@@ -43,7 +42,7 @@ def container(deployment: Deployment) -> Iterator[Container]:
     made.close()
 
 
-def worker(deployment: Deployment, module: str = "tests.standins.training_actors") -> subprocess.Popen[bytes]:
+def worker(deployment: Deployment, module: str = "tests.standins.training_actors") -> Process:
     queues = ("training", "training_results")
     return deployment.start([DRAMATIQ, module, "--queues", *queues, "--processes", "1", "--threads", "2"])
 

@@ -43,7 +43,7 @@ class Node:
         who = ["--name", "edge0", "--side", "edge"]
         where = ["--cloud", self.url, "--listen", f"{self.host}:{self.port}", "--data-dir", str(self.data)]
         told = {**os.environ, "MODELMILL_TOKEN": "", **environment}
-        self.process = Forked(self.module, [*who, *where, *arguments], environment=told, log=self.log)
+        self.process = Forked(f"{self.module}:main", [*who, *where, *arguments], environment=told, log=self.log)
         if wait:
             until(self._is_up)
 

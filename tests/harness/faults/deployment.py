@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -27,7 +26,7 @@ from app.conversion.options import Options
 from app.kit.backoff import GrowingPause
 from app.kit.clock import now, to_text
 from app.main import create_app
-from tests.harness.deployment import DRAMATIQ, Deployment
+from tests.harness.deployment import DRAMATIQ, Deployment, Process
 from tests.harness.faults.stages import NOTES, is_locked
 from tests.harness.surroundings import MARK
 
@@ -41,7 +40,7 @@ class WorkerProcess:
     """One `dramatiq` command: its master, and the one worker process below it."""
 
     queue: str
-    master: subprocess.Popen[bytes]
+    master: Process
     child: int
 
     def kill(self) -> None:
@@ -93,6 +92,7 @@ class FaultDeployment(Deployment):
     """
 
     actors = ACTORS
+    has_copies = False
 
     def __init__(self, folder: Path, **settings: str) -> None:
         impatient = {"worker_ttl_s": "3", "shutdown_grace_s": "1"}
@@ -125,7 +125,7 @@ class FaultDeployment(Deployment):
         """
         return self.living(self.launch(queue, **settings))[0]
 
-    def launch(self, queue: str, **settings: str) -> subprocess.Popen[bytes]:
+    def launch(self, queue: str, **settings: str) -> Process:
         """The same without the wait."""
         usual = self.env
         self.env = {**usual, **{f"MODELMILL_{name.upper()}": value for name, value in settings.items()}}
@@ -134,7 +134,7 @@ class FaultDeployment(Deployment):
         finally:
             self.env = usual
 
-    def living(self, *masters: subprocess.Popen[bytes]) -> list[WorkerProcess]:
+    def living(self, *masters: Process) -> list[WorkerProcess]:
         """Wait until these have said that they live."""
         until(lambda: all(map(self._child_of, masters)), lambda: f"the workers started: {[*map(self._log, masters)]}")
         made = [WorkerProcess(_queue_of(master), master, self._child_of(master) or 0) for master in masters]
@@ -150,7 +150,7 @@ class FaultDeployment(Deployment):
     def command(self, queue: str) -> list[str]:
         return [DRAMATIQ, self.actors, "--queues", queue, "--processes", "1", "--threads", "1"]
 
-    def _child_of(self, master: subprocess.Popen[bytes]) -> int | None:
+    def _child_of(self, master: Process) -> int | None:
         living = [worker["pid"] for worker in self.container.store.workers().values()]
         return next((int(str(pid)) for pid in living if parent(int(str(pid))) == master.pid), None)
 
@@ -266,11 +266,11 @@ class FaultDeployment(Deployment):
     def log(self, worker: WorkerProcess) -> str:
         return self._log(worker.master)
 
-    def _log(self, master: subprocess.Popen[bytes]) -> str:
+    def _log(self, master: Process) -> str:
         return (self.folder / f"{self.processes.index(master)}.log").read_text()
 
 
-def _queue_of(master: subprocess.Popen[bytes]) -> str:
+def _queue_of(master: Process) -> str:
     assert isinstance(master.args, list)
     return str(master.args[master.args.index("--queues") + 1])
 

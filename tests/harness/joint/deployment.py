@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +16,7 @@ from typing import Any
 import httpx
 
 from app.bootstrap.container import assemble
-from tests.harness.deployment import DRAMATIQ, Deployment
+from tests.harness.deployment import DRAMATIQ, Deployment, Process
 from tests.harness.ports import free_port
 
 SERVICES, MODELS = "/api/v2/services", "/api/v2/models"
@@ -59,7 +58,7 @@ class Agent:
         ]
         self.process = self.start()
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self) -> Process:
         self.process = self.deployment.start(self.command)
         return self.process
 
@@ -86,8 +85,8 @@ class JointDeployment:
         self.deployment = Deployment(folder, **settings)
         self.http = httpx.Client(base_url=self.deployment.url, timeout=60, trust_env=False)
         self.agents: dict[str, Agent] = {}
-        self.controller: subprocess.Popen[bytes] | None = None
-        self.web_process: subprocess.Popen[bytes] | None = None
+        self.controller: Process | None = None
+        self.web_process: Process | None = None
 
     def start(self) -> None:
         self.web()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from uuid import uuid4
 
 import httpx
 
-from tests.harness.deployment import DRAMATIQ, Deployment
+from tests.harness.deployment import DRAMATIQ, Deployment, Process
 from tests.harness.ray_cluster import STAND_INS, RayCluster
 
 TASKS = "/api/v2/tasks"
@@ -37,7 +36,7 @@ class TrainingDeployment:
         self.deployment = Deployment(folder, **cluster.settings, ray_python=sys.executable, **settings)
         self.http = httpx.Client(base_url=self.deployment.url, timeout=60)
         self.patience_s = PATIENCE_S
-        self.scheduler: subprocess.Popen[bytes] | None = None
+        self.scheduler: Process | None = None
         self.common = folder / "data" / "homes" / "common"
         shutil.copytree(STAND_INS, self.common / "code" / "verl")
         (self.common / "datasets").mkdir()
