@@ -354,6 +354,7 @@ THINGS = {
         f"{method} {VIDEO}/jobs/{{job_uid}}{rest}"
         for method, rest in (
             ("GET", ""),
+            ("PATCH", ""),
             ("DELETE", ""),
             ("POST", "/cancel"),
             ("PUT", "/constraint"),
@@ -382,6 +383,7 @@ THINGS = {
             ("POST", "/what-if"),
             ("POST", "/constraint"),
             ("POST", "/policy"),
+            ("POST", "/name"),
             ("GET", "/cancel"),
             ("POST", "/cancel"),
             ("GET", "/delete"),
@@ -403,6 +405,7 @@ BODIES: dict[str, Any] = {
     "POST /jobs/{job_id}/shares": {},
     "POST /api/v2/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"},
     "PUT /archive/{job_id}/keep": {"is_kept": True},
+    f"PATCH {VIDEO}/jobs/{{job_uid}}": {"name": "mine"},
     f"PUT {VIDEO}/jobs/{{job_uid}}/constraint": {"delay": 9.0},
     f"PUT {VIDEO}/jobs/{{job_uid}}/policy": {"policy": "fixed"},
     f"PUT {VIDEO}/jobs/{{job_uid}}/plan": {"video_conf": {}, "flow_mapping": {}},
@@ -869,7 +872,8 @@ def test_what_was_tried_has_changed_nothing(alice: Person, hers: dict[str, str])
         assert (kept.status_code, kept.content) == (200, b"")
         assert api.http.get(f"/api/v2/tasks/{hers['task_id']}").json()["state"] == "QUEUED"
         video = api.http.get(f"/api/v2/video/jobs/{hers['job_uid']}").json()
-        assert (video["state"], video["n_loop"], video["constraint"]["delay"]) == ("EXEC", 50, 0.8)
+        assert (video["name"], video["state"], video["n_loop"]) == ("", "EXEC", 50)
+        assert video["constraint"]["delay"] == 0.8
         service = api.http.get(f"/api/v2/services/default/{hers['service']}").json()["resource"]
         assert (service["metadata"]["generation"], service["status"]["active"]) == (1, 0)
         assert api.http.get("/api/v2/models/named", params={"name": hers["model"]}).status_code == 200
