@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.video.model.plan import Encoder
-from app.video.scheduling.contract import DagInfo, GeneratorInfo, Measured, NodeInfo, ResourceInfo
+from app.video.scheduling.contract import Answer, DagInfo, GeneratorInfo, Measured, NodeInfo, ResourceInfo
 from app.video.scheduling.profile_model import H264_QUALITY, H264_SHARE, JPEG_BYTES, PIXELS, quality_kept
 
 FPS = 24.0
+HI = 0.3
+"""The longest delay allowed, seconds."""
 QUEUE = 4
 LATENCY_S = 0.02
 APPLY_S = 0.3
@@ -120,6 +122,22 @@ def node(name: str, role: str, up_mbps: float | None = None, **changed: Any) -> 
 
 def resources(up_mbps: float | None = None, **of_cloud: Any) -> ResourceInfo:
     return {"ip-edge0": node("edge0", "host"), "ip-cloud0": node("cloud0", "cloud", up_mbps, **of_cloud)}
+
+
+def call_policy(policy: Callable[..., Answer], state: dict[str, Any], **changed: Any) -> Answer:
+    """One call, over a link of 20 Mbit/s and before any plan unless `changed` says otherwise."""
+    return policy(
+        **{
+            "job_uid": "GLOBAL_ID_1.SUB_ID_1",
+            "dag": DAG,
+            "resource_info": resources(20.0),
+            "last_plan_res": None,
+            "user_constraint": {"delay": (-1.0, HI), "quality": 0.0, "given": {}},
+            "generator_output": {"fps": FPS, "width": 1280, "height": 720},
+            "state": state,
+            **changed,
+        }
+    )
 
 
 def fixed_plan(

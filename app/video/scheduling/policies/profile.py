@@ -264,7 +264,9 @@ class _Call:
         others = [info for info in self.resources.values() if info["role"] != HOST]
         unmeasured = {info["node"] for info in others if info["up_mbps"] is None}
         careful = self._best(predictor, goal, barred=self.cooldown.nodes | unmeasured)
-        return careful if careful.fits and careful.is_good else self._best(predictor, goal, barred=self.cooldown.nodes)
+        if not unmeasured or (careful.fits and careful.is_good):
+            return careful
+        return self._best(predictor, goal, barred=self.cooldown.nodes)
 
     def _after_late(self, current: PlanCandidate, best: PlanCandidate) -> Answer:
         """Changes at once to a plan that is predicted to be in time; where there is none, only to a much quicker

@@ -21,16 +21,17 @@ from app.video.scheduling.profile_model import ProfileModel
 from tests.harness.video.simulated_job import (
     DAG,
     FPS,
+    HI,
     TRUE_QUALITY,
     Ran,
     SimulatedJob,
+    call_policy,
     fixed_plan,
     node,
     profile,
     resources,
 )
 
-HI = 0.3
 HERE = {"face_detection": "edge0", "face_alignment": "edge0"}
 THERE = {"face_detection": "cloud0", "face_alignment": "cloud0"}
 FIXED = {
@@ -57,18 +58,7 @@ def _stepped(at: float) -> float:
 
 
 def _asked(state: dict[str, Any], **changed: Any) -> Answer:
-    return policy(
-        **{
-            "job_uid": "GLOBAL_ID_1.SUB_ID_1",
-            "dag": DAG,
-            "resource_info": resources(20.0),
-            "last_plan_res": None,
-            "user_constraint": {"delay": (-1.0, HI), "quality": 0.0, "given": {}},
-            "generator_output": {"fps": FPS, "width": 1280, "height": 720},
-            "state": state,
-            **changed,
-        }
-    )
+    return call_policy(policy, state, **changed)
 
 
 def _next(state: dict[str, Any], answer: Answer, now: float) -> dict[str, Any]:

@@ -12,9 +12,20 @@ from app.video.scheduling.contract import Answer, Measured
 from app.video.scheduling.policies.profile import profile as policy
 from app.video.scheduling.profile_model import PIXELS
 from app.video.scheduling.search import SENDING_GAIN
-from tests.harness.video.simulated_job import DAG, EVEN_NODES, FPS, Ran, SimulatedJob, fixed_plan, profile, resources
+from tests.harness.video.simulated_job import (
+    DAG,
+    EVEN_NODES,
+    FPS,
+    HI,
+    Ran,
+    SimulatedJob,
+    call_policy,
+    fixed_plan,
+    profile,
+    resources,
+)
 
-HI, SECONDS = 0.3, 60.0
+SECONDS = 60.0
 OPENING_S = 0.8
 HERE = {"face_detection": "edge0", "face_alignment": "edge0"}
 THERE = {"face_detection": "cloud0", "face_alignment": "cloud0"}
@@ -44,18 +55,7 @@ def _fixed(job: SimulatedJob) -> list[Ran]:
 
 def _answer(state: dict[str, Any], **changed: Any) -> Answer:
     state.setdefault("now", 0.0)
-    return policy(
-        **{
-            "job_uid": "GLOBAL_ID_1.SUB_ID_1",
-            "dag": DAG,
-            "resource_info": resources(20.0),
-            "last_plan_res": None,
-            "user_constraint": {"delay": (-1.0, HI), "quality": 0.0, "given": {}},
-            "generator_output": {"fps": FPS, "width": 1280, "height": 720},
-            "state": state,
-            **changed,
-        }
-    )
+    return call_policy(policy, state, **changed)
 
 
 def _nodes(answer: Answer) -> set[str]:
