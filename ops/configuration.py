@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from inspect import get_annotations
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
@@ -12,6 +13,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from app.settings import GIB, MIB, Settings
+from app.settings.group import SettingsGroup
 
 PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
 HEAD = """# Configuration
@@ -19,8 +21,9 @@ Everything is set by environment variables, read once when a process starts. A s
 `MODELMILL_SECRETS_DIR=/run/secrets`, the file `/run/secrets/modelmill_s3_secret_key` holds `MODELMILL_S3_SECRET_KEY`.
 All hosts need the same values of what they share (Redis, the store, the secret key); limits are read where they apply.
 
-This page is made from `app/settings.py` by `python -m ops.configuration`.
-
+This page is made from `app/settings` by `python -m ops.configuration`.
+"""
+TABLE_HEAD = """
 | variable | default | meaning |
 |---|---|---|
 """
@@ -33,7 +36,15 @@ HOME = str(Path.home())
 
 
 def page() -> str:
-    return HEAD + "".join(_row(name, field) for name, field in Settings.model_fields.items())
+    groups = [group for group in reversed(Settings.__mro__) if issubclass(group, SettingsGroup)]
+    return HEAD + "".join(map(_section, groups))
+
+
+def _section(group: type[SettingsGroup]) -> str:
+    """The settings that this class adds, as a table below what it is about; nothing where it adds none."""
+    names = [name for name in get_annotations(group) if name in Settings.model_fields]
+    rows = "".join(_row(name, Settings.model_fields[name]) for name in names)
+    return f"\n## {(group.__doc__ or '').rstrip('.')}\n{TABLE_HEAD}{rows}" if names else ""
 
 
 def undescribed() -> list[str]:
@@ -90,8 +101,8 @@ def _bound(part: Any) -> str:
         return f"more than {part.gt}"
     if isinstance(part, Le):
         return f"at most {part.le}"
-    found = re.search(r"pattern='([^']+)'", repr(part))
-    return f"like `{found[1].replace('|', chr(92) + '|')}`" if found else ""
+    pattern = re.search(r"pattern='([^']+)'", repr(part))
+    return f"like `{pattern[1].replace('|', chr(92) + '|')}`" if pattern else ""
 
 
 def _literals(annotation: Any) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from tests.harness.deployment_files import (
 
 SETTINGS = {f"MODELMILL_{name.upper()}" for name in Settings.model_fields}
 OTHERS = {"MODELMILL_SECRETS_DIR", "MODELMILL_PYTHON", "MODELMILL_NODE_TOKEN"}
-"""Read before there are settings, by app/settings.py and ops/lib.sh; and by the agent of a node, which has none."""
+"""Read before there are settings, by app/settings and ops/lib.sh; and by the agent of a node, which has none."""
 IMAGES = {"MODELMILL_IMAGE", "MODELMILL_KNERON_IMAGE", "MODELMILL_TRAIN_IMAGE"}
 """Compose's own."""
 REDIS_COMMAND = ["--save", "", "--appendonly", "no"]

@@ -1,0 +1,59 @@
+"""One frozen settings object, and the only reader of the environment (MODELMILL_*). A module for each subject."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+
+from app.kit.web.state import FromContainer
+from app.settings.conversion import ConversionSettings
+from app.settings.exchange import ExchangeSettings
+from app.settings.group import GIB, MIB
+from app.settings.homes import HomeSettings
+from app.settings.host import HostSettings
+from app.settings.notifications import NotificationSettings
+from app.settings.retention import RetentionSettings
+from app.settings.stores import StoreSettings
+from app.settings.training import TrainingSettings
+from app.settings.uploads import UploadSettings
+from app.settings.video import VideoSettings
+from app.settings.web import WebSettings
+
+__all__ = ["GIB", "MIB", "Settings", "load_settings", "secret_files", "settings_of"]
+
+
+class Settings(
+    NotificationSettings,
+    VideoSettings,
+    TrainingSettings,
+    ExchangeSettings,
+    RetentionSettings,
+    ConversionSettings,
+    HomeSettings,
+    UploadSettings,
+    StoreSettings,
+    WebSettings,
+    HostSettings,
+):
+    """Every knob, with its default. A secret may also be a file: MODELMILL_SECRETS_DIR/modelmill_<name>.
+
+    The documents list the groups from the last to the first, which is the order in which fields get their values.
+    """
+
+
+settings_of = FromContainer[Settings]("settings")
+"""Of the application that a request came to."""
+
+
+@lru_cache(maxsize=1)
+def load_settings() -> Settings:
+    """Settings from the environment, read once per process."""
+    return Settings(_secrets_dir=os.environ.get("MODELMILL_SECRETS_DIR"))
+
+
+def secret_files() -> dict[str, str]:
+    """Variable → value, of the settings that are files; a variable of that name goes before."""
+    folder = os.environ.get("MODELMILL_SECRETS_DIR")
+    files = Path(folder).glob("modelmill_*") if folder else ()
+    return {path.name.upper(): path.read_text().strip() for path in files if path.is_file()}
