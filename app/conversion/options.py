@@ -71,6 +71,8 @@ class HostQuantization(Frozen):
     """As accurate as int8, and faster on CPUs without VNNI."""
     exclude_nodes: tuple[str, ...] = ()
     """Node names that stay in float."""
+    saturation: bool = False
+    """Also measure how many pictures are enough: some further calibrations, judged on pictures that set no range."""
 
     @model_validator(mode="before")
     @classmethod

@@ -389,6 +389,25 @@ def test_a_next_action_is_applied_as_a_new_job_with_the_change_alone(web: httpx.
     assert new["options"]["quantization"]["method"] == "percentile"
 
 
+def test_how_many_pictures_are_enough_is_measured_by_a_button_and_shown_with_the_pictures(
+    web: httpx.Client, service: Deployment
+) -> None:
+    with Api(service.url) as api:
+        job = api.convert(small_model(), pngs(8), name="enough", options={"quantization": {"method": "minmax"}})
+        page = web.get(f"/ui/jobs/{job['job_id']}?tab=pictures").text
+        button = re.search(r'action="([^"]+/apply[^"]+)" data-once><input type="hidden" name="action" value="sat', page)
+        assert button is not None
+        sent = web.post(button[1], data={"action": "saturation"}, headers=OURS)
+        measured = api.wait(sent.headers["location"].removeprefix("/ui/jobs/").partition("?")[0], has_ended)
+    curve = measured["stages"]["bie"]["summary"]["saturation"]
+    assert ([point["samples"] for point in curve["points"]], curve["judges"]) == ([1, 2, 4, 6], 2)
+    assert measured["options"]["quantization"]["method"] == "minmax"
+    shown = web.get(f"/ui/jobs/{measured['job_id']}?tab=pictures").text
+    for text in (shown, web.get("/ui/jobs/new").text):
+        assert "SNR against the number of calibration pictures" in text and "Judged on 2 other pictures." in text
+    assert "/apply" not in shown.partition('id="saturation"')[2]
+
+
 def test_an_action_that_there_is_not_is_refused_and_makes_no_job(web: httpx.Client, finished: dict[str, Any]) -> None:
     count = len(web.get("/jobs").json()["jobs"])
     answer = web.post(f"/ui/jobs/{finished['job_id']}/apply", data={"action": "goal:9"}, headers=OURS)

@@ -14,8 +14,8 @@ from app.conversion.cli.convert import preprocess_flags
 from app.kit.cli.service_options import AsJson
 
 if TYPE_CHECKING:
+    from app.conversion.model.saturation import SaturationCurve
     from app.conversion.options import Options
-    from app.conversion.toolchains.host.saturation import SaturationCurve
 
 IMAGES_MOST, UNPACKED_BYTES = 5000, 8 << 30
 
@@ -46,11 +46,10 @@ def lines(curve: SaturationCurve) -> Sequence[str]:
     """A line for each number, and what they come to."""
     numbers = ["–" if point.snr_db is None else f"{point.snr_db:.1f} dB" for point in curve.points]
     rows = [f"{point.samples:6} pictures  {number}" for point, number in zip(curve.points, numbers, strict=True)]
-    most = curve.points[-1].samples
-    if curve.enough is None:
-        verdict = f"It still rises at {most}: more pictures may gain more."
+    if curve.times is None:
+        verdict = f"It still rises at {curve.most}: more pictures may gain more."
     else:
-        verdict = f"{curve.enough} are enough; {most} take {most / curve.enough:.0f} times as long and gain nothing."
+        verdict = f"{curve.enough} are enough; {curve.most} take {curve.times:.0f} times as long and gain nothing."
     return [*rows, f"judged on {curve.judges} other pictures. {verdict}"]
 
 

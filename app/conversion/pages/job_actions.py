@@ -17,6 +17,9 @@ from app.conversion.service.quality.actions import Action, actions_of
 from app.conversion.service.reconversion import convert_again, patched
 from app.kit.web.auth import user_of
 
+SATURATION = "saturation"
+"""Not one that lifts quality: it measures how many pictures are enough."""
+
 
 @dataclass(frozen=True)
 class ShownAction:
@@ -55,6 +58,8 @@ def applied(request: Request, name: str) -> JobRecord:
     """The new job. Raises ResultNotFound where the job has no such action (any more), and what submitting raises."""
     conversion = conversion_of(request)
     record = conversion.jobs.get(request.path_params["job_id"], user_of(request))
+    if name == SATURATION:
+        return convert_again(conversion, record, {"quantization": {"saturation": True}})
     for action in actions_of(record, reports_of(conversion, record).bie):
         if action_name(action) == name and action.options_patch:
             promised = prediction_of(action.code, record.job_id, action.snr_db)

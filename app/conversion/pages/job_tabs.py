@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 
 from app.conversion.access import conversion_of
-from app.conversion.model import JobRecord, Stage
+from app.conversion.model import JobRecord, Stage, Status
 from app.conversion.pages import pareto, view_models
 from app.conversion.pages.answers import answers_context
 from app.conversion.pages.graph_view import GraphColour, GraphFileName, graph_context
@@ -22,6 +22,8 @@ from app.conversion.service.quality import Quality
 from app.kit.web.public_address import reached_url
 
 TAIL_BYTES = 32 << 10
+SATURATION_SAMPLES = 8
+"""With fewer, what is measured of their number says little."""
 
 
 class Tab(StrEnum):
@@ -99,7 +101,9 @@ def _layers(_request: Request, _record: JobRecord, quality: Quality, criteria: J
 def _pictures(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
     context = answers_context(request, record, quality, make=criteria.draw)
     at = criteria.picture if criteria.picture is not None and criteria.picture < len(quality.worst_samples) else None
-    return {**context, "picture": at, "zoom": criteria.zoom}
+    can_measure = record.status is Status.COMPLETED and quality.toolchain == "host"
+    has_enough = quality.calibration_samples >= SATURATION_SAMPLES
+    return {**context, "picture": at, "zoom": criteria.zoom, "can_measure_saturation": can_measure and has_enough}
 
 
 def _graph(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:

@@ -15,9 +15,11 @@ from starlette.routing import Route
 from app.conversion import object_keys, schemas
 from app.conversion.access import batches_of, conversion_of
 from app.conversion.errors import KeyNotFound, TooManyJobs
+from app.conversion.model import SNR_DB_MIN
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.pages import new_batch, new_foot, new_form, new_view, samples, suggestions
 from app.conversion.pages.new_form import FormProblem, Values, field_problem, place_of, problem_of
+from app.conversion.pages.quality import saturation_columns
 from app.conversion.service import Conversion
 from app.conversion.service.calibration_sets import calibration_sets
 from app.conversion.service.previews import Previews
@@ -25,6 +27,7 @@ from app.conversion.service.submissions import Submission
 from app.conversion.service.uploads import Uploads, parts_of, split_model
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.objects import ObjectMissing
+from app.kit.web import charts
 from app.kit.web.auth import user_of
 from app.kit.web.http import retry_after
 from app.kit.web.idempotency import form_once
@@ -248,7 +251,13 @@ def _foot_view(request: Request, values: Values, errors: Errors | None = None) -
     user, toolchains = user_of(request), settings_of(request).toolchains
     view = new_view.page_view(previews_of(request), values, errors or {}, user, toolchains, _unserved(request))
     foot = new_foot.foot_of(conversion_of(request), user, view, reached_url(request))
-    return {**view, "foot": foot, "sets": calibration_sets(conversion_of(request).jobs, user)}
+    return {**view, "foot": foot, **_sets_view(request)}
+
+
+def _sets_view(request: Request) -> dict[str, Any]:
+    """Pictures of earlier jobs, and what draws their saturation curves."""
+    sets = calibration_sets(conversion_of(request).jobs, user_of(request))
+    return {"sets": sets, "charts": charts, "saturation_columns": saturation_columns, "rule_db": SNR_DB_MIN}
 
 
 async def model_part(request: Request) -> Response:
@@ -262,8 +271,8 @@ async def images_part(request: Request) -> Response:
     values = await _sent_values(request)
     user = user_of(request)
     view = await run_in_threadpool(new_view.images_view, previews_of(request), values, {}, user)
-    sets = await run_in_threadpool(calibration_sets, conversion_of(request).jobs, user)
-    return render(request, "conversion/_images.html", **view, sets=sets)
+    sets = await run_in_threadpool(_sets_view, request)
+    return render(request, "conversion/_images.html", **view, **sets)
 
 
 async def options_part(request: Request) -> Response:

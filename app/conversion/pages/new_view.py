@@ -252,6 +252,10 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "quantization.exclude_nodes": ("Nodes left in float", "One node name per line, as in out.onnx."),
     "quantization.goal": ("Goal", "snr>=20 searches for it; drop<=1%%, smallest, fastest. none: as chosen below."),
     "quantization.budget_s": ("Time budget, seconds", "For a goal: the search keeps the best so far."),
+    "quantization.saturation": (
+        "How many pictures are enough",
+        "Also measures SNR against their number, by calibrating anew with 1, 2, 4 and so on.",
+    ),
     "kneron.goal": (
         "Goal",
         "snr>=20 goes from int8 up to int16 until it holds; each step is a whole run. Empty: one.",

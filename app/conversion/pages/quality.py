@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from app.conversion.access import conversion_of
+from app.conversion.model.saturation import SaturationCurve
 from app.conversion.pages.job_view import headline, notable_outputs, remarks, rule_of, saturating_groups
 from app.conversion.schemas import Strict
 from app.conversion.service import quality as service
@@ -58,6 +59,7 @@ def measured_context(quality: Quality) -> dict[str, Any]:
         "quality": quality,
         "charts": charts,
         "layer_columns": layer_columns,
+        "saturation_columns": saturation_columns,
         "images_shown": IMAGES_SHOWN,
         "rule_db": rule_of(quality),
         "exact_db": EXACT_DB,
@@ -111,6 +113,19 @@ def layer_columns(layers: Sequence[LayerQuality], snr: str, weights: str) -> lis
             kind="is-int8" if layer.is_int8 else "is-float",
         )
         for layer in layers
+    ]
+
+
+def saturation_columns(curve: SaturationCurve) -> list[charts.Column]:
+    """One place for each number of pictures."""
+    return [
+        charts.Column(
+            label=str(point.samples),
+            values=(point.snr_db,),
+            tip=f"{point.samples}: {'–' if point.snr_db is None else _db(point.snr_db)}",
+            kind="is-int8",
+        )
+        for point in curve.points
     ]
 
 

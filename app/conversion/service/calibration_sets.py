@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from app.conversion import object_keys
-from app.conversion.model import JobRecord
+from app.conversion.model import JobRecord, Stage
+from app.conversion.model.saturation import SaturationCurve
 from app.conversion.service.jobs import Jobs
 from app.conversion.store import JobFilter
 
@@ -24,6 +25,8 @@ class CalibrationSet:
     """When that job was submitted."""
     jobs: int
     """How many of the newest jobs used it."""
+    saturation: SaturationCurve | None = None
+    """Of the newest of these jobs that measured how many of the set are enough."""
 
 
 def calibration_sets(jobs: Jobs, user: str) -> list[CalibrationSet]:
@@ -34,12 +37,16 @@ def calibration_sets(jobs: Jobs, user: str) -> list[CalibrationSet]:
         images = record.artifacts.get(object_keys.IMAGES)
         if images is None:
             continue
-        known = by_digest.get(images.sha256)
-        by_digest[images.sha256] = replace(known, jobs=known.jobs + 1) if known else _of(record)
+        known, own = by_digest.get(images.sha256), _of(record)
+        if known is not None:
+            own = replace(known, jobs=known.jobs + 1, saturation=known.saturation or own.saturation)
+        by_digest[images.sha256] = own
     return list(by_digest.values())[:SETS_AT_MOST]
 
 
 def _of(record: JobRecord) -> CalibrationSet:
     key = object_keys.input_(record.job_id, object_keys.IMAGES)
     samples = int(record.intake.get("samples", {}).get("samples", 0))
-    return CalibrationSet(key, record.name or record.job_id, samples, record.created_at, 1)
+    curve = record.stages[Stage.BIE.step].summary.get("saturation")
+    saturation = SaturationCurve.from_json(curve) if curve else None
+    return CalibrationSet(key, record.name or record.job_id, samples, record.created_at, 1, saturation)

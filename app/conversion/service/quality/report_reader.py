@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from app.conversion.model.saturation import SaturationCurve
 from app.conversion.service.quality.candidates import read_search
 from app.conversion.service.quality.chip import boundaries_of, chip_report, chip_verdict
 from app.conversion.service.quality.goal import read_goal, read_judgement, read_sensitivity
@@ -62,6 +63,7 @@ def quality(onnx: Report | None, bie: Report | None, nef: Report | None, *, tool
         goal=read_goal(bie),
         judgement=read_judgement(bie),
         search=read_search(bie),
+        saturation=SaturationCurve.from_json(curve) if (curve := bie.get("saturation")) else None,
         sensitivity=read_sensitivity(bie),
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from app.conversion.model.saturation import SaturationCurve
 from app.conversion.service.quality.candidates import Search
 from app.conversion.service.quality.goal import Judgement, StatedGoal
 from app.conversion.toolchains.base import SNR_DB_MIN
@@ -195,6 +196,8 @@ class Quality:
     goal: StatedGoal | None = None
     judgement: Judgement | None = None
     search: Search | None = None
+    saturation: SaturationCurve | None = None
+    """How many calibration pictures are enough; None where that was not measured."""
     sensitivity: Mapping[str, float] = field(default_factory=dict)
     """SNR in dB with this layer alone quantized, by the layer's name; empty where no search measured it."""
 

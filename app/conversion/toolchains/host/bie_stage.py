@@ -18,6 +18,7 @@ from app.conversion.toolchains.host.layers import LAYER_SAMPLES, match_layers, m
 from app.conversion.toolchains.host.quantizer import QuantizationPlan, plan, quantize, without_tensors
 from app.conversion.toolchains.host.runtime import Session, open_session
 from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
+from app.conversion.toolchains.host.saturation import SAMPLES_LEAST, saturation_curve
 from app.conversion.toolchains.host.search.basis import NothingToQuantize
 from app.conversion.toolchains.host.search.search import SearchResult, search
 from app.conversion.toolchains.host.task_metrics import task_meter
@@ -25,7 +26,7 @@ from app.conversion.toolchains.tensor_comparison import OutputStatistics
 from app.kit.files.digest import sha256_of
 from app.kit.sandbox.errors import StageFailed
 
-CALIBRATED, QUANTIZED, OUTPUTS_MEASURED = 0.45, 0.5, 0.75
+CALIBRATED, QUANTIZED, OUTPUTS_MEASURED, ALL_MEASURED = 0.45, 0.5, 0.75, 0.96
 """Where in the stage's progress each step ends."""
 ODD_NAMED = 5
 WITHOUT_A_SEARCH = 'name a goal (--goal "snr>=20") in place of a method, or give more typical pictures'
@@ -61,6 +62,8 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
     if quantized.search is not None:
         report |= _search_report(quantized.search, report)
     _mark_saturating(report, saturating_outputs(quantized.float_model))
+    if request.options.quantization.saturation:
+        report["saturation"] = _saturation(quantized, samples, request, progress)
     report["warnings"] = [*quantized.warnings, *quality_warnings(report)]
     _log(report)
     progress(1.0, "out.bie is written")
@@ -199,6 +202,21 @@ def _measure(
     }
 
 
+def _saturation(
+    quantized: QuantizedModel, samples: CachedSamples, request: StageRequest, progress: Progress
+) -> dict[str, Any] | None:
+    """None where there is nothing to measure it on."""
+    if quantized.plan.problem or len(samples) < SAMPLES_LEAST:
+        print(f"how many pictures are enough is measured with {SAMPLES_LEAST} or more, and where layers are quantized")
+        return None
+
+    def step(done: int, of: int) -> None:
+        progress(ALL_MEASURED + (1 - ALL_MEASURED) * done / of, f"how many pictures are enough {done}/{of}")
+
+    model, options = quantized.float_model, request.options.quantization
+    return saturation_curve(model, samples, options, threads=request.threads, step=step).to_json()
+
+
 def _search_report(result: SearchResult, report: dict[str, Any]) -> dict[str, Any]:
     """What was asked, tried and judged."""
     judgement = result.judgement | {"task": report["quality"].get("task")}
@@ -223,7 +241,7 @@ def _calibration(quantized: QuantizedModel, request: StageRequest, skipped: list
 
 
 def _quantization(chosen: QuantizationPlan, request: StageRequest) -> dict[str, Any]:
-    options = request.options.quantization.model_dump(mode="json")
+    options = request.options.quantization.model_dump(mode="json", exclude={"saturation"})
     return options | {"int8_nodes": len(chosen.nodes), "float_tail": chosen.tail_report()}
 
 
@@ -254,7 +272,7 @@ def _summary(report: dict[str, Any]) -> dict[str, Any]:
         "samples": report["quality"]["samples"],
         "size_bytes": report["size"]["int8_bytes"],
         "latency_ms": report["latency_ms"]["int8"],
-    }
+    } | ({"saturation": report["saturation"]} if report.get("saturation") else {})
 
 
 def _log(report: dict[str, Any]) -> None:

@@ -3,57 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from app.conversion.errors import NoImages
+from app.conversion.model.saturation import SaturationCurve, SaturationPoint
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host import quality
 from app.conversion.toolchains.host.calibration import Step, calibrate
 from app.conversion.toolchains.host.inputs import CachedSamples, SampleArrays, Samples
-from app.conversion.toolchains.host.quantizer import plan, quantize
+from app.conversion.toolchains.host.quantizer import plan, quantize, without_tensors
 from app.conversion.toolchains.host.runtime import open_session
 
 JUDGES_MOST, JUDGES_SHARE = 20, 4
 """Of so many samples one judges, up to a number."""
 SAMPLES_LEAST = 4
-NOISE_DB = 0.3
-"""More samples that gain less gain nothing."""
-
-
-@dataclass(frozen=True)
-class SaturationPoint:
-    samples: int
-    """That set the ranges."""
-    snr_db: float | None
-    """Of the worst output, mean over the judges."""
-
-
-@dataclass(frozen=True)
-class SaturationCurve:
-    points: tuple[SaturationPoint, ...]
-    judges: int
-    """Samples that judged, and set no range."""
-
-    @property
-    def enough(self) -> int | None:
-        """The fewest samples that no larger number beats; None where only all of them come that far, so that more may
-        gain more."""
-        known = [point for point in self.points if point.snr_db is not None]
-        for place, point in enumerate(known[:-1]):
-            rest = max(later.snr_db or 0.0 for later in known[place + 1 :])
-            if rest - (point.snr_db or 0.0) < NOISE_DB:
-                return point.samples
-        return None
-
-    def to_json(self) -> dict[str, Any]:
-        return {"points": [vars(point) for point in self.points], "judges": self.judges, "enough": self.enough}
 
 
 def saturation_curve(
     model: Any, samples: Samples, options: HostQuantization, *, threads: int, step: Step
 ) -> SaturationCurve:
     """Calibrate on 1, 2, 4, … and all but the judges, and judge each on the same few.
+
+    Ranges are by the method, also where a goal is searched for.
 
     Args:
         model: The float model (onnx.ModelProto), as out.onnx has it.
@@ -77,8 +48,9 @@ def saturation_curve(
     points = []
     for done, size in enumerate(sizes, start=1):
         own = _Chosen(cached, frozenset(others[:size]))
-        ranges = calibrate(model, chosen.tensors, own, options, threads=threads, step=_quiet).ranges
-        int8_model, _ = quantize(model, ranges, chosen, options)
+        calibration = calibrate(model, chosen.tensors, own, options, threads=threads, step=_quiet)
+        finite = without_tensors(model, chosen, calibration.not_finite) if calibration.not_finite else chosen
+        int8_model, _ = quantize(model, calibration.ranges, finite, options)
         session = open_session(int8_model.SerializeToString(), threads)
         outputs = quality.measure_outputs(reference, session, _Chosen(cached, frozenset(judges)), _quiet)
         points.append(SaturationPoint(size, outputs.worst_mean_snr_db))

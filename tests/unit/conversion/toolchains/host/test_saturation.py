@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,8 +13,9 @@ from onnx import helper
 
 from app.conversion.cli.saturation import lines
 from app.conversion.errors import NoImages
+from app.conversion.model.saturation import SaturationCurve, SaturationPoint
 from app.conversion.options import HostQuantization
-from app.conversion.toolchains.host.saturation import SaturationCurve, SaturationPoint, saturation_curve
+from app.conversion.toolchains.host.saturation import saturation_curve
 from tests.harness.models.host import model_of
 
 KNOBS = HostQuantization(method="minmax")
@@ -81,3 +83,10 @@ def test_it_is_told_in_a_sentence() -> None:
     )
     rising = SaturationCurve(points[:2], 2)
     assert lines(rising)[-1].endswith("It still rises at 4: more pictures may gain more.")
+
+
+def test_a_curve_is_read_back_as_it_was_written() -> None:
+    curve = SaturationCurve((SaturationPoint(1, None), SaturationPoint(4, 20.0), SaturationPoint(60, 20.1)), 15)
+    written = curve.to_json()
+    assert SaturationCurve.from_json(json.loads(json.dumps(written))) == curve
+    assert (written["enough"], curve.times) == (4, 15.0)

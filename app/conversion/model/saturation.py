@@ -1,0 +1,55 @@
+"""How many calibration pictures are enough: what was measured, and what it comes to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+NOISE_DB = 0.3
+"""More samples that gain less gain nothing."""
+
+
+@dataclass(frozen=True)
+class SaturationPoint:
+    samples: int
+    """That set the ranges."""
+    snr_db: float | None
+    """Of the worst output, mean over the judges."""
+
+
+@dataclass(frozen=True)
+class SaturationCurve:
+    points: tuple[SaturationPoint, ...]
+    """By rising number of samples; the last is of all but the judges."""
+    judges: int
+    """Samples that judged, and set no range."""
+
+    @property
+    def enough(self) -> int | None:
+        """The fewest samples that no larger number beats; None where only all of them come that far, so that more may
+        gain more."""
+        known = [point for point in self.points if point.snr_db is not None]
+        for place, point in enumerate(known[:-1]):
+            rest = max(later.snr_db or 0.0 for later in known[place + 1 :])
+            if rest - (point.snr_db or 0.0) < NOISE_DB:
+                return point.samples
+        return None
+
+    @property
+    def most(self) -> int:
+        """Samples of the last point."""
+        return self.points[-1].samples
+
+    @property
+    def times(self) -> float | None:
+        """How much longer calibration with all of them takes than with enough; None where more may gain more."""
+        return None if self.enough is None else self.most / self.enough
+
+    def to_json(self) -> dict[str, Any]:
+        return {"points": [asdict(point) for point in self.points], "judges": self.judges, "enough": self.enough}
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> SaturationCurve:
+        points = tuple(SaturationPoint(point["samples"], point["snr_db"]) for point in values["points"])
+        return SaturationCurve(points, values["judges"])
