@@ -25,16 +25,16 @@ WITH_OPTIONS = ("peers", "capacity", "joint", "video", "quality")
 
 def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by the deployments, which end what they have started
-    wanted, options = (sys.argv[1] if len(sys.argv) > 1 else ""), sys.argv[2:]
-    if wanted not in (*NAMES, *WITH_OPTIONS, "all") or (options and wanted not in WITH_OPTIONS):
+    benchmark, options = (sys.argv[1] if len(sys.argv) > 1 else ""), sys.argv[2:]
+    if benchmark not in (*NAMES, *WITH_OPTIONS, "all") or (options and benchmark not in WITH_OPTIONS):
         print(f"usage: ops/bench {'|'.join((*NAMES, *WITH_OPTIONS, 'all'))}", file=sys.stderr)
         return 2
     if os.getloadavg()[0] > (os.cpu_count() or 1) / 2:
         print(f"The machine is busy (load {os.getloadavg()[0]:.1f}): what follows is noisy.", file=sys.stderr)
-    if wanted in WITH_OPTIONS:
-        importlib.import_module(f"ops.benchmarks.{wanted}").main(options)
+    if benchmark in WITH_OPTIONS:
+        importlib.import_module(f"ops.benchmarks.{benchmark}").main(options)
         return 0
-    for name in (*NAMES, *WITH_OPTIONS) if wanted == "all" else (wanted,):
+    for name in (*NAMES, *WITH_OPTIONS) if benchmark == "all" else (benchmark,):
         importlib.import_module(f"ops.benchmarks.{name}").main()
     return 0
 

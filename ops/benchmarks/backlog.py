@@ -89,8 +89,8 @@ class Backlog:
         self.pids = pids
 
     def cost(self, depth: int) -> Cost:
-        found = [self._once(depth) for _ in range(math.ceil(ENOUGH_JOBS / depth))]
-        return Cost(*(statistics.mean(getattr(cost, field.name) for cost in found) for field in fields(Cost)))
+        costs = [self._once(depth) for _ in range(math.ceil(ENOUGH_JOBS / depth))]
+        return Cost(*(statistics.mean(getattr(cost, field.name) for cost in costs) for field in fields(Cost)))
 
     def answers(self, depth: int, client: httpx.Client, keys: dict[str, str]) -> dict[str, float]:
         """Milliseconds of the web while so many are queued, medians."""
@@ -98,8 +98,8 @@ class Backlog:
             job_ids = [submit(self.container, owner=OWNER) for _ in range(depth)]
             last = job_ids[-1]
             paths = [*LISTS, f"/jobs/{last}", f"/ui/jobs/{last}"]
-            asked = {path: partial(_get, client, path) for path in paths}
-            times = {path.replace(last, "<last>"): _median_ms(call, ASKED_TIMES) for path, call in asked.items()}
+            getters = {path: partial(_get, client, path) for path in paths}
+            times = {path.replace(last, "<last>"): _median_ms(call, ASKED_TIMES) for path, call in getters.items()}
             times["POST /jobs"] = _median_ms(lambda: job_ids.append(_post(client, keys)), SUBMITTED_TIMES)
             times["the sweep of every minute"] = _median_ms(self.container.conversion.dispatch.sweep, 1)
         self.drain(job_ids)
@@ -140,7 +140,9 @@ class Backlog:
     def _used(self) -> tuple[float, float, float]:
         """CPU seconds of the workers, of Redis, and how many commands it has run."""
         usage, stats = self.server.info("cpu"), self.server.info("commandstats")
-        calls = sum(found["calls"] for name, found in stats.items() if name != "cmdstat_zcard")  # that is our asking
+        calls = sum(
+            command["calls"] for name, command in stats.items() if name != "cmdstat_zcard"
+        )  # that is our asking
         workers = processes.cpu_s(processes.with_descendants(self.pids))
         return workers, usage["used_cpu_user"] + usage["used_cpu_sys"], calls
 
@@ -170,18 +172,18 @@ def _get(client: httpx.Client, path: str) -> None:
 
 
 def _post(client: httpx.Client, keys: dict[str, str]) -> str:
-    asked = {**keys, "options": {"preprocess": {"scale": 1 / 255}}}
-    job_id: str = client.post("/jobs", json=asked).raise_for_status().json()["job_id"]
+    body = {**keys, "options": {"preprocess": {"scale": 1 / 255}}}
+    job_id: str = client.post("/jobs", json=body).raise_for_status().json()["job_id"]
     return job_id
 
 
 def _median_ms(call: Callable[[], Any], times: int) -> float:
-    found = []
+    times_ms = []
     for _ in range(times):
         started = time.perf_counter()
         call()
-        found.append((time.perf_counter() - started) * 1000)
-    return statistics.median(found)
+        times_ms.append((time.perf_counter() - started) * 1000)
+    return statistics.median(times_ms)
 
 
 def slope(depths: Sequence[int], values: Sequence[float]) -> float:
@@ -202,7 +204,7 @@ def _print_answers(depths: Sequence[int], answers: Sequence[dict[str, float]]) -
     print("\nThe web with so many queued, median ms")
     _print_head(depths)
     for path in answers[0]:
-        _print_row(path, depths, [found[path] for found in answers])
+        _print_row(path, depths, [rows[path] for rows in answers])
 
 
 def _print_head(depths: Sequence[int]) -> None:

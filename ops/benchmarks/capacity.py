@@ -38,11 +38,11 @@ STALLED_S, ASK_EVERY_S = 60, 0.25
 
 
 def main(arguments: Sequence[str] = ()) -> None:
-    asked = _parse(arguments)
+    parsed = _parse(arguments)
     cores = len(os.sched_getaffinity(0))
-    _makespan("burning CPU", asked.jobs, BURNS_S, (1, cores, 1), MODELMILL_BENCH_BURN="1")
-    _makespan("waiting", asked.jobs, WAITS_S, WORKERS)
-    backlog.measure(asked.queued)
+    _makespan("burning CPU", parsed.jobs, BURNS_S, (1, cores, 1), MODELMILL_BENCH_BURN="1")
+    _makespan("waiting", parsed.jobs, WAITS_S, WORKERS)
+    backlog.measure(parsed.queued)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

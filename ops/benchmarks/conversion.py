@@ -150,9 +150,9 @@ def _timed(record: dict[str, Any], total: float, intake: float) -> Timed:
     sandbox, cpu, around, hop = {}, {}, {}, {}
     before = _moment(record["created_at"])
     for stage in Stage:
-        found = record["stages"][stage.step]
-        begun, ended = _moment(found["started_at"]), _moment(found["finished_at"])
-        sandbox[stage.step], cpu[stage.step] = found["summary"]["wall_s"], found["summary"]["cpu_s"]
+        times = record["stages"][stage.step]
+        begun, ended = _moment(times["started_at"]), _moment(times["finished_at"])
+        sandbox[stage.step], cpu[stage.step] = times["summary"]["wall_s"], times["summary"]["cpu_s"]
         around[stage.step] = ended - begun - sandbox[stage.step]
         hop[stage.step] = begun - before
         before = ended
@@ -188,9 +188,9 @@ def _plain(process: subprocess.Popen[str], folder: Path, inputs: Inputs) -> Plai
         archive.extractall(work / REF_IMAGES)
     assert process.stdin is not None and process.stdout is not None
     print(json.dumps({"work": str(work), "options": inputs.options}), file=process.stdin, flush=True)
-    found = json.loads(process.stdout.readline())
+    ready = json.loads(process.stdout.readline())
     shutil.rmtree(work)
-    return Plain(**found)
+    return Plain(**ready)
 
 
 def _serve_plain() -> None:
@@ -204,9 +204,9 @@ def _serve_plain() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what the toolchain prints
     toolchain, threads = HostToolchain(), load_settings().threads
     for line in sys.stdin:
-        asked, wall, cpu = json.loads(line), {}, {}
+        order, wall, cpu = json.loads(line), {}, {}
         for stage in Stage:
-            request = StageRequest(stage, Path(asked["work"]), Options.model_validate(asked["options"]), threads)
+            request = StageRequest(stage, Path(order["work"]), Options.model_validate(order["options"]), threads)
             started, cpu_started = time.perf_counter(), time.process_time()
             toolchain.run(request, lambda *_: None)
             wall[stage.step] = time.perf_counter() - started
@@ -218,14 +218,14 @@ def _print(inputs: Inputs, rounds: list[dict[str, Any]]) -> None:
     print(f"\n{inputs.name}: {ROUNDS} rounds in turn, medians in ms")
     print(f"{'stage':6}" + "".join(f" {title:>13}" for title, _, _ in COLUMNS))
     for step in (stage.step for stage in Stage):
-        cells = [_median(getattr(found[side], part)[step] for found in rounds) for _, side, part in COLUMNS]
+        cells = [_median(getattr(round_[side], part)[step] for round_ in rounds) for _, side, part in COLUMNS]
         print(f"{step:6}" + "".join(f" {cell:>13}" for cell in cells))
-    intake = _median(found[PRODUCT].intake for found in rounds)
-    print(f"submit → COMPLETED {_median(found[PRODUCT].total for found in rounds)}, of it the submission {intake}")
+    intake = _median(round_[PRODUCT].intake for round_ in rounds)
+    print(f"submit → COMPLETED {_median(round_[PRODUCT].total for round_ in rounds)}, of it the submission {intake}")
     for side in (SCRIPT, WARM):
-        whole = statistics.median(found[PRODUCT].total / found[side].total for found in rounds)
-        fastest = min(found[PRODUCT].total for found in rounds) / min(found[side].total for found in rounds)
-        print(f"against the {side} ({_median(found[side].total for found in rounds)}):", end=" ")
+        whole = statistics.median(round_[PRODUCT].total / round_[side].total for round_ in rounds)
+        fastest = min(round_[PRODUCT].total for round_ in rounds) / min(round_[side].total for round_ in rounds)
+        print(f"against the {side} ({_median(round_[side].total for round_ in rounds)}):", end=" ")
         print(f"ratio {whole:.3f}, of the fastest rounds {fastest:.3f}; aim {AIM_RATIO:.2f}")
 
 

@@ -97,7 +97,7 @@ def _upload(deployment: SftpServer, home: Path, folder: Path) -> list[tuple[str,
         for name, work in (("cp", copy), ("put", put), ("get", get)):
             os.sync()  # what one side left to write must not slow the next
             seconds[name].append(_seconds(work) - (0 if name == "cp" else around))
-    speeds = {name: SIZE_MIB * MIB / 1e6 / statistics.median(found) for name, found in seconds.items()}
+    speeds = {name: SIZE_MIB * MIB / 1e6 / statistics.median(times) for name, times in seconds.items()}
     aim = f">= {AIM_MB_S} MB/s or {AIM_RATIO} of cp"
     return [
         (f"cp of {SIZE_MIB} MiB on this disk", f"{speeds['cp']:.0f} MB/s", ""),

@@ -92,18 +92,18 @@ def _within(events: list[Event], start: int, end: int) -> list[Event]:
 
 def _print_hops(jobs: list[list[Event]], windows: list[Window]) -> None:
     """From one actor's beginning to the next one's."""
-    found: dict[str, list[float]] = defaultdict(list)
+    times_by_hop: dict[str, list[float]] = defaultdict(list)
     for events, (start, end) in zip(jobs, windows, strict=True):
         at, before = start, "submitted"
         for event in events:
             if event.kind == MARK and event.label == "actor begins":
-                found[f"{before} → {event.role} begins"].append((event.at_ns - at) / 1000)
+                times_by_hop[f"{before} → {event.role} begins"].append((event.at_ns - at) / 1000)
                 at, before = event.at_ns, f"{event.role} begins"
-        found[f"{before} → its end is heard of"].append((end - at) / 1000)
+        times_by_hop[f"{before} → its end is heard of"].append((end - at) / 1000)
     total = [(end - start) / 1000 for start, end in windows]
     print(f"\n{len(jobs)} jobs of three no-op stages, one by one on an idle system; µs")
     print(f"{'hop':38} {'p50':>8} {'p95':>8}")
-    for name, values in [*found.items(), ("submitted → its end is heard of", total)]:
+    for name, values in [*times_by_hop.items(), ("submitted → its end is heard of", total)]:
         print(f"{name:38} {percentile(values, 0.5):8.0f} {percentile(values, 0.95):8.0f}")
 
 
@@ -153,4 +153,4 @@ def _voluntary(pid: int) -> Iterable[int]:
 
 def _commands(server: redis.Redis) -> Counter[str]:
     stats: Any = server.info("commandstats")
-    return Counter({name.removeprefix("cmdstat_"): found["calls"] for name, found in stats.items()})
+    return Counter({name.removeprefix("cmdstat_"): command["calls"] for name, command in stats.items()})

@@ -63,13 +63,13 @@ def main(options: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(prog="ops/bench joint", description=__doc__)
     parser.add_argument("--set", choices=sorted(CASES), action="append")
     parser.add_argument("--pictures", type=int, help="only so many of each set")
-    asked = parser.parse_args(options)
+    parsed = parser.parse_args(options)
     if not SHARED_DATA.is_dir():
         print(f"There are no pictures at {SHARED_DATA}: nothing to measure.", file=sys.stderr)
         return
-    for name in asked.set or CASES:
+    for name in parsed.set or CASES:
         whole = CASES[name]()
-        case = replace(whole, pictures=whole.pictures[: asked.pictures], truth=whole.truth[: asked.pictures])
+        case = replace(whole, pictures=whole.pictures[: parsed.pictures], truth=whole.truth[: parsed.pictures])
         print(f"\n{name}: {len(case.pictures)} pictures, {LINE.rtt_s * 1000:.0f} ms, {LINE.bits_per_s / 1e6:g} Mbit/s")
         _measure(case)
 

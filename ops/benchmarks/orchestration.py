@@ -52,11 +52,11 @@ def _cpu_ms(deployment: Deployment) -> dict[str, float]:
     started = dict(zip((*ROLES, *(f"raw {role}" for role in ROLES)), deployment.processes, strict=True))
     pids = {"client": {os.getpid()}, "Redis": {deployment.valkey.process.pid}}
     pids |= {role: with_descendants([process.pid]) for role, process in started.items()}
-    return {role: cpu_s(found) * 1000 for role, found in pids.items()}
+    return {role: cpu_s(role_pids) * 1000 for role, role_pids in pids.items()}
 
 
 def _latency(sides: dict[str, Callable[[], None]]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {name: [] for name in sides}
+    times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(ROUNDS):
         for name, job in sides.items():
             job()
@@ -64,8 +64,8 @@ def _latency(sides: dict[str, Callable[[], None]]) -> dict[str, list[float]]:
                 time.sleep(IDLE_S)
                 started = time.perf_counter()
                 job()
-                found[name].append((time.perf_counter() - started) * 1000)
-    return found
+                times[name].append((time.perf_counter() - started) * 1000)
+    return times
 
 
 def _raw_job(raw: redis.Redis) -> None:

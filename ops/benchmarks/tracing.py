@@ -166,7 +166,7 @@ def parse(packed: bytes) -> list[list[bytes]]:
 
 def _script_names() -> dict[str, str]:
     """sha → name of every script in the kit (its constant's name) and in Dramatiq."""
-    kit = (importlib.import_module(found.name) for found in pkgutil.walk_packages(app.kit.__path__, "app.kit."))
+    kit = (importlib.import_module(entry.name) for entry in pkgutil.walk_packages(app.kit.__path__, "app.kit."))
     named = {sha: name for module in kit for sha, name in _constants(module)}
     return named | {_sha(text): name for name, text in stock_broker._scripts.items()}
 

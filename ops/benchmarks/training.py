@@ -171,8 +171,8 @@ def _spec(code_path: str, seconds: float, *, gpus: int = 1) -> Task:
 
 
 def _listed(deployment: TrainingDeployment) -> list[Task]:
-    found: list[Task] = deployment.http.get(TASKS, params={"limit": 200}).json()["tasks"]
-    return found
+    listed: list[Task] = deployment.http.get(TASKS, params={"limit": 200}).json()["tasks"]
+    return listed
 
 
 def _reaches(deployment: TrainingDeployment, task_id: str, *states: str) -> Task:

@@ -32,8 +32,8 @@ def measure() -> list[tuple[str, str, str]]:
     for length, aim_ms in AIMS_MS.items():
         for what, active, free, backfill in moments:
             milliseconds, admitted = _decide_ms(_line(length, backfill), active, _nodes(free))
-            said = f"decision: {length} queued, {NODES} nodes, {what}, {admitted} go"
-            rows.append((said, f"{milliseconds:.1f} ms", f"< {aim_ms} ms"))
+            label = f"decision: {length} queued, {NODES} nodes, {what}, {admitted} go"
+            rows.append((label, f"{milliseconds:.1f} ms", f"< {aim_ms} ms"))
     return rows
 
 

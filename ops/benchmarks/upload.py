@@ -73,10 +73,10 @@ def _measure(what: str, base: Path | None) -> None:
 def _pass(side: Callable[[], float], web: int, store: ObjectStore) -> Pass:
     _forget_peak(web)
     seconds = side()
-    found = Pass(seconds, _memory(web, "VmHWM"))
+    passed = Pass(seconds, _memory(web, "VmHWM"))
     store.delete_prefix("uploads/")
     os.sync()  # what one side left to write must not slow the next
-    return found
+    return passed
 
 
 def _random_file(path: Path) -> Path:

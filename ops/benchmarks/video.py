@@ -87,32 +87,32 @@ def main(options: Sequence[str] = ()) -> None:
     parser.add_argument("--policy", action="append", choices=POLICIES, help="these alone, beside the fixed plans")
     parser.add_argument("--fixed", type=int, help="at most so many fixed plans")
     parser.add_argument("--reasons", action="store_true", help="print what the policies say")
-    asked = parser.parse_args(options)
+    parsed = parser.parse_args(options)
     if not SHARED_DATA.is_dir():
         print(f"There are no clips and models at {SHARED_DATA}: nothing to measure.", file=sys.stderr)
         return
-    found: dict[str, list[Row]] = {}
+    rows: dict[str, list[Row]] = {}
     link_free: dict[tuple[str, float], Row] = {}
     shares: list[tuple[str, float]] = []
     with tempfile.TemporaryDirectory() as name:
         case = prepared(Path(name))
-        for scenario in QUICK if asked.quick else SCENARIOS:
-            if asked.scenario and scenario.name not in asked.scenario:
+        for scenario in QUICK if parsed.quick else SCENARIOS:
+            if parsed.scenario and scenario.name not in parsed.scenario:
                 continue
             chosen = replace(
                 scenario,
-                policies=tuple(one for one in scenario.policies if one in (asked.policy or POLICIES)),
-                fixed=scenario.fixed if asked.fixed is None else asked.fixed,
+                policies=tuple(one for one in scenario.policies if one in (parsed.policy or POLICIES)),
+                fixed=scenario.fixed if parsed.fixed is None else parsed.fixed,
             )
             folder = Path(name) / chosen.name.replace(" ", "-").replace(",", "")
             at_rate = case.at(chosen.fps, Path(name))
-            found[chosen.name] = _measured(at_rate, folder, chosen, link_free, shows_reasons=asked.reasons)
-        if not asked.scenario:
+            rows[chosen.name] = _measured(at_rate, folder, chosen, link_free, shows_reasons=parsed.reasons)
+        if not parsed.scenario:
             try:
-                shares = runner_and_loop(case, Path(name) / "loop", 3.0 if asked.quick else 8.0)
+                shares = runner_and_loop(case, Path(name) / "loop", 3.0 if parsed.quick else 8.0)
             except NotMeasured as error:
                 print(f"runner and loop: {error}", file=sys.stderr)
-    for line in lines(found, shares):
+    for line in lines(rows, shares):
         print(line)
 
 
@@ -139,18 +139,18 @@ def _measured(
     rows, is_plain = [], scenario.jobs == 1 and not scenario.is_busy
     for number, plan in enumerate((*fixed, *scenario.policies)):
         name = plan if isinstance(plan, str) else plan.name
-        known, said = (name, case.fps), list[str]()
+        known, remarks = (name, case.fps), list[str]()
         row = link_free.get(known) if is_plain else None
         if row is None:
             try:
-                row, said = _run(case, folder / str(number), scenario, plan)
+                row, remarks = _run(case, folder / str(number), scenario, plan)
             except NotMeasured as error:
                 print(f"{name}: {error}", file=sys.stderr)
                 continue
         if is_plain and not isinstance(plan, str) and plan.is_link_free:
             link_free[known] = row
         rows.append(row)
-        print("\n".join([str(row), *(f"    {text}" for text in said if shows_reasons)]), flush=True)
+        print("\n".join([str(row), *(f"    {text}" for text in remarks if shows_reasons)]), flush=True)
     for mine in (row for row in rows if row.name == "profile"):
         equal = best_fixed(equals(rows, mine))
         print(f"best fixed plan that is as good as profile and sees as much: {equal.name if equal else 'none'}")

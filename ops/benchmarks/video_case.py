@@ -100,14 +100,14 @@ class Case:
         one before."""
         key = (size, model, nskip)
         if key not in self._known:
-            golden, found = self.found[SIZES[-1], 0], self.found[size, model]
-            self._known[key] = held_f1(golden, found, nskip)
+            golden, boxes = self.found[SIZES[-1], 0], self.found[size, model]
+            self._known[key] = held_f1(golden, boxes, nskip)
         return self._known[key]
 
 
-def held_f1(golden: Sequence[Boxes], found: Sequence[Boxes], nskip: int) -> float:
+def held_f1(golden: Sequence[Boxes], boxes: Sequence[Boxes], nskip: int) -> float:
     """Mean F1 when of 1 + nskip frames the first is looked at and the others keep its boxes."""
-    scores = [f1(found[at - at % (1 + nskip)], truth) for at, truth in enumerate(golden)]
+    scores = [f1(boxes[at - at % (1 + nskip)], truth) for at, truth in enumerate(golden)]
     return sum(scores) / len(scores)
 
 
@@ -146,13 +146,13 @@ def _look(case: Case, size: str, model: int) -> None:
     detection.run({"image": pictures[0]})
     for picture in pictures:
         began = time.perf_counter()
-        found = detection.run({"image": picture})
+        answer = detection.run({"image": picture})
         between = time.perf_counter()
-        alignment.run({"image": picture, "bbox": found["bbox"], "prob": found["prob"]})
+        alignment.run({"image": picture, "bbox": answer["bbox"], "prob": answer["prob"]})
         taken[DETECTION].append(between - began)
         taken[ALIGNMENT].append(time.perf_counter() - between)
         height, width = picture.shape[:2]
-        boxes.append([[x1 / width, y1 / height, x2 / width, y2 / height] for x1, y1, x2, y2 in found["bbox"]])
+        boxes.append([[x1 / width, y1 / height, x2 / width, y2 / height] for x1, y1, x2, y2 in answer["bbox"]])
     case.found[size, model] = boxes
     bytes_ = sum(len(encode(picture)[0]) for picture in pictures[::8]) / len(pictures[::8])
     for stage, times in taken.items():

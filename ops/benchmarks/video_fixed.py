@@ -67,7 +67,7 @@ def worth_measuring(
     the best that keeps it on the first, and more careful ones of both; those that keep it always come first, by what
     they are worth."""
     rated = list(_rated(dag, rows, sizes, steps, fps=fps, hi_s=hi_s, jobs=jobs, is_busy=is_busy))
-    found: dict[str, _Rated] = {}
+    kept: dict[str, _Rated] = {}
     for grain in GRAINS:
         for where in sorted({one.fixed.name.split()[0] for one in rated}):
             there = [one for one in rated if one.fixed.name.split()[0] == where]
@@ -77,10 +77,10 @@ def worth_measuring(
                 ]
                 if fitting:
                     best = max(fitting, key=_rank)
-                    found.setdefault(best.fixed.name, best)
-    if not found:
-        found = {one.fixed.name: one for one in sorted(rated, key=lambda one: one.delay_s)[:1]}
-    ranked = sorted(found.values(), key=lambda one: (all(one.fits), *_rank(one)), reverse=True)
+                    kept.setdefault(best.fixed.name, best)
+    if not kept:
+        kept = {one.fixed.name: one for one in sorted(rated, key=lambda one: one.delay_s)[:1]}
+    ranked = sorted(kept.values(), key=lambda one: (all(one.fits), *_rank(one)), reverse=True)
     return [one.fixed for one in ranked[:most]]
 
 

@@ -64,8 +64,8 @@ def plain_loop(case: Case, seconds: float) -> float:
 
 def _process(detection: object, alignment: object, picture: Picture) -> None:
     image = fitted(picture, SIZE)
-    found = detection.run({"image": image})  # type: ignore[attr-defined]
-    alignment.run({"image": image, "bbox": found["bbox"], "prob": found["prob"]})  # type: ignore[attr-defined]
+    answer = detection.run({"image": image})  # type: ignore[attr-defined]
+    alignment.run({"image": image, "bbox": answer["bbox"], "prob": answer["prob"]})  # type: ignore[attr-defined]
 
 
 def _forever(clip: Path) -> Iterator[Picture]:

@@ -230,7 +230,7 @@ class VideoNodes:
     def resources(self) -> ResourceInfo:
         """As the web would have it. Each node is one core of this machine."""
         used = psutil.cpu_percent(percpu=True)
-        found: ResourceInfo = {}
+        infos: ResourceInfo = {}
         for name, host in self.hosts.items():
             detail = self.details.get(name, {})
             way = self.details.get(EDGE, {}).get("way", {}).get(name, {})
@@ -242,7 +242,7 @@ class VideoNodes:
                 "url": host.url,
                 "queue": detail.get("queue", 0),
             }
-            found[host.ip] = {
+            infos[host.ip] = {
                 "node": name,
                 "ip": host.ip,
                 "role": host.role,
@@ -256,7 +256,7 @@ class VideoNodes:
                 "age_s": 0.0,
                 "service": {stage.name: service for stage in self.case.stages},  # type: ignore[typeddict-item]
             }
-        return found
+        return infos
 
     def plan(self, places: Mapping[str, str], conf: VideoConf, model: int = 0) -> Plan:
         """A fixed one: stage → node."""

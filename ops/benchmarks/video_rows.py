@@ -82,8 +82,8 @@ def row_of(
         for at, took, plan in job.frames
         if first < at <= last
     ]
-    wanted = max(1.0, sum(_wanted(job.plans, case.fps, *span) for job, span in zip(jobs, spans, strict=True)))
-    late, missing = sum(took > hi_s for took, _ in frames), max(0.0, wanted - len(frames))
+    due = max(1.0, sum(_wanted(job.plans, case.fps, *span) for job, span in zip(jobs, spans, strict=True)))
+    late, missing = sum(took > hi_s for took, _ in frames), max(0.0, due - len(frames))
     times = sorted(took for took, _ in frames) or [float("inf")]
     changes = sum(1 for job in jobs for at, _ in job.plans if began < at <= ended)
     decisions = [took for job in jobs for took in job.decisions]
@@ -91,11 +91,11 @@ def row_of(
     sent = [size for job in jobs for size in job.sent]
     return Row(
         name,
-        min(1.0, (late + missing) / wanted),
+        min(1.0, (late + missing) / due),
         percentile(times, 0.5),
         percentile(times, 0.95),
         len(frames) / lasted,
-        missing / wanted,
+        missing / due,
         sum(sent) / len(sent) if sent else 0.0,
         _quality([plan for _, plan in frames], case),
         changes * 60 / seconds / len(jobs),
@@ -172,9 +172,9 @@ class Aim:
         return f"{self.what:84} {self.measured:>12} {self.aim:>12}   {'met' if self.is_met else 'not met'}"
 
 
-def lines(found: Mapping[str, Sequence[Row]], shares: Sequence[tuple[str, float]]) -> list[str]:
+def lines(rows_by_policy: Mapping[str, Sequence[Row]], shares: Sequence[tuple[str, float]]) -> list[str]:
     """Measured beside the aims."""
-    aims = [aim for scenario, rows in found.items() for aim in _aims(scenario, rows)]
+    aims = [aim for scenario, rows in rows_by_policy.items() for aim in _aims(scenario, rows)]
     aims += [Aim(what, f"{share:.2f}×", ">= 0.90×", share >= 0.9) for what, share in shares]
     return [f"\n{'':84} {'measured':>12} {'aim':>12}", *(str(aim) for aim in aims)]
 

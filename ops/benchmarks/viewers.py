@@ -85,8 +85,8 @@ class Viewer:
         with suppress(OSError):
             while line := await reader.readline():
                 if b'"message": "change ' in line:
-                    found = line.split(b'"message": "change ', 1)[1].split(b'"', 1)[0]
-                    self.seen.setdefault(found.decode(), time.perf_counter())
+                    change = line.split(b'"message": "change ', 1)[1].split(b'"', 1)[0]
+                    self.seen.setdefault(change.decode(), time.perf_counter())
         self.is_closed = True
 
 

@@ -101,9 +101,9 @@ class Soak:
         """Whatever it is doing, starting included; a worker process that is not there yet cannot be killed."""
         self.deployment.has_settled(part)
         leash = self.deployment.supervisor.pids().get(part)
-        found = [self.deployment.child_of(leash)] if leash and is_master else self.deployment.below(part)[1:]
+        processes = [self.deployment.child_of(leash)] if leash and is_master else self.deployment.below(part)[1:]
         with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-            for pid in filter(None, found):
+            for pid in filter(None, processes):
                 os.kill(pid, signal.SIGKILL)
                 self.killed[part] += 1
 

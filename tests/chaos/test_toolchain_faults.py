@@ -88,10 +88,10 @@ def test_a_gigabyte_of_log_is_cut_and_neither_stops_the_stage_nor_fills_any_memo
     assert peak_bytes(worker) - before < GROWTH_BYTES
     log = object_keys.log(job.job_id, Stage.BIE)
     end = b"".join(deployment.container.objects.read(log, start=LOG_BYTES))
-    found = re.fullmatch(rb"\n\[log limit of (\d+) bytes reached: (\d+) more bytes were dropped\]\n", end)
-    assert found, end
-    assert int(found[1]) == LOG_BYTES
-    assert int(found[1]) + int(found[2]) >= 1 << 30
+    notice = re.fullmatch(rb"\n\[log limit of (\d+) bytes reached: (\d+) more bytes were dropped\]\n", end)
+    assert notice, end
+    assert int(notice[1]) == LOG_BYTES
+    assert int(notice[1]) + int(notice[2]) >= 1 << 30
     portion = deployment.container.conversion.jobs.log(job.job_id, Stage.BIE, LOG_BYTES, OWNER)
     assert portion.text == end and portion.is_complete
 

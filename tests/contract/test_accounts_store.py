@@ -129,8 +129,8 @@ def test_of_some_names_those_are_told_whose_users_are_there_and_enabled(accounts
 # --- tokens and sessions ------------------------------------------------------------------------------
 def test_a_token_says_whose_it_is_until_it_is_revoked(accounts: Accounts) -> None:
     token, text = accounts.tokens.issue("root-admin", by="test", label="x")
-    user, found = accounts.tokens.check(text)
-    assert (user.name, found.token_id, found.scopes) == ("root-admin", token.token_id, frozenset(Scope))
+    user, record = accounts.tokens.check(text)
+    assert (user.name, record.token_id, record.scopes) == ("root-admin", token.token_id, frozenset(Scope))
     accounts.tokens.revoke("root-admin", token.token_id, by="test")
     with pytest.raises(TokenRefused):
         accounts.tokens.check(text)

@@ -23,9 +23,9 @@ def add(database: Database, task_id: str, spec: str, *, ended_at: str = ENDED, e
             task = store.apply(conn, task, event, ended_at)
 
 
-def claim(database: Database, wanted: Conversion, at: str) -> bool:
+def claim(database: Database, conversion: Conversion, at: str) -> bool:
     with database.write() as conn:
-        return store.claim_conversion(conn, wanted, at)
+        return store.claim_conversion(conn, conversion, at)
 
 
 def test_of_many_who_claim_at_once_one_gets_it(database: Database) -> None:
@@ -36,10 +36,10 @@ def test_of_many_who_claim_at_once_one_gets_it(database: Database) -> None:
 
 def test_a_claim_holds_until_its_time_and_then_for_the_next_one(database: Database) -> None:
     again = replace(CLAIM, next_try_at="2026-11-01T12:40:00.000Z")
-    found = [
-        claim(database, wanted, at) for wanted, at in ((CLAIM, SOON), (again, SOON), (again, LATER), (again, LATER))
+    claims = [
+        claim(database, claimed, at) for claimed, at in ((CLAIM, SOON), (again, SOON), (again, LATER), (again, LATER))
     ]
-    assert found == [True, False, True, False]
+    assert claims == [True, False, True, False]
     with database.read() as conn:
         assert store.conversions_of(conn, "t1") == [again]
 

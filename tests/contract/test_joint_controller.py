@@ -52,11 +52,11 @@ class SlowAccess(NodeAccess):
     meanwhile: Callable[[], None] | None = None
 
     def find_for(self, user: str, name: str) -> Node | None:
-        found = super().find_for(user, name)
+        service = super().find_for(user, name)
         if name == "cloud0" and self.meanwhile is not None:
             meanwhile, self.meanwhile = self.meanwhile, None
             meanwhile()
-        return found
+        return service
 
 
 class Scene:
@@ -106,9 +106,9 @@ class Scene:
 
     def known(self, uid: str) -> Service:
         with self.database.read() as conn:
-            found = store.by_uid(conn, uid)
-        assert found is not None
-        return found
+            service = store.by_uid(conn, uid)
+        assert service is not None
+        return service
 
     def orders(self, uid: str) -> dict[tuple[str, str], Operation]:
         with self.database.read() as conn:
@@ -202,8 +202,8 @@ def test_an_edge_worker_that_moves_ends_where_it_was_once_the_new_one_may_start(
     assert scene.orders(service.uid)["edge0", "edge"] is Operation.INSERT  # it goes on until then
     scene.serve(moved, 5000)
     scene.reconcile(service.uid, 3)
-    found = scene.orders(service.uid)
-    assert (found["edge0", "edge"], found["edge1", "edge"]) == (Operation.DELETE, Operation.INSERT)
+    orders = scene.orders(service.uid)
+    assert (orders["edge0", "edge"], orders["edge1", "edge"]) == (Operation.DELETE, Operation.INSERT)
 
 
 def test_a_worker_that_was_replaced_says_nothing_any_more(scene: Scene) -> None:

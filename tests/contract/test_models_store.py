@@ -63,8 +63,8 @@ def files(objects: ObjectStore) -> set[str]:
 def test_a_model_comes_back_as_it_was(storage: ModelStorage, objects: ObjectStore) -> None:
     own, twin = stored(objects, "nef"), stored(objects, "onnx")
     kept = storage.add(model("臉 / out.nef", own, twin), [own, twin])
-    found = storage.get("alice", "臉 / out.nef")
-    assert found == kept and json.dumps(MODEL_CARD.write(found.card)) == json.dumps(MODEL_CARD.write(kept.card))
+    read_back = storage.get("alice", "臉 / out.nef")
+    assert read_back == kept and json.dumps(MODEL_CARD.write(read_back.card)) == json.dumps(MODEL_CARD.write(kept.card))
     assert storage.look("bob", "臉 / out.nef") is None
     assert files(objects) == {own.sha256, twin.sha256}
 
@@ -76,8 +76,8 @@ def test_pages_are_newest_first_and_lose_and_repeat_nothing(storage: ModelStorag
     storage.add(model("m9", own, owner="bob"), [own])
     seen, cursor = list[str](), None
     while True:
-        found, cursor = storage.page("alice", "", cursor, 2)
-        seen += [one.name for one in found]
+        page, cursor = storage.page("alice", "", cursor, 2)
+        seen += [one.name for one in page]
         if cursor is None:
             break
     assert seen == ["m6", "m3", "m4", "m5", "m0", "m1", "m2"]
@@ -87,8 +87,10 @@ def test_a_text_is_looked_for_in_names_as_it_stands(storage: ModelStorage, objec
     own = stored(objects, "one")
     for name in ("Faces_1", "faces%2", "cars"):
         storage.add(model(name, own), [own])
-    found = {text: [one.name for one in storage.page("alice", text, None, 9)[0]] for text in ("FACE", "_", "%", "x")}
-    assert found == {"FACE": ["Faces_1", "faces%2"], "_": ["Faces_1"], "%": ["faces%2"], "x": []}
+    names_by_text = {
+        text: [one.name for one in storage.page("alice", text, None, 9)[0]] for text in ("FACE", "_", "%", "x")
+    }
+    assert names_by_text == {"FACE": ["Faces_1", "faces%2"], "_": ["Faces_1"], "%": ["faces%2"], "x": []}
 
 
 def test_of_many_who_want_a_name_at_once_one_gets_it(storage: ModelStorage, objects: ObjectStore) -> None:
@@ -180,10 +182,10 @@ class Meanwhile(FilesystemStore):
     begin: Callable[[], None] | None = None
 
     def info(self, key: str) -> ObjectInfo:
-        found = super().info(key)
+        facts = super().info(key)
         if self.begin is not None and key.startswith("blobs/"):
             self.begin()
-        return found
+        return facts
 
 
 def test_the_last_other_model_goes_while_a_row_is_written(storage: ModelStorage, tmp_path: Path) -> None:

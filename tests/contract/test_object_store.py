@@ -59,12 +59,12 @@ def megabytes(count: int) -> Iterable[bytes]:
 
 def leftovers(store: ObjectStore, at: str) -> list[object]:
     """Objects, drafts and parts under this prefix."""
-    found: list[object] = [*keys(store, at)]
+    left: list[object] = [*keys(store, at)]
     if isinstance(store, FilesystemStore):
-        return [*found, *(store._folder.root / "drafts").iterdir()]
+        return [*left, *(store._folder.root / "drafts").iterdir()]
     assert isinstance(store, S3Store)
     uploads = store._client._list_multipart_uploads(store._bucket.name, prefix=at)
-    return [*found, *uploads.uploads]
+    return [*left, *uploads.uploads]
 
 
 def test_what_was_put_is_read_back(store: ObjectStore, at: str) -> None:

@@ -86,9 +86,9 @@ def read(database: Database) -> list[str]:
 
 def put_in_plain(database: Database, secrets: list[str]) -> None:
     """As an older version left it."""
-    said = (secrets[0], secrets[1], f'{{"secret": "{secrets[2]}"}}')
+    plain = (secrets[0], secrets[1], f'{{"secret": "{secrets[2]}"}}')
     with database.write() as conn:
-        for query, text in zip(RAW, said, strict=True):
+        for query, text in zip(RAW, plain, strict=True):
             _, column, _, table = query.split()
             conn.execute(sa.text(f"UPDATE {table} SET {column} = :text"), {"text": text})
 

@@ -74,8 +74,8 @@ def sftpgo(standin: SftpgoStandin) -> Iterator[Side]:
 
 @pytest.fixture(params=["embedded", "sftpgo"])
 def side(request: pytest.FixtureRequest) -> Side:
-    found: Side = request.getfixturevalue(request.param)
-    return found
+    backend: Side = request.getfixturevalue(request.param)
+    return backend
 
 
 def test_a_new_account_has_a_one_time_password_that_opens_nothing_else(side: Side) -> None:

@@ -60,9 +60,9 @@ class Run:
     said: dict[Stage, list[tuple[float, str]]]
 
 
-def run_stage(bench: Bench, folder: Path, stage: Stage, said: list[tuple[float, str]]) -> StageResult:
+def run_stage(bench: Bench, folder: Path, stage: Stage, reported: list[tuple[float, str]]) -> StageResult:
     def progress(fraction: float, what: str) -> None:
-        said.append((fraction, what))
+        reported.append((fraction, what))
 
     return bench.toolchain().run(StageRequest(stage, folder, bench.options, threads=1), progress)
 
@@ -70,8 +70,8 @@ def run_stage(bench: Bench, folder: Path, stage: Stage, said: list[tuple[float, 
 @pytest.fixture(scope="class")
 def whole_run(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = bench.fill(tmp_path_factory.mktemp("job"))
-    said: dict[Stage, list[tuple[float, str]]] = {stage: [] for stage in Stage}
-    return Run(folder, {stage: run_stage(bench, folder, stage, said[stage]) for stage in Stage}, said)
+    progress: dict[Stage, list[tuple[float, str]]] = {stage: [] for stage in Stage}
+    return Run(folder, {stage: run_stage(bench, folder, stage, progress[stage]) for stage in Stage}, progress)
 
 
 class TestToolchain:

@@ -98,8 +98,8 @@ def test_a_key_is_taken_once_by_each_user(database: Database) -> None:
     with pytest.raises(TaskIdTaken):
         add(database, "t5", idempotency_key="k")
     with database.read() as conn:
-        found = [store.by_idempotency_key(conn, user, "k") for user in ("alice", "bob", "carol")]
-    assert [task and task.task_id for task in found] == ["t1", "t2", None]
+        tasks_of_key = [store.by_idempotency_key(conn, user, "k") for user in ("alice", "bob", "carol")]
+    assert [task and task.task_id for task in tasks_of_key] == ["t1", "t2", None]
 
 
 # --- the one writer of the state ------------------------------------------------------------------
@@ -196,8 +196,8 @@ def test_the_line_is_in_the_order_of_submission_whatever_happens_to_a_task(datab
     with database.write() as conn:
         assert ids(store.queue(conn)) == ["t0", "t3", "t4"]
         assert ids(store.active(conn)) == ["t1"]
-        found = [task for task in (store.get_task(conn, task.task_id) for task in made) if task]
-        assert store.counts_ahead(conn, found) == {"t0": 0, "t3": 1, "t4": 2}
+        present = [task for task in (store.get_task(conn, task.task_id) for task in made) if task]
+        assert store.counts_ahead(conn, present) == {"t0": 0, "t3": 1, "t4": 2}
         assert (store.count_unended(conn), store.count_unended(conn, "alice"), store.count_unended(conn, "bob")) == (
             4,
             2,
@@ -277,10 +277,10 @@ FILTERS = [
 ]
 
 
-@pytest.mark.parametrize(("wanted", "expected"), FILTERS, ids=lambda value: str(value)[:60])
-def test_filters_narrow_each_other_down(many: Database, wanted: TaskFilter, expected: str) -> None:
+@pytest.mark.parametrize(("task_filter", "expected"), FILTERS, ids=lambda value: str(value)[:60])
+def test_filters_narrow_each_other_down(many: Database, task_filter: TaskFilter, expected: str) -> None:
     with many.read() as conn:
-        assert "".join(task.task_id[-1] for task in store.page(conn, "alice", wanted, limit=10)) == expected
+        assert "".join(task.task_id[-1] for task in store.page(conn, "alice", task_filter, limit=10)) == expected
 
 
 def test_pages_follow_each_other_while_new_tasks_come(many: Database) -> None:

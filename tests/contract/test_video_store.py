@@ -46,9 +46,9 @@ def add(database: Database, made: VideoJob, number: int = 1) -> None:
 
 
 def got(conn: Connection, uid: str = "GLOBAL_ID_1.SUB_ID_1") -> store.StoredJob:
-    found = store.get(conn, uid)
-    assert found is not None
-    return found
+    job = store.get(conn, uid)
+    assert job is not None
+    return job
 
 
 def test_a_job_is_read_as_it_was_written(database: Database) -> None:
@@ -200,16 +200,16 @@ def test_what_is_measured_again_takes_the_place_of_what_was(database: Database) 
         store.put_measurements(conn, rows)
         store.put_measurements(conn, [replace(rows[0], delay_s=9.0)])
         assert len(store.measurements(conn)) == len(rows)
-        found = store.measurements(conn, node=rows[0].node, stage=rows[0].stage)
-        assert found[0].delay_s == 9.0
-        assert [(row.model_id, row.resolution) for row in found[:4]] == [
+        measurements = store.measurements(conn, node=rows[0].node, stage=rows[0].stage)
+        assert measurements[0].delay_s == 9.0
+        assert [(row.model_id, row.resolution) for row in measurements[:4]] == [
             (0, "360p"),
             (0, "480p"),
             (0, "720p"),
             (1, "360p"),
         ]
         assert store.measurements(conn, stages=["nothing"]) == []
-        assert all(isinstance(row, Measurement) for row in found)
+        assert all(isinstance(row, Measurement) for row in measurements)
 
 
 # --- rows of frames ---------------------------------------------------------------------------------

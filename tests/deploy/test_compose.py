@@ -17,8 +17,8 @@ FOR_KUBERNETES = {"redis_password", "postgres_password", "modelmill_database_url
 
 @pytest.fixture(scope="module")
 def services(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    found: dict[str, Any] = compose(tmp_path_factory.mktemp("compose"))["services"]
-    return found
+    composed: dict[str, Any] = compose(tmp_path_factory.mktemp("compose"))["services"]
+    return composed
 
 
 @pytest.mark.parametrize("name", ["compose.yaml", "compose.kneron.yaml", "compose.train.yaml"])
@@ -34,8 +34,8 @@ def test_it_is_the_minimum_deployment(services: dict[str, Any]) -> None:
 
 
 def test_the_number_of_workers_is_what_the_operator_says(tmp_path: Path) -> None:
-    found = compose(tmp_path, ONNX_WORKERS="2", BIE_WORKERS="3", NEF_WORKERS="4")["services"]
-    assert [found[stage]["deploy"]["replicas"] for stage in STAGES] == ["2", "3", "4"]
+    composed = compose(tmp_path, ONNX_WORKERS="2", BIE_WORKERS="3", NEF_WORKERS="4")["services"]
+    assert [composed[stage]["deploy"]["replicas"] for stage in STAGES] == ["2", "3", "4"]
 
 
 def test_every_container_may_do_as_little_as_possible(services: dict[str, Any]) -> None:
@@ -73,9 +73,9 @@ def test_only_the_web_and_sftp_can_be_reached_and_by_default_from_this_host_only
 
 
 def test_the_accounts_and_the_homes_outlive_the_containers_where_they_are_used(tmp_path: Path) -> None:
-    found = compose(tmp_path)
-    mounts = {name: service.get("volumes", []) for name, service in found["services"].items()}
-    lasting = f"{next(iter(found['volumes']))}:/var/lib/modelmill"
+    composed = compose(tmp_path)
+    mounts = {name: service.get("volumes", []) for name, service in composed["services"].items()}
+    lasting = f"{next(iter(composed['volumes']))}:/var/lib/modelmill"
     assert {name for name, mounted in mounts.items() if lasting in mounted} == {
         "web",
         "sftp",
@@ -92,28 +92,30 @@ def test_the_secret_key_is_for_those_who_sign_or_read_secrets_alone(services: di
 
 
 def test_the_kneron_workers_stand_on_the_vendors_image_and_the_rest_does_not(tmp_path: Path) -> None:
-    found = compose(tmp_path, "compose.yaml", "compose.kneron.yaml")["services"]
-    assert {name for name, service in found.items() if "kneron" in service["image"]} == set(STAGES)
+    composed = compose(tmp_path, "compose.yaml", "compose.kneron.yaml")["services"]
+    assert {name for name, service in composed.items() if "kneron" in service["image"]} == set(STAGES)
     told = {
-        name: service["environment"].get("MODELMILL_TOOLCHAINS", "") for name, service in found.items() if name in OURS
+        name: service["environment"].get("MODELMILL_TOOLCHAINS", "")
+        for name, service in composed.items()
+        if name in OURS
     }
     assert {name for name, toolchains in told.items() if "kneron" in toolchains} == {"web", *STAGES}
     # What the override does not name stays as it was.
-    assert found["bie"]["environment"]["MODELMILL_SHUTDOWN_GRACE_S"] == "600"
-    assert found["bie"]["cap_drop"] == ["ALL"]
+    assert composed["bie"]["environment"]["MODELMILL_SHUTDOWN_GRACE_S"] == "600"
+    assert composed["bie"]["cap_drop"] == ["ALL"]
 
 
 def test_training_is_a_worker_of_its_own_that_may_do_as_little_as_the_others_and_reaches_the_cluster(
     tmp_path: Path,
 ) -> None:
-    found = compose(tmp_path, "compose.yaml", "compose.train.yaml")["services"]
-    assert set(found) == {*OURS, "redis", "s3", "training"}
-    training = found["training"]
+    composed = compose(tmp_path, "compose.yaml", "compose.train.yaml")["services"]
+    assert set(composed) == {*OURS, "redis", "s3", "training"}
+    training = composed["training"]
     assert training["extends"] == {"file": "compose.yaml", "service": "scheduler"}
     assert set(training) == {"extends", "image", "command", "environment", "networks", "healthcheck"}
     assert training["command"][:5] == ["dramatiq", "actors", "--queues", "training", "training_results"]
     assert training["networks"] == ["front", "back"]
-    told = {name for name, service in found.items() if "MODELMILL_RAY_ADDRESS" in service.get("environment", {})}
+    told = {name for name, service in composed.items() if "MODELMILL_RAY_ADDRESS" in service.get("environment", {})}
     assert told == {"web", "scheduler", "pulse", "training"}
 
 

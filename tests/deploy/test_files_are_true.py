@@ -34,20 +34,20 @@ SPARE_S = 10
 
 @pytest.fixture(scope="module")
 def services(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    found: dict[str, Any] = compose(tmp_path_factory.mktemp("compose"), "compose.yaml", "compose.train.yaml")[
+    composed: dict[str, Any] = compose(tmp_path_factory.mktemp("compose"), "compose.yaml", "compose.train.yaml")[
         "services"
     ]
-    return found
+    return composed
 
 
 def commands(services: dict[str, Any]) -> list[list[str]]:
     """Every command line of the product in Compose, Kubernetes, systemd and the images."""
-    found = [service["command"] for service in services.values()]
-    found += [pod["containers"][0]["command"] for pod in pods(kubernetes_sources()).values()]
-    found += [shlex.split(unit(path)["Service"]["ExecStart"]) for path in SYSTEMD.glob("*.service")]
+    lines = [service["command"] for service in services.values()]
+    lines += [pod["containers"][0]["command"] for pod in pods(kubernetes_sources()).values()]
+    lines += [shlex.split(unit(path)["Service"]["ExecStart"]) for path in SYSTEMD.glob("*.service")]
     text = "".join(path.read_text() for path in DOCKERFILES)
-    found += [shlex.split(line.replace(",", " ")) for line in re.findall(r"^CMD \[(.*)\]$", text, re.MULTILINE)]
-    return [[Path(words[0]).name, *words[1:]] for words in found]
+    lines += [shlex.split(line.replace(",", " ")) for line in re.findall(r"^CMD \[(.*)\]$", text, re.MULTILINE)]
+    return [[Path(words[0]).name, *words[1:]] for words in lines]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -75,9 +75,9 @@ def test_every_worker_has_one_job_at_a_time(services: dict[str, Any]) -> None:
 
 
 def test_redis_keeps_nothing(services: dict[str, Any]) -> None:
-    found = [words for words in commands(services) if words[0] in {"valkey-server", "redis-server"}]
-    assert len(found) == 3
-    for words in found:
+    servers = [words for words in commands(services) if words[0] in {"valkey-server", "redis-server"}]
+    assert len(servers) == 3
+    for words in servers:
         at = words.index("--save")
         assert words[at : at + 4] == REDIS_COMMAND
     assert "volumes" not in services["redis"]

@@ -143,9 +143,9 @@ def test_the_secret_that_the_guide_makes_has_every_key_that_is_asked_for(tmp_pat
     made = {path.name for path in tmp_path.iterdir()}
     resources = kubernetes_sources()
     volumes = [volume for pod in pods(resources).values() for volume in pod["volumes"] if "secret" in volume]
-    asked = {item["key"] for volume in volumes for item in volume["secret"].get("items", [])}
-    asked |= {item["key"] for item in named(resources, "TriggerAuthentication", "redis")["spec"]["secretTargetRef"]}
-    assert asked == made
+    keys = {item["key"] for volume in volumes for item in volume["secret"].get("items", [])}
+    keys |= {item["key"] for item in named(resources, "TriggerAuthentication", "redis")["spec"]["secretTargetRef"]}
+    assert keys == made
     assert {volume["secret"]["secretName"] for volume in volumes} == {"modelmill-secrets"}
 
 
@@ -157,28 +157,28 @@ def ways_to(component: str) -> set[str]:
     """The components that a policy lets reach this one."""
     policies = [it["spec"] for it in kubernetes_sources() if it["kind"] == "NetworkPolicy"]
     target = {"app.kubernetes.io/component": component}
-    found: set[str] = set()
+    named_values: set[str] = set()
     for spec in policies:
         reached = [
             to.get("podSelector", {}).get("matchLabels") for rule in spec.get("egress", []) for to in rule.get("to", [])
         ]
         if target in reached:
             (rule,) = spec["podSelector"]["matchExpressions"]
-            found |= set(rule["values"])
-    return found
+            named_values |= set(rule["values"])
+    return named_values
 
 
 def test_only_those_that_need_the_database_are_told_of_it_and_reach_it() -> None:
-    found = pods(kubernetes_sources())
-    assert {name for name, pod in found.items() if "modelmill_database_url" in keys_of(pod)} == TO_THE_DATABASE
+    pod_specs = pods(kubernetes_sources())
+    assert {name for name, pod in pod_specs.items() if "modelmill_database_url" in keys_of(pod)} == TO_THE_DATABASE
     assert ways_to("postgres") == TO_THE_DATABASE
     assert ways_to("redis") == set(OURS) - {"sftp"}
 
 
 def test_the_secret_key_is_for_those_who_sign_or_read_secrets_in_the_database_and_for_nobody_else() -> None:
-    found = pods(kubernetes_sources())
-    found |= pods([*yaml.safe_load_all((KUBERNETES / "operator" / "operator.yaml").read_text())])
-    with_key = {name for name, pod in found.items() if "modelmill_secret_key" in keys_of(pod)}
+    pod_specs = pods(kubernetes_sources())
+    pod_specs |= pods([*yaml.safe_load_all((KUBERNETES / "operator" / "operator.yaml").read_text())])
+    with_key = {name for name, pod in pod_specs.items() if "modelmill_secret_key" in keys_of(pod)}
     assert with_key == {"web", "scheduler", "controller", "operator"}
 
 

@@ -21,8 +21,8 @@ NAMES = {"homes": "sftp"}
 
 def as_typed(words: list[str]) -> list[str]:
     """Without the folder of the program and without what is the installation's own: addresses and time limits."""
-    found = [Path(words[0]).name, *words[1:]]
-    return found[: len(WEB.command)] if found[0] == WEB.program else found
+    words_typed = [Path(words[0]).name, *words[1:]]
+    return words_typed[: len(WEB.command)] if words_typed[0] == WEB.program else words_typed
 
 
 def in_table(names: set[str]) -> dict[str, list[str]]:

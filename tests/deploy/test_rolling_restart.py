@@ -145,7 +145,7 @@ def test_a_web_told_to_end_closes_its_streams_so_that_viewers_come_back_to_the_n
 
 def _until_closed(lines: Iterator[str]) -> list[str]:
     """A stream that is cut off within a chunked body has come to its end, to a browser too."""
-    found: list[str] = []
+    received: list[str] = []
     with suppress(httpx.RemoteProtocolError, httpx.ReadError):
-        found.extend(lines)
-    return found
+        received.extend(lines)
+    return received

@@ -47,11 +47,11 @@ def _zip(entries: list[tuple[zipfile.ZipInfo | str, bytes]], kind: int = zipfile
 
 
 def _all(data: bytes, mark: bytes) -> list[int]:
-    found, at = [], data.find(mark)
+    places, at = [], data.find(mark)
     while at >= 0:
-        found.append(at)
+        places.append(at)
         at = data.find(mark, at + 1)
-    return found
+    return places
 
 
 def bomb(rng: Random) -> bytes:

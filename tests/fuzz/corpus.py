@@ -80,11 +80,11 @@ def digits() -> tuple[bytes, bytes]:
 @cache
 def real_models() -> tuple[bytes, ...]:
     """Small real models; the bundled one alone where the others are absent."""
-    found = sorted((REAL / "models").glob("*.onnx")) if REAL.exists() else []
-    return (digits()[0], *(path.read_bytes() for path in found if path.stat().st_size <= REAL_BYTES_MAX))
+    models = sorted((REAL / "models").glob("*.onnx")) if REAL.exists() else []
+    return (digits()[0], *(path.read_bytes() for path in models if path.stat().st_size <= REAL_BYTES_MAX))
 
 
 @cache
 def real_pictures() -> tuple[bytes, ...]:
-    found = sorted((REAL / "images").glob("*.jpg")) if REAL.exists() else []
-    return (png(7), *(path.read_bytes() for path in found if path.stat().st_size <= REAL_BYTES_MAX))
+    pictures = sorted((REAL / "images").glob("*.jpg")) if REAL.exists() else []
+    return (png(7), *(path.read_bytes() for path in pictures if path.stat().st_size <= REAL_BYTES_MAX))

@@ -140,7 +140,7 @@ def attribute(rng: Random, model: onnx.ModelProto) -> None:
         [1.0],
     )
     name = rng.choice(names)
-    kept = [found for found in node.attribute if found.name != name]
+    kept = [entry for entry in node.attribute if entry.name != name]
     del node.attribute[:]
     node.attribute.extend(kept)
     value = rng.choice(values)

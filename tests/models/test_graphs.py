@@ -34,9 +34,9 @@ def test_initializers_listed_as_inputs_are_no_inputs(shared_data: Path) -> None:
 
 
 def test_macs_agree_with_the_published_number_of_a_known_network(shared_data: Path) -> None:
-    found = graph.facts(graph.load(shared_data / "models/det_yolox_nano_416.onnx"))
-    assert found["macs"] == pytest.approx(1.08e9 / 2, rel=0.05)  # YOLOX nano: 1.08 GFLOPs, 0.91 M parameters
-    assert found["parameters"] == pytest.approx(0.91e6, rel=0.01)
+    facts = graph.facts(graph.load(shared_data / "models/det_yolox_nano_416.onnx"))
+    assert facts["macs"] == pytest.approx(1.08e9 / 2, rel=0.05)  # YOLOX nano: 1.08 GFLOPs, 0.91 M parameters
+    assert facts["parameters"] == pytest.approx(0.91e6, rel=0.01)
 
 
 def test_a_real_dynamic_model_runs_after_its_shape_was_given(shared_data: Path) -> None:
@@ -49,16 +49,16 @@ def test_a_real_dynamic_model_runs_after_its_shape_was_given(shared_data: Path) 
 
 
 def test_with_a_chip_the_operators_it_lacks_are_listed(shared_data: Path) -> None:
-    found = inspect_file(shared_data / "models/face_rfb_320.onnx", Chip.KL520)
-    assert found["chip"] == "520"
-    assert "Softmax" in [entry["operator"] for entry in found["operators_probably_missing"]]
+    facts = inspect_file(shared_data / "models/face_rfb_320.onnx", Chip.KL520)
+    assert facts["chip"] == "520"
+    assert "Softmax" in [entry["operator"] for entry in facts["operators_probably_missing"]]
 
 
 def test_a_face_detector_has_its_tail_named_on_520(shared_data: Path) -> None:
     model = onnx.load(shared_data / "models/face_rfb_320.onnx")
-    found = {entry["operator"] for entry in probably_missing(Chip.KL520, model)}
-    assert {"Softmax", "Slice", "Mul", "Exp", "Div"} <= found
-    assert not found & {"Conv", "Relu", "Shape", "Constant", "Unsqueeze"}
+    operators = {entry["operator"] for entry in probably_missing(Chip.KL520, model)}
+    assert {"Softmax", "Slice", "Mul", "Exp", "Div"} <= operators
+    assert not operators & {"Conv", "Relu", "Shape", "Constant", "Unsqueeze"}
 
 
 def test_onnx_models_are_no_nef(shared_data: Path) -> None:

@@ -37,6 +37,6 @@ def test_real_models_and_pictures_pass(tmp_path: Path, shared_data: Path, name: 
         for path in sorted((shared_data / "images").glob("face_*.jpg")):
             archive.write(path, path.name)
     model = onnx.load(shared_data / f"models/{name}.onnx")
-    found = submit(tmp_path, model, tmp_path / "quant.zip")
-    assert found["samples"]["kinds"] == {"image": 14}
-    assert found["model"]["macs"] == macs
+    description = submit(tmp_path, model, tmp_path / "quant.zip")
+    assert description["samples"]["kinds"] == {"image": 14}
+    assert description["model"]["macs"] == macs

@@ -44,9 +44,9 @@ def clip(name: str) -> Sequence[Picture]:
 def test_the_classroom_has_four_faces() -> None:
     stage = opened("face_detection", "face_rfb_640")
     frames = clip("classroom-270p")[::10]
-    found = [stage.run({"image": frame}) for frame in frames]
-    assert sum(len(each["bbox"]) == 4 for each in found) >= 0.95 * len(frames)
-    for each in found:
+    answers = [stage.run({"image": frame}) for frame in frames]
+    assert sum(len(each["bbox"]) == 4 for each in answers) >= 0.95 * len(frames)
+    for each in answers:
         assert len(each["prob"]) == len(each["bbox"]) == each["count_result"]["total"]
         assert all(0 <= x1 < x2 <= 480 and 0 <= y1 < y2 <= 270 for x1, y1, x2, y2 in each["bbox"])
     assert stage.runtime.startswith("onnxruntime")
@@ -70,10 +70,10 @@ def test_each_face_has_a_pose(models: tuple[str, ...]) -> None:
     faces = opened("face_detection", "face_rfb_640").run({"image": frame})
     inputs = {"image": frame, "bbox": faces["bbox"], "prob": faces["prob"]}
     stage = opened("face_alignment", *models)
-    found = stage.run(inputs)
-    assert np.shape(found["head_pose"]) == (4, 3)
-    assert found["count_result"] == {"up": sum(pose[1] > -10 for pose in found["head_pose"]), "total": 4}
-    drawn = stage.draw(frame, inputs, found)
+    poses = stage.run(inputs)
+    assert np.shape(poses["head_pose"]) == (4, 3)
+    assert poses["count_result"] == {"up": sum(pose[1] > -10 for pose in poses["head_pose"]), "total": 4}
+    drawn = stage.draw(frame, inputs, poses)
     assert drawn.shape == frame.shape
     assert (drawn != frame).any()
 
@@ -106,26 +106,26 @@ def test_a_head_that_turns_has_yaws_to_both_sides() -> None:
 def test_up_is_what_its_user_says_it_is() -> None:
     frame = clip("headpose-female-270p")[0]
     inputs = {"image": frame, "bbox": opened("face_detection", "face_rfb_640").run({"image": frame})["bbox"]}
-    counts = [
+    of_all = [
         opened("face_alignment", "headpose_fsanet_var", up_above=above).run(inputs)["count_result"]
         for above in ("-90", "90")
     ]
-    assert counts == [{"up": 1, "total": 1}, {"up": 0, "total": 1}]
+    assert of_all == [{"up": 1, "total": 1}, {"up": 0, "total": 1}]
 
 
 def test_without_faces_there_is_nothing_to_align() -> None:
-    found = opened("face_alignment", "headpose_fsanet_var").run({"image": GREY, "bbox": [], "prob": []})
-    assert found == {"head_pose": [], "count_result": {"up": 0, "total": 0}}
+    aligned = opened("face_alignment", "headpose_fsanet_var").run({"image": GREY, "bbox": [], "prob": []})
+    assert aligned == {"head_pose": [], "count_result": {"up": 0, "total": 0}}
 
 
 @pytest.mark.parametrize("box", [[-50, -50, -10, -10], [500, 500, 600, 600], [10, 10, 10, 10], [50, 50, 5, 5]])
 def test_a_box_beside_the_picture_harms_nobody(box: list[float]) -> None:
-    found = opened("face_alignment", "headpose_fsanet_var").run({"image": GREY, "bbox": [box]})
-    assert np.isfinite(found["head_pose"]).all()
+    aligned = opened("face_alignment", "headpose_fsanet_var").run({"image": GREY, "bbox": [box]})
+    assert np.isfinite(aligned["head_pose"]).all()
 
 
 @pytest.mark.parametrize(
-    ("inputs", "said"),
+    ("inputs", "message"),
     [
         ({"bbox": []}, "image is missing"),
         ({"image": "__import__('os')", "bbox": []}, "image is missing"),
@@ -141,8 +141,8 @@ def test_a_box_beside_the_picture_harms_nobody(box: list[float]) -> None:
         ({"image": GREY, "bbox": [[1, 2, 3, 4]], "prob": ["a"]}, "prob is to be"),
     ],
 )
-def test_what_is_no_input_is_told_by_its_name(inputs: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadRequest, match=said):
+def test_what_is_no_input_is_told_by_its_name(inputs: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadRequest, match=message):
         opened("face_alignment", "headpose_fsanet_var").run(inputs)
 
 
@@ -154,13 +154,13 @@ def test_a_detector_names_and_counts_what_it_sees() -> None:
     )
     seen: set[str] = set()
     for frame in frames[::24]:
-        found, of_cars = everything.run({"image": frame}), cars.run({"image": frame})
-        assert len(found["bbox"]) == len(found["prob"]) == len(found["label"]) == found["count_result"]["total"]
+        of_all, of_cars = everything.run({"image": frame}), cars.run({"image": frame})
+        assert len(of_all["bbox"]) == len(of_all["prob"]) == len(of_all["label"]) == of_all["count_result"]["total"]
         assert set(of_cars["label"]) <= {"car"}
-        assert of_cars["count_result"]["car"] == found["count_result"].get("car", 0) == len(of_cars["bbox"])
-        seen |= set(found["label"])
-        if found["bbox"]:
-            assert (everything.draw(frame, {"image": frame}, found) != frame).any()
+        assert of_cars["count_result"]["car"] == of_all["count_result"].get("car", 0) == len(of_cars["bbox"])
+        seen |= set(of_all["label"])
+        if of_all["bbox"]:
+            assert (everything.draw(frame, {"image": frame}, of_all) != frame).any()
     assert "car" in seen
 
 
@@ -169,10 +169,10 @@ def test_a_classifier_says_the_best_names_first() -> None:
     picture = next(iter(open_source(str(SHARED_DATA / "images" / "digits_test.npz")))).picture
     assert digits.files
     stage = opened("classification", "digits_big", top="3")
-    found = stage.run({"image": picture})
-    assert len(found["label"]) == len(found["prob"]) == 3
-    assert found["prob"] == sorted(found["prob"], reverse=True)
-    assert found["count_result"] == dict(zip(found["label"], found["prob"], strict=True))
+    answer = stage.run({"image": picture})
+    assert len(answer["label"]) == len(answer["prob"]) == 3
+    assert answer["prob"] == sorted(answer["prob"], reverse=True)
+    assert answer["count_result"] == dict(zip(answer["label"], answer["prob"], strict=True))
 
 
 def test_a_classifier_is_no_detector() -> None:
@@ -181,7 +181,7 @@ def test_a_classifier_is_no_detector() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "models", "parameters", "said"),
+    ("kind", "models", "parameters", "message"),
     [
         ("face_detection", ("face_rfb_320",), {"score_threshold": "high"}, "score_threshold is a number"),
         ("face_detection", ("face_rfb_320",), {"score_threshold": "2"}, "score_threshold is a number"),
@@ -194,9 +194,9 @@ def test_a_classifier_is_no_detector() -> None:
     ],
 )
 def test_what_a_stage_cannot_be_is_told(
-    kind: str, models: tuple[str, ...], parameters: dict[str, str], said: str
+    kind: str, models: tuple[str, ...], parameters: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(BadStage, match=said):
+    with pytest.raises(BadStage, match=message):
         opened(kind, *models, **parameters)
 
 

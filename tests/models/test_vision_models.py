@@ -78,8 +78,8 @@ def test_other_face_detectors_find_the_one_face(name: str) -> None:
 
 def test_yunet_finds_the_four_faces_where_the_big_one_finds_them() -> None:
     frame = clip(CLASSROOM)[0]
-    found = opened("face_yunet_n_320_320", score_threshold=0.4).predict(frame.picture)
-    assert matched(found, opened("face_rfb_640").predict(frame.picture), at=0.3) == 4
+    predictions = opened("face_yunet_n_320_320", score_threshold=0.4).predict(frame.picture)
+    assert matched(predictions, opened("face_rfb_640").predict(frame.picture), at=0.3) == 4
 
 
 def test_the_export_without_post_processing_finds_the_same_faces() -> None:

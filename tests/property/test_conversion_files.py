@@ -95,8 +95,8 @@ def test_whatever_the_chunks_are_the_zip_unpacks_to_them(files: dict[str, list[b
         uploads = Uploads(Settings(), FilesystemStore(folder), Sandbox())
         stored = uploads.store_images(uploads.begin("somebody"), parts())
         with zipfile.ZipFile(io.BytesIO(b"".join(uploads.objects.read(stored.key)))) as archive:
-            found = {name: archive.read(name) for name in archive.namelist()}
-    assert found == {f"x{name}.png": b"".join(chunks) for name, chunks in files.items()}
+            contents = {name: archive.read(name) for name in archive.namelist()}
+    assert contents == {f"x{name}.png": b"".join(chunks) for name, chunks in files.items()}
 
 
 def picture_bytes(kind: str) -> bytes:
@@ -219,10 +219,10 @@ def test_a_corrupted_nef_is_read_or_refused_and_never_crashes(
     if is_resealed:
         broken += struct.pack("<I", zlib.crc32(broken))
     try:
-        found = describe(memoryview(bytes(broken)))
+        description = describe(memoryview(bytes(broken)))
     except NotNef:
         return
-    assert found["crc_ok"] in (True, False) and isinstance(found["models"], list)
+    assert description["crc_ok"] in (True, False) and isinstance(description["models"], list)
 
 
 @searched(st.binary(min_size=4, max_size=300), seconds=SECONDS)

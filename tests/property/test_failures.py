@@ -61,6 +61,6 @@ TEXTS = st.lists(PIECES, max_size=40).map("".join) | st.text(max_size=200)
 )
 @example("FAILED", COMMAND, 1, "", "\x1b]0;" + "x" * 50)
 def test_no_text_is_too_odd(status: str, error_type: str, exit_code: int | None, message: str, log: str) -> None:
-    found = classify(status, error_type, exit_code, message, log, was_stopped=False)
-    assert 0 < len(found.summary) <= SUMMARY_CHARS
-    assert "\n" not in found.summary and "\x1b" not in found.summary
+    failure = classify(status, error_type, exit_code, message, log, was_stopped=False)
+    assert 0 < len(failure.summary) <= SUMMARY_CHARS
+    assert "\n" not in failure.summary and "\x1b" not in failure.summary

@@ -26,12 +26,12 @@ LINES = st.lists(st.tuples(DEMANDS, st.booleans(), TIMES), max_size=5).map(
 
 @st.composite
 def clusters(draw: st.DrawFn) -> list[Node]:
-    found = []
+    nodes = []
     for number in range(draw(st.integers(0, 3))):
         gpus, cpus = draw(COUNTS), draw(st.integers(0, 8))
         free = draw(st.integers(0, gpus)), draw(st.integers(0, cpus))
-        found.append(replace(node(f"n{number}", gpus, cpus, free=free), may_train=draw(st.integers(0, 3)) > 0))
-    return found
+        nodes.append(replace(node(f"n{number}", gpus, cpus, free=free), may_train=draw(st.integers(0, 3)) > 0))
+    return nodes
 
 
 @st.composite
@@ -64,24 +64,24 @@ def test_those_admitted_find_places_together_in_what_ray_says_is_free(
     assert can_place(demands(line, ask(line, nodes, held)), free_of(nodes))
 
 
-def may_keep_room(one: Queued, found: Decision, nodes: list[Node]) -> bool:
+def may_keep_room(one: Queued, decision: Decision, nodes: list[Node]) -> bool:
     """A retry that is not due and fits keeps its room, and others go beside it."""
-    return found.reasons[one.task_id].code is WaitingCode.RETRY and can_place([one.demand], free_of(nodes))
+    return decision.reasons[one.task_id].code is WaitingCode.RETRY and can_place([one.demand], free_of(nodes))
 
 
 @searched(LINES, holders(), clusters(), seconds=SECONDS)
 def test_nobody_is_admitted_behind_one_that_waits_without_backfill(
     line: list[Queued], held: list[Held], nodes: list[Node]
 ) -> None:
-    found = ask(line, nodes, held)
+    decision = ask(line, nodes, held)
     is_over = False
     for one in line:
-        assert (one.task_id in found.admitted) is not (one.task_id in found.reasons)
-        assert not (is_over and one.task_id in found.admitted)
+        assert (one.task_id in decision.admitted) is not (one.task_id in decision.reasons)
+        assert not (is_over and one.task_id in decision.admitted)
         is_over = is_over or (
-            one.task_id in found.reasons and not one.backfill and not may_keep_room(one, found, nodes)
+            one.task_id in decision.reasons and not one.backfill and not may_keep_room(one, decision, nodes)
         )
-    assert list(found.admitted) == sorted(found.admitted)
+    assert list(decision.admitted) == sorted(decision.admitted)
 
 
 @searched(LINES, holders(), clusters(), st.randoms(), seconds=SECONDS)
@@ -108,10 +108,10 @@ def test_ray_places_all_that_were_submitted_in_the_order_of_the_line(
     line = [replace(one, demand=replace(one.demand, driver_cpus=0)) for one in line]
     before = [replace(demand, driver_cpus=0) for demand in before]
     held = [unclaimed(demand, f"h{number}") for number, demand in enumerate(before)]
-    found = ask(line, nodes, held)
+    decision = ask(line, nodes, held)
     simulated = Ray(nodes)
     if all(simulated.claim(demand) for demand in before):
-        assert all(simulated.claim(demand) for demand in demands(line, found))
+        assert all(simulated.claim(demand) for demand in demands(line, decision))
 
 
 def demands(line: Sequence[Queued], decision: Decision) -> list[Demand]:
@@ -126,10 +126,10 @@ def free_of(nodes: Sequence[Node]) -> Free:
     return tuple((one.free_gpus, one.free_cpus, one.may_train) for one in nodes)
 
 
-def can_place(wanted: Sequence[Demand], free: Free) -> bool:
+def can_place(demands: Sequence[Demand], free: Free) -> bool:
     """Try every place of every slot and driver."""
     pieces = []
-    for one in wanted:
+    for one in demands:
         pieces += [(float(one.gpus_per_node), float(one.cpus_per_node), True)] * one.nodes
         pieces += [(0.0, float(one.driver_cpus), False)] if one.driver_cpus else []
     return _try(tuple(sorted(pieces, reverse=True)), free, {})
@@ -169,4 +169,4 @@ class Ray:
 
     def _score(self, at: int, gpus: float, cpus: float) -> float:
         pairs = zip(self.free[at][:2], (gpus, cpus), strict=True)
-        return sum((has - wanted) / has for has, wanted in pairs if wanted)
+        return sum((has - needed) / has for has, needed in pairs if needed)

@@ -144,13 +144,13 @@ def tell(bench: Bench) -> None:
 
 def go_on(bench: Bench) -> None:
     """What a cluster does between two ticks: the first attempt finds too few GPUs, all others succeed."""
-    for submission_id, found in list(bench.ray.jobs.items()):
-        if found.job.status is RayStatus.PENDING:
+    for submission_id, job in list(bench.ray.jobs.items()):
+        if job.job.status is RayStatus.PENDING:
             bench.ray.run(submission_id, log=b"working\n")
-        elif found.job.status is RayStatus.RUNNING and submission_id == "one--a01":
+        elif job.job.status is RayStatus.RUNNING and submission_id == "one--a01":
             bench.ray.write(submission_id, f"{TOO_FEW}\n".encode())
             bench.ray.fail(submission_id, TOO_FEW)
-        elif found.job.status is RayStatus.RUNNING:
+        elif job.job.status is RayStatus.RUNNING:
             bench.ray.end(submission_id)
 
 
@@ -268,10 +268,10 @@ class Weather:
         ray, luck = bench.ray, self.random
         ray.away = {luck.choice(["*", "submit", "nodes", "log", "job"])} if luck.random() < 0.1 else set()
         ray.keeps_answer = luck.random() < 0.1
-        for submission_id, found in list(ray.jobs.items()):
-            if found.job.status is RayStatus.PENDING and luck.random() < 0.6:
+        for submission_id, job in list(ray.jobs.items()):
+            if job.job.status is RayStatus.PENDING and luck.random() < 0.6:
                 ray.run(submission_id, log=b"begun\n")
-            elif found.job.status is RayStatus.RUNNING:
+            elif job.job.status is RayStatus.RUNNING:
                 self._one(bench, submission_id)
 
     def _one(self, bench: Bench, submission_id: str) -> None:
@@ -343,7 +343,7 @@ def _is_over(bench: Bench, name: str) -> bool:
 
 def _gpus_asked_for(bench: Bench) -> int:
     """By the jobs that Ray has and that have not ended."""
-    jobs = [name for name, found in bench.ray.jobs.items() if not found.job.status.is_terminal]
+    jobs = [name for name, job in bench.ray.jobs.items() if not job.job.status.is_terminal]
     tasks = {name.partition("--")[0] for name in jobs}
     assert len(tasks) == len(jobs), "two jobs of one task at once"
     assert all(bench.state(task) in ACTIVE or not _is_over(bench, task) for task in tasks)

@@ -92,9 +92,9 @@ SPECS = st.builds(
 
 @searched(SPECS, seconds=1.5)
 def test_what_is_written_reads_as_the_same_spec(spec: TaskSpec) -> None:
-    found = read(write_spec(spec))
-    assert found == spec
-    assert repr(found.overrides) == repr(spec.overrides)  # 1 is not True, nor 1.0
+    spec_read = read(write_spec(spec))
+    assert spec_read == spec
+    assert repr(spec_read.overrides) == repr(spec.overrides)  # 1 is not True, nor 1.0
 
 
 # --- whatever is sent -------------------------------------------------------------------------------

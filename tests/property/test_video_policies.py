@@ -44,7 +44,7 @@ def dags(draw: st.DrawFn) -> DagInfo:
 def resources(draw: st.DrawFn, dag: DagInfo, roles: list[str], *, is_pseudo: bool) -> ResourceInfo:
     """Nodes with any services, some offline; each stage is served by one at least that is online."""
     stages = dag["flow"][1:]
-    found: list[NodeInfo] = [
+    infos: list[NodeInfo] = [
         a_node(
             f"node{at}",
             role,
@@ -59,10 +59,10 @@ def resources(draw: st.DrawFn, dag: DagInfo, roles: list[str], *, is_pseudo: boo
         for at, role in enumerate(roles)
     ]
     for stage in stages:
-        server = draw(st.sampled_from(found))
+        server = draw(st.sampled_from(infos))
         server["online"] = True
         server["service"].setdefault(stage, {"n_process": 1, "cpu_ratio": 0.1, "mem_ratio": 0.1})
-    return {node["node"] if is_pseudo else node["ip"]: node for node in found}
+    return {node["node"] if is_pseudo else node["ip"]: node for node in infos}
 
 
 @st.composite

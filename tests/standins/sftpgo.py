@@ -98,8 +98,8 @@ class SftpgoStandin:
         return None
 
     async def _token(self, request: Request):
-        wanted = base64.b64encode(f"{self.admin}:{self.password}".encode()).decode()
-        if request.headers.get("authorization") != f"Basic {wanted}":
+        credentials = base64.b64encode(f"{self.admin}:{self.password}".encode()).decode()
+        if request.headers.get("authorization") != f"Basic {credentials}":
             return JSONResponse({"message": "Unauthorized"}, 401)
         token, until = uuid.uuid4().hex, time.time() + self.token_s
         self.tokens[token] = until

@@ -17,12 +17,12 @@ NAMES = tuple(system.name for system in SYSTEMS)
 
 
 def main(arguments: Sequence[str] = ()) -> None:
-    asked = _parse(arguments)
-    systems = [s for s in SYSTEMS if (s.name in asked.only if asked.only else s.is_default)]
+    parsed = _parse(arguments)
+    systems = [s for s in SYSTEMS if (s.name in parsed.only if parsed.only else s.is_default)]
     started = time.monotonic()
-    rounds, failures = _measure_in_turn(systems, asked.rounds)
+    rounds, failures = _measure_in_turn(systems, parsed.rounds)
     rows = [row(s.name, rounds[s.name], s.at_once) for s in systems if s.name not in failures]
-    print(f"\nThree no-op stages, one worker each, {asked.rounds} rounds in turn, {time.monotonic() - started:.0f} s")
+    print(f"\nThree no-op stages, one worker each, {parsed.rounds} rounds in turn, {time.monotonic() - started:.0f} s")
     print("p50 and p95 of one job at a time on an idle system; jobs/s of many queued at once; CPU time of a job that")
     print("comes alone, and of one of many queued, with Redis; PSS of all the system's processes without Redis; idle")
     print("CPU of one core, with Redis; jobs: one by one / at once in each round.")
@@ -33,10 +33,10 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="ops/bench peers")
     parser.add_argument("--only", type=_names, default=[], metavar="NAMES", help=f"some of: {','.join(NAMES)}")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"default {ROUNDS}")
-    asked = parser.parse_args(arguments)
-    if asked.rounds < 1:
+    parsed = parser.parse_args(arguments)
+    if parsed.rounds < 1:
         parser.error("--rounds: at least 1")
-    return asked
+    return parsed
 
 
 def _names(text: str) -> list[str]:
@@ -57,8 +57,8 @@ def _measure_in_turn(systems: list[System], count: int) -> tuple[dict[str, list[
                 continue
             print(f"round {number + 1}: {system.name}", file=sys.stderr)
             try:
-                found = measure(system, jobs=math.ceil(system.one_by_one / count), idle_s=IDLE_S / count)
-                rounds[system.name].append(found)
+                measurement = measure(system, jobs=math.ceil(system.one_by_one / count), idle_s=IDLE_S / count)
+                rounds[system.name].append(measurement)
             except RuntimeError as error:
                 failures[system.name] = str(error)
     return rounds, failures

@@ -20,12 +20,12 @@ def programs_of(environment: str) -> Path:
     if environment == OWN:
         return Path(sys.executable).parent
     folder = FOLDER / environment
-    wanted = "\n".join(REQUIREMENTS[environment])
+    requirements = "\n".join(REQUIREMENTS[environment])
     stamp = folder / "requirements.txt"
-    if not stamp.is_file() or stamp.read_text() != wanted:
-        print(f"Installing {wanted.splitlines()[0]} under {folder} …", file=sys.stderr)
+    if not stamp.is_file() or stamp.read_text() != requirements:
+        print(f"Installing {requirements.splitlines()[0]} under {folder} …", file=sys.stderr)
         _make(folder, REQUIREMENTS[environment])
-        stamp.write_text(wanted)
+        stamp.write_text(requirements)
     return folder / "bin"
 
 

@@ -131,5 +131,5 @@ def _last_words(deployment: Deployment) -> str:
     words = [
         path.read_text(errors="replace").strip().splitlines()[-2:] for path in sorted(deployment.folder.glob("*.log"))
     ]
-    said = dict.fromkeys(line.strip()[:200] for lines in words for line in lines)
-    return "".join(f"\n    {line}" for line in said)
+    last_lines = dict.fromkeys(line.strip()[:200] for lines in words for line in lines)
+    return "".join(f"\n    {line}" for line in last_lines)

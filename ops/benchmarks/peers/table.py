@@ -42,17 +42,17 @@ class Row:
 
 
 def row(name: str, rounds: Sequence[Round], at_once: int) -> Row:
-    latencies = [value for found in rounds for value in found.latencies_ms]
+    latencies = [value for round_ in rounds for value in round_.latencies_ms]
     return Row(
         name,
         p50_ms=percentile(latencies, 0.5),
         p95_ms=percentile(latencies, 0.95),
-        jobs_per_s=statistics.median(found.jobs_per_s for found in rounds),
-        cpu_ms_alone=statistics.median(found.cpu_ms_alone for found in rounds),
-        cpu_ms_queued=statistics.median(found.cpu_ms_queued for found in rounds),
-        memory_mib=statistics.median(found.memory_bytes for found in rounds) / MIB,
-        cpu_percent=statistics.mean(found.cpu_share for found in rounds) * 100,
-        processes=max(found.processes for found in rounds),
+        jobs_per_s=statistics.median(round_.jobs_per_s for round_ in rounds),
+        cpu_ms_alone=statistics.median(round_.cpu_ms_alone for round_ in rounds),
+        cpu_ms_queued=statistics.median(round_.cpu_ms_queued for round_ in rounds),
+        memory_mib=statistics.median(round_.memory_bytes for round_ in rounds) / MIB,
+        cpu_percent=statistics.mean(round_.cpu_share for round_ in rounds) * 100,
+        processes=max(round_.processes for round_ in rounds),
         jobs=f"{len(latencies)} / {at_once}",
     )
 
@@ -60,11 +60,17 @@ def row(name: str, rounds: Sequence[Round], at_once: int) -> Row:
 def lines(rows: Sequence[Row], failures: Mapping[str, str]) -> list[str]:
     """The table, then what failed and why, then the ratios."""
     failed = [f"{name:16} failed: {reason}" for name, reason in failures.items()]
-    return [HEAD, *(str(found) for found in rows), *failed, *_against_the_limit(rows), *_against_the_peers(rows)]
+    return [
+        HEAD,
+        *(str(system_row) for system_row in rows),
+        *failed,
+        *_against_the_limit(rows),
+        *_against_the_peers(rows),
+    ]
 
 
 def _against_the_limit(rows: Sequence[Row]) -> list[str]:
-    named = {found.name: found for found in rows}
+    named = {system_row.name: system_row for system_row in rows}
     if MODELMILL not in named or RAW not in named:
         return []
     ours, limit = named[MODELMILL], named[RAW]
@@ -76,8 +82,8 @@ def _against_the_limit(rows: Sequence[Row]) -> list[str]:
 
 
 def _against_the_peers(rows: Sequence[Row]) -> list[str]:
-    named = {found.name: found for found in rows}
-    peers = [found for found in rows if found.name not in {MODELMILL, RAW}]
+    named = {system_row.name: system_row for system_row in rows}
+    peers = [system_row for system_row in rows if system_row.name not in {MODELMILL, RAW}]
     if MODELMILL not in named or not peers:
         return []
     ours = named[MODELMILL]

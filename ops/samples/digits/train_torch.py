@@ -144,8 +144,8 @@ def run(folder: Path) -> int:
     test, reference, rest = slice(SAMPLES), slice(SAMPLES, 2 * SAMPLES), slice(SAMPLES, None)
     print(f"torch {torch.__version__}: {len(x) - SAMPLES} pictures to learn from, {SAMPLES} to test on", flush=True)
     model = network()
-    inputs, wanted = torch.from_numpy(x), torch.from_numpy(labels)
-    train(model, inputs[rest], wanted[rest], inputs[test], wanted[test])
+    inputs, expected = torch.from_numpy(x), torch.from_numpy(labels)
+    train(model, inputs[rest], expected[rest], inputs[test], expected[test])
     draft = folder / ".model.onnx"
     reached = accuracy(export(model, draft), x[test], labels[test])
     print(f"accuracy of the exported model on {SAMPLES} pictures it has not seen: {reached:.2%}", flush=True)

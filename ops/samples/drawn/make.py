@@ -116,11 +116,11 @@ def fitted_shapes(random: np.random.Generator) -> tuple[bytes, list[Image.Image]
     session = ReferenceEvaluator(onnx.load_from_string(model("features", nodes, weights, ("g", [1, 32]))))
     seen = features(lambda one: session.run(None, {"image": one})[0], as_input(pictures))
     with_one = np.hstack([seen, np.ones((len(seen), 1), np.float32)])
-    wanted = np.array([[kind == label for kind in KINDS] for label in labels], np.float32)
-    solved = np.linalg.solve(with_one.T @ with_one + 1e-4 * np.eye(33), with_one.T @ wanted).astype(np.float32)
+    targets = np.array([[kind == label for kind in KINDS] for label in labels], np.float32)
+    solved = np.linalg.solve(with_one.T @ with_one + 1e-4 * np.eye(33), with_one.T @ targets).astype(np.float32)
     nodes.append(helper.make_node("Gemm", ["g", "w", "bias"], ["scores"], name="classes"))
     weights |= {"w": solved[:32], "bias": solved[32]}
-    right = (with_one @ solved).argmax(1) == wanted.argmax(1)
+    right = (with_one @ solved).argmax(1) == targets.argmax(1)
     print(f"shapes: {right.mean():.1%} of the {len(right)} pictures it was fitted to")
     return model("shapes", nodes, weights, ("scores", [1, 3])), pictures[:60]
 
@@ -135,8 +135,8 @@ def main() -> None:
         helper.make_node("Relu", ["a"], ["b"], name="rise"),
         helper.make_node("MaxPool", ["b"], ["heat"], name="peaks", kernel_shape=[3, 3], strides=[1, 1], pads=[1] * 4),
     ]
-    found = model("dots", nodes, {"surround": surround_filter()}, ("heat", [1, 1, SIDE, SIDE]))
-    (FOLDER / "dots.onnx").write_bytes(found)
+    network = model("dots", nodes, {"surround": surround_filter()}, ("heat", [1, 1, SIDE, SIDE]))
+    (FOLDER / "dots.onnx").write_bytes(network)
     pack("dots.zip", [dots(random) for _ in range(60)])
 
 

@@ -15,28 +15,28 @@ pytestmark = pytest.mark.slow
 
 
 def test_it_shows_that_it_is_worth_it_and_goes_on_until_it_is_interrupted(tmp_path: Path) -> None:
-    with demonstration("joint", tmp_path) as (demo, said):
-        shown = until_it_says("Ctrl-C ends everything", said)
+    with demonstration("joint", tmp_path) as (demo, output):
+        shown = until_it_says("Ctrl-C ends everything", output)
         verdict = re.search(r"Joint inference keeps (\d+)% of what the cloud gains, and sends (\d+)% of the", shown)
         assert "edge only" in shown and verdict is not None, shown
         assert int(verdict[1]) >= 80 and int(verdict[2]) <= 50
         demo.send_signal(signal.SIGINT)
-        assert "Everything is stopped." in said.read()
+        assert "Everything is stopped." in output.read()
         assert demo.wait(60) == Exit.OK
 
 
 @pytest.mark.exhaustive
 def test_once_it_ends_by_itself_and_says_by_its_exit_code_whether_it_was_worth_it(tmp_path: Path) -> None:
-    with demonstration("joint", tmp_path, "--once") as (demo, said):
-        shown = said.read()
+    with demonstration("joint", tmp_path, "--once") as (demo, output):
+        shown = output.read()
         assert demo.wait(60) == Exit.OK, shown
         assert "edge only" in shown and "Everything is stopped." in shown
 
 
 @pytest.mark.exhaustive
 def test_it_can_be_interrupted_while_its_service_starts(tmp_path: Path) -> None:
-    with demonstration("joint", tmp_path) as (demo, said):
-        until_it_says("Service default/digits", said)
+    with demonstration("joint", tmp_path) as (demo, output):
+        until_it_says("Service default/digits", output)
         demo.send_signal(signal.SIGINT)
-        assert "Everything is stopped." in said.read()
+        assert "Everything is stopped." in output.read()
         assert demo.wait(60) == Exit.OK

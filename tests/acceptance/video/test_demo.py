@@ -15,8 +15,8 @@ from tests.harness.mosquitto import require_mosquitto
 def test_each_of_its_rules_makes_an_event_that_comes_by_mqtt_and_it_ends_by_itself(tmp_path: Path) -> None:
     """As README has it."""
     require_mosquitto()
-    with demonstration("video", tmp_path, "--once") as (demo, said):
-        shown = said.read()
+    with demonstration("video", tmp_path, "--once") as (demo, output):
+        shown = output.read()
         assert demo.wait(60) == Exit.OK, shown
     assert "those below have come from there" in shown and "/ui/video/GLOBAL_ID_1.SUB_ID_1" in shown
     assert "passer-by: object crossed gate to the right" in shown and "object in row" in shown

@@ -71,15 +71,15 @@ def load_model_from_file(device_group: DeviceGroup, file_path: str) -> ModelNefD
     session = onnxruntime.InferenceSession(model)
     descriptor = SingleModelDescriptor(
         32769,
-        [_tensor(index, found, node) for index, found in enumerate(session.get_inputs())],
-        [_tensor(index, found, node) for index, found in enumerate(session.get_outputs())],
+        [_tensor(index, description, node) for index, description in enumerate(session.get_inputs())],
+        [_tensor(index, description, node) for index, description in enumerate(session.get_outputs())],
     )
     device_group.model = LoadedModel(session, node, descriptor)
     return ModelNefDescriptor(ModelTargetChip[f"KP_MODEL_TARGET_CHIP_{node['chip']}"], [descriptor])
 
 
-def _tensor(index: int, found: Any, node: dict[str, Any]) -> TensorDescriptor:
-    shape = list(found.shape)
+def _tensor(index: int, description: Any, node: dict[str, Any]) -> TensorDescriptor:
+    shape = list(description.shape)
     strides = [0] * len(shape)
     step = 1
     for axis in reversed(range(len(shape))):
@@ -93,7 +93,7 @@ def _tensor(index: int, found: Any, node: dict[str, Any]) -> TensorDescriptor:
     radix = node["radix"] if isinstance(node["radix"], list) else [node["radix"]]
     return TensorDescriptor(
         index,
-        found.name,
+        description.name,
         ModelTensorDataLayout[f"KP_MODEL_TENSOR_DATA_LAYOUT_{node['layout']}"],
         TensorShapeInfo(info),
         QuantizationParameters(

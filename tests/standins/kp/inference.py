@@ -55,11 +55,11 @@ def _counted_back(buffer: bytes, node: Any, facts: dict[str, Any]) -> np.ndarray
     shape = info.shape if facts.get("v2") else info.shape_onnx
     values = _values(buffer, layout)
     if facts.get("v2"):
-        wanted = max(side * step for side, step in zip(shape, info.stride_npu, strict=True))
+        needed_bytes = max(side * step for side, step in zip(shape, info.stride_npu, strict=True))
     else:
         wide, deep = _aligned(layout, facts["chip"])
-        wanted = math.ceil(shape[1] / deep) * deep * shape[2] * math.ceil(shape[3] / wide) * wide
-    if len(values) < wanted or len(values) - wanted >= 16:
+        needed_bytes = math.ceil(shape[1] / deep) * deep * shape[2] * math.ceil(shape[3] / wide) * wide
+    if len(values) < needed_bytes or len(values) - needed_bytes >= 16:
         raise ApiKPException(14, "KP_ERROR_SEND_DATA_FAIL_14")
     array = np.zeros(shape, np.float32)
     for place in itertools.product(*map(range, shape)):

@@ -33,10 +33,10 @@ def accessors(kind: type) -> dict[str, object]:
 
 
 def test_the_container_has_what_is_asked_of_it_in_that_type(container: Container) -> None:
-    found = accessors(FromContainer)
-    assert len(found) >= 10
+    by_name = accessors(FromContainer)
+    assert len(by_name) >= 10
     request = request_to(SimpleNamespace(container=container))
-    for name, accessor in found.items():
+    for name, accessor in by_name.items():
         (kind,) = get_args(getattr(accessor, "__orig_class__", FromContainer[object]))
         value = accessor(request)  # type: ignore[operator]
         assert getattr(kind, "_is_protocol", False) or isinstance(value, kind), name

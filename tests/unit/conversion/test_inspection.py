@@ -22,58 +22,58 @@ from tests.standins import kneron, nef_builder
 
 def test_an_onnx_file_is_described(tmp_path: Path) -> None:
     path = small.write(tmp_path / "m.bin", small.conv())
-    found = inspect_file(path)
-    assert (found["kind"], found["name"], found["size_bytes"]) == ("onnx", "m.bin", path.stat().st_size)
-    assert (found["operators"], found["macs"], found["metadata"]) == ({"Conv": 1, "Relu": 1}, 6912, {})
-    assert "operators_probably_missing" not in found
-    assert json.loads(json.dumps(found)) == found
+    facts = inspect_file(path)
+    assert (facts["kind"], facts["name"], facts["size_bytes"]) == ("onnx", "m.bin", path.stat().st_size)
+    assert (facts["operators"], facts["macs"], facts["metadata"]) == ({"Conv": 1, "Relu": 1}, 6912, {})
+    assert "operators_probably_missing" not in facts
+    assert json.loads(json.dumps(facts)) == facts
 
 
 def test_with_a_chip_the_operators_it_lacks_are_listed(tmp_path: Path) -> None:
-    found = inspect_file(small.write(tmp_path / "m.onnx", kneron.model()), Chip.KL520)
-    assert found["chip"] == "520"
-    assert [entry["operator"] for entry in found["operators_probably_missing"]] == ["Softmax"]
+    facts = inspect_file(small.write(tmp_path / "m.onnx", kneron.model()), Chip.KL520)
+    assert facts["chip"] == "520"
+    assert [entry["operator"] for entry in facts["operators_probably_missing"]] == ["Softmax"]
 
 
 @pytest.mark.parametrize(("written", "kind"), [("bie", "host-bie"), ("onnx", "onnx")])
 def test_our_own_stages_are_told_apart_by_their_metadata(tmp_path: Path, written: str, kind: str) -> None:
     model = small.conv()
     provenance.write(model, {provenance.KIND: written, provenance.SOURCE_SHA256: "abc"})
-    found = inspect_file(small.write(tmp_path / "out.bie", model))
-    assert found["kind"] == kind
-    assert found["metadata"][provenance.SOURCE_SHA256] == "abc"
+    facts = inspect_file(small.write(tmp_path / "out.bie", model))
+    assert facts["kind"] == kind
+    assert facts["metadata"][provenance.SOURCE_SHA256] == "abc"
 
 
 def test_a_host_nef_shows_its_manifest_and_that_it_is_intact(tmp_path: Path) -> None:
-    found = inspect_file(host_nef(tmp_path / "out.nef"))
-    assert (found["kind"], found["is_intact"]) == ("host-nef", True)
-    assert found["manifest"]["format"] == runtime.NEF_FORMAT
-    assert found["files"][runtime.MODEL]["size_bytes"] == 9
+    facts = inspect_file(host_nef(tmp_path / "out.nef"))
+    assert (facts["kind"], facts["is_intact"]) == ("host-nef", True)
+    assert facts["manifest"]["format"] == runtime.NEF_FORMAT
+    assert facts["files"][runtime.MODEL]["size_bytes"] == 9
 
 
 @pytest.mark.parametrize("content", [b"ort mOdel", b"another length"])
 def test_a_host_nef_with_another_content_is_not_intact(tmp_path: Path, content: bytes) -> None:
-    found = inspect_file(host_nef(tmp_path / "out.nef", content))
-    assert (found["kind"], found["is_intact"]) == ("host-nef", False)
+    facts = inspect_file(host_nef(tmp_path / "out.nef", content))
+    assert (facts["kind"], facts["is_intact"]) == ("host-nef", False)
 
 
 @pytest.mark.parametrize("files", [{}, {"gone.bin": {"sha256": "0", "size_bytes": 1}}, {"model.ort": {}}, [], "x"])
 def test_a_manifest_that_does_not_cover_the_model_is_not_intact(tmp_path: Path, files: Any) -> None:
-    found = inspect_file(host_nef(tmp_path / "out.nef", files=files))
-    assert (found["kind"], found["is_intact"]) == ("host-nef", False)
+    facts = inspect_file(host_nef(tmp_path / "out.nef", files=files))
+    assert (facts["kind"], facts["is_intact"]) == ("host-nef", False)
 
 
 def test_a_zip_with_a_strange_manifest_is_a_zip(tmp_path: Path) -> None:
-    found = inspect_file(host_nef(tmp_path / "out.nef", format="other"))
-    assert found["kind"] == "zip"
-    assert "manifest" in found["reason"]
+    facts = inspect_file(host_nef(tmp_path / "out.nef", format="other"))
+    assert facts["kind"] == "zip"
+    assert "manifest" in facts["reason"]
 
 
 def test_a_kneron_nef_is_read_by_its_own_reader(tmp_path: Path) -> None:
     (tmp_path / "models_520.nef").write_bytes(nef_builder.build())
-    found = inspect_file(tmp_path / "models_520.nef")
-    assert (found["kind"], found["chip"], found["crc_ok"]) == ("kneron-nef", "520", True)
-    json.dumps(found)
+    facts = inspect_file(tmp_path / "models_520.nef")
+    assert (facts["kind"], facts["chip"], facts["crc_ok"]) == ("kneron-nef", "520", True)
+    json.dumps(facts)
 
 
 def test_what_is_damaged_is_named_and_what_is_not_is_not(tmp_path: Path) -> None:
@@ -88,8 +88,8 @@ def test_what_is_damaged_is_named_and_what_is_not_is_not(tmp_path: Path) -> None
         (small.conv().SerializeToString(), ""),
     ):
         (tmp_path / "file").write_bytes(data)
-        found = damage(inspect_file(tmp_path / "file"))
-        assert words in found and bool(found) is bool(words)
+        remark = damage(inspect_file(tmp_path / "file"))
+        assert words in remark and bool(remark) is bool(words)
     assert "not what its manifest says" in damage(inspect_file(host_nef(tmp_path / "other.nef", b"ort mOdel")))
 
 
@@ -103,16 +103,16 @@ def test_a_zip_of_samples_is_counted(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "q.zip", "w") as archive:
         for name in ("a.jpg", "b.PNG", "c.npy", "d.txt"):
             archive.writestr(name, b"1")
-    found = inspect_file(tmp_path / "q.zip")
-    assert (found["kind"], found["entries"], found["samples"]) == ("zip", 4, {"image": 2, "npy": 1})
+    facts = inspect_file(tmp_path / "q.zip")
+    assert (facts["kind"], facts["entries"], facts["samples"]) == ("zip", 4, {"image": 2, "npy": 1})
 
 
 @pytest.mark.parametrize("data", [b"", b"text", b"PK\x03\x04 cut", b"\x7fELF"])
 def test_anything_else_is_unknown_with_a_reason(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "file").write_bytes(data)
-    found = inspect_file(tmp_path / "file")
-    assert found["kind"] == "unknown"
-    assert found["reason"]
+    facts = inspect_file(tmp_path / "file")
+    assert facts["kind"] == "unknown"
+    assert facts["reason"]
 
 
 def test_broken_models_are_errors_not_unknown(tmp_path: Path) -> None:

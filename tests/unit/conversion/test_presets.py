@@ -43,9 +43,9 @@ def test_options_survive_the_form(options: Options) -> None:
 
 def test_choosing_a_preset_fills_its_values_and_leaves_the_others() -> None:
     values = {**new_form.values_of(KL720), "preset": "accurate", "kneron.model_id": "40000"}
-    found = new_form.settled(values)
-    assert (found["kneron.datapath_bitwidth_mode"], found["kneron.model_id"]) == ("int16", "40000")
-    assert found["preset_was"] == "accurate"
+    settled = new_form.settled(values)
+    assert (settled["kneron.datapath_bitwidth_mode"], settled["kneron.model_id"]) == ("int16", "40000")
+    assert settled["preset_was"] == "accurate"
 
 
 def test_changing_a_value_of_a_preset_makes_it_custom() -> None:
@@ -62,8 +62,8 @@ def test_custom_stays_custom_until_a_preset_is_chosen() -> None:
 
 def test_a_chip_without_the_chosen_preset_falls_back_to_the_first() -> None:
     values = new_form.settled({**new_form.values_of(KL720), "preset": "accurate"})
-    found = new_form.settled({**values, "platform": "520"})
-    assert (found["preset"], found["kneron.datapath_bitwidth_mode"]) == ("fast", "int8")
+    settled = new_form.settled({**values, "platform": "520"})
+    assert (settled["preset"], settled["kneron.datapath_bitwidth_mode"]) == ("fast", "int8")
 
 
 def test_what_is_no_number_is_said_beside_its_field() -> None:
@@ -102,8 +102,8 @@ def test_shapes_are_taken_when_every_axis_is_given() -> None:
 
 def test_every_option_has_a_control() -> None:
     shown = {field.name for options in (HOST, KL720) for field in advanced_fields(new_form.values_of(options))}
-    wanted = {name for name in new_form.OPTION_FIELDS if not name.startswith("preprocess.")}
-    assert shown == wanted
+    needed = {name for name in new_form.OPTION_FIELDS if not name.startswith("preprocess.")}
+    assert shown == needed
 
 
 def test_controls_offer_only_what_the_chip_can_do() -> None:

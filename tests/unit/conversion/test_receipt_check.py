@@ -63,8 +63,8 @@ def say(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
     def verify(*words: object) -> tuple[int, str]:
         code = typed(monkeypatch, "verify", *words)
-        said = capsys.readouterr()
-        return code, said.out + said.err
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
 
     return verify
 
@@ -92,44 +92,44 @@ def test_a_statement_about_something_else_is_refused(text: str) -> None:
 
 
 def test_files_that_are_as_they_were_pass_alone_and_as_a_folder(results: Path, say: Say) -> None:
-    code, said = say(results / "out.nef")
-    assert code == 0 and "as the receipt says" in said and "--key makes sure" in said
-    code, said = say(results, "--key", results.parent / "key.pem")
-    assert code == 0 and said.count("as the receipt says") == 6 and "the key given" in said
+    code, output = say(results / "out.nef")
+    assert code == 0 and "as the receipt says" in output and "--key makes sure" in output
+    code, output = say(results, "--key", results.parent / "key.pem")
+    assert code == 0 and output.count("as the receipt says") == 6 and "the key given" in output
 
 
 def test_a_renamed_file_is_known_by_its_content(results: Path, say: Say) -> None:
     renamed = results / "faces.nef"
     (results / "out.nef").rename(renamed)
-    code, said = say(renamed)
-    assert code == 0 and "which the receipt calls out.nef" in said
+    code, output = say(renamed)
+    assert code == 0 and "which the receipt calls out.nef" in output
 
 
 def test_a_changed_file_is_named_with_both_digests(results: Path, say: Say) -> None:
     before = sha256_of(results / "out.nef")
     (results / "out.nef").write_bytes(b"out.nef, and something more")
-    code, said = say(results)
-    assert code == 1 and said.count("CHANGED") == 1
-    assert before in said and sha256_of(results / "out.nef") in said
+    code, output = say(results)
+    assert code == 1 and output.count("CHANGED") == 1
+    assert before in output and sha256_of(results / "out.nef") in output
 
 
 def test_a_file_of_another_conversion_is_told(results: Path, say: Say, tmp_path: Path) -> None:
     stranger = tmp_path / "another.nef"
     stranger.write_bytes(b"of another conversion")
-    code, said = say(stranger, "--receipt", results / "receipt.json")
-    assert code == 1 and "NOT IN THE RECEIPT" in said
+    code, output = say(stranger, "--receipt", results / "receipt.json")
+    assert code == 1 and "NOT IN THE RECEIPT" in output
 
 
 def test_another_key_is_told_from_a_changed_receipt(results: Path, say: Say) -> None:
-    code, said = say(results / "out.nef", "--key", results.parent / "other.pem")
-    assert code == 1 and "ANOTHER KEY" in said and OTHER.public.key_id[:16] in said
+    code, output = say(results / "out.nef", "--key", results.parent / "other.pem")
+    assert code == 1 and "ANOTHER KEY" in output and OTHER.public.key_id[:16] in output
     document = json.loads((results / "receipt.json").read_bytes())
     payload = base64.b64decode(document["payload"]).replace(b"00:01:00", b"00:02:00")
     document["payload"] = base64.b64encode(payload).decode()
     (results / "receipt.json").write_text(json.dumps(document))
     for key in ([], ["--key", results.parent / "key.pem"]):
-        code, said = say(results / "out.nef", *key)
-        assert code == 1 and "receipt: CHANGED" in said
+        code, output = say(results / "out.nef", *key)
+        assert code == 1 and "receipt: CHANGED" in output
 
 
 def test_who_signs_anew_and_keeps_the_name_of_the_key_is_found_out(results: Path, say: Say) -> None:
@@ -144,8 +144,8 @@ def test_the_key_may_be_set_for_all_calls(results: Path, say: Say, monkeypatch: 
 
 
 def test_as_json(results: Path, say: Say) -> None:
-    code, said = say(results / "out.nef", "--json")
-    answer = json.loads(said)
+    code, output = say(results / "out.nef", "--json")
+    answer = json.loads(output)
     assert code == 0
     assert (answer["job_id"], answer["signature"], answer["is_key_given"]) == (JOB, "VALID", False)
     assert [file["outcome"] for file in answer["files"]] == ["SAME"]

@@ -60,11 +60,11 @@ def test_a_claim_and_the_record_that_it_brings_are_one_round_trip(
     for number in (1, 2):
         add(container.store, number)
     assert claim(container.store, "job-1")  # the script is known to the server now
-    asked, ask = [], RedisConnection.ask
-    monkeypatch.setattr(RedisConnection, "ask", lambda line, commands: asked.append(commands) or ask(line, commands))
+    sent, ask = [], RedisConnection.ask
+    monkeypatch.setattr(RedisConnection, "ask", lambda line, commands: sent.append(commands) or ask(line, commands))
     record = claim(container.store, "job-2")
     assert record and (record.claim, record.current.state) == ("w#onnx#", StageState.RUNNING)
-    assert len(asked) == 1
+    assert len(sent) == 1
 
 
 def test_a_claim_works_with_the_older_protocol_of_redis_too(container: Container) -> None:
@@ -169,8 +169,8 @@ def test_filters_narrow_the_list(container: Container) -> None:
     add(container.store, 3, owner="bob")
     container.store.apply("job-3", model.cancelled(Stage.ONNX, now=NOW))
 
-    def found(**wanted: str) -> list[str]:
-        return [r.job_id for r in container.store.page(JobFilter(**wanted), limit=9, cursor=None)[0]]
+    def found(**fields: str) -> list[str]:
+        return [r.job_id for r in container.store.page(JobFilter(**fields), limit=9, cursor=None)[0]]
 
     assert found(text="face") == ["job-1"]
     assert found(toolchain="kneron") == ["job-2"]

@@ -46,12 +46,12 @@ def dial(link: Link) -> socket.socket:
 
 
 def read(connection: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        data = connection.recv(size - len(found))
+    received = b""
+    while len(received) < size:
+        data = connection.recv(size - len(received))
         assert data, "it ended too soon"
-        found += data
-    return found
+        received += data
+    return received
 
 
 def test_a_lone_byte_takes_half_the_round_trip() -> None:

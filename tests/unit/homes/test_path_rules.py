@@ -253,10 +253,10 @@ def test_what_becomes_a_pipe_while_it_is_opened_is_not_given_out(
     stat = RootedDirectory.stat
 
     def stat_and_swap(self: RootedDirectory, path: str) -> os.stat_result:
-        found = stat(self, path)
+        status = stat(self, path)
         checked.here.unlink()
         os.mkfifo(checked.here)
-        return found
+        return status
 
     monkeypatch.setattr(RootedDirectory, "stat", stat_and_swap)
     with pytest.raises(PathRefused, match="is no file"):

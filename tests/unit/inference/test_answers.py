@@ -51,9 +51,9 @@ def drawn(folder: Path, first: onnx.ModelProto, second: onnx.ModelProto, *names:
 
 def test_a_classifier_answers_its_likeliest_classes_first(tmp_path: Path) -> None:
     model = vision.brightest_channel()
-    found = drawn(tmp_path, model, model, "green.png")
-    (one,) = found["pictures"]
-    assert found["problem"] == "" and found["decoder"] == "classifier"
+    answers = drawn(tmp_path, model, model, "green.png")
+    (one,) = answers["pictures"]
+    assert answers["problem"] == "" and answers["decoder"] == "classifier"
     assert one["float"]["classes"][0][0] == vision.GREEN and one["float"] == one["int8"]
     assert (one["place"], one["width"], one["height"]) == (0, 40, 30)
     with Image.open(tmp_path / "into/0.webp") as shown:
@@ -61,8 +61,8 @@ def test_a_classifier_answers_its_likeliest_classes_first(tmp_path: Path) -> Non
 
 
 def test_boxes_are_in_pixels_of_the_picture_that_is_shown(tmp_path: Path) -> None:
-    found = drawn(tmp_path, faces(0.25), faces(0.125), "wide.png")
-    (one,) = found["pictures"]
+    drawn_answers = drawn(tmp_path, faces(0.25), faces(0.125), "wide.png")
+    (one,) = drawn_answers["pictures"]
     assert (one["width"], one["height"]) == (answers.SHOWN_SIDE, answers.SHOWN_SIDE // 2)
     assert one["float"]["boxes"][0][:4] == pytest.approx([240, 120, 480, 360], abs=0.2)
     assert one["int8"]["boxes"][0][:4] == pytest.approx([120, 120, 480, 360], abs=0.2)
@@ -71,11 +71,11 @@ def test_boxes_are_in_pixels_of_the_picture_that_is_shown(tmp_path: Path) -> Non
 def test_what_is_no_picture_or_not_there_or_elsewhere_is_left_out(tmp_path: Path) -> None:
     model = vision.brightest_channel()
     (tmp_path / "outside.png").write_bytes(picture(8, 8))
-    found = drawn(tmp_path, model, model, "notes.txt", "../outside.png", "none.png", "green.png")
-    assert [one["place"] for one in found["pictures"]] == [3]
+    answers = drawn(tmp_path, model, model, "notes.txt", "../outside.png", "none.png", "green.png")
+    assert [one["place"] for one in answers["pictures"]] == [3]
 
 
 def test_a_model_that_no_decoder_understands_is_a_problem_in_words(tmp_path: Path) -> None:
     odd = vision.answering({"odd": NO_CLASS})
-    found = drawn(tmp_path, odd, odd, "green.png")
-    assert "no decoder understands" in found["problem"] and found["pictures"] == []
+    answers = drawn(tmp_path, odd, odd, "green.png")
+    assert "no decoder understands" in answers["problem"] and answers["pictures"] == []

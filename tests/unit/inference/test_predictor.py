@@ -184,8 +184,8 @@ def face_as_bright_as_the_input() -> onnx.ModelProto:
 
 def test_a_conversion_for_which_nobody_chose_a_preprocessing_leaves_it_to_the_family(tmp_path: Path) -> None:
     def score(**fields: Any) -> float:
-        found = opened(tmp_path, face_as_bright_as_the_input(), card(**fields), score_threshold=0.1)
-        return found.predict(plain(200, 200, 200)).boxes[0].score
+        predictor = opened(tmp_path, face_as_bright_as_the_input(), card(**fields), score_threshold=0.1)
+        return predictor.predict(plain(200, 200, 200)).boxes[0].score
 
     default = Preprocess().model_dump(mode="json")
     assert score() == score(toolchain="host", preprocess=default) == pytest.approx((200 - 127) / 128, abs=0.01)

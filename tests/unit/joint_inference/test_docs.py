@@ -37,11 +37,11 @@ class Asked(dict[str, str]):
 
 
 def parameters() -> list[str]:
-    asked = Asked()
+    recorder = Asked()
     for role in Role:
-        worker_options(role, asked)
-    assert len(asked.names) > 10
-    return sorted(asked.names)
+        worker_options(role, recorder)
+    assert len(recorder.names) > 10
+    return sorted(recorder.names)
 
 
 @pytest.mark.parametrize("name", parameters())
@@ -49,7 +49,7 @@ def test_every_parameter_of_the_bundled_workers_is_explained(name: str) -> None:
     assert any(f"`{name}`" in row for row in ROWS)
 
 
-@pytest.mark.parametrize("name", sorted(name for name, found in known().items() if not found.origin))
+@pytest.mark.parametrize("name", sorted(name for name, algorithm in known().items() if not algorithm.origin))
 def test_every_algorithm_is_explained_with_its_parameters(name: str) -> None:
     (row,) = [line for line in TEXT.splitlines() if line.startswith("|") and f"`{name}`" in line.split("|")[1]]
     for parameter in known()[name].parameters:
@@ -57,9 +57,9 @@ def test_every_algorithm_is_explained_with_its_parameters(name: str) -> None:
 
 
 def test_the_example_is_a_service() -> None:
-    found = re.search(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
-    assert found is not None
-    assert validated(yaml.safe_load(found[1]))["metadata"]["name"] == "faces"
+    example = re.search(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
+    assert example is not None
+    assert validated(yaml.safe_load(example[1]))["metadata"]["name"] == "faces"
 
 
 def test_the_algorithm_of_ones_own_works_as_it_stands_there() -> None:
@@ -68,7 +68,7 @@ def test_the_algorithm_of_ones_own_works_as_it_stands_there() -> None:
     exec(code, space)
     algorithm = space["Blurred"]({"least": "0.5"})
     weak, sure = (Prediction(candidates=(Box(0, 0, 1, 1, score),)) for score in (0.4, 0.6))
-    assert [algorithm(found).is_hard for found in (weak, sure, Prediction())] == [True, False, True]
+    assert [algorithm(prediction).is_hard for prediction in (weak, sure, Prediction())] == [True, False, True]
     assert isinstance(algorithm(weak), Verdict)
     assert algorithm.never(candidate_threshold=0.2) == ""
 

@@ -83,10 +83,10 @@ def problems(resource: Any, **options: Any) -> dict[str, str]:
 
 
 def test_the_sample_is_taken_as_it_is_and_what_came_out_once_more() -> None:
-    found = validated(sample())
-    assert found == sample()
-    assert validated(found) == found
-    assert warnings_of(found) == []
+    checked = validated(sample())
+    assert checked == sample()
+    assert validated(checked) == checked
+    assert warnings_of(checked) == []
 
 
 def test_a_framework_version_that_never_was_is_kept_and_not_looked_up() -> None:
@@ -104,14 +104,14 @@ def test_a_missing_field_is_named_and_nothing_else(path: str) -> None:
 
 @pytest.mark.parametrize(("path", "value"), WRONG, ids=[f"{path}={value}" for path, value in WRONG])
 def test_a_field_of_the_wrong_type_is_named_and_nothing_else(path: str, value: Any) -> None:
-    found = problems(having(path, value))
-    assert list(found) == [f"$.spec.{path}"]
-    assert found[f"$.spec.{path}"].startswith("must be ")
+    fields = problems(having(path, value))
+    assert list(fields) == [f"$.spec.{path}"]
+    assert fields[f"$.spec.{path}"].startswith("must be ")
 
 
 def test_a_version_that_was_not_put_in_quotes_is_told_so() -> None:
-    found = parse_document(SAMPLE.read_text().replace('"1.18"', "1.18"))
-    assert problems(found)["$.spec.edgeWorker.workerSpec.frameworkVersion"].endswith("put it in quotes")
+    document = parse_document(SAMPLE.read_text().replace('"1.18"', "1.18"))
+    assert problems(document)["$.spec.edgeWorker.workerSpec.frameworkVersion"].endswith("put it in quotes")
 
 
 def test_all_problems_are_named_at_once() -> None:
@@ -268,8 +268,8 @@ def test_a_resource_nested_without_end_is_refused() -> None:
 
 def test_parameters_of_the_algorithm_are_taken_and_checked() -> None:
     resource = having("edgeWorker.hardExampleAlgorithm.parameters", [{"key": "threshold_img", "value": "0.9"}])
-    found = specification_of(validated(resource)["spec"])
-    assert found.hard_example_parameters == {"nms_threshold": "0.6", "threshold_img": "0.9"}
+    specification = specification_of(validated(resource)["spec"])
+    assert specification.hard_example_parameters == {"nms_threshold": "0.6", "threshold_img": "0.9"}
     del resource["spec"]["edgeWorker"]["hardExampleAlgorithm"]["parameters"][0]["value"]
     assert list(problems(resource)) == ["$.spec.edgeWorker.hardExampleAlgorithm.parameters[0].value"]
 
@@ -342,9 +342,9 @@ spec:
 
 def test_sednas_spelling_is_an_alias() -> None:
     resource = parse_document(SEDNA)
-    found = validated(resource)
-    read = specification_of(found["spec"])
-    assert (found["apiVersion"], read.hard_example) == ("neptune.io/v1alpha1", "IBT")
+    checked = validated(resource)
+    read = specification_of(checked["spec"])
+    assert (checked["apiVersion"], read.hard_example) == ("neptune.io/v1alpha1", "IBT")
     assert read.hard_example_parameters == {"input_shape": "416,736", "threshold_img": "0.9"}
     assert (read.edge.node, read.cloud.node, read.edge.model, read.cloud.model) == ("edge0", "cloud0", "small", "big")
     assert (read.edge.name, read.cloud.name) == ("helmet-detection-edge", "helmet-detection-cloud")
@@ -361,9 +361,9 @@ def test_what_sednas_examples_set_and_nothing_here_reads_is_told_in_sentences() 
     resource = parse_document(
         SEDNA.replace('name: input_shape, value: "416,736"', "name: video_url, value: rtsp://x/y")
     )
-    said = advice(resource)
-    assert said[0] == "The field spec.edgeWorker.template.spec.dnsPolicy is not known here and was left out."
-    assert said[3:] == [
+    remarks = advice(resource)
+    assert remarks[0] == "The field spec.edgeWorker.template.spec.dnsPolicy is not known here and was left out."
+    assert remarks[3:] == [
         "The bundled edge worker does not read the parameter 'video_url'. Name what it is to read as `source`.",
         "The bundled cloud worker does not read the parameter 'input_shape'. "
         "Name the size as `input_size`, width first, as 736x416.",
@@ -396,7 +396,7 @@ def test_several_documents_and_lists_are_taken_each_as_a_resource() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "nothing in it"),
         ("# only a remark", "nothing in it"),
@@ -415,10 +415,10 @@ def test_several_documents_and_lists_are_taken_each_as_a_resource() -> None:
         ('{"kind": "List", "items": 7}', "nothing in it"),
     ],
 )
-def test_a_document_that_cannot_be_read_is_refused_and_where_it_breaks_is_said(text: str | bytes, said: str) -> None:
+def test_a_document_that_cannot_be_read_is_refused_and_where_it_breaks_is_said(text: str | bytes, message: str) -> None:
     with pytest.raises(InvalidResource) as caught:
         parse_documents(text)
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert caught.value.detail["problems"][0]["path"] == "$"
 
 
@@ -489,9 +489,9 @@ def test_nothing_but_a_refusal_comes_of_any_text(text: str | bytes) -> None:
 def _taken_or_refused(resource: Any) -> None:
     before = copy.deepcopy(resource)
     try:
-        found = validated(resource)
-        assert validated(found) == found
-        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
+        checked = validated(resource)
+        assert validated(checked) == checked
+        json.dumps(checked, ensure_ascii=False, allow_nan=False).encode()
     except InvalidResource as error:
         json.dumps(error.to_dict(), ensure_ascii=False, allow_nan=False).encode()
     assert repr(resource) == repr(before), "it was changed"

@@ -40,13 +40,13 @@ BROUGHT = {**MODEL, "name": "big", "format": "onnx", "toolchain": "", "job_id": 
 class Service(BaseHTTPRequestHandler):
     """Has those two models; remembers what it was asked."""
 
-    asked: list[tuple[str, str, bytes]]
+    requests: list[tuple[str, str, bytes]]
 
     def _answer(self) -> None:
         body = (
             self.rfile.read(int(self.headers.get("Content-Length", 0))) if self.headers.get("Content-Length") else b""
         )
-        self.asked.append((self.command, self.path, body))
+        self.requests.append((self.command, self.path, body))
         place = urlsplit(self.path)
         status, answer = self._found(parse_qs(place.query), place.path)
         data = json.dumps(answer).encode() if answer is not None else b""
@@ -56,14 +56,14 @@ class Service(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def _found(self, asked: dict[str, list[str]], path: str) -> tuple[int, Any]:
+    def _found(self, query: dict[str, list[str]], path: str) -> tuple[int, Any]:
         if self.command == "POST":
             return 201, MODEL
         if path.endswith("/models"):
-            is_first = "cursor" not in asked
-            found = [] if asked.get("q") == ["none"] else [MODEL] if is_first else [BROUGHT]
-            return 200, {"models": found, "next_cursor": "2 big" if is_first and found else None}
-        if asked["name"] != ["faces"]:
+            is_first = "cursor" not in query
+            models = [] if query.get("q") == ["none"] else [MODEL] if is_first else [BROUGHT]
+            return 200, {"models": models, "next_cursor": "2 big" if is_first and models else None}
+        if query["name"] != ["faces"]:
             return 404, {"error": {"code": "MODEL_NOT_FOUND", "message": "There is no model.", "hint": ""}}
         return (204, None) if self.command == "DELETE" else (200, MODEL)
 
@@ -74,13 +74,13 @@ class Service(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def asked() -> list[tuple[str, str, bytes]]:
-    Service.asked = []
-    return Service.asked
+def requests() -> list[tuple[str, str, bytes]]:
+    Service.requests = []
+    return Service.requests
 
 
 @pytest.fixture
-def url(asked: list[tuple[str, str, bytes]]) -> Iterator[str]:
+def url(requests: list[tuple[str, str, bytes]]) -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Service) as running:
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -129,13 +129,13 @@ def test_a_model_is_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 
 def test_a_model_of_a_job_is_asked_for(
-    monkeypatch: pytest.MonkeyPatch, url: str, asked: list[tuple[str, str, bytes]], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, url: str, requests: list[tuple[str, str, bytes]], tmp_path: Path
 ) -> None:
     labels = tmp_path / "labels.txt"
     labels.write_text("臉\nmask\n")
     arguments = ["faces", "--job", "some-id", "--artifact", "bie", "--decoder", "yunet", "--labels", labels]
     assert typed(monkeypatch, "add", *arguments, "--url", url) == Exit.OK
-    ((method, path, body),) = asked
+    ((method, path, body),) = requests
     assert (method, path) == ("POST", "/api/v2/models")
     assert json.loads(body) == {
         "name": "faces",
@@ -147,10 +147,10 @@ def test_a_model_of_a_job_is_asked_for(
 
 
 def test_a_file_is_sent_after_its_fields(
-    monkeypatch: pytest.MonkeyPatch, url: str, asked: list[tuple[str, str, bytes]], model: Path
+    monkeypatch: pytest.MonkeyPatch, url: str, requests: list[tuple[str, str, bytes]], model: Path
 ) -> None:
     assert typed(monkeypatch, "add", "big", "--file", model, "--url", url) == Exit.OK
-    body = asked[0][2]
+    body = requests[0][2]
     assert 0 < body.index(b'name="name"') < body.index(b'name="model"; filename="m.onnx"') < body.index(b"the bytes")
 
 
@@ -170,24 +170,27 @@ def test_what_cannot_be_is_refused_before_anything_is_sent(
     url: str,
     arguments: list[str],
     code: Exit,
-    asked: list[tuple[str, str, bytes]],
+    requests: list[tuple[str, str, bytes]],
 ) -> None:
     assert typed(monkeypatch, "add", *arguments, "--url", url) == code
-    assert not asked and capsys.readouterr().err
+    assert not requests and capsys.readouterr().err
 
 
 def test_labels_that_are_no_text_are_refused(
-    monkeypatch: pytest.MonkeyPatch, url: str, asked: list[tuple[str, str, bytes]], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, url: str, requests: list[tuple[str, str, bytes]], tmp_path: Path
 ) -> None:
     (tmp_path / "labels").write_bytes(b"\xff\xfe\x00")
     assert typed(monkeypatch, "add", "m", "--job", "j", "--labels", tmp_path / "labels", "--url", url) == Exit.BAD_INPUT
-    assert not asked
+    assert not requests
 
 
 def test_a_model_is_removed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], url: str, asked: list[tuple[str, str, bytes]]
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    url: str,
+    requests: list[tuple[str, str, bytes]],
 ) -> None:
     assert typed(monkeypatch, "remove", "faces", "--url", url) == Exit.OK
     assert capsys.readouterr().out == "faces is removed.\n"
-    assert asked[0][:2] == ("DELETE", "/api/v2/models/named?name=faces")
+    assert requests[0][:2] == ("DELETE", "/api/v2/models/named?name=faces")
     assert typed(monkeypatch, "remove", "my cars/out.nef", "--url", url) == Exit.NOT_FOUND

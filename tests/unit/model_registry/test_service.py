@@ -280,10 +280,10 @@ def test_a_completed_job_is_found_by_name_and_by_id_and_stays(
 ) -> None:
     record = finished_job(container, "alice", "my faces / v2")
     for job in (record.name, record.job_id):
-        found = models.find("alice", job + suffix, now=NOW)
-        assert found is not None
-        assert (found.name, found.card.format, found.job_id) == (job + suffix, made, record.job_id)
-        assert found.card.sha256 == record.artifacts[f"out.{made}"].sha256
+        model = models.find("alice", job + suffix, now=NOW)
+        assert model is not None
+        assert (model.name, model.card.format, model.job_id) == (job + suffix, made, record.job_id)
+        assert model.card.sha256 == record.artifacts[f"out.{made}"].sha256
     container.conversion.jobs.delete(record.job_id, "alice")
     assert models.find("alice", record.name + suffix, now=NOW + timedelta(days=9)) is not None
     assert len(models.page("alice")[0]) == 2
@@ -298,14 +298,14 @@ def test_the_newest_completed_job_of_exactly_that_name_wins(container: Container
     finished_job(container, "bob", "faces", minute=6)
     for number in range(60):
         finished_job(container, "alice", f"other faces {number}", minute=10 + number)
-    found = models.find("alice", "faces", now=NOW)
-    assert found is not None and found.job_id == newest.job_id
+    model = models.find("alice", "faces", now=NOW)
+    assert model is not None and model.job_id == newest.job_id
 
 
 def test_a_job_whose_name_ends_like_a_file_is_found_too(container: Container, models: Models) -> None:
     record = finished_job(container, "alice", "odd/out.onnx")
-    found = models.find("alice", "odd/out.onnx", now=NOW)
-    assert found is not None and (found.job_id, found.card.format) == (record.job_id, "nef")
+    model = models.find("alice", "odd/out.onnx", now=NOW)
+    assert model is not None and (model.job_id, model.card.format) == (record.job_id, "nef")
 
 
 def test_a_registered_name_comes_before_a_job_of_that_name(container: Container, models: Models) -> None:

@@ -66,9 +66,9 @@ def test_what_a_node_says_comes_out_as_it_was_put_in() -> None:
 
 
 def test_an_agent_of_before_offers_nothing() -> None:
-    said = SIGN.to_json()
-    del said["report"]["offers"]
-    assert Heartbeat.from_json(said).report.offers == {}
+    sign = SIGN.to_json()
+    del sign["report"]["offers"]
+    assert Heartbeat.from_json(sign).report.offers == {}
 
 
 def test_a_report_says_what_the_node_has_only_when_it_connects() -> None:
@@ -84,9 +84,9 @@ def test_a_delete_of_what_the_web_does_not_know_has_no_names() -> None:
 
 
 def test_what_a_newer_agent_says_beyond_is_passed_over() -> None:
-    said = SIGN.to_json()
-    said["new"] = said["report"]["new"] = said["report"]["workers"][0]["new"] = 1
-    assert Heartbeat.from_json(said) == SIGN
+    sign = SIGN.to_json()
+    sign["new"] = sign["report"]["new"] = sign["report"]["workers"][0]["new"] = 1
+    assert Heartbeat.from_json(sign) == SIGN
 
 
 @pytest.mark.parametrize("name", ["resourceKind", "uid", "part", "seq", "generation", "operation", "namespace"])
@@ -173,10 +173,10 @@ def test_a_report_with_something_wrong_in_it_is_refused(change: dict[str, Any]) 
 
 
 def test_a_worker_in_a_state_that_there_is_not_is_refused_by_name() -> None:
-    said = SIGN.to_json()
-    said["report"]["workers"][0]["state"] = "RESTING"
+    sign = SIGN.to_json()
+    sign["report"]["workers"][0]["state"] = "RESTING"
     with pytest.raises(BadFrame, match=r"report\.workers\.0\.state"):
-        Heartbeat.from_json(said)
+        Heartbeat.from_json(sign)
 
 
 @given(JSON)
@@ -192,8 +192,8 @@ def test_whatever_arrives_is_understood_or_refused(anything: Any) -> None:
 @given(JSON)
 def test_whatever_a_report_holds_is_understood_or_refused(anything: Any) -> None:
     for name in ("version", "address", "known", "report"):
-        for said in ({**SIGN.to_json(), name: anything}, {**SIGN.to_json(), "report": {"workers": [anything]}}):
+        for sign in ({**SIGN.to_json(), name: anything}, {**SIGN.to_json(), "report": {"workers": [anything]}}):
             try:
-                Heartbeat.from_json(said)
+                Heartbeat.from_json(sign)
             except BadFrame:
                 continue

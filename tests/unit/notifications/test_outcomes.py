@@ -39,8 +39,8 @@ def test_it_is_given_up_when_the_next_try_would_come_after_a_day() -> None:
 
 
 def test_a_receiver_may_ask_for_a_longer_pause_and_not_for_a_shorter_one() -> None:
-    for asked, paused in ((600.0, 600.0), (1.0, 30.0)):
-        assert seconds(DELIVERY, Outcome(False, 429, retry_after_s=asked)) == (DeliveryState.PENDING, paused)
+    for asked_s, paused in ((600.0, 600.0), (1.0, 30.0)):
+        assert seconds(DELIVERY, Outcome(False, 429, retry_after_s=asked_s)) == (DeliveryState.PENDING, paused)
 
 
 def test_what_is_refused_for_good_is_not_tried_again() -> None:

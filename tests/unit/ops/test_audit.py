@@ -61,8 +61,8 @@ def test_an_audit_that_could_ask_nobody_says_so_where_that_is_accepted(
 ) -> None:
     accepted.write_text(ENTRY.format(id=audit.UNREACHABLE, until="9999-12-31"))
     assert audit.main() == 0
-    said = capsys.readouterr().out
-    assert "NOT AUDITED" in said and "Accepted until 9999-12-31: read" in said
+    output = capsys.readouterr().out
+    assert "NOT AUDITED" in output and "Accepted until 9999-12-31: read" in output
 
 
 def test_pip_audit_is_told_what_is_accepted_and_its_verdict_is_ours(

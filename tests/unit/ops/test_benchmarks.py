@@ -37,10 +37,10 @@ def test_the_ideal_schedule_lies_between_what_must_be_done_and_one_after_another
     for _ in range(50):
         workers = [chance.randint(1, 4) for _ in range(3)]
         times = [[chance.uniform(0, 2) for _ in workers] for _ in range(chance.randint(1, 30))]
-        found = ideal_schedule.makespan(times, workers)
+        ideal_s = ideal_schedule.makespan(times, workers)
         busiest = max(sum(job[stage] for job in times) / count for stage, count in enumerate(workers))
-        assert max(busiest, *map(sum, times)) <= found + 1e-9
-        assert found <= sum(map(sum, times)) + 1e-9
+        assert max(busiest, *map(sum, times)) <= ideal_s + 1e-9
+        assert ideal_s <= sum(map(sum, times)) + 1e-9
 
 
 def _round(latencies_ms: list[float], jobs_per_s: float) -> Round:
@@ -56,9 +56,9 @@ def _round(latencies_ms: list[float], jobs_per_s: float) -> Round:
 
 
 def test_the_row_of_a_system_takes_all_its_jobs_together_and_the_middle_round() -> None:
-    found = row("saq", [_round([1.0, 2.0], 10), _round([3.0, 100.0], 30), _round([4.0], 500)], at_once=500)
-    assert (found.p50_ms, found.p95_ms, found.jobs_per_s) == (3.0, 100.0, 30)
-    assert (found.memory_mib, found.cpu_percent, found.jobs) == (50, 2.0, "5 / 500")
+    table_row = row("saq", [_round([1.0, 2.0], 10), _round([3.0, 100.0], 30), _round([4.0], 500)], at_once=500)
+    assert (table_row.p50_ms, table_row.p95_ms, table_row.jobs_per_s) == (3.0, 100.0, 30)
+    assert (table_row.memory_mib, table_row.cpu_percent, table_row.jobs) == (50, 2.0, "5 / 500")
 
 
 def test_the_product_is_compared_with_the_limit_and_with_the_best_peer_in_each_figure() -> None:
@@ -74,11 +74,13 @@ def test_the_product_is_compared_with_the_limit_and_with_the_best_peer_in_each_f
 
 
 def test_a_system_that_failed_is_in_the_table_with_the_reason() -> None:
-    found = lines([row("saq", [_round([1.0], 1)], 500)], {"prefect": "not installed: no such version"})
-    assert [line for line in found if line.startswith("prefect")] == [
+    table_lines = lines([row("saq", [_round([1.0], 1)], 500)], {"prefect": "not installed: no such version"})
+    assert [line for line in table_lines if line.startswith("prefect")] == [
         "prefect          failed: not installed: no such version"
     ]
-    assert not [line for line in found if line.startswith("against")]  # without the product there is nothing to compare
+    assert not [
+        line for line in table_lines if line.startswith("against")
+    ]  # without the product there is nothing to compare
 
 
 def test_the_slope_is_what_a_tenfold_queue_adds() -> None:

@@ -202,11 +202,11 @@ ADDED = ("spec", "edgeWorker", "hardExampleAlgorithm")
 
 
 def test_the_crd_is_the_required_one_field_by_field() -> None:
-    found = crd()
-    added = _properties(found, ADDED)
-    worker_spec = _properties(found, ("spec", "edgeWorker", "workerSpec"))
+    made = crd()
+    added = _properties(made, ADDED)
+    worker_spec = _properties(made, ("spec", "edgeWorker", "workerSpec"))
     assert added.pop("parameters") == worker_spec["parameters"]
-    assert dict(_leaves(found)) == dict(_leaves(yaml.safe_load(REQUIRED)))
+    assert dict(_leaves(made)) == dict(_leaves(yaml.safe_load(REQUIRED)))
 
 
 def test_what_is_added_need_not_be_given() -> None:
@@ -226,15 +226,15 @@ def test_who_changes_the_crd_they_were_given_changes_nobody_elses() -> None:
     assert _properties(crd(), ("spec", "edgeWorker"))["name"]["type"] == "string"
 
 
-def _at(found: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    schema = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+def _at(node: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    schema = node["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     for part in path:
         schema = schema["properties"][part]
     return dict(schema)
 
 
-def _properties(found: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    properties: dict[str, Any] = _at(found, path)["properties"]
+def _properties(schema: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    properties: dict[str, Any] = _at(schema, path)["properties"]
     return properties
 
 

@@ -135,9 +135,9 @@ def test_what_is_counted_takes_the_labels_that_the_manual_has() -> None:
     assert len(counted) > 10
     for metric in counted:
         name = metric.describe()[0].name
-        wanted = labels_of(name if isinstance(metric, Histogram) else f"{name}_total")
-        if wanted:
-            metric.labels(**dict.fromkeys(wanted, "any"))  # it refuses other names
+        labels = labels_of(name if isinstance(metric, Histogram) else f"{name}_total")
+        if labels:
+            metric.labels(**dict.fromkeys(labels, "any"))  # it refuses other names
         else:
             with pytest.raises(ValueError, match="label"):
                 metric.labels(any="any")

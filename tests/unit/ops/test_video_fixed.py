@@ -46,14 +46,14 @@ def test_on_a_fast_link_the_best_leaves_nothing_out_at_full_size() -> None:
 
 
 def test_where_the_edge_is_too_slow_for_each_frame_plans_leave_some_out_or_are_smaller() -> None:
-    found = [plan for plan in chosen(SLOW, slower=4.0) if plan.is_link_free]
-    assert found and all(plan.conf.nskip or plan.conf.resolution != "720p" or plan.places["a"][1] for plan in found)
+    plans = [plan for plan in chosen(SLOW, slower=4.0) if plan.is_link_free]
+    assert plans and all(plan.conf.nskip or plan.conf.resolution != "720p" or plan.places["a"][1] for plan in plans)
 
 
 def test_a_link_that_becomes_slow_is_known_beforehand_and_what_fits_its_begin_alone_comes_later() -> None:
-    found = chosen(FAST, SLOW, FAST, slower=2.0)
-    assert found[0].is_link_free or found[0].conf.resolution == "240p"
-    assert any(not plan.is_link_free for plan in found)
+    plans = chosen(FAST, SLOW, FAST, slower=2.0)
+    assert plans[0].is_link_free or plans[0].conf.resolution == "240p"
+    assert any(not plan.is_link_free for plan in plans)
 
 
 @pytest.mark.parametrize("more", [{"jobs": 4}, {"is_busy": True}])
@@ -67,8 +67,8 @@ def test_more_jobs_and_a_busy_edge_leave_less_to_each(more: dict[str, Any]) -> N
 
 
 def test_names_differ_and_there_are_no_more_than_are_asked_for() -> None:
-    found = chosen(FAST, SLOW, FAST, most=3)
-    assert len({plan.name for plan in found}) == len(found) == 3
+    plans = chosen(FAST, SLOW, FAST, most=3)
+    assert len({plan.name for plan in plans}) == len(plans) == 3
 
 
 def test_a_plan_names_its_nodes_as_they_are_reached() -> None:

@@ -55,17 +55,17 @@ def _reports(plan: Plan, a_second: int, took: Sequence[float] = (), first: float
 
 def test_frames_that_are_late_and_frames_that_never_came_are_violations() -> None:
     plan = _plan(1)
-    found = _row(_Ran([(90.0, plan)], _reports(plan, 8, [0.5] * 10)))
-    assert found.violations == pytest.approx(0.3)
-    assert found.drops == pytest.approx(0.2)
-    assert found.fps == pytest.approx(8.0)
-    assert (found.p50_s, found.p95_s) == (0.1, 0.5)
+    row = _row(_Ran([(90.0, plan)], _reports(plan, 8, [0.5] * 10)))
+    assert row.violations == pytest.approx(0.3)
+    assert row.drops == pytest.approx(0.2)
+    assert row.fps == pytest.approx(8.0)
+    assert (row.p50_s, row.p95_s) == (0.1, 0.5)
 
 
 def test_frames_before_and_after_the_measured_time_do_not_count() -> None:
     plan = _plan(1)
-    found = _row(_Ran([(90.0, plan)], [(99.9, 9.0, plan), *_reports(plan, 10), (111.5, 9.0, plan)]))
-    assert (found.violations, found.p95_s) == (0.0, 0.1)
+    row = _row(_Ran([(90.0, plan)], [(99.9, 9.0, plan), *_reports(plan, 10), (111.5, 9.0, plan)]))
+    assert (row.violations, row.p95_s) == (0.0, 0.1)
 
 
 @pytest.mark.parametrize("first", [100.01, 100.5, 100.99])
@@ -82,21 +82,21 @@ def test_a_job_that_stops_has_missed_all_frames_since() -> None:
 
 def test_frames_that_a_plan_leaves_out_are_not_missing_but_cost_quality() -> None:
     plan = _plan(1, nskip=1)
-    found = _row(_Ran([(90.0, plan)], _reports(plan, 5)))
-    assert found.drops == pytest.approx(0.0)
-    assert found.quality == pytest.approx(0.8)
+    row = _row(_Ran([(90.0, plan)], _reports(plan, 5)))
+    assert row.drops == pytest.approx(0.0)
+    assert row.quality == pytest.approx(0.8)
 
 
 def test_frames_that_the_source_does_not_have_are_wanted_by_no_plan() -> None:
     plan = replace(_plan(1), video_conf=VideoConf("480p", 24.0))
-    found = _row(_Ran([(90.0, plan)], _reports(plan, 10)))
-    assert (found.drops, found.quality) == (pytest.approx(0.0), pytest.approx(0.9))
+    row = _row(_Ran([(90.0, plan)], _reports(plan, 10)))
+    assert (row.drops, row.quality) == (pytest.approx(0.0), pytest.approx(0.9))
 
 
 def test_frames_that_a_lower_rate_leaves_out_cost_quality_like_those_that_are_skipped() -> None:
     plan = _plan(1)
-    found = _row(_Ran([(90.0, plan)], _reports(plan, 10)), fps=20.0)
-    assert (found.drops, found.quality) == (pytest.approx(0.0), pytest.approx(0.8))
+    row = _row(_Ran([(90.0, plan)], _reports(plan, 10)), fps=20.0)
+    assert (row.drops, row.quality) == (pytest.approx(0.0), pytest.approx(0.8))
 
 
 def test_a_plan_is_compared_with_those_that_are_as_good_and_see_as_much() -> None:
@@ -118,14 +118,14 @@ def test_a_plan_is_compared_with_those_that_are_as_good_and_see_as_much() -> Non
 def test_each_plan_counts_for_the_frames_it_stands_for_and_changes_for_a_minute() -> None:
     one, two = _plan(1, nskip=1), _plan(2, resolution="1080p")
     frames = [(100.0, 0.1, one), (101.0, 0.1, one), (102.0, 0.1, two), (103.0, 0.1, two)]
-    found = _row(_Ran([(90.0, one), (105.0, two)], frames))
-    assert found.quality == pytest.approx((2 * 0.8 + 2 * 1.0) / 4)
-    assert found.changes_per_min == pytest.approx(6.0)
+    row = _row(_Ran([(90.0, one), (105.0, two)], frames))
+    assert row.quality == pytest.approx((2 * 0.8 + 2 * 1.0) / 4)
+    assert row.changes_per_min == pytest.approx(6.0)
 
 
 def test_a_job_that_brings_nothing_violates_all() -> None:
-    found = _row(_Ran([(90.0, _plan(1))], []))
-    assert (found.violations, found.fps, found.quality) == (1.0, 0.0, 0.0)
+    row = _row(_Ran([(90.0, _plan(1))], []))
+    assert (row.violations, row.fps, row.quality) == (1.0, 0.0, 0.0)
 
 
 def test_the_best_fixed_plan_violates_least_and_the_best_quality_is_of_fixed_plans_in_time() -> None:

@@ -31,9 +31,9 @@ Found = tuple[int, str]
 
 
 def sources() -> list[Path]:
-    found = [path for folder in ("app", "actors", "ops") for path in (REPOSITORY / folder).rglob("*.py")]
+    paths = [path for folder in ("app", "actors", "ops") for path in (REPOSITORY / folder).rglob("*.py")]
     scripts = [path for path in (REPOSITORY / "ops").iterdir() if path.is_file() and not path.suffix]
-    return found + [path for path in scripts if path.read_text("utf-8", "replace").startswith("#!/usr/bin/env python")]
+    return paths + [path for path in scripts if path.read_text("utf-8", "replace").startswith("#!/usr/bin/env python")]
 
 
 # --- what is looked for ---------------------------------------------------------------------------
@@ -111,8 +111,8 @@ def test_nothing_of_the_product_starts_a_shell() -> None:
     checked = texts()
     assert len(checked) > 100
     suspects = {path: text for path, text in checked.items() if SHELL_WORDS.search(text)}
-    found = {str(path): list(shells(parsed(text))) for path, text in suspects.items()}
-    assert suspects and not {path: places for path, places in found.items() if places}
+    calls = {str(path): list(shells(parsed(text))) for path, text in suspects.items()}
+    assert suspects and not {path: places for path, places in calls.items() if places}
 
 
 def test_no_source_makes_code_of_data() -> None:
@@ -120,8 +120,8 @@ def test_no_source_makes_code_of_data() -> None:
     checked = {path: text for path, text in texts().items() if any(map(path.is_relative_to, folders))}
     assert all(any(path.is_relative_to(folder) for path in checked) for folder in folders)
     suspects = {path: text for path, text in checked.items() if CODE_WORDS.search(text)}
-    found = {str(path): list(makers_of_code(parsed(text))) for path, text in suspects.items()}
-    assert suspects and not {path: places for path, places in found.items() if places}
+    calls = {str(path): list(makers_of_code(parsed(text))) for path, text in suspects.items()}
+    assert suspects and not {path: places for path, places in calls.items() if places}
 
 
 # --- that the search finds it ---------------------------------------------------------------------

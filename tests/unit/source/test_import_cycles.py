@@ -39,7 +39,7 @@ def cycles(graph: Graph) -> list[list[str]]:
     order: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
-    found: list[list[str]] = []
+    circles: list[list[str]] = []
 
     def visit(module: str) -> None:
         order[module] = lowest[module] = len(order)
@@ -54,12 +54,12 @@ def cycles(graph: Graph) -> list[list[str]]:
             at = stack.index(module)
             group, stack[at:] = stack[at:], []
             if len(group) > 1:
-                found.append(sorted(group))
+                circles.append(sorted(group))
 
     for module in graph:
         if module not in order:
             visit(module)
-    return found
+    return circles
 
 
 def sources() -> dict[str, str]:

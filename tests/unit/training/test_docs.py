@@ -20,9 +20,9 @@ def test_every_field_of_a_task_is_explained(name: str) -> None:
 
 
 def test_the_example_is_a_task() -> None:
-    found = re.search(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
-    assert found is not None
-    spec, _ = read_spec(found[1].encode())
+    example = re.search(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
+    assert example is not None
+    spec, _ = read_spec(example[1].encode())
     assert spec.convert is not None
 
 

@@ -21,10 +21,10 @@ def main() -> None:
     for line in sys.stdin:
         order = json.loads(line)
         if "at_once" in order:
-            found: Any = _at_once(app, order["at_once"])
+            times: Any = _at_once(app, order["at_once"])
         else:
-            found = [_one(app, order["pause_s"]) for _ in range(order["one_by_one"])]
-        print(json.dumps(found), file=answers)
+            times = [_one(app, order["pause_s"]) for _ in range(order["one_by_one"])]
+        print(json.dumps(times), file=answers)
 
 
 def _one(app: Any, pause_s: float) -> float:

@@ -27,9 +27,9 @@ NOBODY = "http://127.0.0.1:1"
 
 def test_help_names_the_commands_and_the_exit_codes(monkeypatch, capsys):
     assert typed(monkeypatch, "--help") == Exit.OK
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for word in ("up", "convert", "jobs", "train", "inspect", "run", "Exit codes", "130"):
-        assert word in said
+        assert word in output
 
 
 @pytest.mark.parametrize("command", ["up", "convert", "jobs", "archive", "inspect", "run"])
@@ -45,9 +45,9 @@ def test_the_version_is_the_distributions(monkeypatch, capsys):
 
 def test_when_nothing_answers_one_sentence_says_how_to_start_it(monkeypatch, capsys):
     assert typed(monkeypatch, "--url", NOBODY, "jobs", "list") == Exit.UNREACHABLE
-    said = capsys.readouterr().err
-    assert f"nothing answers at {NOBODY}" in said
-    assert "modelmill up" in said
+    stderr = capsys.readouterr().err
+    assert f"nothing answers at {NOBODY}" in stderr
+    assert "modelmill up" in stderr
 
 
 def test_the_url_may_stand_behind_the_command_too(monkeypatch, capsys):
@@ -223,8 +223,8 @@ def test_a_report_without_quality_is_no_trouble():
 
 def test_the_verdict_says_that_nothing_was_quantized():
     verdict = {"passed": False, "nothing_quantized": True, "snr_db": 120.0, "rule": "the rule"}
-    [said] = facts_of_quality({"verdict": verdict})
-    assert said.startswith("verdict: NOT passed, for nothing was quantized (worst output 120.0 dB")
+    [fact] = facts_of_quality({"verdict": verdict})
+    assert fact.startswith("verdict: NOT passed, for nothing was quantized (worst output 120.0 dB")
 
 
 def test_quality_is_compared_with_what_was_asked_for():
@@ -245,9 +245,9 @@ def test_quality_cannot_be_asked_for_without_waiting(monkeypatch, capsys, tmp_pa
 def test_a_silent_output_has_a_dash_for_its_missing_snr(capsys):
     output = {"name": "[bold]", "snr_db": {"mean": None, "min": None, "p5": None, "n": 0}, "cosine": {}}
     Console(width=200).print(quality_table({"quality": {"outputs": [output]}}))
-    said = capsys.readouterr().out
-    assert "[bold]" in said
-    assert "–" in said
+    printed = capsys.readouterr().out
+    assert "[bold]" in printed
+    assert "–" in printed
 
 
 def test_ages_are_told_in_the_largest_unit():

@@ -93,9 +93,9 @@ def test_flat_names_are_tame(name: str, flat: str) -> None:
 
 
 def test_flat_names_have_a_bounded_length_in_bytes_and_keep_the_ending() -> None:
-    found = flat_name("字" * 500 + ".jpeg")
-    assert len(found.encode()) <= 160
-    assert found.endswith("字.jpeg")
+    flat = flat_name("字" * 500 + ".jpeg")
+    assert len(flat.encode()) <= 160
+    assert flat.endswith("字.jpeg")
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP", "WEBP", "PPM", "GIF", "TIFF", "AVIF", "HEIF"])

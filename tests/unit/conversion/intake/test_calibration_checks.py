@@ -79,8 +79,8 @@ def test_pictures_of_one_scene_are_near_copies() -> None:
 
 def test_blank_dark_and_bright_pictures_are_told_apart() -> None:
     odd = [picture("blank", deviation=0.5), picture("dark", mean=8.0), picture("bright", mean=250.0)]
-    said = found([*several(100), *odd])
-    assert {code: said[code].samples for code in ("BLANK", "DARK", "BRIGHT")} == {
+    remarks = found([*several(100), *odd])
+    assert {code: remarks[code].samples for code in ("BLANK", "DARK", "BRIGHT")} == {
         "BLANK": ("blank",),
         "DARK": ("dark",),
         "BRIGHT": ("bright",),

@@ -34,12 +34,12 @@ def outline(path: Path) -> dict[str, object]:
 
 @pytest.mark.parametrize(("zero", "bits"), [(np.int8(0), "int8"), (np.uint8(0), "int8"), (np.uint16(0), "int16")])
 def test_quantization_is_said_of_the_node_and_is_no_node_itself(tmp_path: Path, zero: np.ndarray, bits: str) -> None:
-    found = outline(quantized(tmp_path / "g.onnx", np.asarray(zero)))
-    assert found["nodes"] == [
+    quantized_outline = outline(quantized(tmp_path / "g.onnx", np.asarray(zero)))
+    assert quantized_outline["nodes"] == [
         {"name": "relu", "op": "Relu", "outputs": ["r"], "sources": [], "bits": bits},
         {"name": "", "op": "Sigmoid", "outputs": ["y"], "sources": [0], "bits": "float"},
     ]
-    assert found["total"] == 2
+    assert quantized_outline["total"] == 2
 
 
 def test_a_graph_that_is_too_large_is_counted_and_not_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

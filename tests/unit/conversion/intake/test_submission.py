@@ -72,12 +72,12 @@ def submit(
 # --- the model ------------------------------------------------------------------------------------
 def test_a_good_model_is_described_and_left_alone(tmp_path: Path) -> None:
     before = small.conv(("N", 3, 8, 8))
-    found = check(tmp_path, before)
-    assert found.facts["inputs"] == [{"name": "x", "shape": [1, 3, 8, 8], "dtype": "float32"}]
-    assert found.facts["size_bytes"] == (tmp_path / "model.onnx").stat().st_size
-    assert found.inputs[0].shape == (1, 3, 8, 8)
-    assert found.changes == ["input 'x': shape [N, 3, 8, 8] fixed to [1, 3, 8, 8]"]
-    assert found.warnings == []
+    checked = check(tmp_path, before)
+    assert checked.facts["inputs"] == [{"name": "x", "shape": [1, 3, 8, 8], "dtype": "float32"}]
+    assert checked.facts["size_bytes"] == (tmp_path / "model.onnx").stat().st_size
+    assert checked.inputs[0].shape == (1, 3, 8, 8)
+    assert checked.changes == ["input 'x': shape [N, 3, 8, 8] fixed to [1, 3, 8, 8]"]
+    assert checked.warnings == []
     assert onnx.load(tmp_path / "model.onnx") == before
 
 
@@ -231,8 +231,8 @@ def test_dynamic_shapes_need_a_shape_from_the_user(tmp_path: Path) -> None:
     model = small.conv(("N", 3, "H", "W"))
     with pytest.raises(DynamicShape, match="'x'"):
         check(tmp_path, model)
-    found = check(tmp_path, model, Options(input_shapes={"x": (1, 3, 8, 8)}))
-    assert found.facts["macs"] == 6912
+    checked = check(tmp_path, model, Options(input_shapes={"x": (1, 3, 8, 8)}))
+    assert checked.facts["macs"] == 6912
 
 
 def test_kneron_takes_batches_of_one(tmp_path: Path) -> None:
@@ -253,13 +253,13 @@ def test_operators_that_the_chip_lacks_are_warned_of(tmp_path: Path) -> None:
 # --- the whole submission -------------------------------------------------------------------------
 def test_a_good_submission_is_described_in_plain_data(tmp_path: Path) -> None:
     images = pictures(tmp_path / "quant.zip", **{"labels.csv": b"1"})
-    found = submit(tmp_path, small.conv(("N", 3, 8, 8)), images)
-    assert json.loads(json.dumps(found)) == found
-    assert found["samples"] == {"samples": 3, "skipped": [], "kinds": {"image": 3}, "ignored": ["labels.csv"]}
-    assert [warning["code"] for warning in found["warnings"]][:2] == ["FEW_SAMPLES", "FILES_IGNORED"]
-    assert found["model"]["macs"] == 6912
-    assert len(found["changes"]) == 1
-    assert found["sha256"] == {
+    description = submit(tmp_path, small.conv(("N", 3, 8, 8)), images)
+    assert json.loads(json.dumps(description)) == description
+    assert description["samples"] == {"samples": 3, "skipped": [], "kinds": {"image": 3}, "ignored": ["labels.csv"]}
+    assert [warning["code"] for warning in description["warnings"]][:2] == ["FEW_SAMPLES", "FILES_IGNORED"]
+    assert description["model"]["macs"] == 6912
+    assert len(description["changes"]) == 1
+    assert description["sha256"] == {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (tmp_path / "model.onnx", images)
     }
 
@@ -284,10 +284,10 @@ def test_a_damaged_picture_refuses_the_job_unless_the_user_allows_it(tmp_path: P
         submit(tmp_path, small.conv(), images)
     for path in (tmp_path / "unpacked").iterdir():
         path.unlink()
-    found = submit(tmp_path, small.conv(), images, {"allow_damaged_images": True})
-    assert found["samples"]["samples"] == 3
-    assert found["samples"]["skipped"][0]["name"] == "bad.jpg"
-    assert "SAMPLES_SKIPPED" in [warning["code"] for warning in found["warnings"]]
+    description = submit(tmp_path, small.conv(), images, {"allow_damaged_images": True})
+    assert description["samples"]["samples"] == 3
+    assert description["samples"]["skipped"][0]["name"] == "bad.jpg"
+    assert "SAMPLES_SKIPPED" in [warning["code"] for warning in description["warnings"]]
 
 
 def test_pictures_for_a_model_that_takes_none_are_refused(tmp_path: Path) -> None:
@@ -298,9 +298,9 @@ def test_pictures_for_a_model_that_takes_none_are_refused(tmp_path: Path) -> Non
 def test_arrays_in_a_zip_or_bare_are_taken(tmp_path: Path) -> None:
     with (tmp_path / "bare").open("wb") as file:
         np.save(file, np.random.default_rng(0).normal(0, 1, (30, 39)).astype(np.float32))
-    found = submit(tmp_path, small.relu(), tmp_path / "bare")
-    assert found["samples"] == {"samples": 30, "skipped": [], "kinds": {"npy": 30}, "ignored": []}
-    assert found["warnings"] == []
+    description = submit(tmp_path, small.relu(), tmp_path / "bare")
+    assert description["samples"] == {"samples": 30, "skipped": [], "kinds": {"npy": 30}, "ignored": []}
+    assert description["warnings"] == []
 
 
 def same_pictures(path: Path, picture: Image.Image) -> Path:
@@ -321,8 +321,8 @@ def test_what_the_doctor_warns_of_is_told_with_the_submission(tmp_path: Path) ->
     ):
         folder = tmp_path / str(number)
         folder.mkdir()
-        found = submit(folder, small.conv(), same_pictures(folder / "quant.zip", picture))
-        told = {warning["code"]: warning for warning in found["warnings"]}
+        description = submit(folder, small.conv(), same_pictures(folder / "quant.zip", picture))
+        told = {warning["code"]: warning for warning in description["warnings"]}
         assert codes <= set(told)
         assert told["ALL_THE_SAME"]["message"] == (
             "All 25 samples are one and the same. Calibration needs variety: send different pictures."
@@ -333,8 +333,8 @@ def test_what_the_doctor_warns_of_is_told_with_the_submission(tmp_path: Path) ->
 def test_arrays_are_looked_at_too(tmp_path: Path) -> None:
     with (tmp_path / "bare").open("wb") as file:
         np.save(file, np.ones((30, 39), np.float32))
-    found = submit(tmp_path, small.relu(), tmp_path / "bare")
-    assert {"ALL_THE_SAME", "CONSTANT"} <= {warning["code"] for warning in found["warnings"]}
+    description = submit(tmp_path, small.relu(), tmp_path / "bare")
+    assert {"ALL_THE_SAME", "CONSTANT"} <= {warning["code"] for warning in description["warnings"]}
 
 
 def test_a_float64_array_is_refused(tmp_path: Path) -> None:

@@ -69,9 +69,9 @@ def apply(record: JobRecord, change: Change) -> JobRecord | None:
 def after(*events: tuple[Event, Stage]) -> JobRecord:
     record = new_job()
     for event, stage in events:
-        found = apply(record, change(event, stage))
-        assert found is not None
-        record = found
+        next_record = apply(record, change(event, stage))
+        assert next_record is not None
+        record = next_record
     return record
 
 
@@ -143,12 +143,12 @@ def test_whatever_event_comes_in_whatever_state_the_record_stays_in_the_table() 
         for event, stage in ((event, stage) for event in Event for stage in Stage):
             key = (record.status, record.current.state, event)
             is_about_its_stage = stage is record.stage and not record.is_terminal
-            found = apply(record, change(event, stage))
-            assert (found is not None) == (is_about_its_stage and key in TRANSITIONS)
-            if found is not None:
-                assert found.status is TRANSITIONS[key][0]
-                assert found.progress >= record.progress
-                waiting.append(found)
+            next_record = apply(record, change(event, stage))
+            assert (next_record is not None) == (is_about_its_stage and key in TRANSITIONS)
+            if next_record is not None:
+                assert next_record.status is TRANSITIONS[key][0]
+                assert next_record.progress >= record.progress
+                waiting.append(next_record)
     assert {status for status, *_ in seen} == set(Status)
 
 

@@ -110,7 +110,7 @@ def test_a_job_without_the_number_fits_no_bound_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("colour:red", "no filter 'colour'"),
         ("status:done", "no status 'done'"),
@@ -125,10 +125,10 @@ def test_a_job_without_the_number_fits_no_bound_of_it() -> None:
         (" ".join(["a"] * 21), "21 terms"),
     ],
 )
-def test_what_is_no_filter_is_refused_with_its_reason_and_what_to_write(text: str, said: str) -> None:
+def test_what_is_no_filter_is_refused_with_its_reason_and_what_to_write(text: str, message: str) -> None:
     with pytest.raises(BadFilter) as refused:
         parse(text, now=NOW)
-    assert said in refused.value.message
+    assert message in refused.value.message
     assert refused.value.hint
 
 

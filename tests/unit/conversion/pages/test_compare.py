@@ -47,20 +47,20 @@ def three(**changes: str) -> JobsComparison:
 
 
 def test_jobs_of_one_model_are_compared_in_everything() -> None:
-    found = three()
-    assert found.is_same_model and found.is_same_images
-    assert [(row.name, row.values) for row in found.options] == [
+    comparison = three()
+    assert comparison.is_same_model and comparison.is_same_images
+    assert [(row.name, row.values) for row in comparison.options] == [
         ("quantization.method", ("minmax", "entropy", "percentile"))
     ]
-    assert [(row.name, row.snr_db, row.worst_db) for row in found.outputs] == [("y", (16.0, 30.0, 20.0), 16.0)]
-    assert [pair.change_db for pair in found.layers] == [4.0]
+    assert [(row.name, row.snr_db, row.worst_db) for row in comparison.outputs] == [("y", (16.0, 30.0, 20.0), 16.0)]
+    assert [pair.change_db for pair in comparison.layers] == [4.0]
 
 
 def test_of_different_models_options_outputs_and_layers_are_withheld() -> None:
-    found = three(model="another")
-    assert not found.is_same_model and found.is_same_images
-    assert found.options == () and found.outputs == () and found.layers == ()
-    assert len(found.times) == 4 and any(row.differs for row in found.facts)
+    comparison = three(model="another")
+    assert not comparison.is_same_model and comparison.is_same_images
+    assert comparison.options == () and comparison.outputs == () and comparison.layers == ()
+    assert len(comparison.times) == 4 and any(row.differs for row in comparison.facts)
 
 
 def test_each_job_is_a_point_of_the_plots() -> None:
@@ -83,8 +83,8 @@ def test_pictures_are_paired_by_name_whatever_their_places() -> None:
     comparison = comparison_of([job("a"), job("b")], [asked("x", "y", "z"), asked("y", "x")])
     first = Answers("", "yunet", is_sure=True, pictures=(answered(0), answered(1), answered(2)))
     second = Answers("", "yunet", is_sure=True, pictures=(answered(0), answered(1)))
-    found = picture_pairs(comparison, first, second)
-    assert [(pair.name, pair.a.place, pair.b.place) for pair in found] == [("x", 0, 1), ("y", 1, 0)]
+    pairs = picture_pairs(comparison, first, second)
+    assert [(pair.name, pair.a.place, pair.b.place) for pair in pairs] == [("x", 0, 1), ("y", 1, 0)]
 
 
 def test_the_address_names_all_jobs_by_letters() -> None:

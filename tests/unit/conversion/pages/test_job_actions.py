@@ -38,29 +38,29 @@ def context(record: JobRecord, report: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def test_what_makes_the_input_wrong_comes_first_and_can_be_applied() -> None:
-    found = context(job(SURE), bie(passed=False))
-    assert found["next_action"].name == "preprocess:" and found["next_action"].can_apply
-    assert not found["is_good"] and found["can_deploy"]
+    actions = context(job(SURE), bie(passed=False))
+    assert actions["next_action"].name == "preprocess:" and actions["next_action"].can_apply
+    assert not actions["is_good"] and actions["can_deploy"]
 
 
 def test_a_good_result_asks_for_nothing_first() -> None:
-    found = context(job(SURE), bie(passed=True))
-    assert found["next_action"] is None and found["is_good"]
-    assert [one.name for one in found["more_actions"]] == ["preprocess:"]
+    actions = context(job(SURE), bie(passed=True))
+    assert actions["next_action"] is None and actions["is_good"]
+    assert [one.name for one in actions["more_actions"]] == ["preprocess:"]
 
 
 def test_a_result_that_keeps_the_rule_and_misses_its_goal_is_not_good() -> None:
     missed = {**bie(passed=True), "goal": {"text": "snr>=45", "kind": "snr", "threshold": 45.0, "is_reached": False}}
-    found = context(job(SURE), missed)
-    assert not found["is_good"] and found["next_action"] is not None
+    actions = context(job(SURE), missed)
+    assert not actions["is_good"] and actions["next_action"] is not None
 
 
 @pytest.mark.parametrize("change", [{"color": "PINK"}, {"no_such_field": 1}])
 def test_a_change_that_does_not_fit_the_options_is_not_offered_as_a_click(change: dict[str, Any]) -> None:
-    found = context(job({**SURE, "preprocess": change}), bie(passed=False))
-    assert not found["next_action"].can_apply
+    actions = context(job({**SURE, "preprocess": change}), bie(passed=False))
+    assert not actions["next_action"].can_apply
 
 
 def test_a_job_without_a_report_has_no_action() -> None:
-    found = context(job(), None)
-    assert found["next_action"] is None and found["more_actions"] == []
+    actions = context(job(), None)
+    assert actions["next_action"] is None and actions["more_actions"] == []

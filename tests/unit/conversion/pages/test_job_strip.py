@@ -24,7 +24,7 @@ def strip(reports: Reports, toolchain: str) -> str:
 
 def test_a_host_conversion_is_told_in_quality_size_and_speed() -> None:
     text = strip(Reports(ONNX, BIE, NEF), "host")
-    for said in (
+    for fragment in (
         "38.9 dB worst output",
         "keeps the vendor's 20 dB.",
         "4.0× smaller",
@@ -32,7 +32,7 @@ def test_a_host_conversion_is_told_in_quality_size_and_speed() -> None:
         "3 /4",
         "1 in float",
     ):
-        assert said in text
+        assert fragment in text
     assert "Compile exact bit-true, 8 samples" in text
 
 

@@ -46,34 +46,34 @@ def job(**ran_s: int) -> JobRecord:
 
 
 def test_the_headline_names_the_worst_output_and_counts_those_below_the_rule() -> None:
-    found = job_view.headline(quality(output("a", 30.0), output("b", 16.2), output("c", 19.9), output("d", None)))
-    assert (found.snr_db, found.output, found.below, found.outputs) == (16.2, "b", 2, 4)
-    assert found.is_below and found.rule_db == 20.0
+    headline = job_view.headline(quality(output("a", 30.0), output("b", 16.2), output("c", 19.9), output("d", None)))
+    assert (headline.snr_db, headline.output, headline.below, headline.outputs) == (16.2, "b", 2, 4)
+    assert headline.is_below and headline.rule_db == 20.0
 
 
 def test_a_goal_in_db_is_the_rule_and_a_goal_of_another_kind_is_not() -> None:
     outputs = output("a", 24.0)
-    asked = quality(outputs, goal=StatedGoal("snr>=30", "snr", 30.0))
-    assert job_view.headline(asked).is_below
+    with_goal = quality(outputs, goal=StatedGoal("snr>=30", "snr", 30.0))
+    assert job_view.headline(with_goal).is_below
     fastest = quality(outputs, goal=StatedGoal("fastest", "fastest"))
     assert not job_view.headline(fastest).is_below
 
 
 def test_layers_in_float_are_told_from_those_in_int8() -> None:
-    found = job_view.headline(quality(layers=(layer(1, 30.0), layer(2, 20.0, is_int8=False))))
-    assert (found.layers, found.int8_layers, found.snr_db) == (2, 1, None)
+    headline = job_view.headline(quality(layers=(layer(1, 30.0), layer(2, 20.0, is_int8=False))))
+    assert (headline.layers, headline.int8_layers, headline.snr_db) == (2, 1, None)
 
 
 def test_outputs_far_above_the_rule_fold_into_a_number() -> None:
     outputs = [output(f"o{n}", 60.0 + n) for n in range(10)] + [output("low", 12.0), output("near", 24.0)]
-    found = job_view.notable_outputs(outputs, 20.0)
-    assert [one.name for one in found.shown] == ["low", "near", "o0", "o1"]
-    assert (found.others, found.others_from_db) == (8, 62.0)
+    notable = job_view.notable_outputs(outputs, 20.0)
+    assert [one.name for one in notable.shown] == ["low", "near", "o0", "o1"]
+    assert (notable.others, notable.others_from_db) == (8, 62.0)
 
 
 def test_every_output_near_the_rule_is_shown_however_many() -> None:
-    found = job_view.notable_outputs([output(str(n), 20.0 + n / 10) for n in range(9)], 20.0)
-    assert len(found.shown) == 9 and found.others == 0 and found.others_from_db is None
+    notable = job_view.notable_outputs([output(str(n), 20.0 + n / 10) for n in range(9)], 20.0)
+    assert len(notable.shown) == 9 and notable.others == 0 and notable.others_from_db is None
 
 
 def test_the_stages_are_as_wide_as_they_took_and_none_vanishes() -> None:

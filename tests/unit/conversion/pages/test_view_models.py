@@ -24,15 +24,15 @@ def test_options_that_were_chosen_come_before_those_left_alone() -> None:
         preprocess=Preprocess(mean=(1.0, 2.0, 3.0)),
         input_shapes={"x": (1, 3, 8, 8)},
     )
-    found = view_models.parameters(options)
-    chosen = {parameter.name: parameter.value for parameter in found if not parameter.is_default}
+    rows = view_models.parameters(options)
+    chosen = {parameter.name: parameter.value for parameter in rows if not parameter.is_default}
     assert chosen == {
         "goal": "none",
         "method": "percentile",
         "preprocess.mean": "1, 2, 3",
         "input_shapes": "x: 1 × 3 × 8 × 8",
     }
-    assert [parameter.is_default for parameter in found] == sorted(parameter.is_default for parameter in found)
+    assert [parameter.is_default for parameter in rows] == sorted(parameter.is_default for parameter in rows)
 
 
 def test_options_of_the_other_toolchain_are_not_shown() -> None:
@@ -44,14 +44,14 @@ def test_options_of_the_other_toolchain_are_not_shown() -> None:
 
 def test_outputs_come_first_and_inputs_last() -> None:
     names = ("model.onnx", "bie.log", "out.nef", "nef.json", "out.onnx", "kneron.html", "onnx.json", "quant.zip")
-    found = view_models.files({name: Artifact(name, 1, "ab") for name in names})
-    assert [file.name for file in found][:4] == ["out.onnx", "out.nef", "onnx.json", "nef.json"]
-    assert [file.name for file in found][4:] == ["kneron.html", "bie.log", "model.onnx", "quant.zip"]
+    rows = view_models.files({name: Artifact(name, 1, "ab") for name in names})
+    assert [file.name for file in rows][:4] == ["out.onnx", "out.nef", "onnx.json", "nef.json"]
+    assert [file.name for file in rows][4:] == ["kneron.html", "bie.log", "model.onnx", "quant.zip"]
 
 
 def test_a_job_names_the_task_that_trained_its_model_if_one_did() -> None:
-    found = [view_models.trained_by(replace(A_JOB, origin=origin)) for origin in ("", "task:mvp2-a", "camera:7")]
-    assert found == ["", "mvp2-a", ""]
+    origins = [view_models.trained_by(replace(A_JOB, origin=origin)) for origin in ("", "task:mvp2-a", "camera:7")]
+    assert origins == ["", "mvp2-a", ""]
 
 
 def test_a_job_that_has_not_ended_does_not_expire() -> None:

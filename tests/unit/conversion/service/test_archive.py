@@ -146,12 +146,12 @@ def test_a_store_that_is_away_delays_the_archive_and_not_the_job(
 def test_anothers_job_is_one_that_does_not_exist(container: Container) -> None:
     job_id = completed(container, "alice")
     assert listed(container, "bob") == set()
-    said = []
+    messages = []
     for asked_for in (job_id, NOBODY):
         with pytest.raises(NotArchived) as refused:
             container.archive.delete(asked_for, "bob")
-        said.append(refused.value.message.replace(asked_for, ""))
-    assert said[0] == said[1]
+        messages.append(refused.value.message.replace(asked_for, ""))
+    assert messages[0] == messages[1]
     assert listed(container, "alice") == {job_id}
 
 

@@ -32,29 +32,29 @@ def test_fewer_than_three_jobs_say_nothing() -> None:
 
 
 def test_a_waiting_job_has_all_its_stages_before_it() -> None:
-    found = finish(ALIKE, Stage.ONNX, elapsed_s=0, ahead=0, workers=1)
-    assert found is not None and (found.p50_s, found.p90_s, found.jobs) == (115, 115, 4)
+    estimate = finish(ALIKE, Stage.ONNX, elapsed_s=0, ahead=0, workers=1)
+    assert estimate is not None and (estimate.p50_s, estimate.p90_s, estimate.jobs) == (115, 115, 4)
 
 
 def test_what_a_stage_has_run_already_is_taken_off() -> None:
-    found = finish(ALIKE, Stage.BIE, elapsed_s=40, ahead=0, workers=1)
-    assert found is not None and found.p50_s == 65
+    estimate = finish(ALIKE, Stage.BIE, elapsed_s=40, ahead=0, workers=1)
+    assert estimate is not None and estimate.p50_s == 65
 
 
 def test_the_range_goes_from_the_median_to_the_ninetieth_percentile() -> None:
-    found = finish(SPREAD, Stage.BIE, elapsed_s=0, ahead=0, workers=1)
-    assert found is not None and (found.p50_s, found.p90_s) == (155, pytest.approx(195))
+    estimate = finish(SPREAD, Stage.BIE, elapsed_s=0, ahead=0, workers=1)
+    assert estimate is not None and (estimate.p50_s, estimate.p90_s) == (155, pytest.approx(195))
 
 
 def test_a_job_that_ran_long_is_compared_with_long_ones() -> None:
     """After 160 s those jobs count that took 160 s or more: five of eleven."""
-    found = finish(SPREAD, Stage.BIE, elapsed_s=160, ahead=0, workers=1)
-    assert found is not None and found.jobs == 5 and found.p50_s == 25 and not found.is_overdue
+    estimate = finish(SPREAD, Stage.BIE, elapsed_s=160, ahead=0, workers=1)
+    assert estimate is not None and estimate.jobs == 5 and estimate.p50_s == 25 and not estimate.is_overdue
 
 
 def test_a_job_that_runs_longer_than_nine_of_ten_is_overdue() -> None:
-    found = finish(SPREAD, Stage.BIE, elapsed_s=1000, ahead=0, workers=1)
-    assert found is not None and found.is_overdue and found.p50_s == 5
+    estimate = finish(SPREAD, Stage.BIE, elapsed_s=1000, ahead=0, workers=1)
+    assert estimate is not None and estimate.is_overdue and estimate.p50_s == 5
 
 
 def test_those_ahead_are_shared_among_the_workers() -> None:
@@ -65,14 +65,14 @@ def test_those_ahead_are_shared_among_the_workers() -> None:
 
 @pytest.mark.parametrize(("elapsed_s", "is_far"), [(40, False), (59, False), (61, True), (5000, True)])
 def test_a_short_stage_is_far_over_its_time_after_a_minute(elapsed_s: float, is_far: bool) -> None:
-    found = finish(ALIKE, Stage.ONNX, elapsed_s=elapsed_s, ahead=0, workers=1)
-    assert found is not None and found.is_overdue and (found.usual_s, found.is_far_over) == (10, is_far)
+    estimate = finish(ALIKE, Stage.ONNX, elapsed_s=elapsed_s, ahead=0, workers=1)
+    assert estimate is not None and estimate.is_overdue and (estimate.usual_s, estimate.is_far_over) == (10, is_far)
 
 
 @pytest.mark.parametrize(("elapsed_s", "is_far"), [(499, False), (501, True)])
 def test_a_long_stage_is_far_over_its_time_after_five_times_of_it(elapsed_s: float, is_far: bool) -> None:
-    found = finish(ALIKE, Stage.BIE, elapsed_s=elapsed_s, ahead=0, workers=1)
-    assert found is not None and found.is_far_over is is_far
+    estimate = finish(ALIKE, Stage.BIE, elapsed_s=elapsed_s, ahead=0, workers=1)
+    assert estimate is not None and estimate.is_far_over is is_far
 
 
 # --- how right the forecasts were ---------------------------------------------------------------------
@@ -83,8 +83,8 @@ def forecast(expected_s: float | None, took_s: float) -> FinishedJob:
 def test_three_of_four_forecasts_were_off_by_so_much_or_less() -> None:
     """By 10, 10, 20, 50 and 100 % of what the job then took, in both directions."""
     pasts = [forecast(90, 100), forecast(110, 100), forecast(8, 10), forecast(300, 200), forecast(20, 10)]
-    found = accuracy([*pasts, forecast(None, 100)])
-    assert found is not None and (found.jobs, found.off_by) == (5, 0.5)
+    measured = accuracy([*pasts, forecast(None, 100)])
+    assert measured is not None and (measured.jobs, measured.off_by) == (5, 0.5)
 
 
 def test_too_few_forecasts_say_nothing_of_how_right_they_are() -> None:
@@ -118,8 +118,8 @@ def finished(container: Container, forecast_s: float | None = None) -> None:
 
 def serve(container: Container) -> None:
     for stage in Stage:
-        said = {"queue": stage.step, "toolchains": ["host"], "job_id": None}
-        container.store.announce(f"h/{stage.step}/0", json.dumps(said), 20)
+        heartbeat = {"queue": stage.step, "toolchains": ["host"], "job_id": None}
+        container.store.announce(f"h/{stage.step}/0", json.dumps(heartbeat), 20)
 
 
 def test_what_is_expected_at_submission_goes_by_the_jobs_before_and_those_ahead(container: Container) -> None:

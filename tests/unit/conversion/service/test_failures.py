@@ -55,16 +55,16 @@ def test_failures_at_the_same_node_are_counted_and_others_not() -> None:
         job("elsewhere", error=replace(CYCLE, detail={"node": "conv9"})),
         job("later", error=replace(CYCLE, step="bie")),
     ]
-    found = alike(here, others)
-    assert found.count == 1 and found.remedy is None
+    similar = alike(here, others)
+    assert similar.count == 1 and similar.remedy is None
 
 
 def test_the_newest_of_the_model_that_passed_tells_what_was_different() -> None:
     here = job("net", error=CYCLE, opset=11)
     newer = job("net", sha256="another export", opset=17, quantization=HostQuantization(method="entropy"))
-    found = alike(here, [here, newer, job("net", sha256="older", opset=13)])
-    assert found.remedy is not None and found.remedy.job is newer
-    assert found.remedy.changes == (
+    similar = alike(here, [here, newer, job("net", sha256="older", opset=13)])
+    assert similar.remedy is not None and similar.remedy.job is newer
+    assert similar.remedy.changes == (
         OptionChange("opset", 11, 17),
         OptionChange("quantization.goal", "snr>=20", ""),
         OptionChange("quantization.method", "minmax", "entropy"),

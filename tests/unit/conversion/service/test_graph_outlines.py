@@ -23,21 +23,21 @@ BEFORE = graph(
 
 def test_a_node_whose_output_another_makes_now_was_merged_into_it() -> None:
     after = graph(node("conv", "Conv", "n"), node("other name", "Relu", "r"))
-    found = difference(BEFORE, after)
-    assert found.merged == {1: "conv"}
-    assert found.removed == {2} and found.added == frozenset() and found.requantized == frozenset()
+    change = difference(BEFORE, after)
+    assert change.merged == {1: "conv"}
+    assert change.removed == {2} and change.added == frozenset() and change.requantized == frozenset()
 
 
 def test_a_node_that_was_not_there_is_added_and_one_in_other_bits_is_told() -> None:
     after = graph(*BEFORE.nodes[:3], node("", "Relu", "r", bits="int8"), node("cast", "Cast", "x"))
-    found = difference(BEFORE, after)
-    assert found.added == {4} and found.requantized == {3}
-    assert not found.removed and not found.merged
+    change = difference(BEFORE, after)
+    assert change.added == {4} and change.requantized == {3}
+    assert not change.removed and not change.merged
 
 
 def test_equal_graphs_have_no_difference() -> None:
-    found = difference(BEFORE, BEFORE)
-    assert not (found.removed or found.merged or found.added or found.requantized)
+    change = difference(BEFORE, BEFORE)
+    assert not (change.removed or change.merged or change.added or change.requantized)
 
 
 def test_a_graph_that_is_too_large_has_no_nodes_but_says_how_many() -> None:

@@ -12,16 +12,16 @@ from app.conversion.service.reconversion import patched
 
 def test_a_change_is_merged_into_the_options_that_were_chosen() -> None:
     options = Options(quantization=HostQuantization(percentile=99.9, exclude_nodes=("a",)))
-    found = patched(options, {"quantization": {"method": "percentile", "exclude_nodes": ["b"]}})
-    assert found is not None
-    assert (found.quantization.method, found.quantization.percentile) == ("percentile", 99.9)
-    assert found.quantization.exclude_nodes == ("b",)
+    options_after = patched(options, {"quantization": {"method": "percentile", "exclude_nodes": ["b"]}})
+    assert options_after is not None
+    assert (options_after.quantization.method, options_after.quantization.percentile) == ("percentile", 99.9)
+    assert options_after.quantization.exclude_nodes == ("b",)
 
 
 def test_null_takes_an_option_back_to_its_default() -> None:
     options = Options(quantization=HostQuantization(method="entropy"))
-    found = patched(options, {"quantization": {"method": None}})
-    assert found is not None and found.quantization.method == "minmax"
+    options_after = patched(options, {"quantization": {"method": None}})
+    assert options_after is not None and options_after.quantization.method == "minmax"
 
 
 @pytest.mark.parametrize("patch", [{"no_such_option": 1}, {"quantization": {"percentile": 3}}, {"quantization": 5}])

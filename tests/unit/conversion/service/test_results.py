@@ -20,8 +20,8 @@ from app.kit.clock import now, to_text
 def job(container: Container, owner: str = "alice", *, is_known: bool = False) -> str:
     """As a submission leaves it, and its last stage."""
     job_id, moment = str(uuid4()), to_text(now())
-    asked = {"owner": owner, "name": "n", "tags": [], "options": {}, "origin": "", "created_at": moment}
-    container.objects.put(object_keys.request(job_id), [json.dumps(asked).encode()])
+    submitted = {"owner": owner, "name": "n", "tags": [], "options": {}, "origin": "", "created_at": moment}
+    container.objects.put(object_keys.request(job_id), [json.dumps(submitted).encode()])
     container.objects.put(object_keys.owned(owner, job_id), [])
     container.objects.put(object_keys.result(job_id, Stage.NEF), [b"nef"])
     if is_known:
@@ -58,14 +58,14 @@ def test_pages_follow_one_another(container: Container) -> None:
     first, cursor = container.conversion.results.page("alice", limit=2)
     second, end = container.conversion.results.page("alice", limit=2, after=cursor)
     assert end is None
-    assert {found.job_id for found in (*first, *second)} == made and len(first) == 2
+    assert {result.job_id for result in (*first, *second)} == made and len(first) == 2
 
 
 def test_a_name_that_is_none_and_anothers_are_refused_alike(container: Container) -> None:
     job_id = job(container)
-    for asked, owner in ((job_id, "bob"), (str(uuid4()), "bob"), ("../..", "alice")):
+    for name, owner in ((job_id, "bob"), (str(uuid4()), "bob"), ("../..", "alice")):
         with pytest.raises(ResultNotFound):
-            container.conversion.results.file(asked, "out.nef", owner)
+            container.conversion.results.file(name, "out.nef", owner)
     assert (
         b"".join(container.conversion.results.read(container.conversion.results.file(job_id, "out.nef", "alice")))
         == b"nef"

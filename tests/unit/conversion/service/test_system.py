@@ -23,16 +23,23 @@ def test_without_workers_nothing_is_ready_and_each_queue_says_what_to_run(
 
 
 def test_a_job_of_another_user_is_counted_but_not_named(container: Container, settings: Settings) -> None:
-    said = {"queue": "bie", "host": "h", "pid": 1, "started_at": 1e9, "job_id": "someone's", "toolchains": ["host"]}
-    container.store.announce("h/bie/0", json.dumps(said), 20)
+    heartbeat = {
+        "queue": "bie",
+        "host": "h",
+        "pid": 1,
+        "started_at": 1e9,
+        "job_id": "someone's",
+        "toolchains": ["host"],
+    }
+    container.store.announce("h/bie/0", json.dumps(heartbeat), 20)
     (worker,) = read_system(container.conversion, settings, "local", now()).stages[1].workers
     assert (worker.is_busy, worker.job_id, worker.progress) == (True, "", None)
 
 
 def test_bie_capacity_is_the_number_of_living_bie_workers(container: Container, settings: Settings) -> None:
     for number in range(3):
-        said = {"queue": "bie", "host": "h", "pid": number, "started_at": 1e9, "job_id": None, "toolchains": []}
-        container.store.announce(f"h/bie/{number}", json.dumps(said), 20)
+        heartbeat = {"queue": "bie", "host": "h", "pid": number, "started_at": 1e9, "job_id": None, "toolchains": []}
+        container.store.announce(f"h/bie/{number}", json.dumps(heartbeat), 20)
     bie = read_system(container.conversion, settings, "local", now()).bie
     assert bie is not None
     assert (len(bie.workers), bie.busy) == (3, 0)

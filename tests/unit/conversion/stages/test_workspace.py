@@ -92,6 +92,6 @@ def test_a_failed_stage_whose_log_cannot_be_stored_keeps_its_own_reason(
 def test_lack_of_space_is_told_from_other_failures(tmp_path: Path, error: BaseException, is_disk: bool) -> None:
     objects = FilesystemStore(tmp_path / "objects")
     with Workspace(tmp_path / "work", record(), objects) as space:
-        found = space.cause_of(error)
-    assert isinstance(found, WorkDiskFull) == is_disk
-    assert is_disk or found is error
+        cause = space.cause_of(error)
+    assert isinstance(cause, WorkDiskFull) == is_disk
+    assert is_disk or cause is error

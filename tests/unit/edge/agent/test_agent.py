@@ -235,17 +235,17 @@ def test_npus_of_kneron_are_named_by_the_vendors_package() -> None:
         "del kp.core.scan_devices; print(host_metrics._kneron())"
     )
     environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY / 'tests' / 'standins'}:{REPOSITORY}"}
-    said = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True, env=environment)
-    assert said.stdout == "('Kneron KL720', 'Kneron NPU')\n()\n"
+    output = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True, env=environment)
+    assert output.stdout == "('Kneron KL720', 'Kneron NPU')\n()\n"
 
 
 # whose process it is
 def test_a_process_is_adopted_by_its_pid_and_its_start() -> None:
     async def adopt(pid: int, identity: str) -> bool:
-        found = WorkerProcess.adopt(pid, identity)
-        if found is not None:
-            found.detach()
-        return found is not None
+        adopted = WorkerProcess.adopt(pid, identity)
+        if adopted is not None:
+            adopted.detach()
+        return adopted is not None
 
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         identity = identity_of(child.pid)
@@ -310,10 +310,10 @@ def test_what_cannot_be_offered_keeps_nothing_else_from_being_reported(tmp_path:
         store, web = AgentStore(tmp_path / "agent.db", "edge0"), WebClient(given.cloud, "edge0")
         with listen("127.0.0.1", 0) as listening:
             agent = NodeAgent(given, [BadDriver(), GoodDriver()], store, web, listening)  # type: ignore[list-item]
-            said, port = agent._heartbeat(False).report, listening.getsockname()[1]
+            heartbeat, port = agent._heartbeat(False).report, listening.getsockname()[1]
         await web.close()
         store.close()
-        assert said.offers == {"good": {"address": f"10.0.0.7:{port}"}}
+        assert heartbeat.offers == {"good": {"address": f"10.0.0.7:{port}"}}
 
     asyncio.run(report())
 

@@ -26,11 +26,11 @@ def store(tmp_path: Path) -> Iterator[AgentStore]:
 
 
 def bodies(store: AgentStore) -> list[bytes]:
-    found = list[bytes]()
+    stored = list[bytes]()
     while (entry := store.oldest()) is not None:
-        found.append(entry.body)
+        stored.append(entry.body)
         store.remove_sent(entry)
-    return found
+    return stored
 
 
 def test_an_order_comes_back_as_it_was_put(store: AgentStore) -> None:

@@ -86,24 +86,24 @@ def until(is_so: Callable[[], bool]) -> None:
 
 
 def test_an_easy_sample_stays_and_a_hard_one_goes_up() -> None:
-    asked: list[bytes] = []
+    uploads: list[bytes] = []
 
     def counting(request: BaseHTTPRequestHandler, body: bytes) -> None:
         assert request.path == "/digits/predict"
         assert request.headers["Authorization"] == "Bearer s"
-        asked.append(body)
+        uploads.append(body)
         well(request, body)
 
-    with served(counting) as url, joint(url, deadline_s=LONG_S) as found:
-        easy, hard = found.infer(picture(255), id="e"), found.infer(picture(0), id="h")
-        tally = found.tally()
+    with served(counting) as url, joint(url, deadline_s=LONG_S) as inference:
+        easy, hard = inference.infer(picture(255), id="e"), inference.infer(picture(0), id="h")
+        tally = inference.tally()
     assert (easy.source, easy.final, easy.cloud) == (Source.EDGE, easy.edge, None)
     assert (hard.source, hard.final.probabilities) == (Source.CLOUD, BIG.probabilities)
-    assert len(asked) == 1
-    assert b'"id": "h", "shape": [8, 8, 1]' in asked[0]
-    assert b"\x89PNG" in asked[0]
+    assert len(uploads) == 1
+    assert b'"id": "h", "shape": [8, 8, 1]' in uploads[0]
+    assert b"\x89PNG" in uploads[0]
     assert (tally.inferences, tally.hard, tally.uploaded, tally.upload_ratio) == (2, 1, 1, 0.5)
-    assert tally.bytes_uploaded == hard.bytes_up > len(asked[0]) - 1
+    assert tally.bytes_uploaded == hard.bytes_up > len(uploads[0]) - 1
 
 
 GARBAGE: dict[str, Callable[[BaseHTTPRequestHandler, bytes], None]] = {
@@ -120,9 +120,9 @@ GARBAGE: dict[str, Callable[[BaseHTTPRequestHandler, bytes], None]] = {
 def test_a_cloud_that_answers_garbage_leaves_the_answer_to_the_edge(
     answering: Callable[[BaseHTTPRequestHandler, bytes], None],
 ) -> None:
-    with served(answering) as url, joint(url, deadline_s=LONG_S) as found:
-        outcome = found.infer(picture(0))
-        tally = found.tally()
+    with served(answering) as url, joint(url, deadline_s=LONG_S) as inference:
+        outcome = inference.infer(picture(0))
+        tally = inference.tally()
     assert (outcome.source, outcome.final, outcome.cloud) == (Source.EDGE_FALLBACK, outcome.edge, None)
     assert "cloud" in outcome.error
     assert (tally.uploaded, tally.failed, tally.fallback, tally.last_error) == (0, 1, 1, outcome.error)
@@ -140,8 +140,8 @@ def test_a_cloud_that_trickles_is_left_at_the_deadline() -> None:
             except OSError:
                 return
 
-    with served(trickle) as url, joint(url, deadline_s=0.3) as found:
-        outcome = found.infer(picture(0))
+    with served(trickle) as url, joint(url, deadline_s=0.3) as inference:
+        outcome = inference.infer(picture(0))
         over.set()
     assert outcome.source is Source.EDGE_FALLBACK
     assert "0.3 s" in outcome.error
@@ -149,22 +149,22 @@ def test_a_cloud_that_trickles_is_left_at_the_deadline() -> None:
 
 def test_the_breaker_opens_and_closes_by_itself_when_the_cloud_is_back() -> None:
     port = free_port()
-    with joint(f"http://127.0.0.1:{port}", breaker_pause_s=0.2, deadline_s=LONG_S) as found:
+    with joint(f"http://127.0.0.1:{port}", breaker_pause_s=0.2, deadline_s=LONG_S) as inference:
         for _ in range(3):
-            assert "cannot be reached" in found.infer(picture(0)).error
-        until(lambda: found.tally().breaker is not Breaker.CLOSED)
-        left_alone = found.infer(picture(0))
+            assert "cannot be reached" in inference.infer(picture(0)).error
+        until(lambda: inference.tally().breaker is not Breaker.CLOSED)
+        left_alone = inference.infer(picture(0))
         assert "left alone" in left_alone.error
-        assert (found.tally().failed, found.tally().kept, found.tally().fallback) == (3, 1, 4)
-    with served(well) as url, joint("http://127.0.0.1:1", breaker_pause_s=0.2, deadline_s=LONG_S) as found:
+        assert (inference.tally().failed, inference.tally().kept, inference.tally().fallback) == (3, 1, 4)
+    with served(well) as url, joint("http://127.0.0.1:1", breaker_pause_s=0.2, deadline_s=LONG_S) as inference:
         for _ in range(3):
-            found.infer(picture(0))
-        until(lambda: found.tally().breaker is not Breaker.CLOSED)
-        assert found._uploads is not None
-        found._uploads.url = f"{url}/digits"  # the cloud is back, and no sample is needed to see it
-        until(lambda: found.tally().breaker is Breaker.CLOSED)
-        assert found.infer(picture(0)).source is Source.CLOUD
-        assert found.tally().last_error == ""
+            inference.infer(picture(0))
+        until(lambda: inference.tally().breaker is not Breaker.CLOSED)
+        assert inference._uploads is not None
+        inference._uploads.url = f"{url}/digits"  # the cloud is back, and no sample is needed to see it
+        until(lambda: inference.tally().breaker is Breaker.CLOSED)
+        assert inference.infer(picture(0)).source is Source.CLOUD
+        assert inference.tally().last_error == ""
 
 
 @contextmanager
@@ -184,8 +184,8 @@ def stalled() -> Iterator[tuple[str, threading.Event]]:
 
 
 def test_a_stalled_cloud_holds_no_frame_up() -> None:
-    with stalled() as (url, goes_on), joint(url, deadline_s=LONG_S, queue_size=100, senders=1) as found:
-        pending = [found.submit(picture(255 if number % 2 else 0)) for number in range(60)]
+    with stalled() as (url, goes_on), joint(url, deadline_s=LONG_S, queue_size=100, senders=1) as inference:
+        pending = [inference.submit(picture(255 if number % 2 else 0)) for number in range(60)]
         assert [one.edge is not None for one in pending] == [True] * 60
         assert [one.is_final for one in pending] == [False, True] * 30, "all frames are done, and no answer is there"
         goes_on.set()
@@ -222,9 +222,9 @@ def test_of_a_full_queue_the_hardest_stay_and_the_rest_fall_back() -> None:
 
 
 def test_over_the_upload_budget_the_edges_answer_counts_as_its_own() -> None:
-    with served(well) as url, joint(url, deadline_s=LONG_S, max_upload_ratio=0.5) as found:
-        sources = [found.infer(picture(0)).source for _ in range(4)]
-        tally = found.tally()
+    with served(well) as url, joint(url, deadline_s=LONG_S, max_upload_ratio=0.5) as inference:
+        sources = [inference.infer(picture(0)).source for _ in range(4)]
+        tally = inference.tally()
     assert sources == [Source.EDGE, Source.CLOUD] * 2
     assert (tally.hard, tally.uploaded, tally.kept, tally.fallback, tally.upload_ratio) == (4, 2, 2, 0, 0.5)
 
@@ -232,10 +232,10 @@ def test_over_the_upload_budget_the_edges_answer_counts_as_its_own() -> None:
 def test_who_asks_waits_no_longer_than_the_deadline_and_is_counted_once() -> None:
     told: list[Source] = []
     with stalled() as (url, goes_on):
-        with joint(url, deadline_s=0.2, on_final=lambda _, outcome: told.append(outcome.source)) as found:
-            assert found.infer(picture(0)).source is Source.EDGE_FALLBACK
+        with joint(url, deadline_s=0.2, on_final=lambda _, outcome: told.append(outcome.source)) as inference:
+            assert inference.infer(picture(0)).source is Source.EDGE_FALLBACK
             goes_on.set()
-        tally = found.tally()
+        tally = inference.tally()
     assert told == [Source.EDGE_FALLBACK]
     assert (tally.hard, tally.uploaded + tally.failed + tally.kept) == (1, 1)
 
@@ -245,15 +245,17 @@ def test_mining_before_inference_runs_the_small_model_for_what_stays_only() -> N
     mode = MiningMode.MINING_THEN_INFERENCE
     with (
         served(well) as url,
-        joint(url, small=small, algorithm="CloudOnly", mining_mode=mode, deadline_s=LONG_S) as found,
+        joint(url, small=small, algorithm="CloudOnly", mining_mode=mode, deadline_s=LONG_S) as inference,
     ):
-        assert found.infer(picture(0)).source is Source.CLOUD
+        assert inference.infer(picture(0)).source is Source.CLOUD
         assert small.calls == 0
-    with joint("http://127.0.0.1:1", small=small, algorithm="CloudOnly", mining_mode=mode, deadline_s=LONG_S) as found:
-        fallback = found.infer(picture(0))
+    with joint(
+        "http://127.0.0.1:1", small=small, algorithm="CloudOnly", mining_mode=mode, deadline_s=LONG_S
+    ) as inference:
+        fallback = inference.infer(picture(0))
         assert (fallback.source, fallback.final.probabilities[0], small.calls) == (Source.EDGE_FALLBACK, 0.5, 1)
-    with joint("http://127.0.0.1:1", small=small, algorithm="EdgeOnly", mining_mode=mode) as found:
-        assert found.infer(picture(0)).source is Source.EDGE
+    with joint("http://127.0.0.1:1", small=small, algorithm="EdgeOnly", mining_mode=mode) as inference:
+        assert inference.infer(picture(0)).source is Source.EDGE
 
 
 def test_who_waits_for_a_sample_that_neither_model_can_answer_is_told_so() -> None:
@@ -263,12 +265,14 @@ def test_who_waits_for_a_sample_that_neither_model_can_answer_is_told_so() -> No
 
     told = list[Outcome]()
     mode = MiningMode.MINING_THEN_INFERENCE
-    with joint("http://127.0.0.1:1", small=Broken(), algorithm="CloudOnly", mining_mode=mode, deadline_s=1) as found:
-        asking = threading.Thread(target=lambda: told.append(found.infer(picture(0))), daemon=True)
+    with joint(
+        "http://127.0.0.1:1", small=Broken(), algorithm="CloudOnly", mining_mode=mode, deadline_s=1
+    ) as inference:
+        asking = threading.Thread(target=lambda: told.append(inference.infer(picture(0))), daemon=True)
         asking.start()
         asking.join(LONG_S)
         assert [(one.source, one.final) for one in told] == [(Source.EDGE_FALLBACK, Prediction())]
-        assert "no weights" in found.tally().last_error
+        assert "no weights" in inference.tally().last_error
 
 
 def test_an_algorithm_that_fails_leaves_the_sample_easy_and_says_so() -> None:
@@ -286,21 +290,21 @@ def test_whoever_is_told_may_fail_without_harm() -> None:
     def fails(_: Pending, __: Outcome) -> None:
         raise RuntimeError("not mine")
 
-    with served(well) as url, joint(url, on_final=fails, deadline_s=LONG_S) as found:
-        assert [found.infer(picture(0)).source for _ in range(3)] == [Source.CLOUD] * 3
+    with served(well) as url, joint(url, on_final=fails, deadline_s=LONG_S) as inference:
+        assert [inference.infer(picture(0)).source for _ in range(3)] == [Source.CLOUD] * 3
 
 
 def test_without_a_cloud_a_hard_sample_is_answered_by_the_edge() -> None:
-    with JointInference(Small(), make("CloudOnly", {}), EdgeOptions(), big_model=None, service="digits") as found:
-        assert found.infer(picture(0)).error == "there is no cloud"
-        assert (found.tally().kept, found.tally().fallback) == (1, 1)
+    with JointInference(Small(), make("CloudOnly", {}), EdgeOptions(), big_model=None, service="digits") as inference:
+        assert inference.infer(picture(0)).error == "there is no cloud"
+        assert (inference.tally().kept, inference.tally().fallback) == (1, 1)
 
 
 def test_what_waits_when_it_ends_is_answered_by_the_edge() -> None:
     with stalled() as (url, goes_on):
-        with joint(url, deadline_s=LONG_S, senders=1) as found:
-            pending = [found.submit(picture(0)) for _ in range(4)]
+        with joint(url, deadline_s=LONG_S, senders=1) as inference:
+            pending = [inference.submit(picture(0)) for _ in range(4)]
         goes_on.set()
     assert {one.outcome.source for one in pending if one.outcome} == {Source.EDGE_FALLBACK}
     assert all(one.is_final for one in pending)
-    assert found.tally().hard == found.tally().failed + found.tally().kept
+    assert inference.tally().hard == inference.tally().failed + inference.tally().kept

@@ -70,11 +70,11 @@ def resource(
 
 
 def order(role: Role = Role.EDGE, uid: str = "u-1", **options: Any) -> Order:
-    found = resource(uid=uid, generation=3, **options)
+    task = resource(uid=uid, generation=3, **options)
     card = ModelCard("m", Format.NEF, SHA, 5, twin_sha256=TWIN, twin_size_bytes=7)
     big = BigModel("http://10.0.0.7:9200", "s") if role is Role.EDGE else None
-    content = OrderContent(role, found, card, "s" if role is Role.CLOUD else "", big)
-    name = found["metadata"]["name"]
+    content = OrderContent(role, task, card, "s" if role is Role.CLOUD else "", big)
+    name = task["metadata"]["name"]
     return Order(4, "edge0", WorkKey(PLURAL, uid, role.value), "default", name, Operation.INSERT, 3, content.to_json())
 
 
@@ -250,8 +250,8 @@ def client(agent: Recorder) -> Client:
 
 def test_an_insert_by_hand_is_stored_once_however_often_it_comes(agent: Recorder, client: Client) -> None:
     for _ in range(2):
-        found = client.post(f"{DOWNSTREAM}/insert", json=resource())
-        assert (found.status_code, found.json()) == (200, {"Status": 200, "Message": "OK"})
+        answer = client.post(f"{DOWNSTREAM}/insert", json=resource())
+        assert (answer.status_code, answer.json()) == (200, {"Status": 200, "Message": "OK"})
     (stored,) = agent.store.orders()
     assert (stored.key.part, stored.namespace, stored.name) == ("edge", "default", "helmet-detection-demo")
     with pytest.raises(WorkRefused) as refused:
@@ -297,9 +297,9 @@ def test_a_delete_by_hand_is_of_what_is_stored(agent: Recorder, client: Client) 
     ],
 )
 def test_a_task_that_does_not_fit_is_no_order(agent: Recorder, client: Client, body: bytes) -> None:
-    found = client.post(f"{DOWNSTREAM}/insert", content=body)
-    assert found.status_code == 400
-    assert found.json()["error"]["message"]
+    answer = client.post(f"{DOWNSTREAM}/insert", content=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"]
     assert agent.store.orders() == []
 
 
@@ -309,8 +309,8 @@ def test_there_are_three_operations(client: Client) -> None:
 
 def test_what_a_worker_says_is_heard_and_goes_up_in_the_requirements_form(agent: Recorder, client: Client) -> None:
     agent.store.put(order())
-    found = client.post("/neptune/workers/edgeworker/info", json={**INFO, "detail": {"runtime": "onnx"}})
-    assert found.status_code == 200
+    answer = client.post("/neptune/workers/edgeworker/info", json={**INFO, "detail": {"runtime": "onnx"}})
+    assert answer.status_code == 200
     assert agent.said == [(order().key, True, {"runtime": "onnx"})]
     ((path, body, content_type, replaces),) = agent.sent
     assert path == "/default/neptune/upstream/jointinferenceservices/helmet-detection-demo/status"
@@ -416,8 +416,8 @@ def test_a_body_that_ends_early_or_is_no_multipart_is_a_bad_request(agent: Recor
     agent.store.put(order())
     headers = {"Content-Type": "multipart/form-data; boundary=x"}
     for content in (b"", b'--x\r\nContent-Disposition: form-data; name="sample"\r\n\r\n{'):
-        found = client.post("/neptune/workers/edgeworker/samples", content=content, headers=headers)
-        assert found.status_code == 400
+        answer = client.post("/neptune/workers/edgeworker/samples", content=content, headers=headers)
+        assert answer.status_code == 400
     assert client.post("/neptune/workers/edgeworker/samples", json={}).status_code == 400
 
 

@@ -154,59 +154,59 @@ def breaker() -> ProbedBreaker:
 
 
 def test_the_breaker_opens_after_failures_in_a_row_only() -> None:
-    found = breaker()
+    circuit = breaker()
     for failure in (True, True, False, True, True):
-        found.failed(0) if failure else found.succeeded()
-    assert found.lets_through
-    found.failed(0)
-    assert found.state is Breaker.OPEN
+        circuit.failed(0) if failure else circuit.succeeded()
+    assert circuit.lets_through
+    circuit.failed(0)
+    assert circuit.state is Breaker.OPEN
 
 
 def test_an_open_breaker_gives_one_probe_after_its_pause() -> None:
-    found = opened_at(100)
-    assert not found.take_probe(104.9)
-    assert found.take_probe(105)
-    assert found.state is Breaker.HALF_OPEN
-    assert not found.lets_through
-    assert not found.take_probe(200), "one is under way"
+    circuit = opened_at(100)
+    assert not circuit.take_probe(104.9)
+    assert circuit.take_probe(105)
+    assert circuit.state is Breaker.HALF_OPEN
+    assert not circuit.lets_through
+    assert not circuit.take_probe(200), "one is under way"
 
 
 def test_a_probe_that_fails_begins_another_pause() -> None:
-    found = opened_at(0)
-    found.take_probe(5)
-    found.probed(7, is_well=False)
-    assert found.state is Breaker.OPEN
-    assert not found.take_probe(11.9)
-    assert found.take_probe(12)
+    circuit = opened_at(0)
+    circuit.take_probe(5)
+    circuit.probed(7, is_well=False)
+    assert circuit.state is Breaker.OPEN
+    assert not circuit.take_probe(11.9)
+    assert circuit.take_probe(12)
 
 
 def test_a_breaker_that_a_probe_closed_opens_at_the_next_failure_until_a_sample_is_answered() -> None:
-    found = opened_at(0)
-    found.take_probe(5)
-    found.probed(5, is_well=True)
-    assert found.lets_through
-    found.failed(6)
-    assert found.state is Breaker.OPEN
-    found.take_probe(11)
-    found.probed(11, is_well=True)
-    found.succeeded()
-    found.failed(12)
-    assert found.lets_through
+    circuit = opened_at(0)
+    circuit.take_probe(5)
+    circuit.probed(5, is_well=True)
+    assert circuit.lets_through
+    circuit.failed(6)
+    assert circuit.state is Breaker.OPEN
+    circuit.take_probe(11)
+    circuit.probed(11, is_well=True)
+    circuit.succeeded()
+    circuit.failed(12)
+    assert circuit.lets_through
 
 
 def test_what_was_sent_before_it_opened_does_not_close_it() -> None:
-    found = opened_at(0)
-    found.succeeded()
-    assert found.state is Breaker.OPEN
-    found.failed(4)
-    assert found.take_probe(5), "nor does it lengthen the pause"
+    circuit = opened_at(0)
+    circuit.succeeded()
+    assert circuit.state is Breaker.OPEN
+    circuit.failed(4)
+    assert circuit.take_probe(5), "nor does it lengthen the pause"
 
 
 def opened_at(now: float) -> ProbedBreaker:
-    found = breaker()
+    circuit = breaker()
     for _ in range(3):
-        found.failed(now)
-    return found
+        circuit.failed(now)
+    return circuit
 
 
 # budget
@@ -301,14 +301,14 @@ def outcome(source: Source, **more: Any) -> Outcome:
 
 
 def test_a_sample_is_counted_once_and_its_end_once() -> None:
-    found = TallyCounter(None, now="2026-01-01T00:00:00.000Z")
+    counter = TallyCounter(None, now="2026-01-01T00:00:00.000Z")
     for number in range(10):
-        found.count_inference(is_hard=number < 4, edge_ms=float(number), at=number, now="later")
-    found.count_end(outcome(Source.CLOUD, cloud_ms=20.0, bytes_up=300), was_sent=True, now="later")
-    found.count_end(outcome(Source.EDGE_FALLBACK, bytes_up=300), was_sent=True, now="later")
-    found.count_end(outcome(Source.EDGE_FALLBACK), was_sent=False, now="later")
-    found.count_end(outcome(Source.EDGE), was_sent=False, now="last")
-    tally = found.snapshot(breaker=Breaker.OPEN, last_error="gone", at=9)
+        counter.count_inference(is_hard=number < 4, edge_ms=float(number), at=number, now="later")
+    counter.count_end(outcome(Source.CLOUD, cloud_ms=20.0, bytes_up=300), was_sent=True, now="later")
+    counter.count_end(outcome(Source.EDGE_FALLBACK, bytes_up=300), was_sent=True, now="later")
+    counter.count_end(outcome(Source.EDGE_FALLBACK), was_sent=False, now="later")
+    counter.count_end(outcome(Source.EDGE), was_sent=False, now="last")
+    tally = counter.snapshot(breaker=Breaker.OPEN, last_error="gone", at=9)
     assert (tally.inferences, tally.hard, tally.uploaded, tally.failed, tally.kept, tally.fallback) == (
         10,
         4,
@@ -318,8 +318,10 @@ def test_a_sample_is_counted_once_and_its_end_once() -> None:
         2,
     )
     assert (tally.upload_ratio, tally.bytes_uploaded, tally.edge_ms_p50, tally.cloud_ms_p50) == (0.1, 600, 4.5, 20)
-    said = tally.to_task_info()
-    assert (said["uploadCloudRatio"], said["cloudAnswerRatio"]) == (0.4, 0.1), "the requirement's: hard of all"
+    task_info = tally.to_task_info()
+    assert (task_info["uploadCloudRatio"], task_info["cloudAnswerRatio"]) == (0.4, 0.1), (
+        "the requirement's: hard of all"
+    )
     assert (tally.fps, tally.breaker, tally.last_error, tally.update_time) == (1, Breaker.OPEN, "gone", "last")
 
 
@@ -329,10 +331,10 @@ def test_nothing_of_nothing_is_a_ratio_of_nought() -> None:
 
 
 def test_percentiles_are_of_the_last_512() -> None:
-    found = TallyCounter(None, now="now")
+    counter = TallyCounter(None, now="now")
     for number in range(1000):
-        found.count_inference(is_hard=False, edge_ms=1000.0 if number < 488 else 1.0, at=0, now="now")
-    assert found.snapshot(breaker=Breaker.CLOSED, last_error="", at=0).edge_ms_p95 == 1
+        counter.count_inference(is_hard=False, edge_ms=1000.0 if number < 488 else 1.0, at=0, now="now")
+    assert counter.snapshot(breaker=Breaker.CLOSED, last_error="", at=0).edge_ms_p95 == 1
 
 
 def test_a_tally_goes_on_after_a_restart(tmp_path: Path) -> None:
@@ -358,7 +360,7 @@ def test_counting_begins_anew_when_the_kept_tally_is_damaged(tmp_path: Path, tex
 
 def test_a_folder_that_cannot_be_written_to_does_not_end_the_counting(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    found = TallyCounter(tmp_path / "file" / "tally.json", now="now")
-    found.count_inference(is_hard=True, edge_ms=1, at=0, now="now")
-    found.save()
-    assert found.snapshot(breaker=Breaker.CLOSED, last_error="", at=0).inferences == 1
+    counter = TallyCounter(tmp_path / "file" / "tally.json", now="now")
+    counter.count_inference(is_hard=True, edge_ms=1, at=0, now="now")
+    counter.save()
+    assert counter.snapshot(breaker=Breaker.CLOSED, last_error="", at=0).inferences == 1

@@ -98,12 +98,12 @@ def test_a_repeating_thread_survives_its_faults(caplog: pytest.LogCaptureFixture
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("environment", "configuration"),
     [
         ({}, ("auto", "info")),
         ({"FORMAT": "Console", "LEVEL": "DEBUG"}, ("console", "debug")),
         ({"FORMAT": "xml", "LEVEL": "loud"}, ("auto", "info")),
     ],
 )
-def test_a_worker_logs_as_its_agent_is_asked_to(asked: dict[str, str], found: tuple[str, str]) -> None:
-    assert log_as({f"MODELMILL_LOG_{name}": value for name, value in asked.items()}) == found
+def test_a_worker_logs_as_its_agent_is_asked_to(environment: dict[str, str], configuration: tuple[str, str]) -> None:
+    assert log_as({f"MODELMILL_LOG_{name}": value for name, value in environment.items()}) == configuration

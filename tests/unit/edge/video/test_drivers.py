@@ -153,9 +153,9 @@ def test_a_plan_that_comes_while_its_runner_begins_is_not_missed(jobs: JobDriver
     assert RunnerWork.read(file).content.plan is None
     jobs.program(job_order(plan=PLAN), place(tmp_path))
     watched = WatchedWork(file, RunnerWork.read)
-    found = watched.changed()
-    assert found is not None
-    assert found.content.plan is not None
+    changes = watched.changed()
+    assert changes is not None
+    assert changes.content.plan is not None
     assert watched.changed() is None
 
 

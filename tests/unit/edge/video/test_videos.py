@@ -48,13 +48,13 @@ def test_what_speaks_against_a_video_is_told_when_it_is_offered(
 ) -> None:
     (tmp_path / "empty.mp4").touch()
     (tmp_path / "garbage.mp4").write_bytes(b"no video " * 100)
-    said = {name: told(tmp_path / name)["problem"] for name in ("empty.mp4", "garbage.mp4")} | {
+    problems = {name: told(tmp_path / name)["problem"] for name in ("empty.mp4", "garbage.mp4")} | {
         "sound.mp4": told(sound(tmp_path / "sound.mp4"))["problem"],
         "foreign.mkv": told(foreign(tmp_path / "foreign.mkv"))["problem"],
         "cut.mp4": told(cut(film(tmp_path / "cut.mp4", count=120)))["problem"],
         "cut.mkv": told(cut(film(tmp_path / "cut.mkv", count=120, codec="libx264")))["problem"],
     }
-    assert said == {
+    assert problems == {
         "empty.mp4": "empty.mp4 cannot be opened as a video: it is empty",
         "garbage.mp4": "garbage.mp4 cannot be opened as a video: Invalid data found when processing input",
         "sound.mp4": "sound.mp4 has no picture in it, only sound",
@@ -63,7 +63,7 @@ def test_what_speaks_against_a_video_is_told_when_it_is_offered(
         "before its own headers say",
         "cut.mkv": "cut.mkv is cut off: its end is missing",
     }
-    assert all(f"Video 0: {problem}." in caplog.text for problem in said.values())
+    assert all(f"Video 0: {problem}." in caplog.text for problem in problems.values())
 
 
 def test_a_cut_video_whose_index_is_there_says_how_much_of_it_is(tmp_path: Path) -> None:

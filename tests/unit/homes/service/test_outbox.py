@@ -85,20 +85,20 @@ def test_a_change_sends_word_of_itself_at_once(accounts: Accounts, homes: Homes,
 def test_word_that_is_here_before_the_transaction_is_done_waits_for_it(
     homes: Homes, standin: SftpgoStandin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = threading.Event()
+    has_asked = threading.Event()
     has_entry = store.has_entry
 
     def ask(conn: Connection, entry_id: int) -> bool:
-        found = has_entry(conn, entry_id)
-        asked.set()
-        return found
+        has_it = has_entry(conn, entry_id)
+        has_asked.set()
+        return has_it
 
     monkeypatch.setattr(store, "has_entry", ask)
     applying = threading.Thread(target=lambda: homes.outbox.apply_due(now(), entry_id=1))
     with homes.outbox.database.write() as conn:
         store.add_pending(conn, "alice", "created", None, "2026-01-01T00:00:00.000Z")
         applying.start()
-        assert asked.wait(10)
+        assert has_asked.wait(10)
     applying.join()
     assert "alice" in standin.users
 

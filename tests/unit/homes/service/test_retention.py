@@ -71,8 +71,8 @@ def test_a_folder_is_where_its_age_says(
         for step in (DAY, 3 * DAY, 9 * DAY):
             homes.clear(END + min(step, age))
     homes.clear(END + age)
-    found = [place for place in ("jobs", "trash/jobs") if (home / place / "run-1").exists()]
-    assert found == ([where] if where else [])
+    places = [place for place in ("jobs", "trash/jobs") if (home / place / "run-1").exists()]
+    assert places == ([where] if where else [])
 
 
 def test_a_job_that_runs_keeps_its_folder_however_old_it_is(homes: Homes, home: Path) -> None:

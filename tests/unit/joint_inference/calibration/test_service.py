@@ -54,13 +54,15 @@ def box(x: float, score: float = 0.9, label: int = 0) -> Box:
 def digits(shared_data: Path) -> list[SamplePredictions]:
     """The small and the big model of the digits on all 899 labelled pictures."""
     data = np.load(shared_data / "images/digits_test.npz")
-    said = {}
+    labels = {}
     for name in ("digits_small", "digits_big"):
         session = onnxruntime.InferenceSession(shared_data / f"models/{name}.onnx", providers=["CPUExecutionProvider"])
-        (said[name],) = session.run(None, {session.get_inputs()[0].name: data["x"]})
+        (labels[name],) = session.run(None, {session.get_inputs()[0].name: data["x"]})
     return [
         SamplePredictions(str(n), classified(*map(float, small)), classified(*map(float, big)), GroundTruth(int(label)))
-        for n, (small, big, label) in enumerate(zip(said["digits_small"], said["digits_big"], data["y"], strict=True))
+        for n, (small, big, label) in enumerate(
+            zip(labels["digits_small"], labels["digits_big"], data["y"], strict=True)
+        )
     ]
 
 
@@ -72,8 +74,8 @@ def digits_sweep(digits: list[SamplePredictions]) -> Sweep:
 # --- the sweep
 
 
-def of(found: Sweep, algorithm: str, **parameters: str) -> Setting:
-    return next(s for s in found.settings if s.algorithm == algorithm and parameters.items() <= s.parameters.items())
+def of(swept: Sweep, algorithm: str, **parameters: str) -> Setting:
+    return next(s for s in swept.settings if s.algorithm == algorithm and parameters.items() <= s.parameters.items())
 
 
 def test_the_digits_are_as_good_as_was_measured(digits_sweep: Sweep) -> None:
@@ -165,8 +167,8 @@ def test_a_truth_that_some_samples_lack_is_no_measure() -> None:
 def test_ibt_is_fed_with_candidates_and_not_with_results() -> None:
     """A weak candidate beside a strong result makes the picture hard; among the results alone there is none."""
     answers = [SamplePredictions("weak", seen(box(0), box(50, 0.3)), seen(box(0), box(50)))]
-    found = sweep(answers, make, ["IBT"])
-    assert of(found, "IBT", threshold_img="0.5", threshold_box="0.5").upload == 1.0
+    table = sweep(answers, make, ["IBT"])
+    assert of(table, "IBT", threshold_img="0.5", threshold_box="0.5").upload == 1.0
     only_results = [dataclasses.replace(answers[0], edge=seen(box(0)))]
     assert of(sweep(only_results, make, ["IBT"]), "IBT", threshold_img="0.5", threshold_box="0.5").upload == 0.0
 
@@ -190,32 +192,32 @@ def packed(path: Path, **members: bytes | str) -> Path:
 def test_pictures_come_with_what_labels_csv_says(tmp_path: Path) -> None:
     text = "name,class\na.png,cat\nd/b.png,1\nc.png,dog,1,2,3,4\nc.png,0,5,6,7,8\nd.png\n"
     path = packed(tmp_path, a_png=png(), d__b_png=png(mode="L"), c_png=png(), d_png=png(), labels_csv=text)
-    found = {sample.name: sample for sample in read_samples(path, ["cat", "dog"])}
-    assert found["a.png"].truth == GroundTruth(0) and found["d/b.png"].truth == GroundTruth(1)
-    assert found["c.png"].truth.boxes == (Box(1, 2, 3, 4, 1.0, 1), Box(5, 6, 7, 8, 1.0, 0))
-    assert found["d.png"].truth == GroundTruth(boxes=())
-    shapes = {name: sample.picture.shape for name, sample in found.items() if sample.picture is not None}
+    by_name = {sample.name: sample for sample in read_samples(path, ["cat", "dog"])}
+    assert by_name["a.png"].truth == GroundTruth(0) and by_name["d/b.png"].truth == GroundTruth(1)
+    assert by_name["c.png"].truth.boxes == (Box(1, 2, 3, 4, 1.0, 1), Box(5, 6, 7, 8, 1.0, 0))
+    assert by_name["d.png"].truth == GroundTruth(boxes=())
+    shapes = {name: sample.picture.shape for name, sample in by_name.items() if sample.picture is not None}
     assert shapes["a.png"] == (8, 8, 3) and shapes["d/b.png"] == (8, 8)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a.png,cow", "know no class 'cow'"),
         ("a.png,0,1,2", "it has 4 columns"),
         ("a.png,0,1,2,3,x", "corners of a box are numbers"),
     ],
 )
-def test_labels_that_cannot_be_meant_are_refused_with_their_row(text: str, said: str) -> None:
+def test_labels_that_cannot_be_meant_are_refused_with_their_row(text: str, message: str) -> None:
     with pytest.raises(BadSamples, match="row 2") as caught:
         read_labels(f"b.png,0\n{text}\n", ["cat", "dog"])
-    assert said in caught.value.message
+    assert message in caught.value.message
 
 
 def test_a_damaged_picture_is_skipped_and_the_others_are_read(tmp_path: Path) -> None:
     path = packed(tmp_path, a_png=png()[:40], b_png=png(), c_jpg=b"no picture at all")
-    found = list(read_samples(path, []))
-    assert [sample.picture is None for sample in found] == [True, False, True]
+    samples = list(read_samples(path, []))
+    assert [sample.picture is None for sample in samples] == [True, False, True]
 
 
 def test_a_member_that_is_damaged_in_the_zip_is_skipped(tmp_path: Path) -> None:
@@ -227,15 +229,15 @@ def test_a_member_that_is_damaged_in_the_zip_is_skipped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b"no zip", "no zip and no .npz"),
         (b"PK\x03\x04 cut off", "no zip and no .npz"),
     ],
 )
-def test_what_is_no_set_of_samples_is_refused(tmp_path: Path, data: bytes, said: str) -> None:
+def test_what_is_no_set_of_samples_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "set").write_bytes(data)
-    with pytest.raises(BadSamples, match=said):
+    with pytest.raises(BadSamples, match=message):
         list(read_samples(tmp_path / "set", []))
 
 
@@ -262,7 +264,7 @@ def test_arrays_of_any_usual_layout_are_pictures(tmp_path: Path, shape: tuple[in
 
 
 @pytest.mark.parametrize(
-    ("arrays", "said"),
+    ("arrays", "message"),
     [
         ({"z": np.zeros((2, 4, 4))}, "array x"),
         ({"x": np.zeros(4)}, "array x"),
@@ -272,9 +274,9 @@ def test_arrays_of_any_usual_layout_are_pictures(tmp_path: Path, shape: tuple[in
         ({"x": np.array([[["a"]]], dtype=object)}, "cannot be read"),
     ],
 )
-def test_arrays_that_are_no_samples_are_refused(tmp_path: Path, arrays: dict[str, Any], said: str) -> None:
+def test_arrays_that_are_no_samples_are_refused(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
     np.savez(tmp_path / "set.npz", **arrays)
-    with pytest.raises(BadSamples, match=said):
+    with pytest.raises(BadSamples, match=message):
         list(read_samples(tmp_path / "set.npz", []))
 
 
@@ -344,14 +346,17 @@ def test_both_models_answer_and_the_best_setting_goes_into_the_service(
     calibrations.run(made.calibration_id, now=now())
     ended = calibrations.get(USER, made.calibration_id)
     assert (ended.state, ended.progress) == (State.READY, 100), ended.error
-    found = calibrations.sweep(USER, made.calibration_id)
-    assert found.samples == 899 and found.kind is Kind.ACCURACY and found.cloud_only > 0.96
-    best = best_within(found.settings, 0.5)
+    swept = calibrations.sweep(USER, made.calibration_id)
+    assert swept.samples == 899 and swept.kind is Kind.ACCURACY and swept.cloud_only > 0.96
+    best = best_within(swept.settings, 0.5)
     assert best is not None and best.quality > 0.96
     calibrations.apply(USER, made.calibration_id, best, now=now())
-    wanted = container.joint.services.get(USER, "default", "digits").specification
-    assert wanted.hard_example == best.algorithm and best.parameters.items() <= wanted.hard_example_parameters.items()
-    assert wanted.edge.parameters == {"source": "clip.mp4"}  # all else stays
+    specification = container.joint.services.get(USER, "default", "digits").specification
+    assert (
+        specification.hard_example == best.algorithm
+        and best.parameters.items() <= specification.hard_example_parameters.items()
+    )
+    assert specification.edge.parameters == {"source": "clip.mp4"}  # all else stays
     kept = json.loads(b"".join(calibrations.objects.read(f"calibrations/{made.calibration_id}/answers.json")))
     assert len(kept["answers"]) == 899
     assert not list(calibrations.objects.list(f"calibrations/{made.calibration_id}/samples"))
@@ -360,8 +365,8 @@ def test_both_models_answer_and_the_best_setting_goes_into_the_service(
 def test_samples_that_cannot_be_read_are_counted(calibrations: Calibrations, tmp_path: Path) -> None:
     made = asked(calibrations, packed(tmp_path, a_png=png(mode="L"), b_png=b"damaged", c_png=png(mode="L")))
     calibrations.run(made.calibration_id, now=now())
-    found = calibrations.sweep(USER, made.calibration_id)
-    assert (found.samples, found.skipped, found.kind) == (2, 1, Kind.LABEL_AGREEMENT)
+    swept = calibrations.sweep(USER, made.calibration_id)
+    assert (swept.samples, swept.skipped, swept.kind) == (2, 1, Kind.LABEL_AGREEMENT)
 
 
 def failed(calibrations: Calibrations, path: Path) -> dict[str, Any]:

@@ -16,9 +16,9 @@ COMMANDS = ["apply", "list", "show", "delete", "demo", "operator"]
 
 def test_help_names_the_commands(monkeypatch, capsys):
     assert typed(monkeypatch, "--help") == Exit.OK
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for word in (*COMMANDS, "Exit codes"):
-        assert word in said
+        assert word in output
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -23,20 +23,22 @@ def test_the_same_seed_draws_the_same_digits_and_another_one_others():
 def test_a_classifier_learns_the_digits_and_its_onnx_says_the_same():
     drawn, held_out = draw_digits(1500, seed=1), draw_digits(200, seed=2)
     layers = train(drawn, SMALL, seed=0)
-    wanted = probabilities(layers, held_out)
-    assert np.mean(wanted.argmax(axis=1) == held_out.truth) > 0.6
+    expected = probabilities(layers, held_out)
+    assert np.mean(expected.argmax(axis=1) == held_out.truth) > 0.6
     content = to_onnx(layers)
     onnx.checker.check_model(onnx.load_from_string(content))
     session = onnxruntime.InferenceSession(content)
     for number, picture in enumerate(held_out.pictures[:20]):
         (given,) = session.run(None, {"input": picture[None, None].astype(np.float32) / 255})
-        assert np.allclose(given[0], wanted[number], atol=1e-5)
+        assert np.allclose(given[0], expected[number], atol=1e-5)
 
 
 def answer(*, edge: bool, cloud: bool, goes_up: bool) -> StreamAnswer:
-    said = {True: 1, False: 0}
+    answers = {True: 1, False: 0}
     final = cloud if goes_up else edge
-    return StreamAnswer(1, said[edge], said[cloud], said[final], goes_up, False, 2.0, 1.0, 9.0 if goes_up else None)
+    return StreamAnswer(
+        1, answers[edge], answers[cloud], answers[final], goes_up, False, 2.0, 1.0, 9.0 if goes_up else None
+    )
 
 
 def test_it_is_worth_it_when_the_hard_ones_go_up():

@@ -137,7 +137,10 @@ def test_a_weaker_box_never_makes_an_ibt_sample_easier(
     assert after.score >= before.score
 
 
-@given(weights=st.lists(st.floats(0, 1e6), min_size=1, max_size=30).filter(lambda found: sum(found) > 0), least=SHARES)
+@given(
+    weights=st.lists(st.floats(0, 1e6), min_size=1, max_size=30).filter(lambda distribution: sum(distribution) > 0),
+    least=SHARES,
+)
 def test_cross_entropy_has_an_answer_for_every_distribution(weights: list[float], least: float) -> None:
     probabilities = [weight / sum(weights) for weight in weights]
     verdict = make("CrossEntropy", {"threshold_cross_entropy": repr(least)})(classes(*probabilities))
@@ -181,9 +184,9 @@ def test_thresholds_that_can_never_be_met_are_said(name: str, parameters: dict[s
 
 
 def test_empty_pictures_that_stay_hard_are_named_beside_it() -> None:
-    said = make("IBT", {"threshold_box": "0.1"}).never(candidate_threshold=0.2)
-    assert "0.1" in said
-    assert "nothing is seen" in said
+    remark = make("IBT", {"threshold_box": "0.1"}).never(candidate_threshold=0.2)
+    assert "0.1" in remark
+    assert "nothing is seen" in remark
     assert "nothing is seen" not in make("IBT", {"threshold_box": "0.1", "empty_is_hard": "no"}).never(
         candidate_threshold=0.2
     )

@@ -48,8 +48,8 @@ def service(**fields: Any) -> Service:
 def test_a_table_has_the_columns_of_the_crd_and_what_lies_at_their_paths() -> None:
     conditions = [{"type": "Pending"}, {"type": "Running", "reason": "SourceEnded"}]
     status = {"conditions": conditions, "active": 2, "failed": 0}
-    found = table_of([service(status=status).to_resource()], {"resourceVersion": "7"}, now=NOW)
-    assert [column["name"] for column in found["columnDefinitions"]] == [
+    table = table_of([service(status=status).to_resource()], {"resourceVersion": "7"}, now=NOW)
+    assert [column["name"] for column in table["columnDefinitions"]] == [
         "Name",
         "status",
         "active",
@@ -57,7 +57,7 @@ def test_a_table_has_the_columns_of_the_crd_and_what_lies_at_their_paths() -> No
         "Age",
         "Reason",
     ]
-    assert [column["type"] for column in found["columnDefinitions"]] == [
+    assert [column["type"] for column in table["columnDefinitions"]] == [
         "string",
         "string",
         "integer",
@@ -65,23 +65,23 @@ def test_a_table_has_the_columns_of_the_crd_and_what_lies_at_their_paths() -> No
         "date",
         "string",
     ]
-    assert found["rows"][0]["cells"] == ["helmet", "Running", 2, 0, "90s", "SourceEnded"]
-    assert found["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
-    assert found["rows"][0]["object"]["metadata"]["namespace"] == "shop"
+    assert table["rows"][0]["cells"] == ["helmet", "Running", 2, 0, "90s", "SourceEnded"]
+    assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+    assert table["rows"][0]["object"]["metadata"]["namespace"] == "shop"
 
 
 def test_a_status_that_is_not_there_yet_is_an_empty_cell() -> None:
     assert table_of([service().to_resource()], {}, now=NOW)["rows"][0]["cells"][1:4] == [None, None, None]
 
 
-@pytest.mark.parametrize(("include", "wanted"), [("None", None), ("Object", "JointInferenceService")])
-def test_a_row_carries_what_was_asked_for(include: str, wanted: str | None) -> None:
+@pytest.mark.parametrize(("include", "text"), [("None", None), ("Object", "JointInferenceService")])
+def test_a_row_carries_what_was_asked_for(include: str, text: str | None) -> None:
     row = table_of([service().to_resource()], {}, now=NOW, include=include)["rows"][0]
-    assert row.get("object", {}).get("kind") == wanted
+    assert row.get("object", {}).get("kind") == text
 
 
 @pytest.mark.parametrize(
-    ("path", "wanted"),
+    ("path", "expected"),
     [
         (".a[-1].b", 2),
         (".a[0].b", 1),
@@ -92,12 +92,12 @@ def test_a_row_carries_what_was_asked_for(include: str, wanted: str | None) -> N
         (".d", "x"),
     ],
 )
-def test_a_path_finds_what_lies_there_or_nothing(path: str, wanted: Any) -> None:
-    assert found_at({"a": [{"b": 1}, {"b": 2}], "c": {}, "d": "x"}, path) == wanted
+def test_a_path_finds_what_lies_there_or_nothing(path: str, expected: Any) -> None:
+    assert found_at({"a": [{"b": 1}, {"b": 2}], "c": {}, "d": "x"}, path) == expected
 
 
 @pytest.mark.parametrize(
-    ("seconds", "wanted"),
+    ("seconds", "text"),
     [
         (-5, "<invalid>"),
         (-1, "0s"),
@@ -119,12 +119,12 @@ def test_a_path_finds_what_lies_there_or_nothing(path: str, wanted: Any) -> None
         (8 * 365 * 86400, "8y"),
     ],
 )
-def test_an_age_is_written_as_kubernetes_does(seconds: int, wanted: str) -> None:
-    assert human_duration(seconds) == wanted
+def test_an_age_is_written_as_kubernetes_does(seconds: int, text: str) -> None:
+    assert human_duration(seconds) == text
 
 
 @pytest.mark.parametrize(
-    ("accept", "wanted"),
+    ("accept", "expected"),
     [
         (f"{TABLE},application/json", True),
         (f"application/json;as=Table;v=v1beta1;g=meta.k8s.io,{TABLE}", False),
@@ -134,15 +134,15 @@ def test_an_age_is_written_as_kubernetes_does(seconds: int, wanted: str) -> None
         ("", False),
     ],
 )
-def test_a_table_is_answered_where_it_is_wanted_first(accept: str, wanted: bool) -> None:
-    assert wants_table(accept) is wanted
+def test_a_table_is_answered_where_it_is_wanted_first(accept: str, expected: bool) -> None:
+    assert wants_table(accept) is expected
 
 
 # --- selectors ---
 
 
 @pytest.mark.parametrize(
-    ("query", "wanted"),
+    ("query", "is_chosen"),
     [
         ({"fieldSelector": "metadata.name=helmet"}, True),
         ({"fieldSelector": "metadata.name==helmet,metadata.namespace=shop"}, True),
@@ -159,8 +159,8 @@ def test_a_table_is_answered_where_it_is_wanted_first(accept: str, wanted: bool)
         ({}, True),
     ],
 )
-def test_a_selector_takes_what_it_says(query: dict[str, str], wanted: bool) -> None:
-    assert selector_of(query).takes(service(labels={"app": "web", "tier": "front"})) is wanted
+def test_a_selector_takes_what_it_says(query: dict[str, str], is_chosen: bool) -> None:
+    assert selector_of(query).takes(service(labels={"app": "web", "tier": "front"})) is is_chosen
 
 
 @pytest.mark.parametrize(
@@ -225,9 +225,9 @@ def test_a_refusal_names_each_field() -> None:
         {"path": "$.spec.edgeWorker.name", "message": "is missing"},
         {"path": "$.spec.cloudWorker.workerSpec.parameters[0].key", "message": "must be a text, not a number"},
     ]
-    found = status_of(InvalidResource("bad", detail={"problems": problems}), "helmet")
-    assert (found["kind"], found["reason"], found["code"]) == ("Status", "Invalid", 422)
-    assert found["details"] == {
+    status = status_of(InvalidResource("bad", detail={"problems": problems}), "helmet")
+    assert (status["kind"], status["reason"], status["code"]) == ("Status", "Invalid", 422)
+    assert status["details"] == {
         "group": "neptune.io",
         "kind": "JointInferenceService",
         "name": "helmet",
@@ -243,9 +243,9 @@ def test_a_refusal_names_each_field() -> None:
 
 
 def test_a_service_that_is_not_there_is_named_as_kubernetes_names_it() -> None:
-    found = status_of(ServiceNotFound("gone"), "helmet")
-    assert found["message"] == 'jointinferenceservices.neptune.io "helmet" not found'
-    assert (found["reason"], found["code"], found["details"]["name"]) == ("NotFound", 404, "helmet")
+    status = status_of(ServiceNotFound("gone"), "helmet")
+    assert status["message"] == 'jointinferenceservices.neptune.io "helmet" not found'
+    assert (status["reason"], status["code"], status["details"]["name"]) == ("NotFound", 404, "helmet")
 
 
 # --- OpenAPI ---

@@ -49,8 +49,8 @@ def watch(services: Services, namespace: str | None = None, selector: Selector |
     return WatchStream(services, ME, namespace, selector or Selector())
 
 
-def told(found: list[tuple[str, Service]]) -> list[str]:
-    return [f"{kind} {service.name}" for kind, service in found]
+def told(changes: list[tuple[str, Service]]) -> list[str]:
+    return [f"{kind} {service.name}" for kind, service in changes]
 
 
 def test_who_names_no_version_is_told_of_all_first(services: Services) -> None:

@@ -66,68 +66,68 @@ def edge_order(generation: int = 2) -> Order:
 
 
 def test_the_cloud_worker_is_ordered_first() -> None:
-    found = planned(node("edge0"), node("cloud0"))
-    assert set(found.orders) == {Role.CLOUD}
-    assert found.orders[Role.CLOUD].secret == "s3cret"
-    assert found.condition.type is ConditionType.PENDING
-    assert found.condition.reason == Reason.CLOUD_STARTING
+    plan = planned(node("edge0"), node("cloud0"))
+    assert set(plan.orders) == {Role.CLOUD}
+    assert plan.orders[Role.CLOUD].secret == "s3cret"
+    assert plan.condition.type is ConditionType.PENDING
+    assert plan.condition.reason == Reason.CLOUD_STARTING
 
 
 def test_the_edge_worker_is_ordered_once_the_big_model_serves_and_is_told_where() -> None:
-    found = planned(node("edge0"), node("cloud0", worker(Role.CLOUD)))
-    big = found.orders[Role.EDGE].big_model
+    plan = planned(node("edge0"), node("cloud0", worker(Role.CLOUD)))
+    big = plan.orders[Role.EDGE].big_model
     assert big is not None
     assert (big.url, big.secret) == ("http://10.0.0.9:5000", "s3cret")
-    assert found.condition.reason == Reason.EDGE_STARTING
-    assert (found.active, found.failed) == (1, 0)
+    assert plan.condition.reason == Reason.EDGE_STARTING
+    assert (plan.active, plan.failed) == (1, 0)
 
 
 def test_a_cloud_worker_that_has_not_said_that_it_serves_is_no_address() -> None:
-    found = planned(node("edge0"), node("cloud0", worker(Role.CLOUD, WorkerState.STARTING)))
-    assert Role.EDGE not in found.orders
+    plan = planned(node("edge0"), node("cloud0", worker(Role.CLOUD, WorkerState.STARTING)))
+    assert Role.EDGE not in plan.orders
 
 
 def test_it_runs_when_both_serve() -> None:
-    found = planned(node("edge0", worker(Role.EDGE)), node("cloud0", worker(Role.CLOUD)))
-    assert (found.condition.type, found.condition.reason) == (ConditionType.RUNNING, Reason.SERVING)
-    assert (found.active, found.failed) == (2, 0)
+    plan = planned(node("edge0", worker(Role.EDGE)), node("cloud0", worker(Role.CLOUD)))
+    assert (plan.condition.type, plan.condition.reason) == (ConditionType.RUNNING, Reason.SERVING)
+    assert (plan.active, plan.failed) == (2, 0)
 
 
 def test_what_is_reported_of_another_generation_does_not_count() -> None:
     old = worker(Role.CLOUD, generation=1)
-    found = planned(node("edge0", worker(Role.EDGE, generation=1)), node("cloud0", old))
-    assert found.active == 0
-    assert found.condition.reason == Reason.CLOUD_STARTING
+    plan = planned(node("edge0", worker(Role.EDGE, generation=1)), node("cloud0", old))
+    assert plan.active == 0
+    assert plan.condition.reason == Reason.CLOUD_STARTING
 
 
 def test_an_edge_worker_stays_where_it_is_while_the_cloud_is_away() -> None:
     edge, away = node("edge0", worker(Role.EDGE)), node("cloud0", worker(Role.CLOUD), is_online=False)
-    found = planned(edge, away, edge_order=edge_order())
-    big = found.orders[Role.EDGE].big_model
+    plan = planned(edge, away, edge_order=edge_order())
+    big = plan.orders[Role.EDGE].big_model
     assert big is not None
     assert big.url == "http://10.0.0.9:4000"
-    assert (found.condition.type, found.condition.reason) == (ConditionType.RUNNING, Reason.NODE_OFFLINE)
-    assert "cloud0" in found.condition.message
+    assert (plan.condition.type, plan.condition.reason) == (ConditionType.RUNNING, Reason.NODE_OFFLINE)
+    assert "cloud0" in plan.condition.message
 
 
 def test_an_order_of_the_last_generation_says_nothing_of_where_the_big_model_is() -> None:
-    found = planned(node("edge0"), node("cloud0"), edge_order=edge_order(generation=1))
-    assert Role.EDGE not in found.orders
+    plan = planned(node("edge0"), node("cloud0"), edge_order=edge_order(generation=1))
+    assert Role.EDGE not in plan.orders
 
 
 def test_a_breaker_that_is_open_shows_as_degraded_with_what_was_wrong() -> None:
     service = replace(SERVICE, reported={"breaker": "open", "lastError": "connection refused"})
-    found = planned(node("edge0", worker(Role.EDGE)), node("cloud0", worker(Role.CLOUD)), service)
-    assert found.condition.reason == Reason.DEGRADED
-    assert "connection refused" in found.condition.message
+    plan = planned(node("edge0", worker(Role.EDGE)), node("cloud0", worker(Role.CLOUD)), service)
+    assert plan.condition.reason == Reason.DEGRADED
+    assert "connection refused" in plan.condition.message
 
 
 @pytest.mark.parametrize("is_online", [True, False])
 def test_the_tally_says_whether_the_cloud_answers_and_not_the_connection_of_its_node(is_online: bool) -> None:
     edge, cloud = node("edge0", worker(Role.EDGE)), node("cloud0", worker(Role.CLOUD), is_online=is_online)
-    asked = replace(SERVICE, reported={"breaker": "closed", "uploadNumber": 7})
+    tallied = replace(SERVICE, reported={"breaker": "closed", "uploadNumber": 7})
     in_vain = replace(SERVICE, reported={"breaker": "half-open", "lastError": "no route to host"})
-    answered, alone = (planned(edge, cloud, service, edge_order=edge_order()) for service in (asked, in_vain))
+    answered, alone = (planned(edge, cloud, service, edge_order=edge_order()) for service in (tallied, in_vain))
     assert answered.condition.reason == (Reason.SERVING if is_online else Reason.NODE_OFFLINE)
     assert (alone.condition.type, alone.condition.reason) == (ConditionType.RUNNING, Reason.DEGRADED)
     assert "no route to host" in alone.condition.message
@@ -136,40 +136,40 @@ def test_the_tally_says_whether_the_cloud_answers_and_not_the_connection_of_its_
 
 def test_of_an_edge_node_that_is_silent_nobody_says_that_its_worker_goes_on() -> None:
     silent = node("edge0", worker(Role.EDGE), is_online=False)
-    found = planned(silent, node("cloud0", worker(Role.CLOUD)), edge_order=edge_order())
-    assert (found.condition.type, found.condition.reason) == (ConditionType.PENDING, Reason.NODE_OFFLINE)
-    assert "not known" in found.condition.message
-    assert found.active == 1
-    assert set(found.orders) == {Role.CLOUD, Role.EDGE}, "it is told when it is back"
+    plan = planned(silent, node("cloud0", worker(Role.CLOUD)), edge_order=edge_order())
+    assert (plan.condition.type, plan.condition.reason) == (ConditionType.PENDING, Reason.NODE_OFFLINE)
+    assert "not known" in plan.condition.message
+    assert plan.active == 1
+    assert set(plan.orders) == {Role.CLOUD, Role.EDGE}, "it is told when it is back"
 
 
 def test_a_cloud_worker_that_starts_anew_is_not_said_to_be_missed_before_it_is() -> None:
     starts = node("cloud0", worker(Role.CLOUD, WorkerState.STARTING))
-    found = planned(node("edge0", worker(Role.EDGE)), starts, edge_order=edge_order())
-    assert (found.condition.type, found.condition.reason) == (ConditionType.RUNNING, Reason.CLOUD_STARTING)
+    plan = planned(node("edge0", worker(Role.EDGE)), starts, edge_order=edge_order())
+    assert (plan.condition.type, plan.condition.reason) == (ConditionType.RUNNING, Reason.CLOUD_STARTING)
 
 
 def test_a_failed_cloud_worker_fails_the_service_with_its_exit_code_and_last_lines() -> None:
     dead = worker(Role.CLOUD, WorkerState.FAILED, exit_code=3, log=("loading", "no such file"))
-    found = planned(node("edge0"), node("cloud0", dead))
-    assert (found.condition.type, found.condition.reason) == (ConditionType.FAILED, Reason.WORKER_FAILED)
-    for said in ("big", "exit code 3", "no such file"):
-        assert said in found.condition.message
-    assert (found.active, found.failed) == (0, 1)
+    plan = planned(node("edge0"), node("cloud0", dead))
+    assert (plan.condition.type, plan.condition.reason) == (ConditionType.FAILED, Reason.WORKER_FAILED)
+    for word in ("big", "exit code 3", "no such file"):
+        assert word in plan.condition.message
+    assert (plan.active, plan.failed) == (0, 1)
 
 
 def test_a_failed_cloud_worker_only_degrades_what_the_edge_serves() -> None:
     dead = worker(Role.CLOUD, WorkerState.FAILED, exit_code=-9)
-    found = planned(node("edge0", worker(Role.EDGE)), node("cloud0", dead), edge_order=edge_order())
-    assert (found.condition.type, found.condition.reason) == (ConditionType.RUNNING, Reason.DEGRADED)
-    assert (found.active, found.failed) == (1, 1)
+    plan = planned(node("edge0", worker(Role.EDGE)), node("cloud0", dead), edge_order=edge_order())
+    assert (plan.condition.type, plan.condition.reason) == (ConditionType.RUNNING, Reason.DEGRADED)
+    assert (plan.active, plan.failed) == (1, 1)
 
 
 def test_an_edge_worker_that_ended_and_is_not_started_again_fails_it() -> None:
     dead = worker(Role.EDGE, WorkerState.FAILED, exit_code=-9)
-    found = planned(node("edge0", dead), node("cloud0", worker(Role.CLOUD)))
-    assert found.condition.reason == Reason.WORKER_FAILED
-    assert (found.active, found.failed) == (1, 1)
+    plan = planned(node("edge0", dead), node("cloud0", worker(Role.CLOUD)))
+    assert plan.condition.reason == Reason.WORKER_FAILED
+    assert (plan.active, plan.failed) == (1, 1)
 
 
 @pytest.mark.parametrize("role", Role)
@@ -185,61 +185,61 @@ def test_a_worker_that_cannot_be_changed_is_told_with_what_runs_and_what_is_want
     )
     other = worker(Role.CLOUD if role is Role.EDGE else Role.EDGE)
     edge, cloud = (stuck, other) if role is Role.EDGE else (other, stuck)
-    found = planned(node("edge0", edge), node("cloud0", cloud), edge_order=edge_order(generation=1))
-    assert (found.condition.type, found.condition.reason) == (ConditionType.PENDING, Reason.ROLLOUT_STALLED)
-    wanted = "small" if role is Role.EDGE else "large"
-    for said in (
+    plan = planned(node("edge0", edge), node("cloud0", cloud), edge_order=edge_order(generation=1))
+    assert (plan.condition.type, plan.condition.reason) == (ConditionType.PENDING, Reason.ROLLOUT_STALLED)
+    model = "small" if role is Role.EDGE else "large"
+    for word in (
         "generation 2",
         "no space left",
         "Generation 1 goes on",
         "'tiny'",
         "aaaaaaaaaaaa",
-        repr(wanted),
+        repr(model),
         "0000",
     ):
-        assert said in found.condition.message
-    assert (found.active, found.failed) == (2, 0)
+        assert word in plan.condition.message
+    assert (plan.active, plan.failed) == (2, 0)
 
 
 def test_a_worker_that_ends_again_and_again_has_failed_also_while_it_is_tried() -> None:
     dead = worker(Role.EDGE, WorkerState.FAILED, exit_code=3, pid=77)
-    found = planned(node("edge0", dead), node("cloud0", worker(Role.CLOUD)))
-    assert found.condition.reason == Reason.WORKER_FAILED
+    plan = planned(node("edge0", dead), node("cloud0", worker(Role.CLOUD)))
+    assert plan.condition.reason == Reason.WORKER_FAILED
 
 
 @pytest.mark.parametrize("reason", [Reason.SOURCE_UNAVAILABLE, Reason.DECODER_MISSING])
 def test_a_source_that_gives_nothing_fails_it_and_its_worker_counts_as_failed(reason: Reason) -> None:
     blind = worker(Role.EDGE, detail={"stream": {"reason": reason.value, "message": "cam cannot be opened: refused."}})
-    found = planned(node("edge0", blind), node("cloud0", worker(Role.CLOUD)))
-    assert (found.condition.type, found.condition.reason) == (ConditionType.FAILED, reason)
-    assert "cam cannot be opened: refused." in found.condition.message
-    assert (found.active, found.failed) == (1, 1)
-    assert set(found.orders) == {Role.CLOUD, Role.EDGE}, "it is tried again"
+    plan = planned(node("edge0", blind), node("cloud0", worker(Role.CLOUD)))
+    assert (plan.condition.type, plan.condition.reason) == (ConditionType.FAILED, reason)
+    assert "cam cannot be opened: refused." in plan.condition.message
+    assert (plan.active, plan.failed) == (1, 1)
+    assert set(plan.orders) == {Role.CLOUD, Role.EDGE}, "it is tried again"
 
 
 def test_a_source_that_has_ended_is_told_while_the_worker_answers() -> None:
     ended = worker(Role.EDGE, detail={"stream": {"reason": "SourceEnded", "message": "clip.mp4 is at its end."}})
-    found = planned(node("edge0", ended), node("cloud0", worker(Role.CLOUD)))
-    assert (found.condition.type, found.condition.reason) == (ConditionType.RUNNING, Reason.SOURCE_ENDED)
-    assert (found.active, found.failed) == (2, 0)
+    plan = planned(node("edge0", ended), node("cloud0", worker(Role.CLOUD)))
+    assert (plan.condition.type, plan.condition.reason) == (ConditionType.RUNNING, Reason.SOURCE_ENDED)
+    assert (plan.active, plan.failed) == (2, 0)
 
 
 @pytest.mark.parametrize("stream", [{}, None, "gone", 7, {"reason": "Serving"}, {"reason": ["SourceEnded"]}])
 def test_what_a_worker_says_of_its_stream_may_be_anything(stream: Any) -> None:
     edge = worker(Role.EDGE, detail={"stream": stream})
-    found = planned(node("edge0", edge), node("cloud0", worker(Role.CLOUD)))
-    assert found.condition.reason == Reason.SERVING
+    plan = planned(node("edge0", edge), node("cloud0", worker(Role.CLOUD)))
+    assert plan.condition.reason == Reason.SERVING
 
 
 def test_a_worker_between_two_lives_is_pending() -> None:
-    found = planned(node("edge0", worker(Role.EDGE, WorkerState.BACKOFF)), node("cloud0", worker(Role.CLOUD)))
-    assert (found.condition.type, found.condition.reason) == (ConditionType.PENDING, Reason.RESTARTING)
+    plan = planned(node("edge0", worker(Role.EDGE, WorkerState.BACKOFF)), node("cloud0", worker(Role.CLOUD)))
+    assert (plan.condition.type, plan.condition.reason) == (ConditionType.PENDING, Reason.RESTARTING)
 
 
 def test_a_node_that_is_not_connected_is_waited_for() -> None:
-    found = planned(node("edge0", is_online=False), node("cloud0", worker(Role.CLOUD)))
-    assert found.condition.reason == Reason.NODE_OFFLINE
-    assert "edge0" in found.condition.message
+    plan = planned(node("edge0", is_online=False), node("cloud0", worker(Role.CLOUD)))
+    assert plan.condition.reason == Reason.NODE_OFFLINE
+    assert "edge0" in plan.condition.message
 
 
 def test_a_missing_model_or_node_is_named_and_nothing_is_ordered() -> None:
@@ -254,9 +254,9 @@ def test_a_missing_model_or_node_is_named_and_nothing_is_ordered() -> None:
 
 
 def test_all_that_is_missing_is_named_at_once() -> None:
-    found = plan_service(SERVICE, ObservedState(NOW, None, None, None, None)).condition
-    assert found.reason == Reason.MODEL_NOT_FOUND
-    assert [line.split(".")[0] for line in found.message.split("\n")] == [
+    condition = plan_service(SERVICE, ObservedState(NOW, None, None, None, None)).condition
+    assert condition.reason == Reason.MODEL_NOT_FOUND
+    assert [line.split(".")[0] for line in condition.message.split("\n")] == [
         "There is no model 'large' for the cloud worker",
         "There is no model 'small' for the edge worker",
         "There is no node 'cloud0' for the cloud worker",
@@ -269,11 +269,11 @@ def test_the_current_condition_is_the_last_and_each_type_stands_once() -> None:
     def after(before: list[dict[str, Any]], kind: ConditionType, at: str) -> list[dict[str, Any]]:
         return conditions_after(before, Condition(kind, "R"), None, at)
 
-    found = after([], ConditionType.PENDING, "1")
+    conditions = after([], ConditionType.PENDING, "1")
     for number, kind in enumerate([ConditionType.RUNNING, ConditionType.FAILED, ConditionType.RUNNING] * 3):
-        found = after(found, kind, str(number + 2))
-    assert [entry["type"] for entry in found] == ["Pending", "Failed", "Running"]
-    assert [entry["status"] for entry in found] == ["False", "False", "True"]
+        conditions = after(conditions, kind, str(number + 2))
+    assert [entry["type"] for entry in conditions] == ["Pending", "Failed", "Running"]
+    assert [entry["status"] for entry in conditions] == ["False", "False", "True"]
 
 
 def test_a_transition_has_its_own_time_and_a_heartbeat_another() -> None:
@@ -288,9 +288,11 @@ def test_a_transition_has_its_own_time_and_a_heartbeat_another() -> None:
 
 def test_a_warning_stands_before_the_state_and_goes_with_its_cause() -> None:
     warning = Condition(ConditionType.WARNING, Reason.NEVER_HARD, "never")
-    found = conditions_after([], Condition(ConditionType.RUNNING, "R"), warning, "1")
-    assert [entry["type"] for entry in found] == ["Warning", "Running"]
-    assert [e["type"] for e in conditions_after(found, Condition(ConditionType.RUNNING, "R"), None, "2")] == ["Running"]
+    conditions = conditions_after([], Condition(ConditionType.RUNNING, "R"), warning, "1")
+    assert [entry["type"] for entry in conditions] == ["Warning", "Running"]
+    assert [e["type"] for e in conditions_after(conditions, Condition(ConditionType.RUNNING, "R"), None, "2")] == [
+        "Running"
+    ]
 
 
 def test_what_became_of_a_service_is_told_in_the_language_of_its_reader() -> None:

@@ -17,9 +17,9 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 @pytest.mark.parametrize(("lasting_s", "in_seconds", "first"), [(60, True, "-60"), (600, False, "-10")])
 def test_what_is_short_is_labelled_in_seconds(lasting_s: int, in_seconds: bool, first: str) -> None:
     ends = (START, START + timedelta(seconds=lasting_s))
-    found = latency_plot([TallyPoint(to_text(at), {"edgeMsP50": 5.0}) for at in ends])
-    assert found is not None
-    assert (found.in_seconds, found.x_ticks[0].label, found.x_ticks[-1].label) == (in_seconds, first, "0")
+    plot = latency_plot([TallyPoint(to_text(at), {"edgeMsP50": 5.0}) for at in ends])
+    assert plot is not None
+    assert (plot.in_seconds, plot.x_ticks[0].label, plot.x_ticks[-1].label) == (in_seconds, first, "0")
 
 
 def test_a_line_is_broken_where_nothing_is_known_and_a_lone_point_can_be_seen() -> None:

@@ -34,7 +34,7 @@ def found(edge: Model | None, cloud: Model | None, *, script: str = "", **parame
 
 
 @pytest.mark.parametrize(
-    ("edge", "cloud", "said"),
+    ("edge", "cloud", "messages"),
     [
         (model(YOLOX), model(DIGITS), ("'small' finds boxes", "'big' tells 10 classes")),
         (model(DIGITS), model(ULTRAFACE), ("'small' tells 10 classes", "'big' finds boxes")),
@@ -42,10 +42,10 @@ def found(edge: Model | None, cloud: Model | None, *, script: str = "", **parame
         (model([["n", "c"]], decoder=Decoder.CLASSIFIER), model(YOLOX), ("tells classes", "finds boxes")),
     ],
 )
-def test_models_that_do_not_do_the_same_are_told(edge: Model, cloud: Model, said: tuple[str, ...]) -> None:
+def test_models_that_do_not_do_the_same_are_told(edge: Model, cloud: Model, messages: tuple[str, ...]) -> None:
     condition = found(edge, cloud)
     assert condition is not None and condition.reason == Reason.MODELS_DIFFER
-    assert all(words in condition.message for words in said)
+    assert all(words in condition.message for words in messages)
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,8 @@ def test_whatever_a_message_has_in_it_a_line_stays_one_line(capsys: pytest.Captu
         raise ValueError("bad\nvalue")
     except ValueError:
         logger.exception("It failed.")
-    said, failed = (json.loads(line) for line in capsys.readouterr().err.rstrip("\n").split("\n"))
-    assert said["message"] == 'He said "a\nb\u2028c\x00"'
+    written, failed = (json.loads(line) for line in capsys.readouterr().err.rstrip("\n").split("\n"))
+    assert written["message"] == 'He said "a\nb\u2028c\x00"'
     assert "ValueError: bad\nvalue" in failed["exception"]
     assert failed["level"] == "error"
 

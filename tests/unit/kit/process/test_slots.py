@@ -44,7 +44,7 @@ def test_whoever_takes_the_slot_of_a_killed_worker_learns_what_died_with_it(tmp_
     end(other)
     slot, left = take_slot(tmp_path, "bie", "here")
     assert slot.name == "here/bie/0"
-    assert [found.doing for found in left] == [InFlight("broker-1", "job-1", "claim-1", "/work/job-1")]
+    assert [work.doing for work in left] == [InFlight("broker-1", "job-1", "claim-1", "/work/job-1")]
     slot.release()
 
 
@@ -57,7 +57,7 @@ def test_what_is_not_settled_is_found_again_by_the_next_worker(tmp_path: Path) -
     left[1].settled()
     slot.release()  # died before it settled the first
     again, left = take_slot(tmp_path, "bie", "here")
-    assert [found.slot.name for found in left] == ["here/bie/0"]
+    assert [work.slot.name for work in left] == ["here/bie/0"]
     again.release()
 
 

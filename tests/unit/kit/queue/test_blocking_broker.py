@@ -179,10 +179,10 @@ def test_on_a_quiet_queue_an_answer_and_the_wait_for_the_next_message_are_one_ro
     broker.send("heavy", "anything", message_id="a")
     consumer = broker.consume("heavy", timeout=100)
     consumer.ack(next(consumer))
-    asked, ask = [], RedisConnection.ask
-    monkeypatch.setattr(RedisConnection, "ask", lambda line, commands: asked.append(commands) or ask(line, commands))
+    sent, ask = [], RedisConnection.ask
+    monkeypatch.setattr(RedisConnection, "ask", lambda line, commands: sent.append(commands) or ask(line, commands))
     assert next(consumer) is None
-    assert [[command[0] for command in commands] for commands in asked] == [["EVALSHA", "BLMOVE", "EVALSHA"]]
+    assert [[command[0] for command in commands] for commands in sent] == [["EVALSHA", "BLMOVE", "EVALSHA"]]
 
 
 def test_an_answer_is_heard_before_the_next_message_comes(broker: BlockingBroker) -> None:

@@ -17,7 +17,7 @@ CONTENT = bytes(range(100))
 
 
 @pytest.mark.parametrize(
-    ("header", "wanted"),
+    ("header", "span"),
     [
         ("bytes=0-0", (0, 1)),
         ("bytes=0-99", (0, 100)),
@@ -32,8 +32,8 @@ CONTENT = bytes(range(100))
         (f"bytes=0-{10**17}", (0, 100)),
     ],
 )
-def test_a_range_is_half_open_and_ends_with_the_object(header: str, wanted: tuple[int, int]) -> None:
-    assert byte_range(header, 100) == wanted
+def test_a_range_is_half_open_and_ends_with_the_object(header: str, span: tuple[int, int]) -> None:
+    assert byte_range(header, 100) == span
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ STREAM = FIRST + b"".join(map(part_of, PICTURES))
 @pytest.mark.parametrize("size", [1, 2, 7, 64, 10_000])
 def test_pictures_come_out_as_they_went_in_however_the_stream_is_cut(size: int) -> None:
     reader = PartReader.of(CONTENT_TYPE)
-    found = [one for at in range(0, len(STREAM), size) for one in reader.feed(STREAM[at : at + size])]
-    assert found == PICTURES
+    pictures = [one for at in range(0, len(STREAM), size) for one in reader.feed(STREAM[at : at + size])]
+    assert pictures == PICTURES
 
 
 def test_the_boundary_is_the_streams_own() -> None:

@@ -56,8 +56,8 @@ def test_every_text_of_a_template_is_translated(parsed: dict[str, nodes.Template
     texts["wording"] = set(texts_of_source(Path(formatting.__file__)))
     assert texts["wording"] and len(set().union(*texts.values())) > 500
     missing = {
-        name: [text for text in found if not (known.get(text) and known.get(text).string)]
-        for name, found in texts.items()
+        name: [text for text in untranslated if not (known.get(text) and known.get(text).string)]
+        for name, untranslated in texts.items()
     }
     assert not {name: lacking for name, lacking in missing.items() if lacking}
 
@@ -76,9 +76,9 @@ def test_a_translation_keeps_the_placeholders_of_its_text() -> None:
     names = re.compile(r"%\((\w+)\)s")
     for message in catalogue("zh-Hant"):
         if message.id and not message.context:  # a code says nothing of its facts
-            wanted = message.id if isinstance(message.id, str) else message.id[1]
+            source = message.id if isinstance(message.id, str) else message.id[1]
             given = message.string if isinstance(message.string, str) else message.string[0]
-            assert set(names.findall(given)) == set(names.findall(wanted)), message.id
+            assert set(names.findall(given)) == set(names.findall(source)), message.id
 
 
 def test_every_template_compiles(parsed: dict[str, nodes.Template]) -> None:
@@ -103,14 +103,14 @@ def test_what_compiles_in_one_language_compiles_in_every(language: str) -> None:
 
 def test_no_template_holds_script_or_style_inline() -> None:
     inline = re.compile(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+=|javascript:|hx-on")
-    assert not {named(path): found for path in TEMPLATES if (found := inline.findall(path.read_text()))}
+    assert not {named(path): matches for path in TEMPLATES if (matches := inline.findall(path.read_text()))}
 
 
 def test_nothing_is_fetched_from_another_host() -> None:
     fetch = re.compile(r"""(?:src|href)=["']https?:|url\(["']?https?:|@import|fetch\(["']https?:""")
     files = [*TEMPLATES, *STATIC.glob("*.css"), *STATIC.glob("*.js")]
     assert len(files) > len(TEMPLATES)
-    assert not {path.name: found for path in files if (found := fetch.findall(path.read_text()))}
+    assert not {path.name: matches for path in files if (matches := fetch.findall(path.read_text()))}
 
 
 def test_vendored_files_are_what_their_readme_says() -> None:
@@ -191,8 +191,8 @@ def test_a_size_has_three_digits_at_most(size: int, shown: str) -> None:
 
 def test_what_is_to_come_is_said_in_days() -> None:
     for days, shown in ((6, "in 6 days"), (30, "in 30 days")):
-        found = formatting.due(NOW + timedelta(days=days), NOW, translations("en"), locale_of("en"))
-        assert found == shown
+        text = formatting.due(NOW + timedelta(days=days), NOW, translations("en"), locale_of("en"))
+        assert text == shown
     assert formatting.due(NOW + timedelta(hours=5), NOW, translations("en"), locale_of("en")) == "in 5 hr."
 
 

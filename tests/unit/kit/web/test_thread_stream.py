@@ -68,11 +68,11 @@ def test_what_came_before_a_failure_is_received_before_it() -> None:
         await asyncio.wait_for(receiving, 30)
 
     def iter_until_failure(channel: ThreadStream[int]) -> list[int]:
-        found = []
+        items = []
         with pytest.raises(Abandoned):
             for item in channel:
-                found.append(item)  # what came before the failure must not be lost with it
-        return found
+                items.append(item)  # what came before the failure must not be lost with it
+        return items
 
     asyncio.run(both())
     assert got == [1, 2]

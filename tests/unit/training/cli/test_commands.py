@@ -115,9 +115,9 @@ def log(text: str) -> tuple[int, bytes]:
 # --- usage ----------------------------------------------------------------------------------------
 def test_help_names_the_commands(monkeypatch, capsys):
     assert typed(monkeypatch, "--help") == Exit.OK
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for word in (*COMMANDS, "Exit codes", "Ctrl-C"):
-        assert word in said
+        assert word in output
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -236,9 +236,9 @@ def test_the_end_of_a_task_is_the_exit_code(monkeypatch, capsys, server, spec, s
         f"GET /api/v2/tasks/{ID}": [(200, task(state, error_summary="out of luck"))],
     }
     assert typed(monkeypatch, "submit", spec, "--json", "--url", server.url) == code
-    said = capsys.readouterr()
-    assert json.loads(said.out) == {"task": task(state, error_summary="out of luck"), "job": None}
-    assert "out of luck" in said.err
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == {"task": task(state, error_summary="out of luck"), "job": None}
+    assert "out of luck" in captured.err
 
 
 def test_ctrl_c_leaves_the_task_and_says_how_to_go_on(monkeypatch, capsys, server, spec):
@@ -248,9 +248,9 @@ def test_ctrl_c_leaves_the_task_and_says_how_to_go_on(monkeypatch, capsys, serve
     monkeypatch.setattr(task_follower.time, "sleep", interrupt)
     server.answers = {"POST /api/v2/tasks": [(201, task())], f"GET /api/v2/tasks/{ID}": [(200, task())]}
     assert typed(monkeypatch, "submit", spec, "--url", server.url) == Exit.CANCELLED
-    said = capsys.readouterr().err
+    stderr = capsys.readouterr().err
     for way in ("show", "logs -f", "cancel"):
-        assert f"`modelmill train {way} {ID}`" in said
+        assert f"`modelmill train {way} {ID}`" in stderr
     assert not any(path.endswith("/cancel") for _, path, *_ in server.seen)
 
 
@@ -361,9 +361,9 @@ def test_a_task_may_be_named_by_a_part_of_its_id(monkeypatch, capsys, server):
     assert f"task      {ID}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("found", "code"), [([], Exit.NOT_FOUND), (["x-0a1b", "y-0a1b"], Exit.BAD_INPUT)])
-def test_a_part_that_fits_none_or_several_is_refused(monkeypatch, server, found, code):
-    page = {"tasks": [{**task(), "task_id": one} for one in found], "next_cursor": None}
+@pytest.mark.parametrize(("task_ids", "code"), [([], Exit.NOT_FOUND), (["x-0a1b", "y-0a1b"], Exit.BAD_INPUT)])
+def test_a_part_that_fits_none_or_several_is_refused(monkeypatch, server, task_ids, code):
+    page = {"tasks": [{**task(), "task_id": one} for one in task_ids], "next_cursor": None}
     server.answers = {"GET /api/v2/tasks": [(200, page)]}
     assert typed(monkeypatch, "cancel", "0a1b", "--url", server.url) == code
     assert not any(method == "POST" for method, *_ in server.seen)
@@ -395,14 +395,14 @@ def test_the_end_of_a_log_is_printed_byte_for_byte(monkeypatch, capfdbinary, ser
     assert server.seen[-1][1].endswith("?tail=7&attempt=2")
 
 
-@pytest.mark.parametrize(("state", "said"), [("CANCELED", "is cancelled"), ("CANCELING", "is being stopped")])
-def test_cancelling_says_whether_it_takes_a_while(monkeypatch, capsys, server, state, said):
+@pytest.mark.parametrize(("state", "message"), [("CANCELED", "is cancelled"), ("CANCELING", "is being stopped")])
+def test_cancelling_says_whether_it_takes_a_while(monkeypatch, capsys, server, state, message):
     server.answers = {
         f"GET /api/v2/tasks/{ID}": [(200, task())],
         f"POST /api/v2/tasks/{ID}/cancel": [(202, task(state))],
     }
     assert typed(monkeypatch, "cancel", ID, "--url", server.url) == Exit.OK
-    assert said in capsys.readouterr().out
+    assert message in capsys.readouterr().out
 
 
 def test_letting_go_says_what_may_still_run_and_needs_not_see_the_task_by_its_whole_id(monkeypatch, capsys, server):
@@ -449,7 +449,7 @@ def test_a_task_is_told_in_lines():
         artifacts=[{"path": "m.onnx", "file": "/private/m.onnx"}],
         conversions=[{"artifact": "m.onnx", "job_id": JOB, "problem": ""}],
     )
-    said = "\n".join(task_lines(record))
+    lines = "\n".join(task_lines(record))
     for words in (
         "state     FAILED  OUT_OF_MEMORY: too much",
         "exit code -9",
@@ -459,14 +459,14 @@ def test_a_task_is_told_in_lines():
         f"convert   m.onnx: job {JOB}",
         "needs     0 GPUs, 2 CPUs",
     ):
-        assert words in said
+        assert words in lines
 
 
 def test_names_are_no_markup_in_the_table_of_tasks(capsys):
     record = task(name="[bold]x[/bold]", waiting_reason="[red]")
     Console(width=200).print(tasks_table([record], datetime(2026, 11, 1, 13, tzinfo=UTC)))
-    said = capsys.readouterr().out
-    assert "[bold]x[/bold]" in said and "[red]" in said and "1 h" in said
+    output = capsys.readouterr().out
+    assert "[bold]x[/bold]" in output and "[red]" in output and "1 h" in output
 
 
 def cluster(**fields: Any) -> dict[str, Any]:
@@ -493,19 +493,19 @@ def cluster(**fields: Any) -> dict[str, Any]:
 
 def test_the_cluster_is_told_with_who_holds_what(capsys):
     Console(width=200).print(nodes_table(cluster()))
-    assert "6 of 8" in (said := capsys.readouterr().out) and "alice 6" in said
+    assert "6 of 8" in (output := capsys.readouterr().out) and "alice 6" in output
     lines = list(cluster_lines(cluster()))
     assert f"alice: 8 GPUs for {ID} (RUNNING), 2 of them reserved" in lines
     assert lines[-1].startswith("3 in line")
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"is_on": False}, "trains nothing"),
         ({"seen_at": None}, "No scheduler has looked"),
         ({"unreachable_since": "noon"}, "not answered since noon"),
     ],
 )
-def test_a_cluster_that_cannot_be_shown_says_why(fields, said):
-    assert said in next(cluster_lines(cluster(**fields)))
+def test_a_cluster_that_cannot_be_shown_says_why(fields, message):
+    assert message in next(cluster_lines(cluster(**fields)))

@@ -23,13 +23,13 @@ ValueError: Job with submission_id t--a01 already exists. Please use a different
 
 def imported(path: Path) -> set[str]:
     """Top-level packages, wherever in the file."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module)
-    return {name.partition(".")[0] for name in found}
+            names.add(node.module)
+    return {name.partition(".")[0] for name in names}
 
 
 def test_only_the_gateway_imports_ray():

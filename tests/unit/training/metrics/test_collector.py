@@ -111,9 +111,9 @@ def test_scrapes_do_not_wait_for_a_database_that_stalls_nor_pile_up_there(
     assert stalling.asked == 1
     stalling.goes_on.set()
     monkeypatch.setattr(timeboxed_query, "WITHIN_S", 30)
-    found = taking.take()
-    assert found is not None
-    assert [(count.state, count.tasks) for count in found] == [(State.QUEUED, 1)]
+    picture = taking.take()
+    assert picture is not None
+    assert [(count.state, count.tasks) for count in picture] == [(State.QUEUED, 1)]
 
 
 # --- the cluster ------------------------------------------------------------------------------------
@@ -136,9 +136,9 @@ def holder(gpus: int, **by_node: float) -> Holder:
 def test_each_gpu_of_a_node_that_may_train_is_told_once(
     node: Node, holders: tuple[Holder, ...], told: dict[str, float]
 ) -> None:
-    found = gpus(ClusterView("", (node, HEAD), holders))
-    assert found == {"held": 0, "promised": 0, "outside": 0, "free": 0, **told}
-    assert sum(found.values()) == node.total_gpus
+    series = gpus(ClusterView("", (node, HEAD), holders))
+    assert series == {"held": 0, "promised": 0, "outside": 0, "free": 0, **told}
+    assert sum(series.values()) == node.total_gpus
 
 
 def test_the_cluster_is_told_as_the_scheduler_last_saw_it(bench: Bench, ray: ScriptedRay) -> None:

@@ -19,9 +19,9 @@ def judge(case: Case, status: str = "FAILED", *, was_stopped: bool = False) -> F
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_kind_of_a_failure_and_its_line(case: Case) -> None:
-    found = judge(case)
-    assert found.kind is case.kind, found
-    assert case.summary in found.summary
+    judgement = judge(case)
+    assert judgement.kind is case.kind, judgement
+    assert case.summary in judgement.summary
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.log], ids=lambda case: case.name)
@@ -35,8 +35,8 @@ def test_whatever_was_told_to_stop_was_canceled(case: Case) -> None:
 
 
 def test_stopped_by_somebody_else_is_said_to_be_so() -> None:
-    found = judge(CASES[0], "STOPPED")
-    assert found == Failure(FailureKind.CANCELED, "Stopped on Ray by somebody else")
+    judgement = judge(CASES[0], "STOPPED")
+    assert judgement == Failure(FailureKind.CANCELED, "Stopped on Ray by somebody else")
 
 
 def test_what_ray_does_not_know_any_more_is_lost() -> None:
@@ -44,9 +44,11 @@ def test_what_ray_does_not_know_any_more_is_lost() -> None:
 
 
 def test_a_summary_is_one_short_line_without_colours() -> None:
-    found = classify("FAILED", COMMAND, 1, "", "\x1b[31mValueError: a\tb \x07 \x1b[0m" + "x" * 5000, was_stopped=False)
-    assert found.summary.startswith("ValueError: a b x")
-    assert len(found.summary) == SUMMARY_CHARS and found.summary.isprintable()
+    failure = classify(
+        "FAILED", COMMAND, 1, "", "\x1b[31mValueError: a\tb \x07 \x1b[0m" + "x" * 5000, was_stopped=False
+    )
+    assert failure.summary.startswith("ValueError: a b x")
+    assert len(failure.summary) == SUMMARY_CHARS and failure.summary.isprintable()
 
 
 @pytest.mark.parametrize(
@@ -83,6 +85,6 @@ def test_no_pattern_repeats_without_bound(pattern: re.Pattern[str]) -> None:
 
 
 def test_of_a_long_text_the_end_is_read() -> None:
-    said = read("early\n" * 300_000 + "late")
-    assert said.lines[-1] == "late"
-    assert sum(len(line) + 1 for line in said.lines) <= MOST_CHARS + 1
+    message = read("early\n" * 300_000 + "late")
+    assert message.lines[-1] == "late"
+    assert sum(len(line) + 1 for line in message.lines) <= MOST_CHARS + 1

@@ -18,8 +18,8 @@ def test_a_task_goes_when_all_it_demands_is_free() -> None:
 
 def test_on_a_busy_cluster_it_waits_and_says_how_much_is_free() -> None:
     full = node(ONE, free=(0, 1))
-    found = reason(queued(slots(1, 8)), [full, head()], [claimed(slots(1, 8), ONE)])
-    assert found == Waiting(WaitingCode.GPUS, {"free": 0, "needed": 8})
+    why = reason(queued(slots(1, 8)), [full, head()], [claimed(slots(1, 8), ONE)])
+    assert why == Waiting(WaitingCode.GPUS, {"free": 0, "needed": 8})
 
 
 def test_a_slot_is_whole_on_one_node() -> None:
@@ -184,17 +184,17 @@ def test_several_go_at_once_as_far_as_there_is_room() -> None:
 # --- the line -----------------------------------------------------------------------------------------
 def test_nobody_passes_the_head_of_the_line() -> None:
     line = [queued(slots(1, 8), "large"), queued(slots(1, 1), "small"), queued(slots(1, 1), "last")]
-    found = ask(line, [node(ONE, free=(4, 13))])
-    assert found.admitted == ()
-    assert found.reasons["small"] == Waiting(WaitingCode.BEHIND, {"ahead": 1})
-    assert found.reasons["last"] == Waiting(WaitingCode.BEHIND, {"ahead": 2})
+    decision = ask(line, [node(ONE, free=(4, 13))])
+    assert decision.admitted == ()
+    assert decision.reasons["small"] == Waiting(WaitingCode.BEHIND, {"ahead": 1})
+    assert decision.reasons["last"] == Waiting(WaitingCode.BEHIND, {"ahead": 2})
 
 
 def test_who_goes_now_is_not_counted_as_ahead() -> None:
     line = [queued(slots(1, 4), "goes"), queued(slots(1, 8), "head"), queued(slots(1, 1), "next")]
-    found = ask(line, [node(ONE, 8, 40)])
-    assert found.admitted == ("goes",)
-    assert found.reasons["next"].facts == {"ahead": 1}
+    decision = ask(line, [node(ONE, 8, 40)])
+    assert decision.admitted == ("goes",)
+    assert decision.reasons["next"].facts == {"ahead": 1}
 
 
 def test_a_head_with_backfill_lets_others_go_ahead() -> None:
@@ -205,31 +205,31 @@ def test_a_head_with_backfill_lets_others_go_ahead() -> None:
         queued(slots(1, 8), "strict"),
         queued(slots(1, 1), "last"),
     ]
-    found = ask(line, [node(ONE, free=(4, 13))])
-    assert found.admitted == ("small",)
-    assert found.reasons["large"] == Waiting(WaitingCode.GPUS, {"free": 2, "needed": 8}), "what is left at the end"
-    assert [found.reasons[name].code for name in ("also", "strict", "last")] == ["GPUS", "GPUS", "BEHIND"]
+    decision = ask(line, [node(ONE, free=(4, 13))])
+    assert decision.admitted == ("small",)
+    assert decision.reasons["large"] == Waiting(WaitingCode.GPUS, {"free": 2, "needed": 8}), "what is left at the end"
+    assert [decision.reasons[name].code for name in ("also", "strict", "last")] == ["GPUS", "GPUS", "BEHIND"]
 
 
 def test_a_retry_that_is_not_due_keeps_its_place_at_the_head() -> None:
     line = [queued(slots(1, 8), "again", at=LATER), queued(slots(1, 1), "next")]
-    found = ask(line, [node(ONE)])
-    assert found.reasons["again"] == Waiting(WaitingCode.RETRY, {"at": LATER})
-    assert found.admitted == ()
+    decision = ask(line, [node(ONE)])
+    assert decision.reasons["again"] == Waiting(WaitingCode.RETRY, {"at": LATER})
+    assert decision.admitted == ()
     assert ask([replace(line[0], backfill=True), line[1]], [node(ONE)]).admitted == ("next",)
 
 
 def test_a_retry_that_is_not_due_and_fits_keeps_its_room_and_no_more() -> None:
     line = [queued(slots(1, 6), "again", at=LATER), queued(slots(1, 2), "beside"), queued(slots(1, 1), "too much")]
-    found = ask(line, [node(ONE)])
-    assert found.admitted == ("beside",)
-    assert found.reasons["too much"].code is WaitingCode.GPUS
+    decision = ask(line, [node(ONE)])
+    assert decision.admitted == ("beside",)
+    assert decision.reasons["too much"].code is WaitingCode.GPUS
 
 
 def test_behind_a_retry_that_is_not_due_and_does_not_fit_nobody_goes() -> None:
     line = [queued(slots(1, 6), "again", at=LATER), queued(slots(1, 2), "small")]
-    found = ask(line, [node(ONE, free=(4, 13))])
-    assert (found.admitted, found.reasons["small"].code) == ((), WaitingCode.BEHIND)
+    decision = ask(line, [node(ONE, free=(4, 13))])
+    assert (decision.admitted, decision.reasons["small"].code) == ((), WaitingCode.BEHIND)
 
 
 def test_a_retry_that_is_due_goes() -> None:
@@ -238,15 +238,15 @@ def test_a_retry_that_is_due_goes() -> None:
 
 def test_too_large_for_the_cluster_blocks_as_well_and_says_so() -> None:
     line = [queued(slots(2, 8), "large"), queued(slots(1, 1), "small")]
-    found = ask(line, [node(ONE)])
-    assert found.reasons["large"] == Waiting(WaitingCode.TOO_BIG, {"total": 8, "needed": 16, "of": "GPU"})
-    assert found.admitted == ()
+    decision = ask(line, [node(ONE)])
+    assert decision.reasons["large"] == Waiting(WaitingCode.TOO_BIG, {"total": 8, "needed": 16, "of": "GPU"})
+    assert decision.admitted == ()
     assert ask([replace(line[0], backfill=True), line[1]], [node(ONE)]).admitted == ("small",)
 
 
 def test_too_many_cpus_for_the_cluster_are_named() -> None:
-    found = reason(queued(Demand(1, 1, 40)), [node(ONE)])
-    assert found == Waiting(WaitingCode.TOO_BIG, {"total": 26, "needed": 40, "of": "CPU"})
+    why = reason(queued(Demand(1, 1, 40)), [node(ONE)])
+    assert why == Waiting(WaitingCode.TOO_BIG, {"total": 26, "needed": 40, "of": "CPU"})
 
 
 @pytest.mark.parametrize(
@@ -254,19 +254,19 @@ def test_too_many_cpus_for_the_cluster_are_named() -> None:
 )
 def test_what_no_nodes_of_this_cluster_can_give_is_said_to_be_so(demand: Demand, code: WaitingCode) -> None:
     busy = [node(ONE, free=(0, 0)), node(TWO)]
-    found = reason(queued(demand), busy)
-    assert found is not None
-    assert (found.code, found.facts["never"]) == (code, True)
+    why = reason(queued(demand), busy)
+    assert why is not None
+    assert (why.code, why.facts["never"]) == (code, True)
 
 
 def test_no_more_run_at_once_than_may() -> None:
     line = [queued(slots(1, 1), f"t{number}", backfill=True) for number in range(3)]
-    found = ask(line, [node(ONE)], [claimed(slots(1, 1), TWO)], may_start=1)
-    assert found.admitted == ("t0",)
-    assert found.reasons["t1"] == Waiting(WaitingCode.MOST_RUNNING, {"most": 2})
+    decision = ask(line, [node(ONE)], [claimed(slots(1, 1), TWO)], may_start=1)
+    assert decision.admitted == ("t0",)
+    assert decision.reasons["t1"] == Waiting(WaitingCode.MOST_RUNNING, {"most": 2})
 
 
 def test_if_more_run_than_may_the_number_that_may_is_said() -> None:
     held = [unclaimed(slots(1, 1), f"h{number}") for number in range(5)]
-    found = ask([queued(slots(1, 1))], [node(ONE)], held, may_start=-2)
-    assert found.reasons["t"] == Waiting(WaitingCode.MOST_RUNNING, {"most": 3})
+    decision = ask([queued(slots(1, 1))], [node(ONE)], held, may_start=-2)
+    assert decision.reasons["t"] == Waiting(WaitingCode.MOST_RUNNING, {"most": 3})

@@ -94,5 +94,5 @@ def test_a_reason_that_lacks_its_facts_is_said_all_the_same(code: WaitingCode) -
 )
 def test_what_the_scheduler_decides_can_be_said(demand: Demand, sentence: str) -> None:
     busy = Node("n1", "10.0.0.1", 8, 0, 26, 2)
-    found = decide([Queued("t", demand)], [], [busy], now="2026-11-21T10:00:00.000Z", may_start=None)
-    assert in_words(found.reasons["t"]) == sentence
+    decisions = decide([Queued("t", demand)], [], [busy], now="2026-11-21T10:00:00.000Z", may_start=None)
+    assert in_words(decisions.reasons["t"]) == sentence

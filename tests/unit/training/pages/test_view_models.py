@@ -55,8 +55,8 @@ ATTEMPTS = [
 
 
 def test_the_time_of_each_step_is_summed_over_all_attempts() -> None:
-    found = view_models.spans(task(S.RUNNING), RETRIED, BEGIN + timedelta(seconds=100))
-    rungs = {rung.step: (rung.seconds, rung.is_now) for rung in view_models.rungs(task(S.RUNNING), found)}
+    steps = view_models.spans(task(S.RUNNING), RETRIED, BEGIN + timedelta(seconds=100))
+    rungs = {rung.step: (rung.seconds, rung.is_now) for rung in view_models.rungs(task(S.RUNNING), steps)}
     assert rungs == {
         Step.QUEUED: (2, False),
         Step.WAITING: (68, False),
@@ -67,8 +67,8 @@ def test_the_time_of_each_step_is_summed_over_all_attempts() -> None:
 
 
 def test_each_attempt_has_a_bar_of_its_own_time_coloured_by_its_end() -> None:
-    found = view_models.spans(task(S.RUNNING), RETRIED, BEGIN + timedelta(seconds=100))
-    rows = view_models.rows(task(S.RUNNING), ATTEMPTS, found)
+    steps = view_models.spans(task(S.RUNNING), RETRIED, BEGIN + timedelta(seconds=100))
+    rows = view_models.rows(task(S.RUNNING), ATTEMPTS, steps)
     assert [(row.seconds, row.ending) for row in rows] == [(70, ""), (10, "is-failed"), (20, "")]
     bars = re.findall(r'class="span-running" x="([\d.]+)" y="0" width="([\d.]+)"', rows[2].bar)
     assert bars == [("830.0", "170.0")]
@@ -77,14 +77,14 @@ def test_each_attempt_has_a_bar_of_its_own_time_coloured_by_its_end() -> None:
 def test_a_task_that_ended_takes_no_more_time() -> None:
     events = led((S.SUBMITTING, 1), (S.SUBMITTED, 2), (S.RUNNING, 4), (S.SUCCEEDED, 30))
     ended = task(S.SUCCEEDED, ended_at=at(30))
-    found = view_models.spans(ended, events, BEGIN + timedelta(days=1))
-    assert sum(span.seconds for span in found) == 30 == view_models.took_s(ended, BEGIN + timedelta(days=1))
-    assert view_models.rungs(ended, found)[-1].is_now
+    steps = view_models.spans(ended, events, BEGIN + timedelta(days=1))
+    assert sum(span.seconds for span in steps) == 30 == view_models.took_s(ended, BEGIN + timedelta(days=1))
+    assert view_models.rungs(ended, steps)[-1].is_now
 
 
 def test_clocks_that_disagree_make_no_negative_time() -> None:
-    found = view_models.spans(task(S.RUNNING), RETRIED, BEGIN)
-    assert min(span.seconds for span in found) == 0
+    steps = view_models.spans(task(S.RUNNING), RETRIED, BEGIN)
+    assert min(span.seconds for span in steps) == 0
 
 
 NODE = Node("n", "10.0.0.1", 8, 2.5, 96, 40)
@@ -99,19 +99,19 @@ def holder(user: str, gpus: float) -> Holder:
 
 
 def test_each_gpu_is_mine_or_anothers_or_nobodys_or_free() -> None:
-    (found,) = node_views.nodes_of(view(holder("bob", 3), holder("alice", 2)), "alice")
-    assert [(share.whose, share.gpus, share.user) for share in found.shares] == [
+    (drawn,) = node_views.nodes_of(view(holder("bob", 3), holder("alice", 2)), "alice")
+    assert [(share.whose, share.gpus, share.user) for share in drawn.shares] == [
         (GpuOwner.MINE, 2, "alice"),
         (GpuOwner.OTHERS, 3, "bob"),
         (GpuOwner.OUTSIDE, 0.5, ""),
         (GpuOwner.FREE, 2.5, ""),
     ]
-    assert re.findall(r"gpu gpu-(\w+)", found.bar) == ["mine"] * 2 + ["others"] * 3 + ["outside"] + ["free"] * 3
+    assert re.findall(r"gpu gpu-(\w+)", drawn.bar) == ["mine"] * 2 + ["others"] * 3 + ["outside"] + ["free"] * 3
 
 
 def test_what_a_task_holds_and_ray_has_freed_already_is_drawn_once() -> None:
-    (found,) = node_views.nodes_of(view(holder("alice", 6), node=replace(NODE, free_gpus=8)), "alice")
-    assert [(share.whose, share.gpus) for share in found.shares] == [(GpuOwner.MINE, 6), (GpuOwner.FREE, 2)]
+    (drawn,) = node_views.nodes_of(view(holder("alice", 6), node=replace(NODE, free_gpus=8)), "alice")
+    assert [(share.whose, share.gpus) for share in drawn.shares] == [(GpuOwner.MINE, 6), (GpuOwner.FREE, 2)]
 
 
 def test_a_node_of_very_many_gpus_is_drawn_in_pieces_and_one_of_none_not_at_all() -> None:

@@ -53,9 +53,9 @@ def test_a_ray_that_was_never_reached_has_no_nodes(picture: ClusterPicture) -> N
 def test_a_cluster_that_answers_and_has_no_nodes_is_shown_without(picture: ClusterPicture) -> None:
     picture.put(VIEW)
     picture.put(replace(VIEW, nodes=()))
-    found = picture.get()
-    assert found is not None
-    assert found.nodes == ()
+    view = picture.get()
+    assert view is not None
+    assert view.nodes == ()
 
 
 @pytest.mark.parametrize(

@@ -291,7 +291,7 @@ def click(results: Results, user: str = "alice", *, artifact: str = "net.onnx", 
 def test_one_click_makes_a_job_and_another_click_another(results: Results, conversions: Conversions) -> None:
     add(results, PLAIN)
     made = [click(results), results.convert("alice", TASK, artifact="net.onnx", images="/private/x", now=ENDED)]
-    assert [wanted.images for wanted in conversions.asked] == [f"{FOLDER}/pictures", "/private/x"]
+    assert [conversion.images for conversion in conversions.asked] == [f"{FOLDER}/pictures", "/private/x"]
     assert conversions.jobs == [row.job_id for row in made]
     assert sorted(rows(results), key=lambda row: row.job_id) == made
     assert [detail["by"] for detail in said(results)] == ["alice", "alice"]

@@ -366,8 +366,8 @@ def test_checkpoints_by_the_thousand_neither_hide_a_model_beside_them_nor_are_al
     for number in range(6000):
         (folder / "aaa" / f"{number}.onnx").touch()
     (folder / "model.onnx").touch()
-    found = tasks.get("alice", task.task_id).artifacts
-    assert "model.onnx" in found and len(found) < 6000
+    artifacts = tasks.get("alice", task.task_id).artifacts
+    assert "model.onnx" in artifacts and len(artifacts) < 6000
 
 
 @pytest.mark.parametrize("events", [(), (Event.FAIL,)])

@@ -27,11 +27,11 @@ def problems(text: str) -> dict[str, str]:
     """Field → what is wrong with it. That the message names the first of them is checked in passing."""
     with pytest.raises(BadSpec) as raised:
         read(text)
-    found = raised.value.detail["problems"]
+    listed = raised.value.detail["problems"]
     assert raised.value.status == 422
     assert raised.value.hint
-    assert raised.value.message == f"{found[0]['at']}: {found[0]['problem']}"
-    return {problem["at"]: problem["problem"] for problem in found}
+    assert raised.value.message == f"{listed[0]['at']}: {listed[0]['problem']}"
+    return {problem["at"]: problem["problem"] for problem in listed}
 
 
 def unreadable(body: str | bytes) -> str:
@@ -91,8 +91,8 @@ def test_what_is_said_to_be_json_is_not_read_as_yaml() -> None:
     ],
 )
 def test_scalars_are_read_as_verl_reads_its_own_files(text: str, value: Any) -> None:
-    found = read(f"{SFT}overrides:\n  data.b: {text}\n").overrides["data.b"]
-    assert (found, type(found)) == (value, type(value))
+    value_read = read(f"{SFT}overrides:\n  data.b: {text}\n").overrides["data.b"]
+    assert (value_read, type(value_read)) == (value, type(value))
 
 
 # --- what is no spec at all -------------------------------------------------------------------------
@@ -254,9 +254,9 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_field(line: str, at: str) -
 )
 def test_a_misspelt_field_is_told_first_with_the_one_that_was_meant(line: str, at: str, meant: str) -> None:
     text = PPO.replace("train_file: /private/common/d\n", "") + line
-    found = problems(text)
-    assert next(iter(found.items())) == (at, f"there is no such field: did you mean {meant}?")
-    assert "train_file" in found
+    listed = problems(text)
+    assert next(iter(listed.items())) == (at, f"there is no such field: did you mean {meant}?")
+    assert "train_file" in listed
 
 
 def test_a_field_like_no_other_is_only_said_to_be_none() -> None:
@@ -264,7 +264,7 @@ def test_a_field_like_no_other_is_only_said_to_be_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ("123", 'write it in quotes, like "123"'),
         ("yes", 'write it in quotes, like "true"'),
@@ -272,8 +272,8 @@ def test_a_field_like_no_other_is_only_said_to_be_none() -> None:
         ("[a]", "must be a text"),
     ],
 )
-def test_what_yaml_takes_for_a_number_is_to_be_written_in_quotes(value: str, said: str) -> None:
-    assert said in problems(f"{PPO}name: {value}")["name"]
+def test_what_yaml_takes_for_a_number_is_to_be_written_in_quotes(value: str, message: str) -> None:
+    assert message in problems(f"{PPO}name: {value}")["name"]
 
 
 def test_half_a_character_is_refused_wherever_it_stands() -> None:

@@ -56,17 +56,17 @@ def submission(spec: TaskSpec, *, homes_root: str = ROOT, logical_root: str = "/
 
 def words(spec: TaskSpec, **more: Any) -> list[str]:
     """Of the command line, without the way to the folder."""
-    found = shlex.split(submission(spec, **more).entrypoint)
-    assert (found[0], found[2:4]) == ("cd", ["&&", "exec"])
-    return found[4:]
+    typed = shlex.split(submission(spec, **more).entrypoint)
+    assert (typed[0], typed[2:4]) == ("cd", ["&&", "exec"])
+    return typed[4:]
 
 
 def settings_of(spec: TaskSpec, **more: Any) -> dict[str, Any]:
     """What Hydra makes of the arguments."""
     told = words(spec, **more)[3:]
-    found = [parsed(word) for word in told]
-    assert len(dict(found)) == len(found)
-    return dict(found)
+    parsed_words = [parsed(word) for word in told]
+    assert len(dict(parsed_words)) == len(parsed_words)
+    return dict(parsed_words)
 
 
 # --- demands ----------------------------------------------------------------------------------------
@@ -85,10 +85,10 @@ def test_a_task_takes_what_its_program_will_claim(spec: TaskSpec, demand: Demand
 
 
 def test_ray_gives_a_script_what_it_takes_and_lets_verl_claim_it() -> None:
-    asked = submission(script(cpus=2, n_gpus_per_node=1))
-    assert (asked.cpus, asked.gpus, asked.resources) == (2, 1, {"trains": 1})
-    asked = submission(verl(nnodes=2))
-    assert (asked.cpus, asked.gpus, asked.resources) == (0, 0, {"trains": 1})
+    submitted = submission(script(cpus=2, n_gpus_per_node=1))
+    assert (submitted.cpus, submitted.gpus, submitted.resources) == (2, 1, {"trains": 1})
+    submitted = submission(verl(nnodes=2))
+    assert (submitted.cpus, submitted.gpus, submitted.resources) == (0, 0, {"trains": 1})
 
 
 # --- command lines ----------------------------------------------------------------------------------
@@ -111,12 +111,12 @@ def test_ppo_is_told_everything_by_verls_own_names() -> None:
 
 
 def test_grpo_has_no_critic_and_samples_a_group_unless_told_otherwise() -> None:
-    found = settings_of(verl(Workload.GRPO))
-    assert found["algorithm.adv_estimator"] == "grpo"
-    assert "critic.model.path" not in found
-    assert found["actor_rollout_ref.rollout.n"] == 5
-    found = settings_of(verl(Workload.GRPO, overrides={"actor_rollout_ref.rollout.n": 16}))
-    assert found["actor_rollout_ref.rollout.n"] == 16
+    overrides = settings_of(verl(Workload.GRPO))
+    assert overrides["algorithm.adv_estimator"] == "grpo"
+    assert "critic.model.path" not in overrides
+    assert overrides["actor_rollout_ref.rollout.n"] == 5
+    overrides = settings_of(verl(Workload.GRPO, overrides={"actor_rollout_ref.rollout.n": 16}))
+    assert overrides["actor_rollout_ref.rollout.n"] == 16
 
 
 def test_sft_runs_the_trainer_for_ray_and_leaves_out_what_is_not_said() -> None:
@@ -150,8 +150,8 @@ def test_without_a_snapshot_the_installed_verl_runs_in_the_folder_of_the_job() -
 
 
 def test_a_script_runs_in_the_folder_of_its_job_with_its_arguments() -> None:
-    asked = submission(script(program="go.py", args=["--epochs", "3", "a b"]))
-    assert asked.entrypoint == (
+    submitted = submission(script(program="go.py", args=["--epochs", "3", "a b"]))
+    assert submitted.entrypoint == (
         f"cd {JOB} && exec '/opt/my py/python' {ROOT}/common/code/digits/go.py --epochs 3 'a b'"
     )
 
@@ -197,9 +197,9 @@ def test_a_script_finds_its_files_by_the_environment() -> None:
     [("/private", "/srv/homes/", "/srv/homes"), ("/private/", "/private", "/private"), ("/private", "/", "")],
 )
 def test_a_path_is_that_of_the_clusters_nodes(logical_root: str, homes_root: str, path: str) -> None:
-    found = settings_of(verl(), logical_root=logical_root, homes_root=homes_root)
-    assert found["data.train_files"] == f"{path}/common/d.parquet"
-    assert found["trainer.default_local_dir"] == f"{path}/users/alice/jobs/mvp2-alice-ppo-1/checkpoints"
+    overrides = settings_of(verl(), logical_root=logical_root, homes_root=homes_root)
+    assert overrides["data.train_files"] == f"{path}/common/d.parquet"
+    assert overrides["trainer.default_local_dir"] == f"{path}/users/alice/jobs/mvp2-alice-ppo-1/checkpoints"
 
 
 def test_the_storage_may_be_the_root_of_the_logical_paths() -> None:
@@ -237,10 +237,10 @@ def test_no_text_of_a_task_becomes_another_setting(workload: Workload, text: str
         overrides={"data.y": text.replace("/", "")},
     )
     plain = settings_of(verl(workload, overrides={"data.y": "plain"}))
-    found = settings_of(spec)
-    assert list(found) == list(plain)
-    assert found["data.train_files"] == f"{ROOT}/common/{text}"
-    assert found["data.y"] == text
+    overrides = settings_of(spec)
+    assert list(overrides) == list(plain)
+    assert overrides["data.train_files"] == f"{ROOT}/common/{text}"
+    assert overrides["data.y"] == text
     assert shlex.split(submission(spec).entrypoint)[1] == f"{ROOT}/common/{text}"
 
 
@@ -273,8 +273,8 @@ def test_no_text_of_a_task_becomes_another_setting(workload: Workload, text: str
 )
 def test_a_value_keeps_its_kind(value: Any, text: str) -> None:
     assert written(value) == text
-    found = parsed(f"data.x={text}")[1]
-    assert (found, type(found)) == (value, type(value))
+    value_kept = parsed(f"data.x={text}")[1]
+    assert (value_kept, type(value_kept)) == (value, type(value))
 
 
 @pytest.mark.parametrize("text", NASTY)
@@ -296,8 +296,8 @@ def test_the_engine_is_vllm_unless_the_task_names_another(rollout: Rollout | Non
 
 @pytest.mark.parametrize(("gpus", "parallel"), [(1, 1), (3, 1), (2, None), (8, None)])
 def test_an_engine_over_two_gpus_is_not_asked_of_an_odd_number(gpus: int, parallel: int | None) -> None:
-    found = settings_of(verl(n_gpus_per_node=gpus))
-    assert found.get("actor_rollout_ref.rollout.tensor_model_parallel_size") == parallel
+    overrides = settings_of(verl(n_gpus_per_node=gpus))
+    assert overrides.get("actor_rollout_ref.rollout.tensor_model_parallel_size") == parallel
     own = settings_of(verl(n_gpus_per_node=3, overrides={"actor_rollout_ref.rollout.tensor_model_parallel_size": 3}))
     assert own["actor_rollout_ref.rollout.tensor_model_parallel_size"] == 3
 
@@ -315,7 +315,7 @@ def test_all_attempts_of_a_task_have_the_same_checkpoints(workload: Workload) ->
         made = submission_of(
             spec, submission_id=attempt, task_id="t", user="alice", options=options, logical_root="/private"
         )
-        found = dict(parsed(word) for word in shlex.split(made.entrypoint)[7:])
-        places.add(found["trainer.default_local_dir"])
-        assert found["hydra.run.dir"] == f"{ROOT}/users/alice/jobs/{attempt}/hydra"
+        overrides = dict(parsed(word) for word in shlex.split(made.entrypoint)[7:])
+        places.add(overrides["trainer.default_local_dir"])
+        assert overrides["hydra.run.dir"] == f"{ROOT}/users/alice/jobs/{attempt}/hydra"
     assert places == {f"{ROOT}/users/alice/jobs/t/checkpoints"}

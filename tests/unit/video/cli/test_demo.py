@@ -115,8 +115,8 @@ def test_each_of_the_requirements_ports_answers_by_the_web_or_the_edge_node() ->
 def test_videos_are_those_of_a_folder_and_those_that_are_named(tmp_path: Path) -> None:
     for name in ("input1.mp4", "input.mov", "notes.txt", "traffic-720p.MP4"):
         (tmp_path / name).write_bytes(b"")
-    found = videos_of([str(tmp_path), f"people indoor={tmp_path}/input.mov", "door=rtsp://host/main"])
-    assert found == [
+    videos = videos_of([str(tmp_path), f"people indoor={tmp_path}/input.mov", "door=rtsp://host/main"])
+    assert videos == [
         ("input", f"{tmp_path}/input.mov"),
         ("input1", f"{tmp_path}/input1.mp4"),
         ("traffic-720p", f"{tmp_path}/traffic-720p.MP4"),
@@ -164,11 +164,11 @@ def test_stages_are_made_of_the_models_that_are_there(tmp_path: Path) -> None:
 
 
 def test_without_models_and_videos_it_says_what_is_missing(tmp_path: Path) -> None:
-    said = _what_next(PORTS, DemoDeployment("http://127.0.0.1:5000", tmp_path), (), ())
-    assert "The edge node has no video" in said
-    assert "Stages: none. With --models DIR" in said
-    assert "face_rfb_640.onnx" in said
-    assert said.splitlines()[-1] == "Ctrl-C ends everything."
+    text = _what_next(PORTS, DemoDeployment("http://127.0.0.1:5000", tmp_path), (), ())
+    assert "The edge node has no video" in text
+    assert "Stages: none. With --models DIR" in text
+    assert "face_rfb_640.onnx" in text
+    assert text.splitlines()[-1] == "Ctrl-C ends everything."
 
 
 def test_the_job_that_is_shown_is_one_that_is_understood() -> None:
@@ -206,9 +206,9 @@ def test_the_sample_finds_its_heads_and_where_they_look(tmp_path: Path) -> None:
         counts = [len(boxes) for boxes in seen.values()]
         assert counts[:2] == [4, 4] and counts[2] < 4, "the smallest is worth less"
         boxes = sorted(seen["sample_faces_640"])
-        found = poses.run({"image": pictures[number], "bbox": boxes})["head_pose"]
+        poses_read = poses.run({"image": pictures[number], "bbox": boxes})["head_pose"]
         for (yaw, pitch, _), (true_yaw, true_pitch) in zip(
-            found, sample_clip.poses(number / len(pictures)), strict=True
+            poses_read, sample_clip.poses(number / len(pictures)), strict=True
         ):
             assert abs(yaw - true_yaw) < 10 and abs(pitch - true_pitch) < 10
 

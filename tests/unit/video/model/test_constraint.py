@@ -40,7 +40,7 @@ def test_it_is_written_as_it_was_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (1, "user_constraint: is 1, not an object"),
         ([], "user_constraint: is a list"),
@@ -71,7 +71,7 @@ def test_it_is_written_as_it_was_given() -> None:
         ({"acc_level": 2, "accuracy": 0.5}, "has both accuracy and acc_level"),
     ],
 )
-def test_what_is_none_is_refused(data: object, said: str) -> None:
+def test_what_is_none_is_refused(data: object, message: str) -> None:
     with pytest.raises(BadConstraint) as caught:
         read_constraint(data)
-    assert said in caught.value.message and caught.value.status == 400
+    assert message in caught.value.message and caught.value.status == 400

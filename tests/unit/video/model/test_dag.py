@@ -60,7 +60,7 @@ def test_an_input_from_an_earlier_ancestor_is_waited_for_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flow", "said"),
+    ("flow", "message"),
     [
         ({"a": ["b"], "b": ["a"]}, "dag.flow: a → b → a is a cycle"),
         ({"a": ["a"]}, "dag.flow: a → a is a cycle"),
@@ -91,8 +91,8 @@ def test_an_input_from_an_earlier_ancestor_is_waited_for_too() -> None:
         ({f"s{at}": [GENERATOR] for at in range(MAX_STAGES + 1)}, "dag.flow: has 33 stages; at most 32"),
     ],
 )
-def test_a_flow_that_is_none_is_refused(flow: object, said: str) -> None:
-    assert said in refused(a_dag(flow=flow)).message
+def test_a_flow_that_is_none_is_refused(flow: object, message: str) -> None:
+    assert message in refused(a_dag(flow=flow)).message
 
 
 def test_as_many_stages_as_allowed_are_taken() -> None:
@@ -103,7 +103,7 @@ def test_as_many_stages_as_allowed_are_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"generator": "FileGenerator"}, "dag.generator: 'FileGenerator' is not known"),
         ({"generator": None}, "dag.generator: null is not known"),
@@ -114,8 +114,8 @@ def test_as_many_stages_as_allowed_are_taken() -> None:
         ({"stages": []}, "dag.stages: is a list"),
     ],
 )
-def test_a_part_that_is_none_is_refused(changes: dict[str, Any], said: str) -> None:
-    assert said in refused(a_dag(**changes)).message
+def test_a_part_that_is_none_is_refused(changes: dict[str, Any], message: str) -> None:
+    assert message in refused(a_dag(**changes)).message
 
 
 @pytest.mark.parametrize("data", [None, [], "dag", 1, True, float("nan"), 10**100, {}, {1: 2}, {"generator": {}}])
@@ -131,7 +131,7 @@ def test_each_part_is_needed(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "field", "reference", "said"),
+    ("stage", "field", "reference", "message"),
     [
         ("face_alignment", "bbox", "face_detection", "'face_detection' is no reference"),
         ("face_alignment", "bbox", "face_detection.bbox.more", "is no reference"),
@@ -148,11 +148,11 @@ def test_each_part_is_needed(key: str) -> None:
         ("Render", "image", "nobody.image", "refers to nobody"),
     ],
 )
-def test_a_bad_reference_is_refused_with_its_place(stage: str, field: str, reference: object, said: str) -> None:
+def test_a_bad_reference_is_refused_with_its_place(stage: str, field: str, reference: object, message: str) -> None:
     data = a_dag()
     data["input"][stage][field] = reference
     error = refused(data)
-    assert error.message.startswith(f"dag.input.{stage}.{field}: ") and said in error.message
+    assert error.message.startswith(f"dag.input.{stage}.{field}: ") and message in error.message
     assert error.detail["place"] == f"dag.input.{stage}.{field}"
 
 
@@ -197,7 +197,7 @@ def test_own_stages_are_read_with_one_model_or_several_a_variant() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "said"),
+    ("own", "message"),
     [
         ({"car": {"kind": "car", "models": []}}, "dag.stages.car: is no stage of the flow"),
         ({"face_detection": {"models": []}}, "dag.stages.face_detection.kind: is missing"),
@@ -215,8 +215,8 @@ def test_own_stages_are_read_with_one_model_or_several_a_variant() -> None:
         ({"face_detection": None}, "dag.stages.face_detection: is null"),
     ],
 )
-def test_own_stages_that_are_none_are_refused(own: object, said: str) -> None:
-    assert said in refused(a_dag(stages=own)).message
+def test_own_stages_that_are_none_are_refused(own: object, message: str) -> None:
+    assert message in refused(a_dag(stages=own)).message
 
 
 def test_what_is_deep_or_huge_is_refused_in_few_words() -> None:
@@ -244,7 +244,7 @@ def typed(**inputs: dict[str, str]) -> Dag:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "said", "hint"),
+    ("inputs", "message", "hint"),
     [
         ({"face_detection": {}}, "dag.input.face_detection.image: is missing", "SingleFrameGenerator.image."),
         (
@@ -290,10 +290,10 @@ def typed(**inputs: dict[str, str]) -> Dag:
         ),
     ],
 )
-def test_inputs_of_the_wrong_kind_are_refused(inputs: dict[str, dict[str, str]], said: str, hint: str) -> None:
+def test_inputs_of_the_wrong_kind_are_refused(inputs: dict[str, dict[str, str]], message: str, hint: str) -> None:
     with pytest.raises(BadDag) as caught:
         check_types(typed(**inputs), KINDS)
-    assert caught.value.message == said
+    assert caught.value.message == message
     assert hint in caught.value.hint
 
 

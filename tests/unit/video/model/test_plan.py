@@ -29,7 +29,7 @@ def test_the_requirements_form_by_stage_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (None, "video_conf: is null"),
         ({}, "video_conf: is empty"),
@@ -52,10 +52,10 @@ def test_the_requirements_form_by_stage_is_read() -> None:
         ({f"s{at}": CONF for at in range(65)}, "video_conf: has 65 entries"),
     ],
 )
-def test_a_conf_that_is_none_is_refused(data: object, said: str) -> None:
+def test_a_conf_that_is_none_is_refused(data: object, message: str) -> None:
     with pytest.raises(BadPlan) as caught:
         read_video_conf(data)
-    assert said in caught.value.message and caught.value.status == 400
+    assert message in caught.value.message and caught.value.status == 400
 
 
 def test_a_mapping_is_read_with_or_without_the_nodes_name() -> None:
@@ -67,7 +67,7 @@ def test_a_mapping_is_read_with_or_without_the_nodes_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"model_id": 3}, "flow_mapping.a.model_id: is 3; it must be 0 to 2"),
         ({"model_id": -1}, "flow_mapping.a.model_id: is -1"),
@@ -82,10 +82,10 @@ def test_a_mapping_is_read_with_or_without_the_nodes_name() -> None:
         ({"port": 5}, "flow_mapping.a.port: is not known"),
     ],
 )
-def test_a_place_that_is_none_is_refused(change: dict[str, Any], said: str) -> None:
+def test_a_place_that_is_none_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(BadPlan) as caught:
         read_flow_mapping({"a": {**PLACE, **change}})
-    assert said in caught.value.message
+    assert message in caught.value.message
 
 
 @pytest.mark.parametrize("key", ["model_id", "node_role", "node_ip"])

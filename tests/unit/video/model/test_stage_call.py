@@ -75,7 +75,7 @@ def test_a_form_of_curl_is_understood() -> None:
 
 
 @pytest.mark.parametrize(
-    ("image", "said"),
+    ("image", "message"),
     [
         (CODE, "no base64"),
         ("x" * 5, "no base64"),
@@ -89,8 +89,8 @@ def test_a_form_of_curl_is_understood() -> None:
         (["", 3], "neither"),
     ],
 )
-def test_what_is_no_picture_is_refused(image: Any, said: str) -> None:
-    with pytest.raises(BadRequest, match=said):
+def test_what_is_no_picture_is_refused(image: Any, message: str) -> None:
+    with pytest.raises(BadRequest, match=message):
         of_json({"image": image})
 
 
@@ -107,7 +107,7 @@ def test_a_model_id_is_one_of_three(model_id: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content_type", "body", "said"),
+    ("content_type", "body", "message"),
     [
         ("multipart/form-data", b"", "no boundary"),
         ("multipart/form-data; boundary=b", b"--b\r\nnothing", "no valid multipart"),
@@ -119,8 +119,8 @@ def test_a_model_id_is_one_of_three(model_id: Any) -> None:
         ),
     ],
 )
-def test_a_damaged_form_is_refused(content_type: str, body: bytes, said: str) -> None:
-    with pytest.raises(BadRequest, match=said):
+def test_a_damaged_form_is_refused(content_type: str, body: bytes, message: str) -> None:
+    with pytest.raises(BadRequest, match=message):
         unpacked("s", body, {"content-type": content_type}, {})
 
 

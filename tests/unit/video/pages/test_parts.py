@@ -50,8 +50,8 @@ def test_rows_are_added_moved_and_taken_out() -> None:
 
 def test_fields_of_what_a_form_cannot_say_are_none() -> None:
     body = {"node_addr": "n", "video_id": 1, "dag": dag()}
-    found = fields_of(body)
-    assert found is not None and found["policy"] == DEFAULT and found["stages"] == "face_detection,face_alignment"
+    fields = fields_of(body)
+    assert fields is not None and fields["policy"] == DEFAULT and fields["stages"] == "face_detection,face_alignment"
     for wrong in ({"dag": {}}, {"user_constraint": {"delay": "x"}}, {"user_constraint": {"accuracy": 0.33}}):
         assert fields_of({**body, **wrong}) is None
 
@@ -99,7 +99,7 @@ def test_that_all_stays_is_told_once_with_how_often() -> None:
 
 
 def test_only_what_can_be_read_at_a_glance_is_a_number_of_the_frame() -> None:
-    found = {"n_loop": 3, "e2e": 0.1, "up": 2, "plate": "AB", "bbox": [[1, 2, 3, 4]]}
+    numbers = {"n_loop": 3, "e2e": 0.1, "up": 2, "plate": "AB", "bbox": [[1, 2, 3, 4]]}
     job = VideoJob(
         "u",
         "local",
@@ -111,7 +111,7 @@ def test_only_what_can_be_read_at_a_glance_is_a_number_of_the_frame() -> None:
         "fixed",
         RestartPolicy.NEVER,
         to_text(BEGAN),
-        results=(found,),
+        results=(numbers,),
     )
     assert view_models.view_of(job).counts == {"up": 2, "plate": "AB"}
 
@@ -145,9 +145,9 @@ def test_neither_a_peak_nor_a_far_limit_flattens_the_plot_of_delays() -> None:
             SeriesPoint(to_text(BEGAN + timedelta(seconds=at)), {"e2e_p50": delay, "e2e_p95": delay}, None, hi)
             for at, delay in enumerate(delays)
         ]
-        found = plots.delay_plot(points)
-        assert found is not None
-        return found
+        plot = plots.delay_plot(points)
+        assert plot is not None
+        return plot
 
     far = drawn([0.02] * 20, 0.8)
     assert [kind for kind, _ in far.lines] == ["p50", "p95"] and far.y_ticks[-1][1] == "20"

@@ -66,7 +66,7 @@ def changed(stage: str, **change: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("mapping", "said"),
+    ("mapping", "message"),
     [
         ({}, "flow_mapping.face_detection: is missing"),
         ({"face_detection": an_answer()["face_detection"]}, "flow_mapping.face_alignment: is missing"),
@@ -79,10 +79,10 @@ def changed(stage: str, **change: Any) -> dict[str, Any]:
         (None, "flow_mapping: is null"),
     ],
 )
-def test_a_mapping_that_cannot_be_is_refused(mapping: object, said: str) -> None:
+def test_a_mapping_that_cannot_be_is_refused(mapping: object, message: str) -> None:
     with pytest.raises(BadPlan) as caught:
         judge(mapping)
-    assert said in caught.value.message
+    assert message in caught.value.message
 
 
 def test_a_middle_model_may_be_chosen_where_there_is_one() -> None:

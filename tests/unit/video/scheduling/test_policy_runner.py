@@ -125,7 +125,7 @@ def test_a_policys_memory_goes_from_call_to_call(policy_runner: PolicyRunner) ->
 
 
 @pytest.mark.parametrize(
-    ("policy", "said"),
+    ("policy", "message"),
     [
         ("keeps_much", "of 65536 bytes"),
         ("keeps_a_set", "it is no JSON"),
@@ -134,11 +134,11 @@ def test_a_policys_memory_goes_from_call_to_call(policy_runner: PolicyRunner) ->
     ],
 )
 def test_a_memory_that_cannot_be_kept_is_dropped_with_a_note(
-    policy_runner: PolicyRunner, policy: str, said: str
+    policy_runner: PolicyRunner, policy: str, message: str
 ) -> None:
     decision = asked(policy_runner, policy)
     assert decision.outcome == "new" and decision.state == {"own": 1}
-    assert "Its state was not kept" in decision.reason and said in decision.reason
+    assert "Its state was not kept" in decision.reason and message in decision.reason
 
 
 def test_a_policys_words_are_made_fit_for_a_log(policy_runner: PolicyRunner) -> None:
@@ -148,7 +148,7 @@ def test_a_policys_words_are_made_fit_for_a_log(policy_runner: PolicyRunner) -> 
 
 
 @pytest.mark.parametrize(
-    ("policy", "outcomes", "said"),
+    ("policy", "outcomes", "message"),
     [
         ("raises", {"raised"}, "raises raised: KeyError: 'no such thing'. The last plan stays."),
         ("sleeps", {"late"}, "sleeps took more than 0.3 s and was ended. The last plan stays."),
@@ -171,14 +171,14 @@ def test_a_policys_words_are_made_fit_for_a_log(policy_runner: PolicyRunner) -> 
     ],
 )
 def test_after_a_failure_the_last_plan_stays_and_the_next_is_served(
-    policy_runner: PolicyRunner, policy: str, outcomes: set[str], said: str, monkeypatch: pytest.MonkeyPatch
+    policy_runner: PolicyRunner, policy: str, outcomes: set[str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
         if outcomes == {"late"}:
             patched.setattr(policy_runner, "limit_s", SHORT_S)
         decision = asked(policy_runner, policy)
     assert decision.plan is None and decision.outcome in outcomes
-    assert said in decision.reason and decision.reason.endswith("The last plan stays.")
+    assert message in decision.reason and decision.reason.endswith("The last plan stays.")
     assert decision.state == {"own": 1}
     assert asked(policy_runner, "good").outcome == "new"
 
@@ -223,17 +223,17 @@ def test_a_policy_sees_no_secrets_of_the_environment(
 
 
 @pytest.mark.parametrize(
-    ("program", "said"), [("/bin/false", "(status 1)"), ("/no/such/python", "(No such file or directory)")]
+    ("program", "message"), [("/bin/false", "(status 1)"), ("/no/such/python", "(No such file or directory)")]
 )
 def test_where_no_process_can_be_started_the_last_plan_stays(
-    policy_runner: PolicyRunner, monkeypatch: pytest.MonkeyPatch, program: str, said: str
+    policy_runner: PolicyRunner, monkeypatch: pytest.MonkeyPatch, program: str, message: str
 ) -> None:
     policy_runner.close()
     with monkeypatch.context() as patched:
         patched.setattr("sys.executable", program)
         decision = asked(policy_runner, "good")
     assert (decision.plan, decision.outcome) == (None, "raised")
-    assert f"The process that runs policies did not start {said}. The last plan stays." in decision.reason
+    assert f"The process that runs policies did not start {message}. The last plan stays." in decision.reason
     assert asked(policy_runner, "good").outcome == "new"
 
 

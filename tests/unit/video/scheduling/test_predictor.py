@@ -66,26 +66,26 @@ def _row(stage: str, seconds: float, **changed: Any) -> Measured:
 def test_what_was_measured_as_hardly_any_time_limits_nothing() -> None:
     """At another size it is none at all."""
     rows = [_row(stage, 5e-324, node="cloud0", resolution="720p", bytes=1.0) for stage in THERE]
-    found = _predicted(THERE, profile=rows)
-    assert (found.fps, found.bottleneck) == (CONF.fps, "link to cloud0")
+    prediction = _predicted(THERE, profile=rows)
+    assert (prediction.fps, prediction.bottleneck) == (CONF.fps, "link to cloud0")
 
 
 def test_at_the_host_a_frame_takes_its_stages_and_no_bytes_go_anywhere() -> None:
-    found = _predicted(HERE)
+    prediction = _predicted(HERE)
     seconds = [service_s(stage, "edge0", 0, "480p") for stage in HERE]
-    assert found.delay_s == pytest.approx(FRAME_S + sum(seconds) + 2 * OWN_LATENCY_S)
-    assert (found.bytes_up, found.bottleneck, found.is_measured) == (0.0, "node edge0", True)
-    assert found.fps == pytest.approx(1 / (FRAME_S + sum(seconds)))
+    assert prediction.delay_s == pytest.approx(FRAME_S + sum(seconds) + 2 * OWN_LATENCY_S)
+    assert (prediction.bytes_up, prediction.bottleneck, prediction.is_measured) == (0.0, "node edge0", True)
+    assert prediction.fps == pytest.approx(1 / (FRAME_S + sum(seconds)))
 
 
 def test_the_picture_goes_once_to_a_node_that_runs_several_stages() -> None:
-    found = _predicted(THERE)
+    prediction = _predicted(THERE)
     way = JPEG_BYTES["480p"] * 8 / 8e6
-    assert found.bytes_up == JPEG_BYTES["480p"]
-    assert found.by_stage["face_detection"] == pytest.approx(
+    assert prediction.bytes_up == JPEG_BYTES["480p"]
+    assert prediction.by_stage["face_detection"] == pytest.approx(
         way + LATENCY_S + ENCODE_S[Encoder.JPEG]["480p"] + service_s("face_detection", "cloud0", 0, "480p")
     )
-    assert found.by_stage["face_alignment"] == pytest.approx(
+    assert prediction.by_stage["face_alignment"] == pytest.approx(
         LATENCY_S + service_s("face_alignment", "cloud0", 0, "480p")
     )
 
@@ -120,24 +120,24 @@ def test_who_waits_and_who_else_computes_make_it_slower() -> None:
 
 def test_two_processes_keep_up_twice_the_rate() -> None:
     two = {"n_process": 2, "cpu_ratio": 0.0, "mem_ratio": 0.1, "queue": 0}
-    found = _predicted(
+    prediction = _predicted(
         HERE, resource_info={"ip-edge0": node("edge0", "host", service=dict.fromkeys(DAG["stages"], two))}
     )
-    assert found.fps == pytest.approx(min(24.0, 2 * _predicted(HERE).fps))
+    assert prediction.fps == pytest.approx(min(24.0, 2 * _predicted(HERE).fps))
 
 
 def test_corrections_multiply_what_was_predicted_of_computing() -> None:
     plain = _predicted(HERE)
-    found = _predicted(HERE, corrections={"face_detection@edge0": 2.0})
-    assert found.delay_s - plain.delay_s == pytest.approx(service_s("face_detection", "edge0", 0, "480p"))
+    prediction = _predicted(HERE, corrections={"face_detection@edge0": 2.0})
+    assert prediction.delay_s - plain.delay_s == pytest.approx(service_s("face_detection", "edge0", 0, "480p"))
 
 
 def test_branches_run_beside_each_other() -> None:
     rows = [_row(name, seconds) for name, seconds in (("a", 0.01), ("b", 0.1), ("c", 0.02), ("d", 0.03))]
     places = {name: {"model_id": 0, "node_role": "host", "node_ip": "ip-edge0"} for name in "abcd"}
     here = {"ip-edge0": node("edge0", "host")}
-    found = predict(dag=FORKED, video_conf=CONF, flow_mapping=places, resource_info=here, profile=rows)
-    assert found.delay_s == pytest.approx(FRAME_S + 0.14 + 3 * OWN_LATENCY_S)
+    prediction = predict(dag=FORKED, video_conf=CONF, flow_mapping=places, resource_info=here, profile=rows)
+    assert prediction.delay_s == pytest.approx(FRAME_S + 0.14 + 3 * OWN_LATENCY_S)
 
 
 def test_cuts_of_a_line_and_of_a_graph_send_nothing_back_to_the_host() -> None:
@@ -153,10 +153,10 @@ def test_cuts_of_a_line_and_of_a_graph_send_nothing_back_to_the_host() -> None:
 
 
 def test_cuts_are_told_fastest_first_and_only_of_nodes_that_are_online() -> None:
-    found = predict_cuts(dag=DAG, video_conf=CONF, resource_info=resources(20.0), profile=profile())
-    assert [one.delay_s for one in found] == sorted(one.delay_s for one in found)
-    assert {place["node"] for place in found[0].flow_mapping.values()} == {"cloud0"}
-    assert len(found) == 3
+    cuts = predict_cuts(dag=DAG, video_conf=CONF, resource_info=resources(20.0), profile=profile())
+    assert [one.delay_s for one in cuts] == sorted(one.delay_s for one in cuts)
+    assert {place["node"] for place in cuts[0].flow_mapping.values()} == {"cloud0"}
+    assert len(cuts) == 3
     assert (
         len(predict_cuts(dag=DAG, video_conf=CONF, resource_info=resources(20.0, online=False), profile=profile())) == 1
     )
@@ -174,8 +174,8 @@ def test_where_no_cut_can_be_each_stage_is_put_where_it_is_served() -> None:
         "ip-cloud0": node("cloud0", "cloud", 20.0, service=other),
         "ip-cloud1": node("cloud1", "cloud", 20.0, service=other, online=False),
     }
-    (found,) = mappings(DAG, nodes, 2, {"edge", "cloud"})
-    assert {stage: (place["node"], place["model_id"]) for stage, place in found.items()} == {
+    (mapping,) = mappings(DAG, nodes, 2, {"edge", "cloud"})
+    assert {stage: (place["node"], place["model_id"]) for stage, place in mapping.items()} == {
         "face_detection": ("edge1", 2),
         "face_alignment": ("cloud0", 0),
     }
@@ -197,9 +197,9 @@ def test_a_plan_that_names_a_node_there_is_not_is_refused() -> None:
 @pytest.mark.parametrize("changed", [{"profile": []}, {"resource_info": resources(None)}])
 def test_a_guess_is_said_to_be_one(changed: dict[str, Any]) -> None:
     assert _predicted(THERE).is_measured
-    found = _predicted(THERE, **changed)
-    assert not found.is_measured
-    assert found.delay_s > JPEG_BYTES["480p"] * 8e-6 / GUESSED_MBPS
+    prediction = _predicted(THERE, **changed)
+    assert not prediction.is_measured
+    assert prediction.delay_s > JPEG_BYTES["480p"] * 8e-6 / GUESSED_MBPS
 
 
 def test_times_that_were_not_measured_are_guessed_from_the_nearest_that_were() -> None:

@@ -68,8 +68,8 @@ def test_a_tensor_belongs_to_the_layer_that_makes_it() -> None:
 def test_a_report_without_them_has_none() -> None:
     assert read_goal({}) is None and read_judgement({}) is None and read_sensitivity({}) == {}
     task = {"judgement": {**BIE["judgement"], "task": {"kind": None}}}
-    found = read_judgement(task)
-    assert found is not None and found.task is None
+    judgement = read_judgement(task)
+    assert judgement is not None and judgement.task is None
 
 
 def test_layers_are_ordered_by_their_own_error_where_it_was_measured() -> None:

@@ -284,8 +284,8 @@ def test_only_options_that_differ_are_listed() -> None:
 def test_options_of_another_toolchain_are_listed_only_when_someone_chose_them() -> None:
     a = Options()
     b = Options(toolchain="kneron", platform="530", kneron=KneronOptions(mode=2))  # type: ignore[arg-type]
-    found = {d.name: (d.a, d.b) for d in comparison.differing_options(a, b)}
-    assert found == {"toolchain": ("host", "kneron"), "platform": (None, "530"), "kneron.mode": (None, 2)}
+    differences = {d.name: (d.a, d.b) for d in comparison.differing_options(a, b)}
+    assert differences == {"toolchain": ("host", "kneron"), "platform": (None, "530"), "kneron.mode": (None, 2)}
 
 
 def test_outputs_and_layers_are_matched_by_name(quality: Quality) -> None:

@@ -168,12 +168,12 @@ def test_an_input_that_is_no_tensor_says_so() -> None:
 
 
 def test_the_facts_of_a_small_model() -> None:
-    found = graph.facts(small.conv())
-    assert found["inputs"] == [{"name": "x", "shape": [1, 3, 8, 8], "dtype": "float32"}]
-    assert found["operators"] == {"Conv": 1, "Relu": 1}
-    assert (found["nodes"], found["parameters"], found["macs"]) == (2, 108, 8 * 8 * 4 * 27)
-    assert (found["opset"], found["ir_version"], found["producer"]) == (13, 8, "tests 1")
-    assert found["opsets"] == {"ai.onnx": 13}
+    facts = graph.facts(small.conv())
+    assert facts["inputs"] == [{"name": "x", "shape": [1, 3, 8, 8], "dtype": "float32"}]
+    assert facts["operators"] == {"Conv": 1, "Relu": 1}
+    assert (facts["nodes"], facts["parameters"], facts["macs"]) == (2, 108, 8 * 8 * 4 * 27)
+    assert (facts["opset"], facts["ir_version"], facts["producer"]) == (13, 8, "tests 1")
+    assert facts["opsets"] == {"ai.onnx": 13}
 
 
 def test_macs_are_unknown_where_shapes_are_and_zero_without_products() -> None:
@@ -190,8 +190,8 @@ def test_macs_are_unknown_where_shape_inference_gives_up() -> None:
 def product(node: onnx.NodeProto, shape: list[int], weight: tuple[int, ...], out: int = 2) -> int | None:
     tensor = numpy_helper.from_array(np.zeros(weight, np.float32), "w")
     model = small.model([node], [small.value("x", shape)], [small.value("y", [None] * out)], [tensor])
-    found: int | None = graph.facts(model)["macs"]
-    return found
+    macs: int | None = graph.facts(model)["macs"]
+    return macs
 
 
 def test_macs_of_every_kind_of_product() -> None:
@@ -231,11 +231,11 @@ def branch(name: str) -> onnx.GraphProto:
 def test_nested_graphs_are_counted_and_leave_macs_unknown() -> None:
     node = helper.make_node("If", ["c"], ["y"], then_branch=branch("then"), else_branch=branch("else"))
     inputs = [small.value("x", [1, 4]), small.value("c", [], TensorProto.BOOL)]
-    found = graph.facts(small.model([node], inputs, [small.value("y", [1, 4])]))
-    assert found["operators"] == {"MatMul": 2, "If": 1}
-    assert found["nodes"] == 3
-    assert found["parameters"] == 32
-    assert found["macs"] is None
+    facts = graph.facts(small.model([node], inputs, [small.value("y", [1, 4])]))
+    assert facts["operators"] == {"MatMul": 2, "If": 1}
+    assert facts["nodes"] == 3
+    assert facts["parameters"] == 32
+    assert facts["macs"] is None
 
 
 def test_operators_of_other_domains_carry_their_domain() -> None:

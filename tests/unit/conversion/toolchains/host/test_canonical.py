@@ -95,7 +95,7 @@ def change_metadata(model: onnx.ModelProto) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (change_a_weight, "1 constants have other values"),
         (change_an_attribute, "joined otherwise"),
@@ -103,10 +103,10 @@ def change_metadata(model: onnx.ModelProto) -> None:
         (change_metadata, "metadata modelmill.source_sha256 differs"),
     ],
 )
-def test_what_changes_the_network_is_said(tmp_path: Path, change: Change, said: str) -> None:
+def test_what_changes_the_network_is_said(tmp_path: Path, change: Change, message: str) -> None:
     likeness = compared(tmp_path, host_models.convolutional(), change)
     assert not likeness.is_equal
-    assert any(said in difference for difference in likeness.differences), likeness.differences
+    assert any(message in difference for difference in likeness.differences), likeness.differences
 
 
 def branching(slope: float) -> onnx.ModelProto:

@@ -40,7 +40,7 @@ def cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("said", "lacks"),
+    ("cpu_flags", "lacks"),
     [
         ("processor : 0\nflags\t\t: fpu avx2 fma avx512f\n", True),
         ("processor : 0\nflags\t\t: fpu avx2 avx512_vnni\n", False),
@@ -50,9 +50,9 @@ def cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
     ids=["x86", "x86 with AVX-512 VNNI", "x86 with AVX-VNNI", "ARM", "nothing said"],
 )
-def test_only_an_x86_cpu_without_vnni_needs_unsigned_weights(cpu: Path, said: str | None, lacks: bool) -> None:
-    if said:
-        cpu.write_text(said)
+def test_only_an_x86_cpu_without_vnni_needs_unsigned_weights(cpu: Path, cpu_flags: str | None, lacks: bool) -> None:
+    if cpu_flags:
+        cpu.write_text(cpu_flags)
     assert session_options(1).get_session_config_entry(EXACT) == ("1" if lacks else "0")
 
 
@@ -92,12 +92,12 @@ def test_a_nef_keeps_unsigned_weights_for_it_may_run_on_another_cpu(cpu: Path, t
     assert weight_types(folder / "out.bie", tmp_path) == {onnx.TensorProto.INT8}
 
 
-@pytest.mark.parametrize("said", ["flags : avx2\n", None], ids=["as without VNNI", "as this CPU is"])
+@pytest.mark.parametrize("cpu_flags", ["flags : avx2\n", None], ids=["as without VNNI", "as this CPU is"])
 def test_a_nef_agrees_bit_by_bit_with_its_bie_on_every_cpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpu_flags: str | None
 ) -> None:
-    if said:
-        (tmp_path / "cpuinfo").write_text(said)
+    if cpu_flags:
+        (tmp_path / "cpuinfo").write_text(cpu_flags)
         monkeypatch.setattr(runtime, "CPU_INFO", tmp_path / "cpuinfo")
     reports = run_all(work_folder(tmp_path / "job", convolutional(), pictures(4)))
     assert reports[Stage.NEF].report["agreement"]["bit_true"]

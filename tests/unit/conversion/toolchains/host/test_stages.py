@@ -146,12 +146,12 @@ def test_progress_rises_to_one_and_the_log_is_readable_and_free_of_the_quantizer
 ) -> None:
     folder = work_folder(tmp_path, convolutional(), pictures(5))
     for stage in Stage:
-        said: list[tuple[float, str]] = []
-        run_stage(stage, folder, progress_log=said)
-        fractions = [fraction for fraction, _ in said]
+        progress: list[tuple[float, str]] = []
+        run_stage(stage, folder, progress_log=progress)
+        fractions = [fraction for fraction, _ in progress]
         assert fractions == sorted(fractions) and fractions[-1] == 1.0
         if stage is Stage.BIE:
-            assert [what for _, what in said if what.startswith("calibrating")][-1] == "calibrating 5/5"
+            assert [what for _, what in progress if what.startswith("calibrating")][-1] == "calibrating 5/5"
     out, err = capfd.readouterr()
     assert "calibrating" in out and "SNR" in out
     assert "pre-processing" not in out + err and "WARNING" not in out + err

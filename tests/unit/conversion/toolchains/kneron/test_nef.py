@@ -22,22 +22,26 @@ def read(data: bytes) -> dict:
 def test_a_520_file_is_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "models_520.nef"
     path.write_bytes(build(Nef()))
-    found = probe(path)
-    assert found["chip"] == "520" and found["target"] == 0
-    assert found["crc_ok"] and found["header_crc_ok"]
-    assert found["encryption_mode"] == 0 and found["encryption"] == "none"
-    assert found["toolchain_version"] == "kneron/toolchain:v0.33.1"
-    assert found["schema_version"] == "0.0.1"
-    (model,) = found["models"]
+    description = probe(path)
+    assert description["chip"] == "520" and description["target"] == 0
+    assert description["crc_ok"] and description["header_crc_ok"]
+    assert description["encryption_mode"] == 0 and description["encryption"] == "none"
+    assert description["toolchain_version"] == "kneron/toolchain:v0.33.1"
+    assert description["schema_version"] == "0.0.1"
+    (model,) = description["models"]
     assert (model["id"], model["name"], model["version"], model["crc_ok"]) == (32768, "model", "1", True)
     assert model["setup_520"] == {"rows": 240, "columns": 320, "channels": 3, "outputs": 1}
-    assert found["fw_info"]["crc_ok"] and found["fw_info"]["models_crc_ok"] and found["fw_info"]["total_ok"]
+    assert (
+        description["fw_info"]["crc_ok"]
+        and description["fw_info"]["models_crc_ok"]
+        and description["fw_info"]["total_ok"]
+    )
 
 
 def test_every_model_of_a_file_is_named_with_its_id_and_decimal_version() -> None:
-    found = read(build(TWO))
-    assert found["chip"] == "720"
-    assert [(m["id"], m["name"], m["version"], m["crc_ok"]) for m in found["models"]] == [
+    description = read(build(TWO))
+    assert description["chip"] == "720"
+    assert [(m["id"], m["name"], m["version"], m["crc_ok"]) for m in description["models"]] == [
         (32768, "a", "35624", True),
         (32769, "b", "1", True),
     ]
@@ -74,29 +78,29 @@ def test_target_zero_is_the_default_of_newer_files_and_names_no_chip() -> None:
 
 
 def test_a_730_file_is_read_through_the_kne_inside() -> None:
-    found = read(build_kne([32770, 32771]))
-    assert found["chip"] == "730" and found["kne"] and found["fw_info"] is None
-    assert [model["id"] for model in found["models"]] == [32770, 32771]
+    description = read(build_kne([32770, 32771]))
+    assert description["chip"] == "730" and description["kne"] and description["fw_info"] is None
+    assert [model["id"] for model in description["models"]] == [32770, 32771]
 
 
 def test_an_encrypted_file_says_so() -> None:
-    found = read(build(Nef(encryption=2, kn_number=0x1234, has_magic=True)))
-    assert (found["encryption"], found["kn_number"]) == ("KN number", 0x1234)
+    description = read(build(Nef(encryption=2, kn_number=0x1234, has_magic=True)))
+    assert (description["encryption"], description["kn_number"]) == ("KN number", 0x1234)
 
 
 def test_a_damaged_payload_fails_all_its_checksums() -> None:
     data = bytearray(build(Nef()))
     at = data.index(b"\x05\x06\x07\x08")
     data[at] ^= 0xFF
-    found = read(bytes(data))
-    assert not found["crc_ok"] and not found["header_crc_ok"]
-    assert not found["fw_info"]["models_crc_ok"] and not found["models"][0]["crc_ok"]
+    description = read(bytes(data))
+    assert not description["crc_ok"] and not description["header_crc_ok"]
+    assert not description["fw_info"]["models_crc_ok"] and not description["models"][0]["crc_ok"]
 
 
 def test_each_checksum_is_judged_by_itself() -> None:
     assert not read(build(Nef(changes={"crc": 5})))["crc_ok"]
-    found = read(build(Nef(changes={"header_crc": 5})))
-    assert found["crc_ok"] and not found["header_crc_ok"]
+    description = read(build(Nef(changes={"header_crc": 5})))
+    assert description["crc_ok"] and not description["header_crc_ok"]
 
 
 @pytest.mark.parametrize(

@@ -37,10 +37,10 @@ def test_the_table_names_its_source_and_licence() -> None:
 
 
 def test_an_operator_outside_the_list_is_named_with_count_and_first_five_nodes() -> None:
-    found = missing(Chip.KL520, *(node("Sigmoid", f"s{i}") for i in range(7)))
-    assert found["Sigmoid"]["count"] == 7
-    assert found["Sigmoid"]["nodes"] == ["s0", "s1", "s2", "s3", "s4"]
-    assert "cut it off" in found["Sigmoid"]["note"]
+    operators = missing(Chip.KL520, *(node("Sigmoid", f"s{i}") for i in range(7)))
+    assert operators["Sigmoid"]["count"] == 7
+    assert operators["Sigmoid"]["nodes"] == ["s0", "s1", "s2", "s3", "s4"]
+    assert "cut it off" in operators["Sigmoid"]["note"]
 
 
 def test_what_one_chip_lacks_another_may_have() -> None:
@@ -65,8 +65,8 @@ def test_an_operator_of_another_domain_is_named_with_it() -> None:
 
 def test_operators_in_nested_graphs_count() -> None:
     inner = graph_of(node("Erf", "inside")).graph
-    found = missing(Chip.KL720, helper.make_node("Loop", ["x"], ["y"], body=inner))
-    assert found["Erf"]["nodes"] == ["inside"]
+    operators = missing(Chip.KL720, helper.make_node("Loop", ["x"], ["y"], body=inner))
+    assert operators["Erf"]["nodes"] == ["inside"]
 
 
 def test_a_convolution_beyond_the_limits_of_a_chip_is_named() -> None:
@@ -79,5 +79,5 @@ def test_a_convolution_beyond_the_limits_of_a_chip_is_named() -> None:
 
 
 def test_the_most_frequent_operator_comes_first() -> None:
-    found = probably_missing(Chip.KL520, graph_of(node("Tanh"), node("Sigmoid"), node("Sigmoid")))
-    assert [entry["operator"] for entry in found] == ["Sigmoid", "Tanh"]
+    operators = probably_missing(Chip.KL520, graph_of(node("Tanh"), node("Sigmoid"), node("Sigmoid")))
+    assert [entry["operator"] for entry in operators] == ["Sigmoid", "Tanh"]

@@ -30,12 +30,12 @@ REAL_KEYS = {
 
 
 def test_numbers_are_cut_out_of_their_text_and_units() -> None:
-    found = report.parse(REAL_KEYS)
-    assert (found["fps"], found["itc_ms"], found["operations"]) == (14.3784, 69.5489, 4.13823e9)
-    assert (found["rdma_gb_s"], found["ddr_read_mb"]) == (3.6, 90.9954)
-    assert found["bits"] == {"model_in": "int8", "datapath": "int16"}
-    assert found["toolchain_version"] == "kneron/toolchain:v0.32.1"
-    assert found["complete"] and found["cpu_nodes"] == []
+    parsed = report.parse(REAL_KEYS)
+    assert (parsed["fps"], parsed["itc_ms"], parsed["operations"]) == (14.3784, 69.5489, 4.13823e9)
+    assert (parsed["rdma_gb_s"], parsed["ddr_read_mb"]) == (3.6, 90.9954)
+    assert parsed["bits"] == {"model_in": "int8", "datapath": "int16"}
+    assert parsed["toolchain_version"] == "kneron/toolchain:v0.32.1"
+    assert parsed["complete"] and parsed["cpu_nodes"] == []
 
 
 def test_small_gops_are_taken_at_their_word() -> None:
@@ -66,9 +66,9 @@ def test_a_report_that_is_no_json_object_is_not_complete(tmp_path: Path, text: s
 def test_numbers_that_json_does_not_know_are_read_anyway(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     path.write_text('{"kdp720/ip_eval/fps": NaN, "kdp720/SNR(dB)": "inf"}')
-    found = report.read(path)
-    assert found["complete"] and found["fps"] is None and found["snr_db"] is None
-    json.dumps(found, allow_nan=False)
+    content = report.read(path)
+    assert content["complete"] and content["fps"] is None and content["snr_db"] is None
+    json.dumps(content, allow_nan=False)
 
 
 def test_bit_widths_that_were_ignored_are_told() -> None:
@@ -77,8 +77,8 @@ def test_bit_widths_that_were_ignored_are_told() -> None:
 
 
 def test_bit_widths_that_only_look_different_are_not_told() -> None:
-    asked = {"datapath": "mix light", "weight": "int16", "model_in": "int8"}
-    assert report.bits_ignored(asked, {"datapath": "mix_light", "weight": "16 bit", "model_in": "N/A"}) == []
+    widths = {"datapath": "mix light", "weight": "int16", "model_in": "int8"}
+    assert report.bits_ignored(widths, {"datapath": "mix_light", "weight": "16 bit", "model_in": "N/A"}) == []
 
 
 def test_the_node_table_is_found_among_others_and_read(tmp_path: Path) -> None:
@@ -116,19 +116,19 @@ def test_the_time_of_a_backend_node_that_is_written_out_at_each_of_its_nodes_cou
     cells = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     head = "".join(f"<th>{name}</th>" for name in columns)
     path.write_text(f'<table class="dataframe"><tr>{head}</tr>{cells}</table>')
-    found = report.digest(report.read_nodes(path))
-    assert [node["node"] for node in found["slowest"]] == ["a", "c", "d", "e"]
-    assert [node["node"] for node in found["lowest_snr"]] == ["b", "c", "a"]
+    digest = report.digest(report.read_nodes(path))
+    assert [node["node"] for node in digest["slowest"]] == ["a", "c", "d", "e"]
+    assert [node["node"] for node in digest["lowest_snr"]] == ["b", "c", "a"]
 
 
 def test_the_digest_puts_cpu_nodes_slow_nodes_and_noisy_nodes_first(tmp_path: Path) -> None:
     path = tmp_path / "r.html"
     path.write_text(written.html("kdp530", "cpu_node"))
-    found = report.digest(report.read_nodes(path))
-    assert found["types"] == {"CPU": 1, "FUSED": 1, "NPU": 1}
-    assert [node["node"] for node in found["cpu"]] == ["softmax_0"]
-    assert [node["node"] for node in found["slowest"]] == ["softmax_0", "conv_0"]
-    assert [node["node"] for node in found["lowest_snr"]] == ["softmax_0", "conv_0"]
+    digest = report.digest(report.read_nodes(path))
+    assert digest["types"] == {"CPU": 1, "FUSED": 1, "NPU": 1}
+    assert [node["node"] for node in digest["cpu"]] == ["softmax_0"]
+    assert [node["node"] for node in digest["slowest"]] == ["softmax_0", "conv_0"]
+    assert [node["node"] for node in digest["lowest_snr"]] == ["softmax_0", "conv_0"]
 
 
 @pytest.mark.parametrize("text", ["", "<table class='dataframe'><td>x", "<table class=dataframe><tr><th>a</th></tr>"])

@@ -116,14 +116,14 @@ def test_the_runner_subscripts_builtin_types_in_annotations_only() -> None:
 
 
 def test_the_runner_imports_nothing_of_the_product() -> None:
-    found = set()
+    packages = set()
     for node in ast.walk(TREE):
         if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
+            packages |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0
-            found.add((node.module or "").split(".")[0])
-    assert found <= ALLOWED_MODULES
+            packages.add((node.module or "").split(".")[0])
+    assert packages <= ALLOWED_MODULES
 
 
 def test_arguments_the_installed_function_lacks_are_dropped_and_named() -> None:

@@ -26,11 +26,11 @@ def samples(folder: Path, *inputs: TensorSpec, skip_damaged: bool = False) -> Sa
 def test_pixels_are_scaled_shifted_and_divided_per_channel(tmp_path: Path) -> None:
     values = pixels(8, 8)
     options = Preprocess(scale=0.5, mean=(1, 2, 3), std=(4, 5, 6))
-    found = preprocess_image(png(tmp_path / "a.png", values), RGB8, options)
+    array = preprocess_image(png(tmp_path / "a.png", values), RGB8, options)
     expected = (values * 0.5 - np.array([1, 2, 3])) / np.array([4, 5, 6])
-    assert found.dtype == np.float32
-    assert found.shape == (1, 3, 8, 8)
-    np.testing.assert_allclose(found[0], expected.transpose(2, 0, 1), rtol=1e-6)
+    assert array.dtype == np.float32
+    assert array.shape == (1, 3, 8, 8)
+    np.testing.assert_allclose(array[0], expected.transpose(2, 0, 1), rtol=1e-6)
 
 
 def test_the_channel_axis_is_found_in_both_layouts(tmp_path: Path) -> None:
@@ -50,8 +50,8 @@ def test_bgr_turns_the_channels_round_and_means_follow_that_order(tmp_path: Path
 
 def test_one_channel_gets_gray(tmp_path: Path) -> None:
     values = pixels(8, 8)
-    found = preprocess_image(png(tmp_path / "a.png", values), spec(1, 1, 8, 8), RAW)
-    np.testing.assert_allclose(found[0, 0], values @ np.array([0.299, 0.587, 0.114]), atol=1)
+    array = preprocess_image(png(tmp_path / "a.png", values), spec(1, 1, 8, 8), RAW)
+    np.testing.assert_allclose(array[0, 0], values @ np.array([0.299, 0.587, 0.114]), atol=1)
 
 
 def test_stretch_fills_the_input_and_letterbox_keeps_the_aspect(tmp_path: Path) -> None:
@@ -65,14 +65,14 @@ def test_stretch_fills_the_input_and_letterbox_keeps_the_aspect(tmp_path: Path) 
 
 def test_width_and_height_are_not_mixed_up(tmp_path: Path) -> None:
     values = pixels(4, 6)
-    found = preprocess_image(png(tmp_path / "a.png", values), spec(1, 3, 4, 6), RAW)
-    np.testing.assert_array_equal(found[0], values.transpose(2, 0, 1))
+    array = preprocess_image(png(tmp_path / "a.png", values), spec(1, 3, 4, 6), RAW)
+    np.testing.assert_array_equal(array[0], values.transpose(2, 0, 1))
 
 
 def test_a_fixed_batch_repeats_the_picture(tmp_path: Path) -> None:
-    found = preprocess_image(png(tmp_path / "a.png", pixels(8, 8)), spec(4, 3, 8, 8), RAW)
-    assert found.shape == (4, 3, 8, 8)
-    np.testing.assert_array_equal(found[0], found[3])
+    array = preprocess_image(png(tmp_path / "a.png", pixels(8, 8)), spec(4, 3, 8, 8), RAW)
+    assert array.shape == (4, 3, 8, 8)
+    np.testing.assert_array_equal(array[0], array[3])
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -96,8 +96,8 @@ def test_exif_orientation_is_applied(tmp_path: Path, orientation: int) -> None:
 
 def test_sixteen_bits_per_pixel_are_brought_to_eight(tmp_path: Path) -> None:
     values = pixels(8, 8, 1).astype(np.uint16) * 256 + 99
-    found = preprocess_image(png(tmp_path / "a.png", values), spec(1, 1, 8, 8), RAW)
-    np.testing.assert_array_equal(found[0, 0], pixels(8, 8, 1))
+    array = preprocess_image(png(tmp_path / "a.png", values), spec(1, 1, 8, 8), RAW)
+    np.testing.assert_array_equal(array[0, 0], pixels(8, 8, 1))
 
 
 def as_mode(mode: str) -> Callable[[Path], Path]:
@@ -112,9 +112,9 @@ def as_mode(mode: str) -> Callable[[Path], Path]:
 @pytest.mark.parametrize("mode", ["RGBA", "P", "L", "LA", "1", "CMYK"])
 def test_pictures_of_every_mode_become_rgb(tmp_path: Path, mode: str) -> None:
     path = as_mode(mode)(tmp_path)
-    found = preprocess_image(path, RGB8, RAW)
+    array = preprocess_image(path, RGB8, RAW)
     expected = np.asarray(Image.open(path).convert("RGB"))
-    np.testing.assert_array_equal(found[0].transpose(1, 2, 0), expected)
+    np.testing.assert_array_equal(array[0].transpose(1, 2, 0), expected)
 
 
 def test_a_palette_with_transparency_is_read_without_a_warning(tmp_path: Path) -> None:
@@ -138,8 +138,8 @@ def test_a_picture_of_a_phone_is_upright_and_a_cut_one_damaged(tmp_path: Path, e
     exif[EXIF_ORIENTATION] = 6
     path = tmp_path / f"a.{ending}"
     Image.fromarray(values).save(path, exif=exif.tobytes(), quality=95)
-    found = preprocess_image(path, spec(1, 3, 64, 64), RAW)[0, 0]
-    assert found[:, 40:].mean() > 200 and found[:, :24].mean() < 40
+    array = preprocess_image(path, spec(1, 3, 64, 64), RAW)[0, 0]
+    assert array[:, 40:].mean() > 200 and array[:, :24].mean() < 40
     path.write_bytes(path.read_bytes()[:-60])
     with pytest.raises(DamagedImage):
         pictures.ImageReader(RGB8, RAW).verify(path)
@@ -213,8 +213,8 @@ def test_options_that_overflow_are_refused() -> None:
 
 def test_integer_inputs_get_rounded_pixels_and_refuse_scales_of_float_inputs(tmp_path: Path) -> None:
     values = pixels(8, 8)
-    found = preprocess_image(png(tmp_path / "a.png", values), spec(1, 8, 8, 3, dtype="uint8"), RAW)
-    assert found.dtype == np.uint8
-    np.testing.assert_array_equal(found[0], values)
+    array = preprocess_image(png(tmp_path / "a.png", values), spec(1, 8, 8, 3, dtype="uint8"), RAW)
+    assert array.dtype == np.uint8
+    np.testing.assert_array_equal(array[0], values)
     with pytest.raises(BadInput, match="almost nothing"):
         pictures.ImageReader(spec(1, 8, 8, 3, dtype="uint8"), Preprocess())

@@ -30,10 +30,10 @@ def test_samples_come_in_the_order_of_their_names_also_from_subfolders(tmp_path:
     for name in ("b.png", "a.PNG", "sub/c.png", ".hidden.png"):
         png(tmp_path / name, pixels(8, 8), format="png")
     (tmp_path / "notes.txt").write_text("no sample")
-    found = samples(tmp_path, RGB8)
-    assert found.names == ["a.PNG", "b.png", "sub/c.png"]
-    assert len(found) == 3
-    assert [sample.name for sample in found] == [sample.name for sample in found] == found.names
+    read = samples(tmp_path, RGB8)
+    assert read.names == ["a.PNG", "b.png", "sub/c.png"]
+    assert len(read) == 3
+    assert [sample.name for sample in read] == [sample.name for sample in read] == read.names
 
 
 def test_a_symbolic_link_is_no_sample(tmp_path: Path) -> None:
@@ -81,13 +81,13 @@ def test_iteration_stops_at_a_damaged_picture(tmp_path: Path) -> None:
 
 def test_damaged_pictures_are_left_out_when_the_user_allows_it(tmp_path: Path) -> None:
     three_with_two_damaged(tmp_path)
-    for read in (lambda found: found.check(), list):
-        found = samples(tmp_path, RGB8, skip_damaged=True)
-        read(found)
-        assert [sample.name for sample in found] == ["good.png"]
-        assert (len(found), found.names) == (1, ["good.png"])
-        assert [entry["name"] for entry in found.skipped] == ["cut.png", "text.jpg"]
-        assert all(entry["reason"] for entry in found.skipped)
+    for read in (lambda undamaged: undamaged.check(), list):
+        undamaged = samples(tmp_path, RGB8, skip_damaged=True)
+        read(undamaged)
+        assert [sample.name for sample in undamaged] == ["good.png"]
+        assert (len(undamaged), undamaged.names) == (1, ["good.png"])
+        assert [entry["name"] for entry in undamaged.skipped] == ["cut.png", "text.jpg"]
+        assert all(entry["reason"] for entry in undamaged.skipped)
 
 
 def test_nothing_but_damaged_pictures_is_refused_even_when_allowed(tmp_path: Path) -> None:
@@ -123,9 +123,9 @@ def test_one_sample_comes_with_or_without_the_batch_axis(tmp_path: Path, shape: 
 def test_stacked_samples_are_told_apart_by_index(tmp_path: Path, shape: tuple[int, ...], order: Any) -> None:
     values = np.arange(195, dtype=np.float32).reshape(shape)
     np.save(tmp_path / "a.npy", np.asarray(values, order=order))
-    found = list(samples(tmp_path, ROW))
-    assert [sample.name for sample in found] == [f"a.npy[{i}]" for i in range(5)]
-    np.testing.assert_array_equal(np.stack([s.arrays["x"] for s in found]), values.reshape(5, 1, 39))
+    read = list(samples(tmp_path, ROW))
+    assert [sample.name for sample in read] == [f"a.npy[{i}]" for i in range(5)]
+    np.testing.assert_array_equal(np.stack([s.arrays["x"] for s in read]), values.reshape(5, 1, 39))
 
 
 def test_arrays_of_the_other_byte_order_are_turned(tmp_path: Path) -> None:
@@ -231,8 +231,8 @@ def test_damaged_headers_are_damaged_arrays(tmp_path: Path, data: bytes) -> None
 def test_damaged_arrays_are_left_out_when_the_user_allows_it(tmp_path: Path) -> None:
     (tmp_path / "a.npy").write_bytes(b"text")
     np.save(tmp_path / "b.npy", np.zeros(39, np.float32))
-    found = samples(tmp_path, ROW, skip_damaged=True)
-    assert (found.names, found.skipped[0]["name"]) == (["b.npy"], "a.npy")
+    read = samples(tmp_path, ROW, skip_damaged=True)
+    assert (read.names, read.skipped[0]["name"]) == (["b.npy"], "a.npy")
 
 
 def test_fortran_order_beyond_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,10 +252,10 @@ def test_a_npy_file_for_two_inputs_is_refused(tmp_path: Path) -> None:
 def test_npz_feeds_several_inputs_by_name(tmp_path: Path, save: Any) -> None:
     a, b = np.arange(78, dtype=np.float32).reshape(2, 39), np.arange(2, dtype=np.int64).reshape(2, 1)
     save(tmp_path / "s.npz", **{"x": a, "input_1:0": b, "label": np.zeros(2)})
-    found = list(samples(tmp_path, ROW, spec(1, 1, dtype="int64", name="input_1:0")))
-    assert [sample.name for sample in found] == ["s.npz[0]", "s.npz[1]"]
-    np.testing.assert_array_equal(found[1].arrays["x"], a[1:])
-    np.testing.assert_array_equal(found[1].arrays["input_1:0"], b[1:])
+    read = list(samples(tmp_path, ROW, spec(1, 1, dtype="int64", name="input_1:0")))
+    assert [sample.name for sample in read] == ["s.npz[0]", "s.npz[1]"]
+    np.testing.assert_array_equal(read[1].arrays["x"], a[1:])
+    np.testing.assert_array_equal(read[1].arrays["input_1:0"], b[1:])
 
 
 def test_a_lone_key_of_any_name_feeds_a_single_input(tmp_path: Path) -> None:
@@ -291,9 +291,9 @@ def test_a_npz_with_a_wrong_checksum_is_damaged(tmp_path: Path) -> None:
 
 def test_a_stack_is_read_one_sample_at_a_time(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "s.npz", x=np.zeros((200, 3, 64, 64), np.float32))  # 9.8 MB
-    found = samples(tmp_path, spec(1, 3, 64, 64))
+    read = samples(tmp_path, spec(1, 3, 64, 64))
     tracemalloc.start()
-    found.check()
+    read.check()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2_000_000

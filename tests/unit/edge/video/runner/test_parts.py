@@ -103,13 +103,13 @@ def test_a_picture_keeps_its_shape_and_is_never_enlarged(
 
 
 def test_only_what_is_read_is_asked_for() -> None:
-    found = needs()
-    assert found.outputs == {
+    requirements = needs()
+    assert requirements.outputs == {
         "face_detection": {"bbox", "prob"},
         "face_alignment": {"head_pose", "count_result"},
     }
-    assert found.drawn >= {"face_alignment"}
-    assert found.tracked == "face_detection"
+    assert requirements.drawn >= {"face_alignment"}
+    assert requirements.tracked == "face_detection"
 
 
 def test_work_survives_its_file_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
@@ -176,28 +176,28 @@ def test_means_are_of_the_plan_in_force_since_it_was_last_asked_for() -> None:
     left[0] = FrameCounts(skipped=4, dropped=1)
     metrics.compared(Metric.IOU, "s", 0.5, 2)
     metrics.compared(Metric.IOU, "s", 0.0, 1)
-    found = metrics.result()
-    assert found is not None
-    assert found["delay"] == {"s": pytest.approx(0.2)}
-    assert found["server"] == {"s": pytest.approx(0.1)}
-    assert (found["frames"], found["skipped"], found["dropped"], found["violations"]) == (2, 4, 1, 1)
-    assert found["fps"] == pytest.approx(2.0)
-    assert found["up_mbps"] == {"cloud-1": pytest.approx(1.0)}
-    assert found["bytes_up"] == 12_500
-    assert found["iou"] == {"s": 0.5}
+    result = metrics.result()
+    assert result is not None
+    assert result["delay"] == {"s": pytest.approx(0.2)}
+    assert result["server"] == {"s": pytest.approx(0.1)}
+    assert (result["frames"], result["skipped"], result["dropped"], result["violations"]) == (2, 4, 1, 1)
+    assert result["fps"] == pytest.approx(2.0)
+    assert result["up_mbps"] == {"cloud-1": pytest.approx(1.0)}
+    assert result["bytes_up"] == 12_500
+    assert result["iou"] == {"s": 0.5}
     metrics.requested()
     assert metrics.result() is None
 
 
 def test_a_plan_is_asked_for_when_there_is_reason_to() -> None:
-    now, asked = [0.0], list[str]()
-    asker = PlanRequester(lambda why: not asked.append(why), lambda: now[0])
+    now, requests = [0.0], list[str]()
+    asker = PlanRequester(lambda why: not requests.append(why), lambda: now[0])
 
     def step(seconds: float, *, has_plan: bool = True, frames: int = 0, p95: float | None = None) -> list[str]:
-        asked.clear()
+        requests.clear()
         now[0] += seconds
         asker.step(has_plan=has_plan, frames=frames, p95=p95, hi_s=0.5)
-        return list(asked)
+        return list(requests)
 
     assert step(0, has_plan=False) == ["start"]
     assert step(4.9, has_plan=False) == []
@@ -222,12 +222,12 @@ def test_a_stage_runs_at_home_while_its_host_is_away() -> None:
     routes.failed(HOSTS[1], "it is gone")
     routes.failed(HOSTS[1], "it is gone")
     routes.probe()
-    assert (found := routes.route(cloud)) is not None
-    assert (found.host.node, found.is_planned) == ("edge-1", False)
+    assert (chosen := routes.route(cloud)) is not None
+    assert (chosen.host.node, chosen.is_planned) == ("edge-1", False)
     there[0] = True
     routes.probe()
-    assert (found := routes.route(cloud)) is not None
-    assert found.is_planned
+    assert (chosen := routes.route(cloud)) is not None
+    assert chosen.is_planned
     assert changes == [("cloud-1", False), ("cloud-1", True)]
     routes.failed(HOSTS[0], "there is no other")
     assert not routes.away
@@ -249,16 +249,16 @@ def test_a_host_that_comes_back_at_another_address_is_told_to_be_there() -> None
 
 
 def test_a_host_that_answers_and_fails_again_and_again_rests() -> None:
-    now, asked = [0.0], list[str]()
-    routes = StageRouter("edge-1", HOSTS, lambda host: not asked.append(host.node), clock=lambda: now[0])
+    now, requests = [0.0], list[str]()
+    routes = StageRouter("edge-1", HOSTS, lambda host: not requests.append(host.node), clock=lambda: now[0])
 
     def seconds_until_asked() -> float:
         routes.failed(HOSTS[1], "it does not answer")
-        asked.clear()
+        requests.clear()
         began = now[0]
         while True:
             routes.probe()
-            if asked:
+            if requests:
                 return now[0] - began
             now[0] += 0.5
 
@@ -279,10 +279,10 @@ def test_f1_is_of_boxes_that_overlap_by_half() -> None:
 
 def test_poses_are_compared_where_their_boxes_belong_together() -> None:
     bbox, pose = Reference("face_detection", "bbox"), Reference("face_alignment", "head_pose")
-    found = {bbox: [[0, 0, 5, 5], [50, 50, 60, 60]], pose: [[1, 1, 1], [9, 9, 9]]}
+    outcomes = {bbox: [[0, 0, 5, 5], [50, 50, 60, 60]], pose: [[1, 1, 1], [9, 9, 9]]}
     golden = {bbox: [[0, 0, 10, 10]], pose: [[1, 4, 1]]}
-    assert scored(needs(), "face_alignment", found, golden, (2.0, 2.0)) == (Metric.MAE, pytest.approx(1.0))
-    assert scored(needs(), "face_detection", found, golden, (2.0, 2.0)) == (Metric.IOU, pytest.approx(2 / 3))
+    assert scored(needs(), "face_alignment", outcomes, golden, (2.0, 2.0)) == (Metric.MAE, pytest.approx(1.0))
+    assert scored(needs(), "face_detection", outcomes, golden, (2.0, 2.0)) == (Metric.IOU, pytest.approx(2 / 3))
     assert mae([], [], []) is None
 
 

@@ -13,9 +13,9 @@ THING = np.repeat(np.random.default_rng(2).integers(0, 255, (40, 40, 1), np.uint
 
 
 def picture(x: int, y: int, scale: int = 1) -> Picture:
-    found = GROUND.copy()
-    found[y : y + 40, x : x + 40] = THING
-    return found.repeat(scale, axis=0).repeat(scale, axis=1)
+    drawing = GROUND.copy()
+    drawing[y : y + 40, x : x + 40] = THING
+    return drawing.repeat(scale, axis=0).repeat(scale, axis=1)
 
 
 def followed(places: list[tuple[int, int]], scale: int = 1) -> list[list[float]]:
@@ -44,9 +44,9 @@ def test_a_box_that_cannot_be_followed_stays() -> None:
     tracker = Tracker()
     tracker.begin(GROUND, [[50, 60, 90, 100], [400, 300, 410, 305], [3, 3, 3, 3]], (320, 180))
     noise = np.random.default_rng(7).integers(0, 255, GROUND.shape, np.uint8)
-    found = tracker.follow(noise)
-    assert found[0] == pytest.approx([50, 60, 90, 100], abs=0.01)
-    assert found[1] == pytest.approx([400, 300, 410, 305])
+    boxes = tracker.follow(noise)
+    assert boxes[0] == pytest.approx([50, 60, 90, 100], abs=0.01)
+    assert boxes[1] == pytest.approx([400, 300, 410, 305])
 
 
 def test_a_picture_of_another_size_moves_nothing() -> None:

@@ -12,7 +12,7 @@ from app.kit.errors import TooMany
 
 def served(queue: FairQueue[int], costs: dict[str, float], seconds: float, *, at_once: int = 1) -> Counter[str]:
     """How often each job is served by one process, when each has always so many calls there."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for name in costs:
         for number in range(at_once):
             queue.put(name, number)
@@ -23,9 +23,9 @@ def served(queue: FairQueue[int], costs: dict[str, float], seconds: float, *, at
         name, _ = taken
         now += costs[name]
         queue.settle(name, costs[name])
-        found[name] += 1
+        counts[name] += 1
         queue.put(name, 0)
-    return found
+    return counts
 
 
 def test_three_equal_jobs_advance_evenly() -> None:

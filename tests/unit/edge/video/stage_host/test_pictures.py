@@ -24,9 +24,9 @@ def square(level: int = 0, side: int = 10) -> np.ndarray:
 
 @pytest.fixture
 def cache() -> Iterator[PictureCache]:
-    found = PictureCache()
-    yield found
-    found.close()
+    pictures = PictureCache()
+    yield pictures
+    pictures.close()
 
 
 def test_only_the_newest_frames_of_a_job_are_kept() -> None:
@@ -56,19 +56,19 @@ def test_a_picture_that_comes_again_is_counted_once() -> None:
     for level in (1, 2):
         kept.keep(("a", "0", "image"), (square(level),))
     assert kept.bytes == 300
-    found = kept.get(("a", "0", "image"))
-    assert found is not None
-    assert found[0].max() == 2
+    entry = kept.get(("a", "0", "image"))
+    assert entry is not None
+    assert entry[0].max() == 2
 
 
 def test_a_grey_picture_is_given_to_stages_in_colour(cache: PictureCache) -> None:
     data, kind = encode(np.full((10, 12), 77, np.uint8))
-    found = asyncio.run(cache.of(Call("s", pictures={"image": (Encoded(data, kind),)})))
-    assert found["image"][0].shape == (10, 12, 3)
+    decoded = asyncio.run(cache.of(Call("s", pictures={"image": (Encoded(data, kind),)})))
+    assert decoded["image"][0].shape == (10, 12, 3)
 
 
 @pytest.mark.parametrize(
-    ("encoded", "error", "said"),
+    ("encoded", "error", "message"),
     [
         (Encoded(b"none"), BadPicture, "field image: these 4 bytes"),
         (Encoded(b"none", PNG), BadPicture, "field image"),
@@ -83,8 +83,10 @@ def test_a_grey_picture_is_given_to_stages_in_colour(cache: PictureCache) -> Non
         (Encoded(b"", KEPT), PictureNotKept, "frame 7 is not kept"),
     ],
 )
-def test_what_cannot_be_read_is_told(cache: PictureCache, encoded: Encoded, error: type[Exception], said: str) -> None:
-    with pytest.raises(error, match=said):
+def test_what_cannot_be_read_is_told(
+    cache: PictureCache, encoded: Encoded, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
         asyncio.run(cache.of(Call("s", pictures={"image": (encoded,)}, job="a", frame="7")))
 
 
@@ -123,7 +125,7 @@ def test_packets_that_overtake_each_other_are_decoded_in_their_order(cache: Pict
             cache.of(Call("s", pictures={"image": (packets[number],)}, job="a", frame=str(number)))
             for number in (2, 1, 3, 0)
         ]
-        return [float(found["image"][0].mean()) for found in await asyncio.gather(*several)]
+        return [float(picture["image"][0].mean()) for picture in await asyncio.gather(*several)]
 
     assert asyncio.run(levels()) == pytest.approx([160, 80, 240, 0], abs=6)
 
@@ -133,12 +135,12 @@ def test_a_packet_that_comes_too_late_ends_no_stream(cache: PictureCache) -> Non
     packets = [made.packet(square(side=64), lost=lost) for lost in (0, 0, 2, 0)]
 
     async def told() -> list[str]:
-        found = []
+        events = []
         for number in (0, 2, 1, 3):
             with contextlib.suppress(KeyframeNeeded):
                 await cache.of(Call("s", pictures={"image": (packets[number],)}, job="a", frame=str(number)))
-                found.append(str(number))
-        return found
+                events.append(str(number))
+        return events
 
     assert asyncio.run(told()) == ["0", "2", "3"]
 

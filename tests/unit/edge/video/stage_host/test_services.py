@@ -96,7 +96,7 @@ def test_a_variant_changes_its_id_with_anything_of_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "model_id", "error", "said"),
+    ("stage", "model_id", "error", "message"),
     [
         (faces(CARD), 1, BadRequest, "no model_id 1"),
         (faces(ModelCard("lost", Format.ONNX, "d" * 64, 5)), 0, ModelmillError, "lost is not on this node"),
@@ -106,9 +106,9 @@ def test_a_variant_changes_its_id_with_anything_of_it(tmp_path: Path) -> None:
     ],
 )
 def test_a_variant_that_cannot_be_is_told(
-    tmp_path: Path, stage: Stage, model_id: int, error: type[Exception], said: str
+    tmp_path: Path, stage: Stage, model_id: int, error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         ServedStages(work(tmp_path, faces=stage)).variant("faces", model_id)
 
 
@@ -127,7 +127,7 @@ def test_pictures_may_have_any_name_that_the_kind_gives_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (Call("s", fields={"bbox": []}), "photo of k is missing"),
         (Call("s", pictures={"photo": (Encoded(PICTURE),)}), "bbox of k is missing"),
@@ -136,8 +136,8 @@ def test_pictures_may_have_any_name_that_the_kind_gives_them() -> None:
         (Call("s", fields={"photo": "eval('1')", "bbox": []}), "photo is no base64"),
     ],
 )
-def test_what_does_not_fit_the_kind_is_told(call: Call, said: str) -> None:
-    with pytest.raises(BadRequest, match=said):
+def test_what_does_not_fit_the_kind_is_told(call: Call, message: str) -> None:
+    with pytest.raises(BadRequest, match=message):
         with_pictures(call, KIND)
 
 

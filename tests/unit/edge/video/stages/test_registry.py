@@ -48,14 +48,14 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 def test_the_kinds_of_the_requirement_are_there() -> None:
-    found = kinds()
-    assert {"face_detection", "face_alignment", "detection", "classification", "motion"} <= found.keys()
-    assert found["face_detection"].inputs == {"image": Type.IMAGE}
-    assert {"bbox", "prob"} <= found["face_detection"].outputs.keys()
-    assert found["face_alignment"].inputs == {"image": Type.IMAGE, "bbox": Type.BOXES, "prob": Type.SCORES}
-    assert {"image", "count_result", "head_pose"} <= found["face_alignment"].outputs.keys()
-    assert found["face_alignment"].metric is Metric.MAE
-    assert [count for count in range(4) if found["face_alignment"].takes(count)] == [1, 2]
+    by_name = kinds()
+    assert {"face_detection", "face_alignment", "detection", "classification", "motion"} <= by_name.keys()
+    assert by_name["face_detection"].inputs == {"image": Type.IMAGE}
+    assert {"bbox", "prob"} <= by_name["face_detection"].outputs.keys()
+    assert by_name["face_alignment"].inputs == {"image": Type.IMAGE, "bbox": Type.BOXES, "prob": Type.SCORES}
+    assert {"image", "count_result", "head_pose"} <= by_name["face_alignment"].outputs.keys()
+    assert by_name["face_alignment"].metric is Metric.MAE
+    assert [count for count in range(4) if by_name["face_alignment"].takes(count)] == [1, 2]
 
 
 @pytest.mark.parametrize("each", BUNDLED, ids=lambda each: each.kind.name)
@@ -78,11 +78,11 @@ def test_an_unknown_kind_is_told_with_those_there_are() -> None:
 def test_own_kinds_come_by_entry_points_and_faulty_ones_are_left_out(
     installed: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    found = kinds()
-    assert found["own"].models == 0
+    by_name = kinds()
+    assert by_name["own"].models == 0
     assert stage_class("own")([], {}).run({}) == {"count_result": {"own": 1}}
-    assert not {"broken", "plain", "misnamed"} & found.keys()
-    assert found["motion"].inputs == {"clip": Type.CLIP}
+    assert not {"broken", "plain", "misnamed"} & by_name.keys()
+    assert by_name["motion"].inputs == {"clip": Type.CLIP}
     told = " ".join(caplog.messages)
-    for said in ("broken of not_there:X", "plain of os:getcwd", "'another'", "the name is taken"):
-        assert said in told
+    for remark in ("broken of not_there:X", "plain of os:getcwd", "'another'", "the name is taken"):
+        assert remark in told

@@ -101,9 +101,9 @@ def test_a_copy_stays_below_its_limit_and_keeps_the_end(copies: LogCopies, folde
     for start in range(0, 3000, 100):
         size = copies.grow("alice", JOB, lines(max(0, start - 100), start + 100), is_whole=start == 0)
         assert size <= MOST_BYTES
-    said, _, rest = (folder / "driver.log").read_bytes().partition(b"\n")
-    assert b"dropped" in said
-    assert str(MOST_BYTES).encode() in said
+    notice, _, rest = (folder / "driver.log").read_bytes().partition(b"\n")
+    assert b"dropped" in notice
+    assert str(MOST_BYTES).encode() in notice
     assert rest.endswith(lines(2900, 3000))
 
 
@@ -121,10 +121,10 @@ def test_of_a_log_that_is_too_long_the_end_is_kept_and_the_rest_counted(
     whole = lines(0, 5000)
     chunks = (whole[at : at + chunk_bytes] for at in range(0, len(whole), chunk_bytes))
     size = copies.replace("alice", JOB, chunks)
-    said, _, rest = (folder / "driver.log").read_bytes().partition(b"\n")
-    assert size == len(said) + 1 + len(rest) <= MOST_BYTES
+    notice, _, rest = (folder / "driver.log").read_bytes().partition(b"\n")
+    assert size == len(notice) + 1 + len(rest) <= MOST_BYTES
     assert whole.endswith(rest)
-    assert f"the first {len(whole) - len(rest)} bytes were dropped".encode() in said
+    assert f"the first {len(whole) - len(rest)} bytes were dropped".encode() in notice
     assert len(rest) > MOST_BYTES - 200
 
 
@@ -150,8 +150,8 @@ def test_a_log_about_as_long_as_the_limit_is_kept_whole_or_says_what_is_missing(
     assert size == len(kept) <= MOST_BYTES
     assert (kept == whole) is (above == 0)
     if above:
-        said, _, rest = kept.partition(b"\n")
-        assert f"the first {len(whole) - len(rest)} bytes were dropped".encode() in said
+        notice, _, rest = kept.partition(b"\n")
+        assert f"the first {len(whole) - len(rest)} bytes were dropped".encode() in notice
 
 
 def test_a_log_that_is_gone_leaves_the_copy_as_it_is(copies: LogCopies, folder: Path) -> None:

@@ -28,9 +28,9 @@ def sweep(bench: Bench) -> None:
 
 
 def told(ray: ScriptedRay, attempt: int) -> str:
-    found = re.search(r"trainer\.default_local_dir=(\S+)", ray.submissions[attempt - 1].entrypoint)
-    assert found is not None
-    return found[1]
+    folder = re.search(r"trainer\.default_local_dir=(\S+)", ray.submissions[attempt - 1].entrypoint)
+    assert folder is not None
+    return folder[1]
 
 
 def lost_at_hour_30(bench: Bench, ray: ScriptedRay, checkpoints: Path) -> None:
@@ -102,8 +102,8 @@ def test_a_program_has_no_folder_but_its_attempts(bench: Bench) -> None:
 
 
 def resumed(ray: ScriptedRay, attempt: int) -> str | None:
-    found = re.search(r"trainer\.resume_from_path=(\S+)", ray.submissions[attempt - 1].entrypoint)
-    return found and found[1]
+    path = re.search(r"trainer\.resume_from_path=(\S+)", ray.submissions[attempt - 1].entrypoint)
+    return path and path[1]
 
 
 def test_a_task_begins_with_the_checkpoint_that_it_names_and_goes_on_from_its_own(

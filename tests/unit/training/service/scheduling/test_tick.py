@@ -385,17 +385,17 @@ def test_a_long_time_in_the_line_or_on_the_cluster_takes_no_retry_away(bench: Be
 
 
 @pytest.mark.parametrize(
-    ("said", "kind"),
+    ("message", "kind"),
     [
         ("FileNotFoundError: [Errno 2] No such file or directory: 'x'", FailureKind.USER_ERROR),
         ("RuntimeError: the loss is nan", FailureKind.RUNTIME_ERROR),
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", FailureKind.OUT_OF_MEMORY),
     ],
 )
-def test_a_failure_of_the_task_itself_is_final(bench: Bench, ray: ScriptedRay, said: str, kind: FailureKind) -> None:
+def test_a_failure_of_the_task_itself_is_final(bench: Bench, ray: ScriptedRay, message: str, kind: FailureKind) -> None:
     submission_id = bench.running("one")
-    ray.write(submission_id, f"Traceback (most recent call last):\n{said}\n".encode())
-    ray.fail(submission_id, said)
+    ray.write(submission_id, f"Traceback (most recent call last):\n{message}\n".encode())
+    ray.fail(submission_id, message)
     for _ in range(3):
         bench.tick(100)
     task = bench.task("one")

@@ -161,9 +161,9 @@ def test_two_reports_of_a_slower_processor_correct_what_is_expected_of_it(rows: 
         _asked(state, resource_info=alone, last_plan_res=late)
     memory = PlanMemory(state)
     conf = VideoConf("480p", FPS, 4)
-    found = Predictor(DAG, alone, ProfileModel(memory.profile(rows)), memory.corrections).predict(conf, answer[1])
-    assert found.delay_s == pytest.approx(0.61, rel=0.1)
-    assert found.fps == pytest.approx(1.6 * 5, rel=0.1)
+    prediction = Predictor(DAG, alone, ProfileModel(memory.profile(rows)), memory.corrections).predict(conf, answer[1])
+    assert prediction.delay_s == pytest.approx(0.61, rel=0.1)
+    assert prediction.fps == pytest.approx(1.6 * 5, rel=0.1)
 
 
 def test_a_plan_that_brings_few_of_the_frames_it_promised_is_not_believed_to_keep_up() -> None:
