@@ -58,7 +58,8 @@ def add(
     if as_json:
         typer.echo(json.dumps(registered, indent=2))
         return
-    _print_note(f"Node {registered['name']} is added. Its token is shown this once; on its machine run:")
+    change = "has a new token, and the one before has ended" if replace else "is added"
+    _print_note(f"Node {registered['name']} {change}. Its token is shown this once; on its machine run:")
     _print_note(f"  {registered['command']}")
     print(registered["token"])
 

@@ -128,6 +128,8 @@ class NodeReport:
     offers: Mapping[str, Any] = field(default_factory=dict)
     """What else this node has, by kind of work, see `WorkloadDriver.offers`."""
     workers: tuple[WorkerReport, ...] = ()
+    order_problem: str = ""
+    """Why the newest order could not be stored; empty: all were."""
 
 
 WORKER_REPORT = JsonForm(WorkerReport)

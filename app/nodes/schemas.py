@@ -97,6 +97,8 @@ class NodeAnswer(BaseModel):
     """What else it has, by kind of work, as {"videojobs": {"videos": {"0": {"type": "traffic flow"}}}}."""
     worker_states: dict[WorkerState, int]
     """How many of its workers are in which state."""
+    order_problem: str
+    """Why the node could not store what it was last told to run; empty: it could."""
     workers: list[WorkerAnswer] | None
     """What each of them is, for administrators; null for others, whose services they need not be."""
 
@@ -163,6 +165,7 @@ def node_answer(node: Node, now: datetime, *, is_whole: bool) -> NodeAnswer:
         free_disk_bytes=report.free_disk_bytes,
         accelerators=list(report.accelerators),
         offers=dict(report.offers),
+        order_problem=report.order_problem,
         worker_states=Counter(worker.state for worker in report.workers),
         workers=[_worker_answer(worker) for worker in report.workers] if is_whole else None,
     )

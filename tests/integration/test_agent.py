@@ -282,6 +282,8 @@ def test_a_worker_is_deleted_also_on_a_disk_that_is_full(web: ScriptedWeb, node:
         with (node.data / "ballast").open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
             while True:
                 file.write(bytes(4096))
+        web.order("helmet", SERVES, is_served=True, padding="x" * (1 << 20))
+        until(lambda: web.report.order_problem == "its disk is full")
         web.withdraw(key)
         until(lambda: web.orders[key].is_acknowledged and web.worker(key) is None)
         assert not is_alive(pid)

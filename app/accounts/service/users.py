@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from app.accounts import store
 from app.accounts.errors import BadGroupName, BadUserName, LastAdmin, NameWasUsed, UserExists, UserIsBusy, UserNotFound
-from app.accounts.model import Role, User, is_name
+from app.accounts.model import RESERVED, Role, User, is_name
 from app.accounts.service.audit_log import note
 from app.kit.access import GROUP, Member
 from app.kit.clock import now, to_text
@@ -68,7 +68,8 @@ class Users:
         if not is_name(name):
             raise BadUserName(
                 f"{name!r} cannot be a user's name.",
-                hint="2 to 32 small letters, digits, '-', '_' and '.', beginning with a letter.",
+                hint="2 to 32 small letters, digits, '-', '_' and '.', beginning with a letter; "
+                f"{', '.join(sorted(RESERVED))} are the system's.",
             )
         user = User(name, role, True, to_text(now()), quota_bytes, quota_files)
         with self.database.write() as conn:

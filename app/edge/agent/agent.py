@@ -170,7 +170,12 @@ class NodeAgent:
 
     def _report(self) -> NodeReport:
         offers = {driver.kind: offer for driver in self._drivers if (offer := self._offers(driver))}
-        report = replace(host_report(self.options.data), offers=offers, workers=self._supervisor.reports())
+        report = replace(
+            host_report(self.options.data),
+            offers=offers,
+            workers=self._supervisor.reports(),
+            order_problem=self._link.order_problem,
+        )
         if len(wire.dump_frame(NODE_REPORT.write(report))) > _MOST_REPORT_BYTES:  # very many have failed at once
             report = replace(report, workers=tuple(replace(worker, log=()) for worker in report.workers))
         return report

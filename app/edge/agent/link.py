@@ -47,6 +47,7 @@ class WebLink:
 
     Attributes:
         is_connected: orders are being received.
+        order_problem: why the newest order could not be stored; empty when it was.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class WebLink:
         self._last_error = ""
         self._brief_sockets = 0
         self.is_connected = False
+        self.order_problem = ""
         self._is_evicted = False
 
     def report_soon(self) -> None:
@@ -182,8 +184,16 @@ class WebLink:
             await self._store_order(order)
         except (BadRequest, sqlite3.Error) as error:
             logger.warning("An order of the web could not be stored: %s", error)
+            is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            self._note_problem("its disk is full" if is_full else str(error).rstrip("."))
             return None
+        self._note_problem("")
         return order.seq
+
+    def _note_problem(self, problem: str) -> None:
+        if problem != self.order_problem:
+            self.order_problem = problem
+            self.report_soon()
 
     @asynccontextmanager
     async def _heartbeats(self, send: Callable[[wire.Heartbeat], Awaitable[None]]) -> AsyncIterator[None]:

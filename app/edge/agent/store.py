@@ -164,6 +164,8 @@ class AgentStore:
             if order.operation is not Operation.DELETE or not self._reserve.release():
                 raise
             self._put(order, seq)
+        else:
+            self._reserve.fill()  # there may be room again
         return current is None or _content(current) != _content(order)
 
     def _put(self, order: Order, seq: int) -> None:

@@ -77,7 +77,15 @@ def _observed(service: Service, role: Role, state: ObservedState) -> ObservedWor
     if report is not None and report.generation != service.generation:
         report = None  # it is about what was wanted before
     model = state.edge_model if role is Role.EDGE else state.cloud_model
-    return ObservedWorker(role, worker.name, worker.node, node is not None and node.is_online(state.now), report, model)
+    return ObservedWorker(
+        role=role,
+        name=worker.name,
+        node=worker.node,
+        is_online=node is not None and node.is_online(state.now),
+        report=report,
+        model=model,
+        order_problem=node.report.order_problem if node is not None else "",
+    )
 
 
 def _missing(service: Service, state: ObservedState) -> Condition | None:

@@ -31,6 +31,8 @@ class ObservedWorker:
     """Of this generation of the service; None: there is none yet."""
     model: ModelCard | None
     """The model it should run."""
+    order_problem: str = ""
+    """Why its node could not store the newest order; empty: it could."""
 
     @property
     def is_serving(self) -> bool:
@@ -78,21 +80,25 @@ def condition_of(service: Service, workers: dict[Role, ObservedWorker]) -> Condi
         return Condition(PENDING, Reason.ROLLOUT_STALLED, _why_stalled(service, stalled))
     if edge.was_serving:
         return _serving(service, edge, cloud)
-    for worker in (cloud, edge):
-        if worker.has_failed:
-            return Condition(FAILED, Reason.WORKER_FAILED, _why_failed(worker))
-        if not worker.is_online:
-            return Condition(
-                PENDING,
-                Reason.NODE_OFFLINE,
-                f"The node {worker.node!r} of the {worker.role} worker is not connected. It is told when it is back.",
-            )
-        if worker.is_restarting:
-            return Condition(PENDING, Reason.RESTARTING, _why_failed(worker))
-        if not worker.is_serving:
-            starting = Reason.CLOUD_STARTING if worker.role is Role.CLOUD else Reason.EDGE_STARTING
-            return Condition(PENDING, starting, f"The {worker.role} worker {worker.name!r} starts on {worker.node!r}.")
-    raise AssertionError("the edge serves")
+    waiting = (_not_serving(worker) for worker in (cloud, edge))
+    return next(condition for condition in waiting if condition is not None)
+
+
+def _not_serving(worker: ObservedWorker) -> Condition | None:
+    """Why a worker does not serve; None: it does."""
+    if worker.has_failed:
+        return Condition(FAILED, Reason.WORKER_FAILED, _why_failed(worker))
+    if not worker.is_online:
+        message = f"The node {worker.node!r} of the {worker.role} worker is not connected. It is told when it is back."
+        return Condition(PENDING, Reason.NODE_OFFLINE, message)
+    if worker.is_restarting:
+        return Condition(PENDING, Reason.RESTARTING, _why_failed(worker))
+    if worker.report is None and worker.order_problem:
+        return Condition(PENDING, Reason.ROLLOUT_STALLED, _why_not_stored(worker))
+    if worker.is_serving:
+        return None
+    starting = Reason.CLOUD_STARTING if worker.role is Role.CLOUD else Reason.EDGE_STARTING
+    return Condition(PENDING, starting, f"The {worker.role} worker {worker.name!r} starts on {worker.node!r}.")
 
 
 def _serving(service: Service, edge: ObservedWorker, cloud: ObservedWorker) -> Condition:
@@ -139,6 +145,14 @@ def _why_stalled(service: Service, worker: ObservedWorker) -> str:
         f"The {worker.role} worker {worker.name!r} on {worker.node!r} cannot become generation {service.generation}"
         f"{f', {model_text}' if model_text else ''}: {report.message or report.reason}\n"
         f"Generation {report.former_generation} goes on{f', {runs}' if runs else ''}."
+    )
+
+
+def _why_not_stored(worker: ObservedWorker) -> str:
+    return (
+        f"The node {worker.node!r} cannot store what the {worker.role} worker {worker.name!r} is to run: "
+        f"{worker.order_problem}.\n"
+        "What ran there goes on. It is told again and again."
     )
 
 

@@ -62,6 +62,15 @@ def test_an_order_of_this_machine_counts_when_it_says_something_else_and_keeps_t
     assert store.order(KEY) == replace(ORDER, content={"a": 2})
 
 
+def test_the_reserve_for_a_full_disk_is_there_again_once_an_order_can_be_stored(
+    store: AgentStore, tmp_path: Path
+) -> None:
+    reserve = tmp_path / "edge0" / "reserve"
+    reserve.unlink()
+    store.put(ORDER)
+    assert reserve.stat().st_size == storing.RESERVE_BYTES
+
+
 def test_a_delete_of_what_is_not_there_leaves_nothing(store: AgentStore) -> None:
     assert not store.put(replace(ORDER, operation=Operation.DELETE))
     assert store.orders() == []

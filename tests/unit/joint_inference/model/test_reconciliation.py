@@ -201,6 +201,21 @@ def test_a_worker_that_cannot_be_changed_is_told_with_what_runs_and_what_is_want
     assert (plan.active, plan.failed) == (2, 0)
 
 
+@pytest.mark.parametrize("role", list(Role))
+def test_an_order_that_a_node_cannot_store_is_told_with_the_cause(role: Role) -> None:
+    nodes = {Role.EDGE: node("edge0", worker(Role.EDGE, generation=1)), Role.CLOUD: node("cloud0", worker(Role.CLOUD))}
+    nodes[role] = replace(
+        nodes[role],
+        report=NodeReport(workers=(worker(role, generation=1),), order_problem="its disk is full"),
+    )
+    condition = planned(nodes[Role.EDGE], nodes[Role.CLOUD]).condition
+    assert (condition.type, condition.reason) == (ConditionType.PENDING, Reason.ROLLOUT_STALLED)
+    assert f"The node {nodes[role].name!r} cannot store" in condition.message
+    assert "its disk is full" in condition.message
+    chinese = filters(CHINESE)["written"](condition.message)
+    assert "其磁碟已滿" in chinese and "cannot store" not in chinese
+
+
 def test_a_worker_that_ends_again_and_again_has_failed_also_while_it_is_tried() -> None:
     dead = worker(Role.EDGE, WorkerState.FAILED, exit_code=3, pid=77)
     plan = planned(node("edge0", dead), node("cloud0", worker(Role.CLOUD)))
