@@ -15,6 +15,12 @@ from tests.harness.faults.invariants import ONCE, assert_recovered
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture
+def commands(deployment: FaultDeployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are started by their command, to the letter, and not as copies of a process that has imported all."""
+    monkeypatch.setattr(deployment, "has_copies", False)
+
+
 def hanging(deployment: FaultDeployment) -> Job:
     job = deployment.submit(bie="hang")
     until(job.hangs, "the stage hangs")
@@ -34,6 +40,7 @@ def assert_completed(deployment: FaultDeployment, jobs: list[Job]) -> None:
 
 
 # --- a stage's worker -------------------------------------------------------------------------------
+@pytest.mark.usefixtures("commands")
 @pytest.mark.parametrize("kill", [WorkerProcess.kill_child, WorkerProcess.kill], ids=["child", "master and child"])
 def test_the_job_of_a_killed_worker_fails_as_worker_lost_and_is_never_run_again(
     deployment: FaultDeployment, kill: Callable[[WorkerProcess], None]
@@ -48,6 +55,7 @@ def test_the_job_of_a_killed_worker_fails_as_worker_lost_and_is_never_run_again(
     assert job.starts() == {"onnx": 1, "bie": 1}
 
 
+@pytest.mark.usefixtures("commands")
 def test_a_worker_process_ends_with_its_master(deployment: FaultDeployment) -> None:
     worker = deployment.worker("bie")
     job = hanging(deployment)

@@ -89,8 +89,8 @@ class Deployment:
     def start(self, command: list[str]) -> Process:
         file = self.folder / f"{len(self.processes)}.log"
         target, arguments = _called(command)
-        is_alike = self.env["PYTHONPATH"] == str(REPOSITORY) and not any(name.startswith("OTEL_") for name in self.env)
-        if target and self.has_copies and is_alike:
+        is_traced = any(name.startswith("OTEL_") for name in self.env)
+        if target and self.has_copies and not is_traced:
             process: Process = Forked(target, arguments, environment=self.env, log=file)
         else:
             with file.open("wb") as log:

@@ -75,6 +75,7 @@ def _run(arguments: list[str], environment: dict[str, str], log: str, begun: Con
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
+    _extend_path(environment.get("PYTHONPATH", ""))
     multiprocessing.set_start_method("fork", force=True)  # as in any program, and not as this one began
     sys.argv = arguments
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -83,3 +84,8 @@ def _run(arguments: list[str], environment: dict[str, str], log: str, begun: Con
     os.close(descriptor)
     module, _, function = arguments[0].partition(":")
     sys.exit(getattr(import_module(module), function)())
+
+
+def _extend_path(path: str) -> None:
+    """As the interpreter does at its start; what is imported already stays what it is."""
+    sys.path[:0] = [folder for folder in path.split(os.pathsep) if folder and folder not in sys.path]

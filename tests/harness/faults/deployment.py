@@ -92,7 +92,6 @@ class FaultDeployment(Deployment):
     """
 
     actors = ACTORS
-    has_copies = False
 
     def __init__(self, folder: Path, **settings: str) -> None:
         impatient = {"worker_ttl_s": "3", "shutdown_grace_s": "1"}
@@ -119,7 +118,7 @@ class FaultDeployment(Deployment):
         super().__exit__(kind, error, trace)
 
     def worker(self, queue: str, **settings: str) -> WorkerProcess:
-        """Start one, to the letter as an operator does, and wait until it has said that it lives.
+        """Start one, as an operator does, and wait until it has said that it lives.
 
         settings: MODELMILL_* variables, without the prefix, that are for this one only.
         """

@@ -105,10 +105,10 @@ def _orphans(deployment: FaultDeployment) -> Iterator[str]:
     """Processes here that are neither a part of it, nor a worker below one, nor a worker's idle fork server, which may
     have one above it that waits for it.
 
-    The mark is inherited by whatever a stage starts, in whatever session.
+    The mark is inherited by whatever a stage starts, in whatever session. A worker that began as a copy shows it to
+    nobody, but writes into a log of ours, and so does whatever is forked from it.
     """
-    mark = f"{MARK}={deployment.mark}".encode()
-    ours = {pid: command for pid, command in _marked(mark)}
+    ours = dict(_of(deployment))
     expected = set(deployment.roots())
     todo = list(expected)
     while todo:
@@ -126,11 +126,13 @@ def _orphans(deployment: FaultDeployment) -> Iterator[str]:
             yield f"process {pid}: {ours[pid].replace(bytes(1), b' ').decode()[:200]}"
 
 
-def _marked(mark: bytes) -> Iterator[tuple[int, bytes]]:
+def _of(deployment: FaultDeployment) -> Iterator[tuple[int, bytes]]:
+    mark = f"{MARK}={deployment.mark}".encode()
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                if mark in (folder / "environ").read_bytes().split(bytes(1)):
+                is_marked = mark in (folder / "environ").read_bytes().split(bytes(1))
+                if is_marked or (folder / "fd" / "1").readlink().is_relative_to(deployment.folder):
                     yield int(folder.name), (folder / "cmdline").read_bytes()
             except OSError:
                 continue  # it ended while we looked
