@@ -37,7 +37,7 @@ class Forked:
         self._process = _context.Process(target=_run, args=(self.args, dict(environment), str(log), begun))
         self._process.start()
         begun.close()
-        begins.poll(None)  # until it leads its session, for it may be signalled as such
+        begins.poll(None)  # until it leads its session and has a log, for it may be signalled as such, and read
         begins.close()
         assert self._process.pid is not None
         self.pid: int = self._process.pid
@@ -70,18 +70,18 @@ class Forked:
 
 def _run(arguments: list[str], environment: dict[str, str], log: str, begun: Connection) -> None:
     os.setsid()
-    begun.close()
     os.chdir(REPOSITORY)
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for number in (1, 2):
+        os.dup2(descriptor, number)
+    os.close(descriptor)
+    begun.close()
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
     _extend_path(environment.get("PYTHONPATH", ""))
     multiprocessing.set_start_method("fork", force=True)  # as in any program, and not as this one began
     sys.argv = arguments
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    for number in (1, 2):
-        os.dup2(descriptor, number)
-    os.close(descriptor)
     module, _, function = arguments[0].partition(":")
     sys.exit(getattr(import_module(module), function)())
 
