@@ -140,7 +140,11 @@ def _give(app: Starlette, container: Container) -> None:
     settings, hub = container.settings, ChangeHub(container.settings.redis_url)
     container_of.put(app, container)
     hub_of.put(app, hub)
-    has = {"training": container.training.options.is_on, "sftp": container.homes.sftp.is_on}
+    has = {
+        "training": container.training.options.is_on,
+        "sftp": container.homes.sftp.is_on,
+        "demonstrations": container.demonstrations.is_offered,
+    }
     features_of.put(app, frozenset(name for name, is_there in has.items() if is_there))
     entries = (entry for capability in CAPABILITIES for entry in capability.navigation)
     navigation_of.put(app, in_order((*entries, *KIT_NAVIGATION)))

@@ -14,6 +14,8 @@
   const isLow = (frame) => heightOf(frame) < 200;  // no room for what the x axis is: the legend says it
   const heightOf = (frame) => Number(frame.dataset.height);
 
+  const wordsOf = (kind) => document.querySelector(`.key-${CSS.escape(kind)}`)?.textContent.trim() || kind;  // of the page's legend
+
   const marksOf = (chart) => chart.frame.plotValues.marks.filter(([at]) => at >= chart.scales.x.min && at <= chart.scales.x.max);
   const drawMarks = (chart) => {
     const { ctx, bbox } = chart;
@@ -33,6 +35,7 @@
   const NEAR_PX = 8;
   const tellMark = (chart) => {
     const { left } = chart.cursor;
+    chart.root.classList.toggle("is-pointed", left >= 0);
     const near = left < 0 ? [] : marksOf(chart).filter(([at]) => Math.abs(chart.valToPos(at, "x") - left) <= NEAR_PX);
     chart.tip.textContent = near.length ? near.map(([, text]) => text).join(" · ") : chart.frame.dataset.reset;
   };
@@ -47,7 +50,7 @@
       cursor: { sync: { key: "page" }, drag: { x: true, y: false } },
       scales: { x: { time: false }, y: values.high == null ? {} : { range: [0, values.high] } },
       axes: [isLow(frame) ? { ...axis, size: 24 } : { ...axis, label: frame.dataset.x, labelSize: 18 }, { ...axis, size: 52, values: (_, ticks) => ticks.map(label) }],
-      series: [{ label: frame.dataset.x, value: (_, value) => label(value) }, ...values.kinds.map((kind) => ({ label: kind, stroke: toneOf(frame, kind), width: 1.75, spanGaps: false, points: { show: false }, value: (_, value) => label(value) }))],
+      series: [{ label: frame.dataset.x, value: (_, value) => label(value) }, ...values.kinds.map((kind) => ({ label: wordsOf(kind), stroke: toneOf(frame, kind), width: 1.75, spanGaps: false, points: { show: false }, value: (_, value) => label(value) }))],
       hooks: { draw: [drawMarks], setCursor: [tellMark] },
     };
   };

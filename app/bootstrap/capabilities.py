@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.accounts.capability import ACCOUNTS
 from app.conversion.capability import CONVERSION
+from app.demonstrations.capability import DEMONSTRATIONS
 from app.exchange.capability import EXCHANGE
 from app.homes.capability import HOMES
 from app.joint_inference.capability import JOINT_INFERENCE
@@ -28,4 +29,5 @@ CAPABILITIES = (
     NOTIFICATIONS,
     SWEEPS,
     SHARES,
+    DEMONSTRATIONS,
 )

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from app.accounts.authenticator import AccountAuthenticator
     from app.accounts.service import Accounts
     from app.conversion.service.archive import Archive
+    from app.demonstrations.service import Demonstrations
     from app.exchange.pack.service import Packs
     from app.exchange.service import Exchange
     from app.homes.service import Homes
@@ -210,6 +211,12 @@ class Container:
 
         return Sweeps(self.database, self.conversion, kick=lambda: self.waker.send(Message.SUBMIT_SWEEPS))
 
+    @cached_property
+    def demonstrations(self) -> Demonstrations:
+        from app.demonstrations.service import Demonstrations
+
+        return Demonstrations(self.settings.run / "demonstrations", is_offered=not self.settings.demands_accounts)
+
     def prepare(self) -> None:
         """What must be so before the web serves: see prepare_accounts."""
         from app.bootstrap.accounts import prepare_accounts
@@ -219,6 +226,8 @@ class Container:
     def close(self) -> None:
         if "accounts" in vars(self):
             self.database.close()
+        if "demonstrations" in vars(self):
+            self.demonstrations.close()
         self.sandbox.close()
         self.store.records.close()
         self.redis.close()

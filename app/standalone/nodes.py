@@ -2,10 +2,40 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from app.standalone.data_folder import DataFolder
 from app.standalone.process import Part
+from app.standalone.supervisor import Notice, Supervisor
+
+CODE = Path(__file__).parents[2]
+GRACE_S = 10.0
+
+
+@contextmanager
+def attached_nodes(parts: list[Part], folder: Path, notice: Notice) -> Iterator[None]:
+    """Agents of a product that runs already, as long as the block.
+
+    Args:
+        parts: See node_part.
+        folder: Of their logs.
+        notice: Is told what happens to the processes.
+
+    Raises:
+        CannotStart: The folder cannot be written.
+    """
+    data = DataFolder(folder / "data", folder / "run")
+    data.prepare()
+    supervisor = Supervisor(data, lambda _: os.environ, cwd=CODE, notice=notice)
+    try:
+        supervisor.start(parts)
+        yield
+    finally:
+        supervisor.stop(GRACE_S)
 
 
 def node_part(name: str, side: str, url: str, folder: Path, *arguments: str) -> Part:

@@ -94,6 +94,7 @@ PAGES = {
     "new sweep": "/ui/sweeps/new?job={finished}",
     "links to a job": "/ui/jobs/{finished}/shares",
     "notifications": "/ui/account/notifications?subject=job:{finished}",
+    "demonstrations": "/ui/demonstrations",
     "unknown job": "/ui/jobs/00000000-0000-4000-8000-000000000000",
     "unknown page": "/ui/nothing",
 }

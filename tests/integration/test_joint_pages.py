@@ -149,7 +149,7 @@ TALLY = replace(joint_records.TALLY, breaker=Breaker.OPEN, last_error="refused",
 def test_who_has_no_service_is_told_what_to_do_first(browser: Browser) -> None:
     page = browser.get("/ui/services")
     said = text_of(page)
-    assert "No service yet" in said and "modelmill joint demo" in said
+    assert "No service yet" in said and "Start the demonstration" in said
     assert said.index("Add nodes") < said.index("Add models") < said.index("Make a service of them")
     for link in ("/ui/nodes", "/ui/models", "/ui/services/new"):
         assert f'href="{link}"' in page.text

@@ -114,7 +114,7 @@ def body_of(page: str) -> Any:
 def test_where_there_is_no_job_the_list_says_what_to_do(browser: Browser) -> None:
     shown = text_of(browser.get("/ui/video").text)
     assert "No video job yet" in shown and "--video" in shown and "Add stages" in shown
-    assert "modelmill video demo" in shown
+    assert "Start the demonstration" in shown
 
 
 def test_the_list_says_of_each_job_how_it_does(browser: Browser) -> None:

@@ -115,9 +115,9 @@ def body_of(request: Request, job: VideoJob, at: datetime) -> dict[str, Any]:
 def drawing_of(job: VideoJob, view: view_models.JobView) -> dag_drawing.Drawing:
     times = {bar.stage: bar for bar in view.bars}
     computing = {
-        stage: f" · {_ms(bar.whole if bar.computing is None else bar.computing)}" for stage, bar in times.items()
+        stage: f"{_ms(bar.whole if bar.computing is None else bar.computing)} · " for stage, bar in times.items()
     }
-    notes = {place.stage: (place.node or place.ip) + computing.get(place.stage, "") for place in view.placed}
+    notes = {place.stage: computing.get(place.stage, "") + (place.node or place.ip) for place in view.placed}
     notes[job.dag.generator] = job.node
     ways = {stage: _ms(bar.way) for stage, bar in times.items() if bar.way > 0}
     return dag_drawing.draw(job.dag, {place.stage: place.lane for place in view.placed}, notes, ways)

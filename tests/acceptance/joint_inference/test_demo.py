@@ -6,11 +6,15 @@ import re
 import signal
 from pathlib import Path
 
+import httpx
 import pytest
 
 from app.kit.cli.command import Exit
+from tests.harness.api import until
 from tests.harness.demonstration import demonstration, until_it_says
+from tests.harness.deployment import Deployment
 
+OURS = {"Sec-Fetch-Site": "same-origin"}
 pytestmark = pytest.mark.slow
 
 
@@ -40,3 +44,20 @@ def test_it_can_be_interrupted_while_its_service_starts(tmp_path: Path) -> None:
         demo.send_signal(signal.SIGINT)
         assert "Everything is stopped." in output.read()
         assert demo.wait(60) == Exit.OK
+
+
+@pytest.mark.exhaustive
+def test_by_a_button_it_joins_the_product_that_runs_and_by_another_nothing_of_it_stays(tmp_path: Path) -> None:
+    with Deployment(tmp_path) as deployment, httpx.Client(trust_env=False, timeout=60, headers=OURS) as client:
+        deployment.workers("actors", controller=1)
+        deployment.web()
+        client.base_url = httpx.URL(deployment.url)
+        assert client.post("/ui/demonstrations/joint/start").status_code == 303
+        until(lambda: client.get("/ui/demonstrations/live").text, lambda text: "Digits go to the edge worker" in text)
+        shown = client.get("/ui/services/default/joint-demo-digits", headers={"Accept": "text/html"}).text
+        assert "Both workers serve" in shown
+        client.post("/ui/demonstrations/joint/stop")
+        until(lambda: client.get("/ui/demonstrations/live").text, lambda text: text.count("Start the demonst") == 2)
+        assert client.get("/neptune/nodes").json() == {"nodes": []}
+        assert client.get("/api/v2/models").json()["models"] == []
+        assert client.get("/ui/services/default/joint-demo-digits").status_code == 404

@@ -20,6 +20,7 @@ from app.model_registry.client import ModelsClient
 from app.standalone.data_folder import DataFolder
 from app.standalone.environment import clear_settings
 from app.standalone.nodes import node_part
+from app.standalone.process import Part
 from app.standalone.stack import Plan, running
 from app.standalone.supervisor import Notice
 
@@ -89,14 +90,19 @@ def running_deployment(*, port: int, is_kept: bool, notice: Notice) -> Iterator[
     )
     try:
         with running(plan, notice) as stack:
-            listen = ("--listen", f"{HOST}:0")
-            nodes = [node_part(name, side, stack.url, folder / name, *listen) for name, side in NODES.items()]
-            stack.supervisor.start(nodes)
+            stack.supervisor.start(node_parts(stack.url, folder))
             with JointClient(stack.url) as client:
                 yield DemoDeployment(stack.url, folder, client)
     finally:
         if not is_kept:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def node_parts(url: str, folder: Path, prefix: str = "") -> list[Part]:
+    """The agents of the two nodes. prefix: of their names."""
+    return [
+        node_part(f"{prefix}{name}", side, url, folder / name, "--listen", f"{HOST}:0") for name, side in NODES.items()
+    ]
 
 
 def _address(record: Json) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from app.kit.cli.command import Exit
 from app.kit.cli.signals import signals_end
 
 NAMESPACE, NAME = "default", "digits"
+SMALL_MODEL, BIG_MODEL = "digits-small", "digits-big"
 TRAINED_ON, HELD_OUT = 4000, 600
 THRESHOLD = 0.55
 """Of the cross entropy's certainty: about two in five of these pictures are below it."""
@@ -69,12 +71,7 @@ def _played(
     deployment: DemoDeployment, console: Console, models: tuple[list[Layer], list[Layer]], held_out: Digits
 ) -> Exit:
     small, big = models
-    for name, layers in (("digits-small", small), ("digits-big", big)):
-        content = to_onnx(layers)
-        deployment.bring(name, content, labels=[str(digit) for digit in range(CLASSES)])
-        _say(console, f"Model {name}: {len(content) / 1000:.0f} kB.")
-    deployment.client.apply(service())
-    address = deployment.serving(NAMESPACE, NAME, lambda text: _say(console, f"Service {NAMESPACE}/{NAME}: {text}"))
+    address = start(deployment, small, big, lambda text: _say(console, text))
     _say(console, f"Sending {HELD_OUT} other digits to the edge worker at {address}.")
     cloud = np.argmax(probabilities(big, held_out), axis=1)
     scores = scores_of(list(stream(address, NAME, held_out, cloud)))
@@ -83,27 +80,40 @@ def _played(
     return Exit.OK if scores.is_worth_it else Exit.FAILED
 
 
-def service() -> dict[str, Any]:
-    """As somebody would write it down."""
+def start(
+    deployment: DemoDeployment, small: list[Layer], big: list[Layer], say: Callable[[str], None], prefix: str = ""
+) -> str:
+    """host:port of the edge worker, once the service of these models runs. Raises CannotStart with its last words."""
+    for name, layers in ((SMALL_MODEL, small), (BIG_MODEL, big)):
+        content = to_onnx(layers)
+        deployment.bring(f"{prefix}{name}", content, labels=[str(digit) for digit in range(CLASSES)])
+        say(f"Model {prefix}{name}: {len(content) / 1000:.0f} kB.")
+    deployment.client.apply(service(prefix))
+    own = f"{prefix}{NAME}"
+    return deployment.serving(NAMESPACE, own, lambda text: say(f"Service {NAMESPACE}/{own}: {text}"))
+
+
+def service(prefix: str = "") -> dict[str, Any]:
+    """As somebody would write it down. prefix: of all names."""
     bundled = {"scriptDir": "", "scriptBootFile": "", "frameworkType": "onnx", "frameworkVersion": ""}
     threshold = {"key": "threshold_cross_entropy", "value": str(THRESHOLD)}
     deadline = {"key": "deadline_ms", "value": str(DEADLINE_MS)}
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
-        "metadata": {"name": NAME, "namespace": NAMESPACE},
+        "metadata": {"name": f"{prefix}{NAME}", "namespace": NAMESPACE},
         "spec": {
             "edgeWorker": {
                 "name": "digits-edge",
-                "model": {"name": "digits-small"},
-                "nodeName": "edge0",
+                "model": {"name": f"{prefix}{SMALL_MODEL}"},
+                "nodeName": f"{prefix}edge0",
                 "hardExampleAlgorithm": {"name": "CrossEntropy"},
                 "workerSpec": {**bundled, "parameters": [threshold, deadline]},
             },
             "cloudWorker": {
                 "name": "digits-cloud",
-                "model": {"name": "digits-big"},
-                "nodeName": "cloud0",
+                "model": {"name": f"{prefix}{BIG_MODEL}"},
+                "nodeName": f"{prefix}cloud0",
                 "workerSpec": bundled,
             },
         },

@@ -11,6 +11,7 @@ import typer
 from app.kit.cli.command import CommandFailed
 
 INPUT = Path("input")
+AT = "A Modelmill that runs on this machine and asks for no account: nodes, stages and job join it until this ends."
 
 
 def demo(
@@ -25,11 +26,16 @@ def demo(
         Path | None,
         typer.Option(metavar="DIR", help="Where everything is kept; default: a folder that goes when this ends."),
     ] = None,
+    at: Annotated[str, typer.Option(metavar="URL", help=AT)] = "",
 ) -> None:
     """On this machine alone: a job on a drawn clip at edge and cloud, rules, and their events by MQTT.
 
     Clip and models are made on the spot, and nothing is downloaded. Events go by MQTT where Mosquitto is installed.
     """
+    if at:
+        from app.video.cli.demo.attached import demonstrate_at
+
+        raise CommandFailed(demonstrate_at(at))
     from app.video.cli.demo.walkthrough import demonstrate
 
     raise CommandFailed(demonstrate(port=port, is_once=once, opens=opens, data=data_dir))

@@ -112,7 +112,7 @@ def running_nodes(
     plan = Plan(DataFolder(folder / "data", folder / "run"), HOST, port, none, GRACE_S)
     try:
         with running(plan, notice) as stack:
-            stack.supervisor.start([*parts, _cloud(stack.url, folder), _edge(stack.url, folder, edge_port, videos)])
+            stack.supervisor.start([*parts, *node_parts(stack.url, folder, videos, edge_port=edge_port)])
             yield DemoDeployment(stack.url, folder)
     finally:
         if data is None:
@@ -127,14 +127,23 @@ def _require_free(port: int) -> None:
         raise CannotStart(error.message, hint="Choose another --port, from 1 to 65535.") from error
 
 
-def _cloud(url: str, folder: Path) -> Part:
-    return node_part(CLOUD, "cloud", url, folder / CLOUD, "--listen", f"{HOST}:0", "--bind", HOST)
+def node_parts(url: str, folder: Path, videos: Videos, *, edge_port: int = 0, prefix: str = "") -> list[Part]:
+    """The agents of the cloud and, with these videos, of the edge.
 
-
-def _edge(url: str, folder: Path, port: int, videos: Videos) -> Part:
+    Args:
+        url: Of the web.
+        folder: Of the agents' own folders.
+        edge_port: Of the edge node's agent; 0: any that is free.
+        prefix: Of the nodes' names.
+    """
     named = [argument for kind, source in videos for argument in ("--video", f"{kind}={source}")]
-    addresses = ("--listen", f"{EDGE_HOST}:{port}", "--bind", EDGE_HOST)
-    return node_part(EDGE, "edge", url, folder / EDGE, *addresses, *named)
+    return [
+        node_part(f"{prefix}{name}", side, url, folder / name, "--listen", f"{host}:{port}", "--bind", host, *others)
+        for name, side, host, port, others in (
+            (CLOUD, "cloud", HOST, 0, ()),
+            (EDGE, "edge", EDGE_HOST, edge_port, named),
+        )
+    ]
 
 
 def videos_of(texts: Sequence[str]) -> list[tuple[str, str]]:

@@ -100,9 +100,9 @@ def _walked_through(say: Say, stack: ExitStack, *, port: int, is_once: bool, ope
     return Exit.OK
 
 
-def submit(client: VideoClient, broker: Broker | None) -> str:
+def submit(client: VideoClient, broker: Broker | None = None, *, node: str = EDGE, name: str = "") -> str:
     """The job, its rules, and its sink where there is a broker. Returns its uid."""
-    job = {"node": EDGE, "video_id": 0, "restart_policy": "eos", "dag": face_dag()}
+    job = {"node": node, "name": name, "video_id": 0, "restart_policy": "eos", "dag": face_dag()}
     uid = str(client.submit(job)["uid"])
     client.put_rules(uid, RULES)
     if broker:

@@ -1,0 +1,8 @@
+"""What every page of demonstrations needs of a request."""
+
+from __future__ import annotations
+
+from app.demonstrations.service import Demonstrations
+from app.kit.web.state import FromContainer
+
+demonstrations_of = FromContainer[Demonstrations]("demonstrations")

@@ -1,0 +1,42 @@
+"""The JSON API of demonstrations: how they are. They begin by the command line, or by a button."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.demonstrations.access import demonstrations_of
+from app.demonstrations.service import DemoName, DemoState
+from app.kit.web.http import json_answer
+from app.kit.web.openapi import Operation
+
+
+class DemonstrationAnswer(BaseModel):
+    name: DemoName
+    state: DemoState
+    lines: tuple[str, ...]
+    """The last that it has said."""
+
+
+class DemonstrationsAnswer(BaseModel):
+    is_offered: bool
+    """Where accounts are demanded they are not."""
+    demonstrations: list[DemonstrationAnswer]
+
+
+def list_demonstrations(request: Request) -> Response:
+    service = demonstrations_of(request)
+    answers = [DemonstrationAnswer(name=view.name, state=view.state, lines=view.lines) for view in service.views()]
+    return json_answer(DemonstrationsAnswer(is_offered=service.is_offered, demonstrations=answers))
+
+
+OPERATIONS = [
+    Operation(
+        "GET",
+        "/api/v2/demonstrations",
+        list_demonstrations,
+        "The demonstrations of joint inference and video, and how they are",
+        {200: DemonstrationsAnswer},
+    ),
+]

@@ -1,0 +1,61 @@
+"""The page of demonstrations, and the buttons that begin and remove one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.demonstrations.access import demonstrations_of
+from app.demonstrations.errors import DemonstrationUnknown
+from app.demonstrations.service import DemoName
+from app.kit.web.common_pages import see_other
+from app.kit.web.idempotency import form_once
+from app.kit.web.live_fragment import fragment, version_of
+from app.kit.web.templates import render
+
+PAGE = "/ui/demonstrations"
+
+
+def page(request: Request) -> Response:
+    return render(request, "demonstrations/demonstrations.html", area="demonstrations", **_context(request))
+
+
+def live(request: Request) -> Response:
+    return fragment(request, "demonstrations/_demonstrations_live.html", _context(request))
+
+
+async def start(request: Request) -> Response:
+    host, port = request.scope["server"]
+    address = f"[{host}]" if ":" in host else host
+    await run_in_threadpool(demonstrations_of(request).start, _name(request), f"http://{address}:{port}")
+    return see_other(PAGE)
+
+
+async def stop(request: Request) -> Response:
+    await run_in_threadpool(demonstrations_of(request).stop, _name(request))
+    return see_other(PAGE)
+
+
+def _name(request: Request) -> DemoName:
+    try:
+        return DemoName(request.path_params["name"])
+    except ValueError:
+        raise DemonstrationUnknown("There is no such demonstration.", hint="There are joint and video.") from None
+
+
+def _context(request: Request) -> dict[str, Any]:
+    demonstrations = demonstrations_of(request)
+    views = demonstrations.views()
+    return {"views": views, "is_offered": demonstrations.is_offered, "seen": version_of(views)}
+
+
+ROUTES = [
+    Route(PAGE, page),
+    Route(f"{PAGE}/live", live),
+    Route(PAGE + "/{name}/start", form_once(start), methods=["POST"]),
+    Route(PAGE + "/{name}/stop", stop, methods=["POST"]),
+]

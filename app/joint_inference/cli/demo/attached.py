@@ -1,0 +1,106 @@
+"""The demonstration on a product that runs already: its service answers until this is stopped, and nothing stays."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from app.joint_inference.cli.demo.deployment import NODES, PATIENCE_S, POLL_S, DemoDeployment, node_parts
+from app.joint_inference.cli.demo.models import BIG, SMALL, draw_digits, probabilities, train
+from app.joint_inference.cli.demo.show import (
+    BIG_MODEL,
+    HELD_OUT,
+    NAME,
+    NAMESPACE,
+    SMALL_MODEL,
+    TRAINED_ON,
+    start,
+)
+from app.joint_inference.cli.demo.stream import stream
+from app.joint_inference.client import JointClient
+from app.kit.cli.command import Exit
+from app.kit.cli.signals import signals_end
+from app.kit.errors import ModelmillError
+from app.model_registry.client import ModelsClient
+from app.nodes.client import NodesClient
+from app.standalone.nodes import attached_nodes
+
+PREFIX = "joint-demo-"
+"""Of all names, so that nothing of the user's is touched."""
+PAUSE_S = 0.1
+"""Between two pictures: something is to be seen for long, and the machine has other work."""
+Say = Callable[[str], None]
+
+
+def demonstrate_at(url: str) -> Exit:
+    """Runs until SIGTERM or Ctrl-C.
+
+    Args:
+        url: Of the product, on this machine, which asks for no account.
+
+    Raises:
+        CannotStart: The service does not run.
+        ApiError: The API refused something.
+    """
+    console = Console()
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    with signals_end(), suppress(KeyboardInterrupt):
+        try:
+            _demonstrate(url, say)
+        finally:
+            say("Removing the service, its models and its nodes.")
+            _remove(url)
+    return Exit.OK
+
+
+def _demonstrate(url: str, say: Say) -> None:
+    _remove(url)
+    say(f"Drawing {TRAINED_ON} digits and training a small and a big classifier on them.")
+    drawn, held_out = draw_digits(TRAINED_ON, seed=1), draw_digits(HELD_OUT, seed=4)
+    small, big = train(drawn, SMALL, seed=0), train(drawn, BIG, seed=0)
+    cloud = np.argmax(probabilities(big, held_out), axis=1)
+    with tempfile.TemporaryDirectory(prefix="modelmill-joint-") as place, JointClient(url) as client:
+        folder = Path(place)
+        say("Starting a node at the edge and one in the cloud.")
+        with attached_nodes(node_parts(url, folder, PREFIX), folder, say):
+            _await_nodes(url)
+            deployment = DemoDeployment(url, folder, client)
+            try:
+                address = start(deployment, small, big, say, PREFIX)
+                say("Digits go to the edge worker, one after the other. What it is not sure of goes to the cloud.")
+                while True:
+                    for _ in stream(address, f"{PREFIX}{NAME}", held_out, cloud):
+                        time.sleep(PAUSE_S)
+            finally:
+                deployment.end(NAMESPACE, f"{PREFIX}{NAME}")
+
+
+def _await_nodes(url: str) -> None:
+    """Until both have joined, but not forever: the service says what is missing."""
+    names, deadline = {f"{PREFIX}{name}" for name in NODES}, time.monotonic() + PATIENCE_S
+    with NodesClient(url) as client:
+        while not names <= {node["name"] for node in client.nodes()} and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+
+
+def _remove(url: str) -> None:
+    """All of it, also what a demonstration left that was killed."""
+    with JointClient(url) as joint, suppress(ModelmillError):
+        joint.delete(NAMESPACE, f"{PREFIX}{NAME}")
+    with ModelsClient(url) as models:
+        for name in (SMALL_MODEL, BIG_MODEL):
+            with suppress(ModelmillError):
+                models.remove(f"{PREFIX}{name}")
+    with NodesClient(url) as nodes:
+        for name in NODES:
+            with suppress(ModelmillError):
+                nodes.remove(f"{PREFIX}{name}")

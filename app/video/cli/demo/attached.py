@@ -1,0 +1,128 @@
+"""The demonstration on a product that runs already: its job runs until this is stopped, and nothing stays."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from rich.console import Console
+
+from app.kit.cli.command import CannotStart, Exit
+from app.kit.cli.signals import signals_end
+from app.kit.errors import ModelmillError
+from app.model_registry.client import ModelsClient
+from app.nodes.client import NodesClient
+from app.standalone.nodes import attached_nodes
+from app.video.cli.demo.catalogue import SAMPLE, add_stages
+from app.video.cli.demo.deployment import CLOUD, EDGE, node_parts, videos_of
+from app.video.cli.demo.show import CLIP, make_sample
+from app.video.cli.demo.walkthrough import submit
+from app.video.client import VideoClient
+
+PREFIX = "video-demo-"
+"""Of the nodes, so that none of the user's is touched."""
+NAME = "Demonstration: drawn heads"
+PATIENCE_S, LOOK_S = 60.0, 0.2
+Say = Callable[[str], None]
+
+
+def demonstrate_at(url: str) -> Exit:
+    """Runs until SIGTERM or Ctrl-C.
+
+    Args:
+        url: Of the product, on this machine, which asks for no account.
+
+    Raises:
+        CannotStart: A stage of its name is somebody's, or its node does not come.
+        SourceUnusable: PyAV is not installed.
+        ApiError: The API refused something.
+    """
+    console = Console()
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    require_free_stages(url)
+    with signals_end(), suppress(KeyboardInterrupt):
+        try:
+            _demonstrate(url, say)
+        finally:
+            say("Removing the job, its stages, models and nodes.")
+            _remove(url)
+    return Exit.OK
+
+
+def _demonstrate(url: str, say: Say) -> None:
+    _remove(url)
+    with ExitStack() as stack:
+        say("Drawing a clip: four heads that turn and nod, and somebody who walks past. Making models that find them.")
+        sample = make_sample(None, stack, has_walker=True)
+        videos = videos_of([f"drawn heads={sample / CLIP}"])
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="modelmill-video-")))
+        client = stack.enter_context(VideoClient(url))
+        say("Starting a node at the edge, which has the clip, and one in the cloud.")
+        stack.enter_context(attached_nodes(node_parts(url, folder, videos, prefix=PREFIX), folder, say))
+        say(f"Stages: {', '.join(add_stages(url, sample, say, SAMPLE))}.")
+        _await_edge(client)
+        uid = submit(client, node=f"{PREFIX}{EDGE}", name=NAME)
+        say(f"The job {uid} runs. Its rules count who walks past, and when three heads are in the row.")
+        stack.callback(_end, client, uid)
+        threading.Event().wait()
+
+
+def require_free_stages(url: str) -> None:
+    """Raises CannotStart: a stage that somebody made would be replaced."""
+    with VideoClient(url) as client:
+        names = {recipe.name for recipe in SAMPLE.recipes}
+        foreign = [stage["name"] for stage in client.stages() if stage["name"] in names and not _is_ours(stage)]
+    if foreign:
+        raise CannotStart(
+            f"there is a stage {foreign[0]} already, which the demonstration would replace",
+            hint="Remove it, or use `modelmill video demo`, which starts a Modelmill of its own.",
+        )
+
+
+def _is_ours(stage: dict[str, object]) -> bool:
+    return all(str(name) in SAMPLE.decoders for names in _lists(stage["models"]) for name in names)
+
+
+def _lists(models: object) -> list[list[str]]:
+    return [names if isinstance(names, list) else [names] for names in models] if isinstance(models, list) else []
+
+
+def _await_edge(client: VideoClient) -> None:
+    """Raises CannotStart: its node does not come."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not any(node["node"] == f"{PREFIX}{EDGE}" and node["is_online"] for node in client.nodes()):
+        if time.monotonic() > deadline:
+            raise CannotStart(f"the node {PREFIX}{EDGE} does not come", hint="The log of the demonstration says why.")
+        time.sleep(LOOK_S)
+
+
+def _end(client: VideoClient, uid: str) -> None:
+    with suppress(ModelmillError):
+        client.cancel(uid)
+        client.delete(uid)
+
+
+def _remove(url: str) -> None:
+    """All of it, also what a demonstration left that was killed."""
+    with VideoClient(url) as client:
+        for job in list(client.jobs(q=f"{PREFIX}{EDGE}")):
+            _end(client, str(job["uid"]))
+        ours = [stage["name"] for stage in client.stages() if _is_ours(stage)]
+        for name in ours:
+            with suppress(ModelmillError):
+                client.remove_stage(name)
+    with ModelsClient(url) as models:
+        for name in SAMPLE.decoders:
+            with suppress(ModelmillError):
+                models.remove(name)
+    with NodesClient(url) as nodes:
+        for name in (CLOUD, EDGE):
+            with suppress(ModelmillError):
+                nodes.remove(f"{PREFIX}{name}")
