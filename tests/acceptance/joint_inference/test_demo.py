@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -12,7 +13,7 @@ import pytest
 from app.kit.cli.command import Exit
 from tests.harness.api import until
 from tests.harness.demonstration import demonstration, until_it_says
-from tests.harness.deployment import Deployment
+from tests.harness.joint.deployment import JointDeployment
 
 OURS = {"Sec-Fetch-Site": "same-origin"}
 pytestmark = pytest.mark.slow
@@ -48,10 +49,10 @@ def test_it_can_be_interrupted_while_its_service_starts(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_by_a_button_it_joins_the_product_that_runs_and_by_another_nothing_of_it_stays(tmp_path: Path) -> None:
-    with Deployment(tmp_path) as deployment, httpx.Client(trust_env=False, timeout=60, headers=OURS) as client:
-        deployment.workers("actors", controller=1)
-        deployment.web()
-        client.base_url = httpx.URL(deployment.url)
+    deployment = JointDeployment(tmp_path)
+    with closing(deployment), httpx.Client(trust_env=False, timeout=60, headers=OURS) as client:
+        deployment.start()
+        client.base_url = httpx.URL(deployment.deployment.url)
         assert client.post("/ui/demonstrations/joint/start").status_code == 303
         until(lambda: client.get("/ui/demonstrations/live").text, lambda text: "Digits go to the edge worker" in text)
         shown = client.get("/ui/services/default/joint-demo-digits", headers={"Accept": "text/html"}).text
