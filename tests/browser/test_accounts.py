@@ -132,13 +132,13 @@ def test_a_user_is_created_given_a_token_and_signs_in_with_it(
 
 def test_what_the_page_has_asked_for_does_not_lead_whoever_signs_out_elsewhere(signed_in: SignedIn) -> None:
     page = signed_in("/ui/account")
-    asked: list[Route] = []
+    requests: list[Route] = []
 
     def hold(route: Route) -> None:
-        asked.append(route)
+        requests.append(route)
 
     def answer_late(route: Route) -> None:
-        for earlier in asked:
+        for earlier in requests:
             earlier.fulfill(status=401, headers={"HX-Redirect": "/ui/login?next=/ui/account"})
         route.continue_()
 

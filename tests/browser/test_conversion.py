@@ -35,9 +35,9 @@ def convert(page: Page) -> str:
     """Press the button; the id of the job whose page opens."""
     page.get_by_role("button", name="Convert", exact=True).click()
     page.wait_for_url(JOB_PAGE)
-    found = JOB_PAGE.search(page.url)
-    assert found is not None
-    return found[1]
+    match = JOB_PAGE.search(page.url)
+    assert match is not None
+    return match[1]
 
 
 def badge(page: Page, text: str) -> None:

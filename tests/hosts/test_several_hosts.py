@@ -42,13 +42,13 @@ def start_long_bie(site: Site, api: Api) -> tuple[str, Host]:
 
 def toolchain(host: Host, job_id: str) -> list[int]:
     """The processes of the job's stage; while they are stopped, it is neither over soon nor a burden."""
-    work, found = host.folder / "work" / job_id, []
+    work, names = host.folder / "work" / job_id, []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
             if (process / "cwd").readlink().is_relative_to(work):
-                found.append(int(process.name))
-    assert found, f"no process of {job_id}"
-    return found
+                names.append(int(process.name))
+    assert names, f"no process of {job_id}"
+    return names
 
 
 def tell(pids: list[int], signal_: signal.Signals) -> None:
@@ -134,7 +134,7 @@ def _uid(pid: int) -> int:
 
 def _seen_by(reader: Host, folder: Path) -> list[str]:
     """Files below the folder that another host's user could read, were the disk shared."""
-    found = subprocess.run(
+    readable = subprocess.run(
         ["/usr/bin/find", str(folder), "-mindepth", "1", "-readable"],
         user=reader.uid,
         group=reader.uid,
@@ -143,4 +143,4 @@ def _seen_by(reader: Host, folder: Path) -> list[str]:
         text=True,
         check=False,
     )
-    return found.stdout.splitlines()
+    return readable.stdout.splitlines()

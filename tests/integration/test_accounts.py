@@ -329,7 +329,9 @@ def test_the_document_says_which_operations_need_a_token(api: Api) -> None:
     create = document["paths"]["/jobs"]["post"]
     assert create["security"] == [{}, {"token": []}, {"session": []}], "on this machine nobody needs one"
     assert {"401", "403", "429"} <= set(create["responses"])
-    assert {path for path, of in document["paths"].items() for said in of.values() if said["security"] == []} == {
+    assert {
+        path for path, of in document["paths"].items() for security in of.values() if security["security"] == []
+    } == {
         "/healthz",
         "/readyz",
         "/metrics",

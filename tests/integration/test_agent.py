@@ -80,9 +80,9 @@ def test_a_worker_runs_once_it_says_that_it_is_well_and_not_before(
     web: ScriptedWeb, node: Node, tmp_path: Path
 ) -> None:
     key = web.order("helmet", LOADS.format(folder=tmp_path), is_served=True)
-    asked = tmp_path / "asked"
+    questions = tmp_path / "asked"
     node.start()
-    until(lambda: asked.is_file() and len(asked.read_text()) >= 3)
+    until(lambda: questions.is_file() and len(questions.read_text()) >= 3)
     web.until(key, state=WorkerState.STARTING)
     assert RUNNING not in {worker.state for sign in web.signs for worker in sign.report.workers}
     (tmp_path / "loaded").touch()
@@ -265,8 +265,8 @@ def test_a_worker_that_cannot_be_changed_goes_on_and_is_not_said_to_be_the_new_o
     assert (stuck.reason, stuck.pid, stuck.former_generation) == ("DiskFull", before.pid, 1)
     assert "no space left on the disk" in stuck.message
     assert node.http.post("/workers/helmet-edge-worker", json={"model": "the old one"}).status_code == 200
-    said = web.until(key, detail={"model": "the old one"})
-    assert (said.state, said.generation, said.former_generation) == (FAILED, 2, 1), (
+    worker = web.until(key, detail={"model": "the old one"})
+    assert (worker.state, worker.generation, worker.former_generation) == (FAILED, 2, 1), (
         "what it says is of the program before"
     )
     web.order("helmet", SERVES, is_served=True)
@@ -447,8 +447,8 @@ def test_what_a_worker_says_of_itself_is_reported(web: ScriptedWeb, node: Node) 
     key = web.order("quiet", SLEEPS, is_served=True)
     node.start()
     web.until(key, state=WorkerState.STARTING)
-    said = node.http.post("/workers/quiet-edge-worker", json={"runtime": "onnx"})
-    assert said.json() == {"name": "quiet"}
+    answer = node.http.post("/workers/quiet-edge-worker", json={"runtime": "onnx"})
+    assert answer.json() == {"name": "quiet"}
     assert web.until(key, state=RUNNING).detail == {"runtime": "onnx"}
     assert node.http.post("/workers/nobody", json={}).status_code == 404
 
@@ -527,8 +527,8 @@ def test_a_damaged_database_is_put_aside_and_all_comes_back_from_the_web(web: Sc
 
 def test_a_name_that_is_taken_is_said_and_can_be_taken_over(web: ScriptedWeb, node: Node) -> None:
     web.is_registered = True
-    said = node.refused()
-    assert "there is a node edge0 already" in said and "--replace" in said
+    refusal = node.refused()
+    assert "there is a node edge0 already" in refusal and "--replace" in refusal
     node.start("--replace")
     until(lambda: web.signs)
 
@@ -591,8 +591,8 @@ def test_any_free_port_will_do_and_stays_the_same(web: ScriptedWeb, node: Node) 
 def test_two_agents_do_not_share_a_folder(web: ScriptedWeb, node: Node) -> None:
     node.start()
     first = node.process
-    said = node.refused("--listen", "127.0.0.1:0")
-    assert "another agent runs in" in said
+    refusal = node.refused("--listen", "127.0.0.1:0")
+    assert "another agent runs in" in refusal
     node.process = first
 
 

@@ -37,8 +37,8 @@ def settings(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) ->
 @pytest.fixture(scope="module")
 def url(settings: Settings) -> Iterator[str]:
     """Of the web."""
-    with served(create_app(settings)) as found:
-        yield found
+    with served(create_app(settings)) as address:
+        yield address
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def _bench(*words: str, **environment: str) -> str:
 
 def test_capacity_runs_and_finds_no_schedule_better_than_the_ideal() -> None:
     shown = _bench("capacity", "--jobs", "5", "--queued", "100,200")
-    ratios = [float(found) for found in re.findall(r"ratio (\d+\.\d+)", shown)]
+    ratios = [float(ratio) for ratio in re.findall(r"ratio (\d+\.\d+)", shown)]
     assert len(ratios) == 2 and min(ratios) > 0.99
     assert re.search(r"commands inside Redis +\d+", shown) and re.search(r"POST /jobs +\d+", shown)
 

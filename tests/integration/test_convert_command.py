@@ -31,22 +31,22 @@ def inputs(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "net.onnx", images
 
 
-@pytest.mark.parametrize(("asked", "code"), [("20", Exit.OK), ("100", Exit.BELOW)])
+@pytest.mark.parametrize(("goal", "code"), [("20", Exit.OK), ("100", Exit.BELOW)])
 def test_the_quality_asked_for_decides_how_it_ends(
     service: Deployment,
     inputs: tuple[Path, Path],
     tmp_path: Path,
     monkeypatch: MonkeyPatch,
     capsys: Captured,
-    asked: str,
+    goal: str,
     code: Exit,
 ) -> None:
     out = tmp_path / "out"
-    assert typed(monkeypatch, "convert", *inputs, "-o", out, "--min-snr", asked, "--url", service.url) == code
-    said = capsys.readouterr()
-    assert "less than the 100 asked for" in said.err if code else not said.err
+    assert typed(monkeypatch, "convert", *inputs, "-o", out, "--min-snr", goal, "--url", service.url) == code
+    output = capsys.readouterr()
+    assert "less than the 100 asked for" in output.err if code else not output.err
     assert (out / "out.nef").is_file()
-    assert "warning: All 20 samples are one and the same." in said.out
+    assert "warning: All 20 samples are one and the same." in output.out
 
 
 def test_where_nothing_was_quantized_no_quality_is_enough(

@@ -97,14 +97,14 @@ def test_three_workers_never_have_more_than_three_jobs_in_bie(deployment: FaultD
 
 
 def _spans_by_worker(records: list[JobRecord]) -> dict[str, list[tuple[str, str]]]:
-    found: dict[str, list[tuple[str, str]]] = {}
+    spans: dict[str, list[tuple[str, str]]] = {}
     for record in records:
         stage = record.stages["bie"]
         assert stage.worker
         assert stage.started_at
         assert stage.finished_at
-        found.setdefault(stage.worker, []).append((stage.started_at, stage.finished_at))
-    return found
+        spans.setdefault(stage.worker, []).append((stage.started_at, stage.finished_at))
+    return spans
 
 
 # --- the same message twice -------------------------------------------------------------------------
@@ -156,10 +156,10 @@ def test_done_and_sweep_may_come_twice(deployment: FaultDeployment) -> None:
 def declared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, int]]:
     """Every actor that a worker would know: name → (queue, max_retries)."""
     env = {"PATH": "/usr/bin:/bin", "MODELMILL_DATA_DIR": str(tmp_path_factory.mktemp("data"))}
-    found = subprocess.run(
+    declared_tasks = subprocess.run(
         [sys.executable, "-c", DECLARED], cwd=REPOSITORY, env=env, capture_output=True, text=True, check=True
     )
-    return {name: (queue, retries) for name, (queue, retries) in json.loads(found.stdout).items()}
+    return {name: (queue, retries) for name, (queue, retries) in json.loads(declared_tasks.stdout).items()}
 
 
 def test_every_message_that_is_sent_has_an_actor_on_its_queue(

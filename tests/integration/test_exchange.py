@@ -207,8 +207,8 @@ def test_a_real_mlflow_takes_results_and_gives_models(settings: Settings, mlflow
     assert transfer.error is None
     run_id = transfer.url.rpartition("/")[2]
     client = _client(mlflow_server)
-    found = client.get_run(run_id)
-    assert found.data.metrics["snr_db"] == 31.5 and found.data.params["toolchain"] == "host"
+    mlflow_run = client.get_run(run_id)
+    assert mlflow_run.data.metrics["snr_db"] == 31.5 and mlflow_run.data.params["toolchain"] == "host"
     assert {file.path for file in client.list_artifacts(run_id, "modelmill")} >= {
         "modelmill/out.nef",
         "modelmill/README.md",
@@ -218,7 +218,7 @@ def test_a_real_mlflow_takes_results_and_gives_models(settings: Settings, mlflow
     client.log_artifact(run_id, str(_file(settings, small_model())), "onnx")
     fetched = run(container, f"mlflow://run/{run_id}/onnx/model.onnx")
     assert fetched.error is None and stored(container, fetched.model_key) == small_model()
-    source = f"{found.info.artifact_uri}/onnx"
+    source = f"{mlflow_run.info.artifact_uri}/onnx"
     client.create_model_version("edge-detector", source, run_id)
     registered = run(container, "models:/edge-detector/2")
     assert registered.error is None and stored(container, registered.model_key) == small_model()
@@ -236,17 +236,17 @@ def test_where_mlflow_says_that_artifacts_lie_opens_nothing_but_its_own_server(
     """Who may write there could name a folder of this machine, or a host of its network."""
     pytest.importorskip("mlflow")
     (tmp_path / "alices.onnx").write_bytes(small_model())
-    asked: list[str] = []
+    requests: list[str] = []
 
     async def inside(scope: Any, _: Any, send: Any) -> None:
-        asked.append(scope["path"])
+        requests.append(scope["path"])
         await send({"type": "http.response.start", "status": 404, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
     server = MlflowServer("")
     with served(server.app) as url, served(inside) as other:
         container = assemble(settings.model_copy(update={"mlflow_tracking_uri": url}))
-        asked.clear()
+        requests.clear()
         server.lies = f"file://{tmp_path}"
         assert failure(run(container, "mlflow://run/0a/alices.onnx"))[0] == "SOURCE_REFUSED"
         record = reported_job(container, "alice")
@@ -254,7 +254,7 @@ def test_where_mlflow_says_that_artifacts_lie_opens_nothing_but_its_own_server(
         server.lies = other.replace("http:", "mlflow-artifacts:")
         assert failure(run(container, "models:/alices/1"))[0] == "SOURCE_REFUSED"
         container.close()
-    assert not asked
+    assert not requests
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["alices.onnx"]
 
 

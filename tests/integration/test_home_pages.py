@@ -160,8 +160,8 @@ def test_ten_thousand_files_are_gone_through_by_links(web: httpx.Client, home: P
     while url:
         page = web.get(url).text
         seen += re.findall(r'title="(f\d{5})"', page)
-        found = re.search(r'rel="next" href="([^"]+)"', page) or re.search(r'href="([^"]+)" rel="next"', page)
-        url, pages = html.unescape(found[1]) if found else "", pages + 1
+        match = re.search(r'rel="next" href="([^"]+)"', page) or re.search(r'href="([^"]+)" rel="next"', page)
+        url, pages = html.unescape(match[1]) if match else "", pages + 1
     assert pages == 50 and seen == [f"f{number:05d}" for number in reversed(range(10_000))]
 
 

@@ -55,7 +55,7 @@ def test_reading_a_nef_loads_neither_onnx_nor_numpy() -> None:
 def test_no_stage_loads_a_library_that_its_fork_server_could_have_loaded_before(tmp_path: Path) -> None:
     folder = work_folder(tmp_path, convolutional(), pictures(4))
     for stage in Stage:
-        said = printed("-m", "tests.harness.loaded_modules", stage, str(folder))
-        *_, loaded = said
+        modules = printed("-m", "tests.harness.loaded_modules", stage, str(folder))
+        *_, loaded = modules
         packages = {name.partition(".")[0] for name in loaded.split(",")}
         assert packages <= {"", *sys.stdlib_module_names}, stage

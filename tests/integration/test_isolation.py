@@ -581,15 +581,15 @@ def spy(mallory: Person) -> Iterator[httpx.Client]:
 def routes(settings: Settings) -> list[tuple[str, str]]:
     app = create_app(settings)
     app.state.container.close()
-    found = []
+    pairs = []
     for route in app.routes:
         if isinstance(route, WebSocketRoute):
             assert route.path.startswith(LINK), "a socket that is not a node's: who may open it?"
             continue
         assert isinstance(route, Route | Mount), f"a route of a new kind: {route}"
         methods = sorted(route.methods or () if isinstance(route, Route) else ["GET"])
-        found += [(method, named(route.path)) for method in methods if method != "HEAD"]
-    return found
+        pairs += [(method, named(route.path)) for method in methods if method != "HEAD"]
+    return pairs
 
 
 def named(path: str) -> str:
@@ -671,7 +671,7 @@ def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
         for action in ("cancel", "delete")
         for confirmed in ({}, {"confirmed": "true"})
     ]
-    model_of, wanted = {"params": {"name": whose["model"]}}, {"name": "mine", "job_id": whose["job_id"]}
+    model_of, body = {"params": {"name": whose["model"]}}, {"name": "mine", "job_id": whose["job_id"]}
     video: dict[str, Any] = {"job_uid": whose["job_uid"]}
     return {
         "POST /jobs/bulk": [
@@ -703,9 +703,9 @@ def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
             )
         },
         "POST /ui/models/delete": [{"data": {"name": whose["model"]}}],
-        "POST /api/v2/models": [{"json": {**wanted, "artifact": "onnx"}}],
+        "POST /api/v2/models": [{"json": {**body, "artifact": "onnx"}}],
         "POST /ui/models/new": [
-            {"files": {name: (None, value) for name, value in {**wanted, "artifact": "onnx", "way": "job"}.items()}}
+            {"files": {name: (None, value) for name, value in {**body, "artifact": "onnx", "way": "job"}.items()}}
         ],
         "POST /api/v2/services": nothing,
         "POST /ui/services/new/preview": nothing,
@@ -787,11 +787,11 @@ def test_the_form_filled_in_from_anothers_job_is_the_one_from_none(
 
 @pytest.mark.parametrize("path", sorted(LISTS))
 def test_a_list_shows_ones_own(spy: httpx.Client, alice: Person, hers: dict[str, str], path: str) -> None:
-    said = spy.get(path, headers={"Accept": "application/json"}).text
+    text = spy.get(path, headers={"Accept": "application/json"}).text
     assert (
-        MARK not in said
-        and hers["service"] not in said
-        and not any(hers[name] in said for name in ("job_id", "token_id", "task_id", "job_uid"))
+        MARK not in text
+        and hers["service"] not in text
+        and not any(hers[name] in text for name in ("job_id", "token_id", "task_id", "job_uid"))
     )
     # those that are not empty
     if path in (
@@ -918,7 +918,7 @@ def filled(path: str, whose: Mapping[str, str]) -> str:
         "uid": UNKNOWN,
         "sha256": "0" * 64,
     }
-    return re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: given[found[1]], path)
+    return re.sub(r"\{(\w+)(?::\w+)?\}", lambda answer: given[answer[1]], path)
 
 
 def shape_of(answer: httpx.Response, whose: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:

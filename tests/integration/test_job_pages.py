@@ -174,9 +174,9 @@ def test_tabs_count_and_a_saved_view_is_kept_and_removed(web: httpx.Client, serv
 
 def test_the_list_tells_of_newer_jobs_that_the_filter_accepts(web: httpx.Client, service: Deployment) -> None:
     put_job(service, "herald one")
-    asked = re.search(r'id="jobs-live" hx-get="([^"]+)"', web.get("/ui/jobs?q=herald").text)
-    assert asked is not None
-    url = asked[1].replace("&amp;", "&")
+    match = re.search(r'id="jobs-live" hx-get="([^"]+)"', web.get("/ui/jobs?q=herald").text)
+    assert match is not None
+    url = match[1].replace("&amp;", "&")
     assert "new job" not in web.get(url, headers=HTMX).text
     put_job(service, "something else")
     assert "new job" not in web.get(url, headers=HTMX).text
@@ -236,21 +236,21 @@ def test_the_list_asks_for_its_unfinished_rows_in_one_and_then_for_a_reset_alone
 ) -> None:
     store, record = put_job(service, "moving")
     page = web.get("/ui/jobs?q=moving").text
-    asked = re.search(r'id="jobs-live" hx-get="([^"]+)" hx-trigger="every 4s"', page)
-    assert asked is not None and record.job_id in asked[1]
+    match = re.search(r'id="jobs-live" hx-get="([^"]+)" hx-trigger="every 4s"', page)
+    assert match is not None and record.job_id in match[1]
     store.apply(record.job_id, model.claimed(Stage.ONNX, worker="w/onnx/0"))
-    running = web.get(asked[1], headers=HTMX).text
+    running = web.get(match[1], headers=HTMX).text
     assert "ONNX running" in running and "every 4s" in running
     assert f'id="job-state-{record.job_id}" class="cell-state" hx-swap-oob="true"' in running
     store.apply(record.job_id, model.cancelled(Stage.ONNX, now=to_text(now())))
-    ended = web.get(asked[1], headers=HTMX).text
+    ended = web.get(match[1], headers=HTMX).text
     assert "Cancelled" in ended and "every 10s" in ended and "ids=&amp;began=" in ended
 
 
 def test_several_jobs_are_cancelled_and_deleted_after_a_question(web: httpx.Client, service: Deployment) -> None:
     ids = [put_job(service, f"bulk {index}")[1].job_id for index in range(2)]
-    asked = web.post("/ui/jobs/selected", data={"id": ids, "action": "cancel"}, headers=OURS)
-    assert asked.status_code == 200 and "Cancel 2 jobs?" in asked.text
+    question = web.post("/ui/jobs/selected", data={"id": ids, "action": "cancel"}, headers=OURS)
+    assert question.status_code == 200 and "Cancel 2 jobs?" in question.text
     done = web.post("/ui/jobs/selected", data={"id": ids, "action": "cancel", "confirmed": "true"}, headers=OURS)
     assert done.headers["location"] == "/ui/jobs?note=cancelled&count=2"
     assert "2 jobs were cancelled." in web.get(done.headers["location"]).text
@@ -354,16 +354,16 @@ def test_name_tags_and_notes_are_changed_on_the_page_and_a_wrong_one_changes_not
     assert "<h1>after</h1>" in page and "two\nlines &lt;b&gt;" in page and 'value="a, b"' in page
     refused = web.post(f"{path}/edit", data={**sent, "name": "x" * 300}, headers=OURS)
     assert refused.status_code == 422
-    found = web.get(f"/jobs/{record.job_id}").json()
-    assert (found["name"], found["tags"], found["notes"]) == ("after", ["a", "b"], "two\nlines <b>")
+    job = web.get(f"/jobs/{record.job_id}").json()
+    assert (job["name"], job["tags"], job["notes"]) == ("after", ["a", "b"], "two\nlines <b>")
 
 
 def test_a_job_is_kept_for_good_and_let_go_again(web: httpx.Client, finished: dict[str, Any]) -> None:
     path = f"/ui/jobs/{finished['job_id']}"
-    for is_kept, said, offered in ((True, "Kept for good.", "do not keep"), (False, "deleted <time", "keep for good")):
+    for is_kept, text, offered in ((True, "Kept for good.", "do not keep"), (False, "deleted <time", "keep for good")):
         web.post(f"{path}/keep", data={"keep": str(is_kept).lower()}, headers=OURS)
         page = web.get(path).text
-        assert said in page and f">{offered}</button>" in page
+        assert text in page and f">{offered}</button>" in page
         assert web.get(f"/jobs/{finished['job_id']}").json()["keep"] is is_kept
 
 
@@ -377,11 +377,11 @@ def test_a_next_action_is_applied_as_a_new_job_with_the_change_alone(web: httpx.
         service.redis.hset(f"job:{job_id}", "intake", json.dumps({**intake, "recognition": recognition}))
         page = web.get(f"/ui/jobs/{job_id}").text
         assert "Prepare the pictures as YuNet models are trained" in page
-        asked = re.search(
+        match = re.search(
             r'action="([^"]+/apply[^"]*)"[^>]*><input type="hidden" name="action" value="(preprocess:)"', page
         )
-        assert asked is not None
-        first, second = (web.post(asked[1], data={"action": asked[2]}, headers=OURS) for _ in range(2))
+        assert match is not None
+        first, second = (web.post(match[1], data={"action": match[2]}, headers=OURS) for _ in range(2))
         assert first.status_code == 303 and first.headers["location"] == second.headers["location"]
         new_id = first.headers["location"].removeprefix("/ui/jobs/").partition("?")[0]
         new = api.wait(new_id, has_ended)
@@ -467,14 +467,14 @@ def test_a_page_of_ten_thousand_jobs_reads_a_bounded_number_of_records(container
     read_many = container.store.records.read_many
 
     def counting(ids: Any) -> Any:
-        asked = list(ids)
-        read.append(len(asked))
-        return read_many(asked)
+        ids_read = list(ids)
+        read.append(len(ids_read))
+        return read_many(ids_read)
 
     container.store.records.read_many = counting  # type: ignore[method-assign]
-    found = container.conversion.index.search(parse("x9990", now=now()), "local", limit=PAGE_JOBS)
-    records = container.conversion.jobs.several(found.job_ids, "local")
-    assert [record.name for record in records] == ["seed x9990"] and found.total == 1
+    page_ids = container.conversion.index.search(parse("x9990", now=now()), "local", limit=PAGE_JOBS)
+    records = container.conversion.jobs.several(page_ids.job_ids, "local")
+    assert [record.name for record in records] == ["seed x9990"] and page_ids.total == 1
     assert sum(read) == 10_000 + 1, "records are read when they are indexed, and those of the page"
     read.clear()
     page = container.conversion.index.search(parse("seed", now=now()), "local", offset=5000, limit=PAGE_JOBS)

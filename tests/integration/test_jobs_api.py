@@ -376,12 +376,12 @@ def test_a_queued_job_can_be_cancelled_once(api: Api, no_onnx_worker: None) -> N
 
 def toolchain_groups(service: Deployment, job_id: str) -> set[int]:
     """Process groups at work in the job's folder."""
-    folder, found = service.settings().work / job_id, set()
+    folder, groups = service.settings().work / job_id, set()
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if (entry / "cwd").readlink() == folder:
-                found.add(os.getpgid(int(entry.name)))
-    return found
+                groups.add(os.getpgid(int(entry.name)))
+    return groups
 
 
 def is_alive(group: int) -> bool:
@@ -487,13 +487,13 @@ def test_a_download_says_what_it_is(api: Api, finished: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "first", "end"), [("0-0", 0, 1), ("10-19", 10, 20), ("100-", 100, None), ("-7", -7, None)]
+    ("span", "first", "end"), [("0-0", 0, 1), ("10-19", 10, 20), ("100-", 100, None), ("-7", -7, None)]
 )
 def test_a_part_of_a_file_can_be_downloaded(
-    api: Api, finished: dict[str, Any], asked: str, first: int, end: int | None
+    api: Api, finished: dict[str, Any], span: str, first: int, end: int | None
 ) -> None:
     whole = download(api, finished["job_id"], "out.nef").content
-    answer = download(api, finished["job_id"], "out.nef", Range=f"bytes={asked}")
+    answer = download(api, finished["job_id"], "out.nef", Range=f"bytes={span}")
     start = first % len(whole)
     assert answer.status_code == 206
     assert answer.content == whole[first:end]

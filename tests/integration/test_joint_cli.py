@@ -72,9 +72,9 @@ def test_all_that_is_wrong_with_a_service_is_told_a_line_each(monkeypatch, capsy
     del wrong["spec"]["cloudWorker"]["nodeName"]
     del wrong["spec"]["edgeWorker"]["model"]
     typed(monkeypatch, "apply", "-f", written(tmp_path, wrong), "--url", web)
-    said = capsys.readouterr().err
-    assert said.count("spec.cloudWorker") == 1
-    assert said.count("spec.edgeWorker") == 1
+    stderr = capsys.readouterr().err
+    assert stderr.count("spec.cloudWorker") == 1
+    assert stderr.count("spec.edgeWorker") == 1
 
 
 def test_the_list_shows_state_and_counts_and_can_be_narrowed(monkeypatch, capsys, tmp_path, web, scene):

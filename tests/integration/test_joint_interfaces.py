@@ -69,8 +69,8 @@ INTERFACES = ("api", "page", "file", "kubernetes")
 
 @pytest.fixture
 def web(settings: Settings) -> Iterator[Within]:
-    with within(settings) as found:
-        yield found
+    with within(settings) as client:
+        yield client
 
 
 def send(web: Within, interface: str, text: str) -> httpx.Response:
@@ -103,19 +103,19 @@ def test_the_sample_of_the_requirement_is_taken_unchanged(web: Within, interface
     answer = send(web, interface, REQUIRED)
     assert answer.status_code == (201 if interface in ("api", "kubernetes") else 303), answer.text
     (service,) = stored(web)
-    wanted = yaml.safe_load(REQUIRED)
-    assert (service.namespace, service.name, service.spec) == ("default", NAME, wanted["spec"])
-    assert web.get(f"{API}/default/{NAME}").json()["resource"]["spec"] == wanted["spec"]
-    assert web.get(path(NAME)).json()["spec"] == wanted["spec"]
+    sample = yaml.safe_load(REQUIRED)
+    assert (service.namespace, service.name, service.spec) == ("default", NAME, sample["spec"])
+    assert web.get(f"{API}/default/{NAME}").json()["resource"]["spec"] == sample["spec"]
+    assert web.get(path(NAME)).json()["spec"] == sample["spec"]
 
 
 def places(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
     """Of every field below spec: in the sample all that may be there is there."""
     entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, found in entries:
+    for key, entry in entries:
         if isinstance(value, dict):
             yield (*at, key)
-        yield from places(found, (*at, key))
+        yield from places(entry, (*at, key))
 
 
 OPTIONAL = "parameters"
@@ -287,8 +287,8 @@ def test_a_thousand_services_are_gone_through_page_by_page_and_narrowed(web: Wit
         here = names_in(page)
         assert 0 < len(here) <= 100, "a page stays one that can be read"
         seen, pages = seen + here, pages + 1
-        found = re.search(r'rel="next" href="([^"]+)"', page.text)
-        url = found[1].replace("&amp;", "&") if found else ""
+        match = re.search(r'rel="next" href="([^"]+)"', page.text)
+        url = match[1].replace("&amp;", "&") if match else ""
     assert seen == [f"many-{number:04}" for number in reversed(range(1000))]
     assert pages >= 10
     assert listed(web) == seen

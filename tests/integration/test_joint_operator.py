@@ -126,10 +126,10 @@ async def put(cluster: Cluster, resource: dict[str, Any]) -> None:
 def seen(cluster: Cluster, name: str = "helmet") -> dict[str, Any] | None:
     """As the cluster has it now."""
     try:
-        found = cluster.objects[RESOURCE, "default", name]
+        resource = cluster.objects[RESOURCE, "default", name]
     except KeyError:
         return None
-    return None if found.deleted else copy.deepcopy(found.raw)
+    return None if resource.deleted else copy.deepcopy(resource.raw)
 
 
 def status_in(cluster: Cluster) -> dict[str, Any]:
@@ -143,9 +143,9 @@ def current(status: dict[str, Any]) -> tuple[str, str]:
 
 async def until(look: Callable[[], Any], is_enough: Callable[[Any], Any] = bool) -> Any:
     async with asyncio.timeout(PATIENCE_S):
-        while not is_enough(found := look()):
+        while not is_enough(value := look()):
             await asyncio.sleep(0.05)
-    return found
+    return value
 
 
 def here(scene: Scene) -> list[str]:
@@ -190,9 +190,9 @@ async def test_the_requirements_sample_is_taken_as_it_is(cluster: Cluster, scene
         await put(cluster, sample)
         await until(lambda: here(scene) == ["helmet-detection-demo"])
         scene.settle()
-        found = await until(lambda: seen(cluster, "helmet-detection-demo"), running)
+        resource = await until(lambda: seen(cluster, "helmet-detection-demo"), running)
     service = scene.container.joint.services.get(USER, "default", "helmet-detection-demo")
-    assert service.spec == found["spec"] == sample["spec"]
+    assert service.spec == resource["spec"] == sample["spec"]
 
 
 def running(resource: dict[str, Any]) -> bool:
@@ -295,8 +295,8 @@ async def test_what_the_cluster_and_its_tools_keep_on_a_resource_is_not_the_serv
     tools = {"modelmill.neptune.io/last-handled-configuration": "{}", "kubectl.kubernetes.io/last-applied": "{}"}
     resource["metadata"] |= {"annotations": {**tools, "team": "vision"}, "finalizers": ["modelmill.neptune.io/workers"]}
     resource["status"] = {"active": 2}
-    wanted = {**helmet(), "metadata": {"name": "helmet", "namespace": "default", "annotations": {"team": "vision"}}}
-    assert without_theirs(resource) == wanted
+    spec = {**helmet(), "metadata": {"name": "helmet", "namespace": "default", "annotations": {"team": "vision"}}}
+    assert without_theirs(resource) == spec
 
 
 async def test_what_a_status_has_no_more_is_taken_out_of_the_cluster() -> None:
@@ -314,13 +314,13 @@ async def test_the_command_takes_over_what_the_kubeconfigs_cluster_holds_and_end
         assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
 
 
-@pytest.mark.parametrize(("key", "said"), [("", b"has no key"), ("another", b"another secret key")])
+@pytest.mark.parametrize(("key", "stderr"), [("", b"has no key"), ("another", b"another secret key")])
 async def test_the_command_ends_at_once_without_the_key_of_the_installation(
-    cluster: Cluster, scene: Scene, tmp_path: Path, key: str, said: bytes
+    cluster: Cluster, scene: Scene, tmp_path: Path, key: str, stderr: bytes
 ) -> None:
     async with command(cluster, scene, tmp_path, "--user", USER, "--all-namespaces", key=key) as process:
         assert await asyncio.wait_for(process.wait(), PATIENCE_S) not in (0, None)
-    assert said in (tmp_path / "operator.log").read_bytes()
+    assert stderr in (tmp_path / "operator.log").read_bytes()
 
 
 async def test_the_command_refuses_a_user_whom_nobody_knows(cluster: Cluster, scene: Scene, tmp_path: Path) -> None:
@@ -392,8 +392,8 @@ class InCluster:
 
     async def put(self, resource: dict[str, Any]) -> None:
         await put(self.cluster, resource)
-        wanted = resource["spec"]["edgeWorker"]["hardExampleAlgorithm"]["name"]
-        await until(lambda: self._algorithm() == wanted)
+        algorithm = resource["spec"]["edgeWorker"]["hardExampleAlgorithm"]["name"]
+        await until(lambda: self._algorithm() == algorithm)
 
     async def delete(self) -> None:
         await self.cluster.delete(f"{PATH}/helmet")
@@ -445,23 +445,23 @@ async def life(interface: Native | InCluster, scene: Scene) -> list[dict[str, An
     stages += [(create, ("Running", "Serving"), 0), (count, ("Running", "Serving"), 3)]
     stages += [(change, ("Running", "Serving"), 3), (break_edge, ("Failed", "WorkerFailed"), 3)]
     stages += [(heal, ("Running", "NodeOffline"), 3)]
-    found = []
-    for act, wanted, counted in stages:
+    seen_states = []
+    for act, state, counted in stages:
         await act()
         scene.settle()
-        found.append(timeless(await reached(interface, wanted, counted)))
+        seen_states.append(timeless(await reached(interface, state, counted)))
     scene.come_back("solar-corona-cloud")
     await interface.delete()
     scene.settle()
     async with asyncio.timeout(PATIENCE_S):
         while await interface.status() is not None:
             await asyncio.sleep(0.05)
-    return found
+    return seen_states
 
 
-async def reached(interface: Native | InCluster, wanted: tuple[str, str], counted: int) -> dict[str, Any]:
+async def reached(interface: Native | InCluster, state: tuple[str, str], counted: int) -> dict[str, Any]:
     async with asyncio.timeout(PATIENCE_S):
-        while current(status := await interface.status() or {}) != wanted or len(status.get("metrics", ())) < counted:
+        while current(status := await interface.status() or {}) != state or len(status.get("metrics", ())) < counted:
             await asyncio.sleep(0.05)
     return status
 

@@ -148,9 +148,9 @@ TALLY = replace(joint_records.TALLY, breaker=Breaker.OPEN, last_error="refused",
 
 def test_who_has_no_service_is_told_what_to_do_first(browser: Browser) -> None:
     page = browser.get("/ui/services")
-    said = text_of(page)
-    assert "No service yet" in said and "Start the demonstration" in said
-    assert said.index("Add nodes") < said.index("Add models") < said.index("Make a service of them")
+    text = text_of(page)
+    assert "No service yet" in text and "Start the demonstration" in text
+    assert text.index("Add nodes") < text.index("Add models") < text.index("Make a service of them")
     for link in ("/ui/nodes", "/ui/models", "/ui/services/new"):
         assert f'href="{link}"' in page.text
 
@@ -160,10 +160,10 @@ def test_the_list_says_state_reason_workers_and_figures(browser: Browser) -> Non
     browser.condition(faces, ConditionType.RUNNING, Reason.DEGRADED, "connection refused")
     browser.report(faces, TALLY)
     page = browser.get("/ui/services")
-    said = text_of(page)
-    assert "The edge answers alone: the cloud does not" in said and 'title="connection refused"' in page.text
-    assert "edge0 → cloud0" in said and "small → big" in said
-    assert "650 / 300 / 50" in said and "30.0 %" in said
+    text = text_of(page)
+    assert "The edge answers alone: the cloud does not" in text and 'title="connection refused"' in page.text
+    assert "edge0 → cloud0" in text and "small → big" in text
+    assert "650 / 300 / 50" in text and "30.0 %" in text
     assert re.search(r'class="bar [^"]*" x="0" y="0" width="30.0"', page.text)
 
 
@@ -202,22 +202,22 @@ def test_a_long_list_is_gone_through_by_links_and_keeps_its_filter(browser: Brow
     while url:
         page = browser.get(url)
         seen += names_in(page)
-        found = re.search(r'rel="next" href="([^"]+)"', page.text)
-        url, pages = html.unescape(found[1]) if found else "", pages + 1
+        match = re.search(r'rel="next" href="([^"]+)"', page.text)
+        url, pages = html.unescape(match[1]) if match else "", pages + 1
         assert "q=one" in url or not url
     assert pages == 3 and seen == made[::-1]
 
 
 def test_more_services_need_no_more_queries(browser: Browser) -> None:
     """Not one for each row."""
-    asked: list[str] = []
+    statements: list[str] = []
     engine = browser.container.database._engine
-    sa.event.listen(engine, "before_cursor_execute", lambda *facts: asked.append(facts[2]))
+    sa.event.listen(engine, "before_cursor_execute", lambda *facts: statements.append(facts[2]))
 
     def queries() -> int:
-        asked.clear()
+        statements.clear()
         assert browser.get("/ui/services").status_code == 200
-        return len([statement for statement in asked if "joint_" in statement or "node" in statement])
+        return len([statement for statement in statements if "joint_" in statement or "node" in statement])
 
     browser.make("first")
     few = queries()
@@ -236,26 +236,26 @@ def test_the_form_makes_the_service_that_it_shows(browser: Browser) -> None:
     answer = browser.send("/ui/services/new", FORM)
     assert answer.status_code == 303 and answer.headers["location"] == "/ui/services/default/faces?note=created"
     service = browser.container.joint.services.get(USER, "default", "faces")
-    wanted = service.specification
-    assert (wanted.edge.node, wanted.edge.model, wanted.cloud.node, wanted.cloud.model) == (
+    specification = service.specification
+    assert (specification.edge.node, specification.edge.model, specification.cloud.node, specification.cloud.model) == (
         "edge0",
         "small",
         "cloud0",
         "big",
     )
-    assert wanted.edge.parameters == {
+    assert specification.edge.parameters == {
         "source": "clip.mp4",
         "max_upload_ratio": "0.3",
         "fps": "5",
         "score_threshold": "0.6",
     }
-    algorithm = wanted.hard_example_parameters
+    algorithm = specification.hard_example_parameters
     assert (algorithm["threshold_img"], algorithm["threshold_box"], algorithm["empty_is_hard"]) == (
         "0.9",
         "0.7",
         "false",
     )
-    assert wanted.edge.is_builtin
+    assert specification.edge.is_builtin
     text = re.search(r"<pre class=\"text-box\"[^>]*>(.*?)</pre>", shown.text, re.DOTALL)
     assert text and yaml.safe_load(html.unescape(text[1]))["spec"] == service.spec
 
@@ -268,7 +268,7 @@ def field_errors(page: httpx.Response) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "field", "said"),
+    ("wrong", "field", "message"),
     [
         ({"name": ""}, "name", "needed"),
         ({"edge_node": ""}, "edge_node", "needed"),
@@ -286,11 +286,11 @@ def field_errors(page: httpx.Response) -> dict[str, str]:
     ],
 )
 def test_what_is_wrong_in_the_form_stands_at_its_field_and_nothing_typed_is_lost(
-    browser: Browser, wrong: dict[str, str], field: str, said: str
+    browser: Browser, wrong: dict[str, str], field: str, message: str
 ) -> None:
     page = browser.send("/ui/services/new", {**FORM, **wrong})
     assert page.status_code == 422
-    assert said in field_errors(page)[field], field_errors(page)
+    assert message in field_errors(page)[field], field_errors(page)
     assert 'value="clip.mp4"' in page.text and "<option selected>cloud0</option>" in page.text
     assert all(html.escape(value) in page.text for value in wrong.values() if value.strip())
     assert browser.container.joint.services.page(USER)[0] == []
@@ -336,7 +336,7 @@ def test_a_file_stands_for_the_text(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("spec: [", "is not readable YAML"),
         ("kind: JointInferenceService", "$.spec: is missing"),
@@ -346,10 +346,10 @@ def test_a_file_stands_for_the_text(browser: Browser) -> None:
     ],
 )
 def test_a_text_that_is_no_service_is_shown_again_with_the_paths_of_what_is_wrong(
-    browser: Browser, text: str, said: str
+    browser: Browser, text: str, message: str
 ) -> None:
     page = browser.send("/ui/services/new", {"mode": "yaml", "action": "submit", "text": text})
-    assert page.status_code in (400, 422) and said in text_of(page)
+    assert page.status_code in (400, 422) and message in text_of(page)
     kept = re.search(r'<textarea id="text"[^>]*>\n(.*?)</textarea>', page.text, re.DOTALL)
     assert kept and html.unescape(kept[1]) == text
 
@@ -429,7 +429,7 @@ def test_every_reason_has_words(browser: Browser, reason: Reason) -> None:
 def test_figures_are_those_that_were_reported(browser: Browser) -> None:
     faces = browser.make("faces")
     browser.report(faces, TALLY)
-    said = text_of(browser.get("/ui/services/default/faces"))
+    text = text_of(browser.get("/ui/services/default/faces"))
     for what in (
         "Pictures 1,000",
         "By the edge 650",
@@ -442,7 +442,7 @@ def test_figures_are_those_that_were_reported(browser: Browser) -> None:
         "paused after errors",
         "Last trouble with the cloud: refused",
     ):
-        assert what in said
+        assert what in text
 
 
 def test_a_worker_that_says_no_more_than_the_requirement_is_shown(browser: Browser) -> None:
@@ -450,8 +450,8 @@ def test_a_worker_that_says_no_more_than_the_requirement_is_shown(browser: Brows
     info = {"inferenceNumber": 1000, "hardExampleNumber": 100, "uploadCloudRatio": 0.1}
     status = UpstreamStatus(status="running", uid=faces.uid, task_info=info)
     browser.container.joint.reports.note(faces.uid, status, now=now())
-    said = text_of(browser.get("/ui/services/default/faces"))
-    assert "By the edge 900" in said and "By the cloud 100" in said and "Sent up" not in said
+    text = text_of(browser.get("/ui/services/default/faces"))
+    assert "By the edge 900" in text and "By the cloud 100" in text and "Sent up" not in text
 
 
 def test_plots_are_drawn_of_what_was_reported_over_time(browser: Browser) -> None:
@@ -491,7 +491,7 @@ def test_workers_say_what_runs_them_and_why_not_what_was_named(browser: Browser)
         ),
     )
     page = browser.get("/ui/services/default/faces")
-    said = text_of(page)
+    text = text_of(page)
     for what in (
         "ONNX twin",
         "no NPU was found",
@@ -501,7 +501,7 @@ def test_workers_say_what_runs_them_and_why_not_what_was_named(browser: Browser)
         "It ended 3 times.",
         "Damaged frames 3",
     ):
-        assert what in said
+        assert what in text
     assert "first\n&lt;last&gt;" in page.text
 
 
@@ -510,8 +510,8 @@ def test_a_node_that_is_not_there_and_one_that_is_silent_are_told_apart(browser:
     assert "no such node" in text_of(browser.get("/ui/services/default/faces"))
     for name, side in (("edge0", Side.EDGE), ("cloud0", Side.CLOUD)):
         browser.container.nodes.register(name, side, now=now())
-    said = text_of(browser.get("/ui/services/default/faces"))
-    assert "node offline" in said and "no such node" not in said
+    text = text_of(browser.get("/ui/services/default/faces"))
+    assert "node offline" in text and "no such node" not in text
 
 
 def hard_sample(**facts: Any) -> Sample:
@@ -540,8 +540,8 @@ def test_a_hard_sample_shows_both_answers_in_pixels_of_its_picture(browser: Brow
     edge, cloud = re.findall(r'<svg class="boxes boxes-\w+" viewBox="0 0 40 40".*?</svg>', page.text, re.DOTALL)
     assert '<rect x="1.0" y="2.0" width="10.0" height="20.0">' in edge
     assert edge.count("<rect") == 1 and cloud.count("<rect") == 2
-    said = text_of(page)
-    assert "2 of 4 boxes ≤ 0.90" in said and "Final answer: Cloud" in said and "44.0 ms" in said and "hat" in said
+    text = text_of(page)
+    assert "2 of 4 boxes ≤ 0.90" in text and "Final answer: Cloud" in text and "44.0 ms" in text and "hat" in text
     picture = browser.get("/ui/services/default/faces/samples/s1")
     assert picture.headers["content-type"] == "image/jpeg" and picture.content[:2] == b"\xff\xd8"
     assert browser.get("/ui/services/default/faces/samples/s2").status_code == 404
@@ -555,8 +555,8 @@ def test_a_classifiers_answers_are_its_likeliest_classes(browser: Browser) -> No
         "cloud": Prediction(probabilities=(0.1, 0.9, 0, 0)),
     }
     browser.sample(digits, hard_sample(**answers, labels=("zero", "one", "two")))
-    said = text_of(browser.get("/ui/services/default/digits"))
-    assert "zero 0.50 one 0.40 two 0.10" in said and "one 0.90 zero 0.10" in said
+    text = text_of(browser.get("/ui/services/default/digits"))
+    assert "zero 0.50 one 0.40 two 0.10" in text and "one 0.90 zero 0.10" in text
 
 
 def test_a_sample_without_an_answer_from_the_cloud_says_so(browser: Browser) -> None:
@@ -564,8 +564,8 @@ def test_a_sample_without_an_answer_from_the_cloud_says_so(browser: Browser) -> 
     browser.nodes()
     browser.sample(faces, hard_sample(source=Source.EDGE_FALLBACK, cloud=None, cloud_ms=None))
     browser.sample(faces, hard_sample(id="s2", source=Source.EDGE, cloud=None, cloud_ms=None))
-    said = text_of(browser.get("/ui/services/default/faces"))
-    assert "no answer in time" in said and "Edge, as the fallback" in said and "not asked" in said
+    text = text_of(browser.get("/ui/services/default/faces"))
+    assert "no answer in time" in text and "Edge, as the fallback" in text and "not asked" in text
 
 
 def test_changes_are_seen_without_a_reload(browser: Browser) -> None:
@@ -608,9 +608,9 @@ def test_the_yaml_that_is_downloaded_makes_the_same_service_again(browser: Brows
 
 
 def generation_of(page: httpx.Response) -> str:
-    found = re.search(r'name="generation" value="(\d+)"', page.text)
-    assert found
-    return found[1]
+    match = re.search(r'name="generation" value="(\d+)"', page.text)
+    assert match
+    return match[1]
 
 
 def test_the_yaml_can_be_changed(browser: Browser) -> None:
@@ -623,19 +623,19 @@ def test_the_yaml_can_be_changed(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("spec: [", "is not readable YAML"),
         (yaml.safe_dump(resource("other")), "name"),
         (yaml.safe_dump({**resource("faces"), "spec": {}}), "$.spec.edgeWorker: is missing"),
     ],
 )
-def test_a_change_that_cannot_be_is_refused_and_the_text_stays(browser: Browser, text: str, said: str) -> None:
+def test_a_change_that_cannot_be_is_refused_and_the_text_stays(browser: Browser, text: str, message: str) -> None:
     browser.make("faces")
     page = browser.send("/ui/services/default/faces/edit", {"text": text, "generation": "1"})
     assert (
         page.status_code in (400, 409, 422)
-        and said in text_of(page)
+        and message in text_of(page)
         and html.escape(text, quote=False)[:5] in page.text
     )
     assert browser.spec("faces") == resource("faces")["spec"]
@@ -656,8 +656,8 @@ def test_what_another_changed_meanwhile_is_not_overwritten_unseen(browser: Brows
 
 def test_deleting_asks_first_and_then_says_what_goes_on(browser: Browser) -> None:
     faces = browser.make("faces")
-    asked = browser.get("/ui/services/default/faces/delete")
-    assert "Delete this service?" in text_of(asked) and names_in(browser.get("/ui/services")) == ["faces"]
+    question = browser.get("/ui/services/default/faces/delete")
+    assert "Delete this service?" in text_of(question) and names_in(browser.get("/ui/services")) == ["faces"]
     answer = browser.send("/ui/services/default/faces/delete", {})
     assert answer.status_code == 303
     assert "its workers are ended first" in text_of(browser.get(answer.headers["location"]))
@@ -696,9 +696,9 @@ def test_a_calibration_from_the_upload_to_the_service(
     calibrations.run(made, now=now())
     assert browser.get(again).headers["hx-refresh"] == "true"
     page = browser.get(f"/ui/calibrations/{made}?budget=50")
-    said = text_of(page)
-    assert "899 samples" in said and "edge alone 83.9 %" in said and "cloud alone 97.3 %" in said
-    assert "The best with at most 50 % going up" in said and "97." in said
+    text = text_of(page)
+    assert "899 samples" in text and "edge alone 83.9 %" in text and "cloud alone 97.3 %" in text
+    assert "The best with at most 50 % going up" in text and "97." in text
     for kind in ("front", "edge-only", "cloud-only", "chance"):
         assert f"line-{kind}" in page.text
     none_up = text_of(browser.get(f"/ui/calibrations/{made}/pick?budget=0"))
@@ -722,8 +722,8 @@ def test_a_calibration_from_the_upload_to_the_service(
 def test_a_calibration_that_failed_says_why(browser: Browser, calibrations: Calibrations) -> None:
     made = begun(browser, b"no samples at all", "holiday.zip")
     calibrations.run(made, now=now())
-    said = text_of(browser.get(f"/ui/calibrations/{made}"))
-    assert "The calibration failed" in said and "no zip and no .npz" in said and "Try again" in said
+    text = text_of(browser.get(f"/ui/calibrations/{made}"))
+    assert "The calibration failed" in text and "no zip and no .npz" in text and "Try again" in text
     assert browser.get(f"/ui/calibrations/{made}/apply?setting=0").status_code == 409
     earlier = text_of(browser.get("/ui/services/default/digits/calibrate"))
     assert "holiday.zip" in earlier and "Failed" in earlier

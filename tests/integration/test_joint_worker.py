@@ -198,24 +198,24 @@ def agent() -> FakeAgent:
 
 @pytest.fixture
 def here(tmp_path: Path, agent: FakeAgent) -> Iterator[Site]:
-    with site(tmp_path, agent) as found:
-        yield found
+    with site(tmp_path, agent) as deployed:
+        yield deployed
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """With an edge and a cloud that nobody ends."""
-    with site(tmp_path_factory.mktemp("both"), FakeAgent()) as found:
-        found.start(Role.CLOUD)
-        found.start(Role.EDGE, PATIENT)
-        yield found
+    with site(tmp_path_factory.mktemp("both"), FakeAgent()) as deployed:
+        deployed.start(Role.CLOUD)
+        deployed.start(Role.EDGE, PATIENT)
+        yield deployed
 
 
 @pytest.fixture(scope="module")
 def digits() -> tuple[list[np.ndarray[Any, Any]], list[np.ndarray[Any, Any]]]:
     """Easy ones and hard ones, as the small model finds them."""
-    with np.load(SHARED_DATA / "images" / "digits_test.npz") as found:
-        pictures = np.round(found["x"][:, 0] * 255).astype(np.uint8)
+    with np.load(SHARED_DATA / "images" / "digits_test.npz") as arrays:
+        pictures = np.round(arrays["x"][:, 0] * 255).astype(np.uint8)
     algorithm = make("CrossEntropy", {})
     small = open_predictor(card("digits_small"), SHARED_DATA / "models" / "digits_small.onnx", None, PredictorOptions())
     easy: list[np.ndarray[Any, Any]] = []
@@ -309,9 +309,9 @@ def test_bad_requests_are_told_apart(both: Site, digits: Digits) -> None:
 def test_an_edge_with_the_wrong_secret_falls_back_and_says_why(here: Site, both: Site, digits: Digits) -> None:
     here.big_url, answered = both.cloud_url, both.cloud_answered
     here.start(Role.EDGE, PATIENT, secret="another")
-    found = here.predict(png(digits[1][0])).json()
-    assert found["source"] == "edge_fallback"
-    assert "401" in found["error"]
+    answer = here.predict(png(digits[1][0])).json()
+    assert answer["source"] == "edge_fallback"
+    assert "401" in answer["error"]
     assert both.cloud_answered == answered
 
 
@@ -450,8 +450,8 @@ def test_a_users_script_runs_with_its_parameters_as_environment(here: Site, agen
     parameters = {"nms_threshold": "0.6", "Own-Key": "x", "path": "/evil", "ld_preload": "/evil.so", "my_key": "mine"}
     script = here.start(Role.EDGE, parameters, script=("/code", "edge_inference.py"))
     assert script.wait(LONG_S) == 0
-    found = json.loads(out.read_text())
-    environment = found["environment"]
+    written = json.loads(out.read_text())
+    environment = written["environment"]
     assert (environment["PARAM_NMS_THRESHOLD"], environment["PARAM_MY_KEY"]) == ("0.6", "mine")
     assert environment["PATH"] == os.environ["PATH"]
     assert "LD_PRELOAD" not in environment
@@ -465,7 +465,7 @@ def test_a_users_script_runs_with_its_parameters_as_environment(here: Site, agen
     assert Path(environment["MODEL_URL"]).is_file()
     assert environment["HEM_NAME"] == "CrossEntropy"
     assert {"key": "nms_threshold", "value": "0.6"} in json.loads(environment["HEM_PARAMETERS"])
-    assert found["outcome"]["final"]["probabilities"]
+    assert written["outcome"]["final"]["probabilities"]
     assert (agent.info()["status"], agent.tally["inferenceNumber"]) == ("completed", 1)
 
 

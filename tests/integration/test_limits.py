@@ -258,9 +258,9 @@ def test_the_command_line_says_when_to_try_again_and_exits_as_busy(
     command = ["modelmill", "convert", str(tmp_path / "mine.onnx"), str(tmp_path / "one.png"), "--url", crowded.url]
     monkeypatch.setattr(sys, "argv", command)
     assert main.main() == Exit.BUSY
-    said = capsys.readouterr().err
-    assert ENGLISH in said
-    assert re.search(r"Try again in about \d+ s", said)
+    stderr = capsys.readouterr().err
+    assert ENGLISH in stderr
+    assert re.search(r"Try again in about \d+ s", stderr)
 
 
 def test_the_exit_code_of_a_busy_service_is_documented(

@@ -54,12 +54,12 @@ def _figures(deployment: Deployment) -> Any:
         return figures(scraper)
 
 
-def _links(found: Any) -> Iterator[str]:
-    if isinstance(found, dict):
-        for value in found.values():
+def _links(part: Any) -> Iterator[str]:
+    if isinstance(part, dict):
+        for value in part.values():
             yield from _links(value)
-    elif isinstance(found, str) and found.startswith("http"):
-        yield found
+    elif isinstance(part, str) and part.startswith("http"):
+        yield part
 
 
 def _known(deployment: Deployment, seen: Any) -> dict[str, Any]:
@@ -89,8 +89,8 @@ def test_the_lines_of_a_job_tell_its_way_and_who_went_it(ran: tuple[Deployment, 
     deployment, jobs = ran
     job = jobs["good"]
     lines = [line for line in logged(deployment) if line.get("job_id") == job["job_id"] and line["level"] == "info"]
-    said = sorted(line["message"].replace(job["job_id"], "X").partition(" after ")[0] for line in lines)
-    assert said == [
+    messages = sorted(line["message"].replace(job["job_id"], "X").partition(" after ")[0] for line in lines)
+    assert messages == [
         "Job X is COMPLETED.",
         "Job X is submitted.",
         "Stage bie of job X ended",

@@ -77,8 +77,8 @@ def test_an_agent_submits_looks_fixes_and_compares(service: Deployment, files: t
         fixed = await ask("apply_fix", job_id=first["job_id"], options={"preprocess": {"color": "BGR"}})
         assert fixed["job_id"] != first["job_id"]
         await ended(ask, fixed["job_id"])
-        found = await ask("compare", job_id=first["job_id"], other_job_id=fixed["job_id"])
-        assert found["options"] == {"preprocess.color": ["auto", "BGR"]}
+        compared = await ask("compare", job_id=first["job_id"], other_job_id=fixed["job_id"])
+        assert compared["options"] == {"preprocess.color": ["auto", "BGR"]}
         listed = await ask("list_jobs", search="by an agent")
         assert {job["job_id"] for job in listed["jobs"]} >= {first["job_id"], fixed["job_id"]}
         assert "models" in await ask("list_models")

@@ -99,8 +99,8 @@ def test_a_scrape_asks_as_little_of_redis_for_ten_thousand_jobs_as_for_one(conta
     def asked() -> dict[str, int]:
         container.redis.config_resetstat()
         of_container(container)
-        found = container.redis.info("commandstats")
-        return {name: stat["calls"] for name, stat in found.items() if name not in {"cmdstat_config|resetstat"}}
+        calls = container.redis.info("commandstats")
+        return {name: stat["calls"] for name, stat in calls.items() if name not in {"cmdstat_config|resetstat"}}
 
     queue, jobs = container.broker.list_key("bie"), [f"job-{n}" for n in range(10_000)]
     records, messages = container.redis.pipeline(), container.broker.client.pipeline()
@@ -163,11 +163,11 @@ def _settled(api: Api) -> Figures:
     """
     sent = len(api.job_ids())
 
-    def is_settled(found: Figures) -> bool:
-        done = found.value("modelmill_jobs_finished_total", status="COMPLETED")
-        begun = found.value(f"{SECONDS}_count", stage="onnx")
-        ended = [found.value(f"{SECONDS}_count", stage=stage, result="ok") for stage in ("bie", "nef")]
-        submitted = found.value("modelmill_jobs_submitted_total")
+    def is_settled(figures: Figures) -> bool:
+        done = figures.value("modelmill_jobs_finished_total", status="COMPLETED")
+        begun = figures.value(f"{SECONDS}_count", stage="onnx")
+        ended = [figures.value(f"{SECONDS}_count", stage=stage, result="ok") for stage in ("bie", "nef")]
+        submitted = figures.value("modelmill_jobs_submitted_total")
         return (submitted, begun, ended) == (sent, sent, [done, done]) and done > 0
 
     return until(lambda: figures(api), is_settled)

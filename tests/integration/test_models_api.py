@@ -69,8 +69,8 @@ def test_a_model_of_a_job_is_added_shown_listed_downloaded_and_removed(
     deployment: Deployment, web: httpx.Client, job: Job
 ) -> None:
     record = job()
-    asked = {"name": "faces v2", "job_id": record.job_id, "artifact": "bie", "decoder": "yunet", "labels": ["臉"]}
-    added = web.post(MODELS, json=asked)
+    body = {"name": "faces v2", "job_id": record.job_id, "artifact": "bie", "decoder": "yunet", "labels": ["臉"]}
+    added = web.post(MODELS, json=body)
     assert added.status_code == 201, added.text
     model = added.json()
     own = record.artifacts["out.bie"]

@@ -159,16 +159,16 @@ def test_names_are_searched_and_paged(web: httpx.Client) -> None:
     older = first.partition('rel="next" href="')[2].partition('"')[0]
     assert "m & 50" in first and "m & 00" not in first
     assert "m & 00" in page(web, older) and "Newest" in page(web, older)
-    found = page(web, LIST, q="& 07")
-    assert "m & 07" in found and "m & 08" not in found
+    listed = page(web, LIST, q="& 07")
+    assert "m & 07" in listed and "m & 08" not in listed
     assert "No model matches" in page(web, LIST, q="nothing like it")
     assert "<h1>m & 07</h1>" in page(web, NAMED, name="m & 07")
 
 
 def test_to_delete_is_asked_first_and_its_users_are_not_stopped(web: httpx.Client) -> None:
     bring(web, small_model(), name="m")
-    asked = page(web, DELETE, name="m")
-    assert "Services that use it are not stopped." in asked
+    question = page(web, DELETE, name="m")
+    assert "Services that use it are not stopped." in question
     assert page(web, NAMED, name="m")
     answer = web.post(DELETE, data={"name": "m"})
     assert (answer.status_code, answer.headers["location"]) == (303, f"{LIST}?note=deleted")

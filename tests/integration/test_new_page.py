@@ -58,9 +58,9 @@ def said(answer: httpx.Response) -> str:
 
 
 def value_of(answer: httpx.Response, name: str) -> str:
-    found = re.search(rf'name="{re.escape(name)}" value="([^"]*)"', answer.text)
-    assert found, f"no field {name}"
-    return found[1]
+    match = re.search(rf'name="{re.escape(name)}" value="([^"]*)"', answer.text)
+    assert match, f"no field {name}"
+    return match[1]
 
 
 def part_of(answer: httpx.Response, start: str) -> str:

@@ -65,8 +65,8 @@ class House:
 
     def orders(self, kind: str, uid: str) -> list[tuple[str, str]]:
         with self.container.database.read() as conn:
-            found = self.container.nodes.orders_of(conn, kind, uid)
-        return [(order.node, order.key.part) for order in found if order.operation is not Operation.DELETE]
+            orders_found = self.container.nodes.orders_of(conn, kind, uid)
+        return [(order.node, order.key.part) for order in orders_found if order.operation is not Operation.DELETE]
 
 
 @pytest.fixture
@@ -162,8 +162,8 @@ def test_a_camera_for_others_is_no_video_of_the_node(house: House) -> None:
         text = house.mallory.get(path).text
         assert VIDEOS["0"]["name"] in text or path == "/user/get_all_status", path
         assert VIDEOS["1"]["name"] not in text, path
-    asked = {"node": EDGE, "dag": dag()}
-    refused, unknown = (house.mallory.post(f"{VIDEO}/jobs", json={**asked, "video_id": video}) for video in (1, 7))
+    body = {"node": EDGE, "dag": dag()}
+    refused, unknown = (house.mallory.post(f"{VIDEO}/jobs", json={**body, "video_id": video}) for video in (1, 7))
     assert named(refused, "'1'") == named(unknown, "'7'") and refused.status_code == 404
     assert house.job().state is JobState.EXEC, "alice's goes on"
 
@@ -204,9 +204,9 @@ def test_a_job_goes_on_without_a_host_that_is_no_longer_for_its_user(house: Hous
 
 
 def test_who_may_use_it_is_said_by_administrators_alone_and_noted(house: House) -> None:
-    asked = {"allowed": ["mallory"]}
+    body = {"allowed": ["mallory"]}
     for who in (house.mallory, house.alice):
-        assert who.request("PUT", f"{K8S_NODE}/{EDGE}/access", json=asked).status_code == 403
+        assert who.request("PUT", f"{K8S_NODE}/{EDGE}/access", json=body).status_code == 403
         assert who.get(f"{K8S_NODE}/{EDGE}/access").status_code == 403
         assert who.post(f"/ui/nodes/{EDGE}/access", data={"allowed": "mallory"}).status_code == 403
     house.restrict({"allowed": ["alice"]}, EDGE)
@@ -214,7 +214,7 @@ def test_who_may_use_it_is_said_by_administrators_alone_and_noted(house: House) 
     assert (entry.actor, entry.action, entry.detail["allowed"]) == ("boss", "node.access", ["alice"])
     assert house.boss.request("PUT", f"{K8S_NODE}/{EDGE}/access", json={"allowed": ["No Name"]}).status_code == 422
     assert house.boss.get(f"{K8S_NODE}/{EDGE}/access").json()["allowed"] == ["alice"]
-    assert house.boss.request("PUT", f"{K8S_NODE}/{UNKNOWN}/access", json=asked).status_code == 404
+    assert house.boss.request("PUT", f"{K8S_NODE}/{UNKNOWN}/access", json=body).status_code == 404
 
 
 def test_the_page_of_a_node_says_who_may_use_it_and_takes_it(house: House) -> None:
@@ -256,8 +256,8 @@ def test_a_service_ends_when_its_user_may_no_longer_use_a_node_and_comes_back_wh
 
     def orders() -> list[str]:
         with container.database.read() as conn:
-            found = container.nodes.orders_of(conn, PLURAL, service.uid)
-        return [order.key.part for order in found if order.operation is not Operation.DELETE]
+            orders_found = container.nodes.orders_of(conn, PLURAL, service.uid)
+        return [order.key.part for order in orders_found if order.operation is not Operation.DELETE]
 
     def said() -> dict[str, Any]:
         container.joint.controller.reconcile(service.uid, now=now())
@@ -283,8 +283,8 @@ def test_a_service_is_told_which_cameras_of_its_node_are_not_for_its_user(contai
 
     def withheld() -> Any:
         with container.database.read() as conn:
-            found = container.nodes.orders_of(conn, PLURAL, service.uid)
-        (edge,) = (order for order in found if order.key.part == "edge")
+            orders_found = container.nodes.orders_of(conn, PLURAL, service.uid)
+        (edge,) = (order for order in orders_found if order.key.part == "edge")
         return edge.content.get("withheld")
 
     scene.settle()
@@ -315,12 +315,12 @@ NAMING: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def test_a_stage_for_others_is_like_one_that_there_is_not(house: House) -> None:
-    asked = {"allowed": ["alice"]}
+    body = {"allowed": ["alice"]}
     place = f"{VIDEO}/stages/{STAGE}/access"
-    assert house.mallory.request("PUT", place, json=asked).status_code == 403
-    assert house.boss.request("PUT", place, json=asked).json() == asked
+    assert house.mallory.request("PUT", place, json=body).status_code == 403
+    assert house.boss.request("PUT", place, json=body).json() == body
     (entry,) = house.container.accounts.audit_log.entries(subject=f"stage:{STAGE}")
-    assert (entry.actor, entry.action, entry.detail) == ("boss", "stage.access", asked)
+    assert (entry.actor, entry.action, entry.detail) == ("boss", "stage.access", body)
     for method, path, options in NAMING:
         seen = []
         for name in (STAGE, NO_STAGE):
@@ -338,8 +338,8 @@ def test_a_stage_for_others_is_like_one_that_there_is_not(house: House) -> None:
 
 
 def test_the_resources_of_a_job_name_no_stage_for_others(house: House) -> None:
-    asked = {"node": EDGE, "video_id": 1, "stages": ["face_detection"]}
-    job = house.mallory.post(f"{VIDEO}/jobs", json=asked).json()
+    body = {"node": EDGE, "video_id": 1, "stages": ["face_detection"]}
+    job = house.mallory.post(f"{VIDEO}/jobs", json=body).json()
     place = f"{VIDEO}/jobs/{job['uid']}/resources"
     assert STAGE in house.mallory.get(place).text
     for name in (STAGE, "face_detection"):

@@ -61,8 +61,8 @@ def web(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Star
 
 @pytest.fixture(scope="module")
 def url(web: Starlette) -> Iterator[str]:
-    with served(web, web.state.container.settings.port) as found:
-        yield found
+    with served(web, web.state.container.settings.port) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

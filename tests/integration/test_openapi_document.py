@@ -46,7 +46,7 @@ def test_every_reference_leads_to_a_schema_and_every_schema_is_used(served: dict
 def test_each_operation_says_who_may_ask(served: dict[str, Any], settings: Settings) -> None:
     """Without accounts nobody needs a token, but nodes; a link that is signed and what all may see never need one."""
     users, nodes = [{"token": []}, {"session": []}], [{"node": []}]
-    asked = {
+    expected = {
         ("/healthz", "get"): [],
         ("/openapi.json", "get"): [],
         ("/objects/{key}", "put"): [],
@@ -54,7 +54,7 @@ def test_each_operation_says_who_may_ask(served: dict[str, Any], settings: Setti
         ("/neptune/link/{node}/messages", "get"): nodes,
         ("/{namespace}/neptune/upstream/jointinferenceservices/{name}/status", "post"): [{}, *users, *nodes],
     }
-    assert {at: served["paths"][at[0]][at[1]]["security"] for at in asked} == asked
+    assert {at: served["paths"][at[0]][at[1]]["security"] for at in expected} == expected
     assert "security" not in served
     assert all("security" in operation for path in served["paths"].values() for operation in path.values())
     team = document([operation("/try")], title="Team", version="1", demands_accounts=True)
@@ -64,8 +64,8 @@ def test_each_operation_says_who_may_ask(served: dict[str, Any], settings: Setti
 
 def test_what_receives_a_body_says_that_it_may_come_too_slowly(served: dict[str, Any]) -> None:
     for path, operations in served["paths"].items():
-        for method, said in operations.items():
-            assert ("408" in said["responses"]) == ("requestBody" in said), f"{method} {path}"
+        for method, status in operations.items():
+            assert ("408" in status["responses"]) == ("requestBody" in status), f"{method} {path}"
 
 
 def make(name: str, **fields: Any) -> type[BaseModel]:

@@ -79,8 +79,8 @@ def test_a_preprocessing_that_differs_is_named_before_any_output(job: Any, servi
     (folder / "preprocess.json").write_text(json.dumps({**data, "scale": 1.0}))
     manifest = json.loads((folder / "pack.json").read_text())
     (folder / "pack.json").write_text(json.dumps({**manifest, "report": None}))
-    said = smoke(folder, "--report").stdout
-    assert "preprocess.py gives another input" in said and "not reported: this pack" in said
+    output = smoke(folder, "--report").stdout
+    assert "preprocess.py gives another input" in output and "not reported: this pack" in output
 
 
 def test_a_token_reports_of_its_own_job_alone(container: Container, settings: Settings) -> None:

@@ -21,11 +21,11 @@ def test_the_cpu_time_of_another_process_is_what_it_has_used() -> None:
 def test_the_processes_of_a_system_are_those_it_started_and_what_these_started() -> None:
     with subprocess.Popen(["sh", "-c", "sleep 60 & wait"], start_new_session=True) as shell:
         try:
-            found: set[int] = set()
-            while len(found) < 2:  # the shell takes a moment to start the other
-                found = processes.with_descendants([shell.pid])
-            assert shell.pid in found and os.getpid() not in found
-            assert 0 < processes.memory_bytes(found) < 50 * MIB
+            pids: set[int] = set()
+            while len(pids) < 2:  # the shell takes a moment to start the other
+                pids = processes.with_descendants([shell.pid])
+            assert shell.pid in pids and os.getpid() not in pids
+            assert 0 < processes.memory_bytes(pids) < 50 * MIB
         finally:
             os.killpg(shell.pid, 9)
     assert processes.cpu_s([shell.pid]) == 0

@@ -50,7 +50,7 @@ def test_a_model_is_converted_watched_and_fetched(client: Modelmill, inputs: Pat
     assert job.report("bie")["quality"]["samples"] == job.quality.samples
     job.edit(notes="good enough", keep=True)
     assert (job.record["notes"], job.record["keep"]) == ("good enough", True)
-    assert job.id in {found.id for found in client.jobs(q="client", limit=5)}
+    assert job.id in {listed.id for listed in client.jobs(q="client", limit=5)}
     done = client.change_jobs("tag", [job.id], add_tags=["night"])
     assert done == {"done": [job.id], "problems": []}
     assert job.share(label="the board").startswith("http")

@@ -62,8 +62,8 @@ def test_the_quality_of_a_job_is_a_page_and_for_htmx_a_fragment(http: httpx.Clie
     assert page.text.startswith("<!doctype html>")
     assert fragment.text.lstrip().startswith(f'<section id="job-quality-{job_id}"')
     assert "HX-Request" in page.headers["vary"]
-    for said in ("bit-true", "Passed", "calibration images", "<svg", "20 dB"):
-        assert said in fragment.text
+    for text in ("bit-true", "Passed", "calibration images", "<svg", "20 dB"):
+        assert text in fragment.text
 
 
 def test_the_page_has_no_inline_style_or_script(http: httpx.Client, job_id: str, other_id: str) -> None:
@@ -147,8 +147,8 @@ def test_what_is_not_there_is_not_found(http: httpx.Client, rest: str) -> None:
 
 def test_the_section_speaks_chinese(http: httpx.Client, job_id: str) -> None:
     text = get(http, f"/ui/jobs/{job_id}/quality", headers={"Accept-Language": "zh-TW"}).text
-    for said in ("品質", "位元相同", "校正圖片", "最差的層"):
-        assert said in text
+    for phrase in ("品質", "位元相同", "校正圖片", "最差的層"):
+        assert phrase in text
 
 
 # --- graph viewer -------------------------------------------------------------------------------------------
@@ -156,9 +156,9 @@ def test_every_graph_of_a_job_opens_in_the_viewer(http: httpx.Client, job_id: st
     for name in ("model.onnx", "out.onnx", "out.bie", "out.nef"):
         page = get(http, f"/ui/jobs/{job_id}/graph/{name}")
         assert "frame-src 'self'" in page.headers["content-security-policy"]
-        found = re.search(r'<iframe[^>]* src="([^"]+)"', page.text)
-        assert found is not None
-        viewer = httpx.URL(found[1].replace("&amp;", "&"))
+        match = re.search(r'<iframe[^>]* src="([^"]+)"', page.text)
+        assert match is not None
+        viewer = httpx.URL(match[1].replace("&amp;", "&"))
         assert get(http, str(viewer)).headers["content-type"].startswith("text/html")
         model = get(http, viewer.params["url"]).content
         if name == "out.nef":
@@ -212,8 +212,8 @@ def test_the_viewer_serves_its_page_and_scripts_and_nothing_else_of_its_package(
 # --- comparison ---------------------------------------------------------------------------------------------
 def test_two_jobs_are_compared_under_a_permalink(http: httpx.Client, job_id: str, other_id: str) -> None:
     text = get(http, f"/ui/jobs/compare?a={job_id}&b={other_id}").text
-    for said in ("quantization.method", "quantization.per_channel", "The same model.", "The same reference images."):
-        assert said in text
+    for phrase in ("quantization.method", "quantization.per_channel", "The same model.", "The same reference images."):
+        assert phrase in text
     assert "preprocess.scale" not in text
     assert f"/ui/jobs/compare?a={other_id}&amp;b={job_id}" in text
     assert 'class="chart chart-square"' in text
@@ -246,15 +246,15 @@ def test_the_system_page_shows_who_works_and_renews_itself(http: httpx.Client) -
 
 
 def test_the_api_says_the_same_as_the_page(http: httpx.Client) -> None:
-    said = get(http, "/system").json()
-    assert said["is_ready"]
-    assert [queue["queue"] for queue in said["queues"]] == ["onnx", "bie", "nef", "done"]
-    assert all(queue["workers"] for queue in said["queues"])
-    assert said["redis"]["is_up"]
-    assert said["redis"]["latency_ms"] >= 0
-    assert said["store"]["is_up"]
-    assert said["toolchains"] == ["host"]
-    assert said["versions"]["onnxruntime"] == onnxruntime.__version__
+    answer = get(http, "/system").json()
+    assert answer["is_ready"]
+    assert [queue["queue"] for queue in answer["queues"]] == ["onnx", "bie", "nef", "done"]
+    assert all(queue["workers"] for queue in answer["queues"])
+    assert answer["redis"]["is_up"]
+    assert answer["redis"]["latency_ms"] >= 0
+    assert answer["store"]["is_up"]
+    assert answer["toolchains"] == ["host"]
+    assert answer["versions"]["onnxruntime"] == onnxruntime.__version__
     assert "/system" in get(http, "/openapi.json").json()["paths"]
 
 

@@ -64,10 +64,10 @@ class Up:
 
     def pids(self, *words: str) -> list[int]:
         """Its processes with these words on their command line, leashes left out unless nothing is asked for."""
-        found = (pid for pid in _all_pids() if self._is_mine(pid))
+        own = (pid for pid in _all_pids() if self._is_mine(pid))
         if not words:
-            return list(found)
-        lines = ((pid, _read(pid, "cmdline")) for pid in found)
+            return list(own)
+        lines = ((pid, _read(pid, "cmdline")) for pid in own)
         return sorted(pid for pid, line in lines if "leash" not in line and all(word in line for word in words))
 
     @property
@@ -147,12 +147,12 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 # --- from its start to its end ------------------------------------------------------------------------
 def test_once_converts_the_sample_and_leaves_no_process_behind(up, tmp_path):
     one = up("--once")
-    said, _ = one.process.communicate()
+    output, _ = one.process.communicate()
 
     assert one.process.returncode == 0
-    assert f"out.nef lies in {tmp_path / 'data/sample/out.nef'}" in said
-    assert "fp32" in said
-    assert "int8" in said
+    assert f"out.nef lies in {tmp_path / 'data/sample/out.nef'}" in output
+    assert "fp32" in output
+    assert "int8" in output
     assert (tmp_path / "data/sample/out.nef").stat().st_size > 0
     assert one.pids() == []
 
@@ -165,11 +165,11 @@ def test_ctrl_c_ends_as_many_as_were_asked_for_and_nothing_else(up):
     assert {"web.log", "control.log", "worker-0.log", "worker-1.log"} <= logs
     assert "worker-2.log" not in logs
 
-    said = one.close()
+    output = one.close()
 
     assert one.process.returncode == 0
-    assert "Everything is stopped." in said
-    assert "Traceback" not in said
+    assert "Everything is stopped." in output
+    assert "Traceback" not in output
     assert one.pids() == []
     assert bystander.poll() is None
     bystander.kill()
@@ -272,8 +272,8 @@ def test_a_data_folder_that_cannot_be_written_is_one_clear_sentence(tmp_path):
 
 # --- jobs on the command line -------------------------------------------------------------------------
 def jobs_named(url: str, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(modelmill("jobs", "list", "-q", name, "--url", url, "--json").stdout)
-    return found
+    jobs: list[dict[str, Any]] = json.loads(modelmill("jobs", "list", "-q", name, "--url", url, "--json").stdout)
+    return jobs
 
 
 def test_jobs_can_be_listed_shown_read_and_downloaded(stack, tmp_path):
@@ -316,10 +316,10 @@ def test_ctrl_c_while_converting_cancels_the_job(service, tmp_path):
         assert any("queued" in line for line in convert.stdout)
 
         convert.send_signal(signal.SIGINT)
-        said, _ = convert.communicate()
+        output, _ = convert.communicate()
 
     assert convert.returncode == 130
-    assert "is cancelled" in said
+    assert "is cancelled" in output
     [record] = jobs_named(service.url, "interrupted")
     assert record["error"]["code"] == "CANCELLED"
 
@@ -350,9 +350,9 @@ class Machine:
             shutil.copy(REPOSITORY / "ops" / name, self.clone / "ops" / name)
         shutil.copy(REPOSITORY / "pyproject.toml", self.clone)
         for name in NEEDED:
-            found = shutil.which(name)
-            assert found
-            (self.bin / name).symlink_to(found)
+            path = shutil.which(name)
+            assert path
+            (self.bin / name).symlink_to(path)
         self.script("bin/id", "#!/bin/sh\necho 1000\n")
 
     def script(self, name: str, text: str) -> None:

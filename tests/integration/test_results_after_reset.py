@@ -61,12 +61,12 @@ def get(who: Person, path: str, **options: dict[str, str]) -> httpx.Response:
 
 def test_the_job_is_gone_and_its_files_are_listed_and_downloaded(reset: Reset) -> None:
     assert get(reset.alice, f"/jobs/{reset.job_id}").json()["error"]["code"] == "JOB_NOT_FOUND"
-    (found,) = get(reset.alice, "/results").json()["results"]
-    assert (found["job_id"], found["name"], found["tags"]) == (reset.job_id, "survivor", ["kept"])
-    assert found["is_finished"] is True
-    names = {file["name"]: file["size_bytes"] for file in found["files"]}
+    (result,) = get(reset.alice, "/results").json()["results"]
+    assert (result["job_id"], result["name"], result["tags"]) == (reset.job_id, "survivor", ["kept"])
+    assert result["is_finished"] is True
+    names = {file["name"]: file["size_bytes"] for file in result["files"]}
     assert names == reset.sizes, "its artifacts, and nothing else that lies beside them"
-    assert get(reset.alice, f"/results/{reset.job_id}").json() == found
+    assert get(reset.alice, f"/results/{reset.job_id}").json() == result
     url = f"/results/{reset.job_id}/out.nef"
     assert get(reset.alice, url).content == reset.nef
     part = get(reset.alice, url, headers={"Range": "bytes=2-5"})

@@ -74,8 +74,8 @@ def test_a_camera_with_a_password_is_read_by_who_has_it(scheme: str) -> None:
             assert failure(camera.url(wrong)) == (
                 f"{camera.url()} cannot be opened as a video: its URL has no user and password, or wrong ones (401)"
             )
-        said = failure(camera.url("ann:p@ss/w:rd"))
-        assert said.startswith(f"rtsp://…@127.0.0.1:{camera.port}/cam cannot be opened") and "ss/w" not in said
+        message = failure(camera.url("ann:p@ss/w:rd"))
+        assert message.startswith(f"rtsp://…@127.0.0.1:{camera.port}/cam cannot be opened") and "ss/w" not in message
 
 
 def test_what_is_wrong_with_an_address_is_said(camera: RtspServer) -> None:

@@ -120,8 +120,8 @@ def test_the_receipt_of_a_job_stands_and_names_what_was_changed(
     capsys.readouterr()
     (tmp_path / "out.nef").write_bytes(b"another model")
     assert typed(monkeypatch, "verify", tmp_path, "--key", tmp_path / "key.pem") == 1
-    said = capsys.readouterr().out
-    assert re.search(r"out\.nef: CHANGED", said) and "bie.json: as the receipt says" in said
+    output = capsys.readouterr().out
+    assert re.search(r"out\.nef: CHANGED", output) and "bie.json: as the receipt says" in output
     payload = base64.b64decode(json.loads(content(api, job, "receipt.json"))["payload"])
     stages = json.loads(payload)["predicate"]["buildDefinition"]["internalParameters"]["stages"]
     assert {stage["reused_from"] for stage in stages.values()} == {job["stages"]["onnx"]["reused_from"]}
@@ -134,8 +134,8 @@ def test_a_job_is_reproduced_also_after_it_was_forgotten(
     job = api.convert(small_model(), pngs(3), name="Made once")
     url = ("--url", caching.url)
     assert typed(monkeypatch, "reproduce", job["job_id"][:8], *url) == 0
-    said = capsys.readouterr().out
-    assert re.search(r"out\.onnx +equal to the byte", said) and re.search(r"out\.nef +equal", said)
+    printed = capsys.readouterr().out
+    assert re.search(r"out\.onnx +equal to the byte", printed) and re.search(r"out\.nef +equal", printed)
     caching.redis.delete(f"job:{job['job_id']}")
     assert typed(monkeypatch, "reproduce", job["job_id"], *url, "--json") == 0
     answer = json.loads(capsys.readouterr().out)

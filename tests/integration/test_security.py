@@ -62,7 +62,7 @@ def paths(settings: Settings, job_id: str) -> Iterator[str]:
             continue  # answered by test_nodes_link
         path = route.path if isinstance(route, Route | Mount) else ""
         assert path, "a route of a new kind"
-        yield re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: given.get(found[1], "none"), path)
+        yield re.sub(r"\{(\w+)(?::\w+)?\}", lambda page: given.get(page[1], "none"), path)
     app.state.container.close()
 
 
@@ -255,7 +255,7 @@ def test_no_secret_is_in_logs_records_answers_or_command_lines(guarded: Deployme
         assert job["status"] == "COMPLETED", job["error"]
         api.submit(b"no model", pngs(2))
         own = f"/jobs/{job['job_id']}"
-        asked = (
+        paths = (
             "/system",
             "/ui/system",
             "/openapi.json",
@@ -267,7 +267,7 @@ def test_no_secret_is_in_logs_records_answers_or_command_lines(guarded: Deployme
             "/nothing",
             "/objects/a?expires=1&signature=0",
         )
-        shown = {path: api.http.get(path).text for path in asked}
+        shown = {path: api.http.get(path).text for path in paths}
         guarded.redis.config_set("requirepass", "other")  # now every connection made anew fails
         guarded.redis.client_kill_filter(_type="normal", skipme=True)
         shown |= {
@@ -278,8 +278,8 @@ def test_no_secret_is_in_logs_records_answers_or_command_lines(guarded: Deployme
     files = {str(path): path.read_bytes() for path in guarded.folder.rglob("*") if path.is_file()}
     commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in _all_of(guarded)}
     assert held and len(files) > 10 and len(commands) > 8
-    for found in (shown, held, files, commands):
-        assert not [where for where, text in found.items() if MARK in (text if isinstance(text, str) else str(text))]
+    for place in (shown, held, files, commands):
+        assert not [where for where, text in place.items() if MARK in (text if isinstance(text, str) else str(text))]
 
 
 def _dump(deployment: Deployment, number: int) -> Iterator[tuple[bytes, bytes]]:

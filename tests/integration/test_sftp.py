@@ -65,7 +65,7 @@ def test_folders_go_up_whole_and_are_listed_made_and_removed(
 ) -> None:
     (tmp_path / "set" / "inner").mkdir(parents=True)
     (tmp_path / "set" / "inner" / "圖 1.txt").write_text("x")
-    said = server.batch(
+    output = server.batch(
         name,
         f"put -r {tmp_path / 'set'} datasets/set",
         "ls -l datasets/set/inner",
@@ -78,12 +78,12 @@ def test_folders_go_up_whole_and_are_listed_made_and_removed(
         "pwd",
         "ls",
     )
-    assert "圖 1.txt" in said
-    assert "/datasets\n" in said
-    assert name in said  # the owner is shown by this name, and by no other of the machine
+    assert "圖 1.txt" in output
+    assert "/datasets\n" in output
+    assert name in output  # the owner is shown by this name, and by no other of the machine
     assert list((home / "datasets" / "set" / "inner").iterdir()) == []
     for folder in ("datasets", "models", "code", "jobs", "trash", "tmp"):
-        assert folder in said
+        assert folder in output
 
 
 def test_times_are_kept_and_the_mode_is_ours(server: SftpServer, name: str, home: Path, tmp_path: Path) -> None:
@@ -133,10 +133,10 @@ def test_a_result_is_kept_by_renaming_it_from_jobs_to_models(server: SftpServer,
 
 @pytest.mark.parametrize("top", ["datasets", "models", "code", "jobs", "trash", "trash/jobs", "tmp"])
 def test_the_folders_of_a_home_stay(server: SftpServer, name: str, home: Path, top: str) -> None:
-    said = server.batch(
+    output = server.batch(
         name, f"-rename {top} models/away", f"-rmdir {top}", "mkdir models/empty", f"-rename models/empty {top}"
     )
-    assert said.lower().count("denied") == 3
+    assert output.lower().count("denied") == 3
     assert (home / top).is_dir()
     assert (home / "models" / "empty").is_dir()
 
@@ -261,11 +261,11 @@ def test_guessing_is_cut_off_and_the_right_user_comes_in_all_the_same(tmp_path: 
 def test_an_upload_over_the_quota_stops_and_says_why(server: SftpServer, name: str, tmp_path: Path) -> None:
     home = server.user(name, quota_bytes=2 * MIB)
     local = random_file(tmp_path / "big", 5 * MIB)
-    said = server.batch(name, f"put {local} datasets/big", fails=True)
-    assert "may hold 2097152 bytes" in said
+    output = server.batch(name, f"put {local} datasets/big", fails=True)
+    assert "may hold 2097152 bytes" in output
     assert (home / "datasets" / "big").stat().st_size <= 2 * MIB
-    said = server.batch(name, "rm datasets/big", f"put {random_file(tmp_path / 'fits', MIB)} datasets/fits", "df")
-    assert "2048" in said  # KiB in all, whatever the disk has
+    output = server.batch(name, "rm datasets/big", f"put {random_file(tmp_path / 'fits', MIB)} datasets/fits", "df")
+    assert "2048" in output  # KiB in all, whatever the disk has
 
 
 def test_one_file_too_many_is_refused_with_what_to_do(
@@ -276,8 +276,8 @@ def test_one_file_too_many_is_refused_with_what_to_do(
     local = random_file(tmp_path / "file", 5)
     server.batch(name, f"put {local} datasets/1", "mkdir datasets/2")
     for more in (f"put {local} datasets/3", "mkdir datasets/3"):
-        said = server.batch(name, more, fails=True)
-        assert "may hold 2 files and folders" in said and "archive" in said
+        output = server.batch(name, more, fails=True)
+        assert "may hold 2 files and folders" in output and "archive" in output
     server.batch(name, f"put {local} datasets/1", "rm datasets/1", "mkdir datasets/3")
 
 
@@ -303,8 +303,8 @@ def test_who_is_refused_is_told_why(server: SftpServer, name: str, home: Path, t
 
 
 def test_reasons_end_before_they_flood_the_terminal(server: SftpServer, name: str, home: Path) -> None:
-    said = server.batch(name, *["-mkdir loose"] * (MAX_TOLD + 5))
-    assert said.count("modelmill:") == MAX_TOLD
+    output = server.batch(name, *["-mkdir loose"] * (MAX_TOLD + 5))
+    assert output.count("modelmill:") == MAX_TOLD
 
 
 def test_what_only_tries_says_nothing(server: SftpServer, name: str, home: Path, tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_the_link_that_escapes_a_chroot_by_being_renamed_is_not_made(
 ) -> None:
     """The way out of a chroot that looks at paths: literally as it works there."""
     target = "../../../../../../../../etc/passwd"
-    said = server.batch(
+    output = server.batch(
         name,
         "-mkdir a",
         "-mkdir a/../h",
@@ -344,7 +344,7 @@ def test_the_link_that_escapes_a_chroot_by_being_renamed_is_not_made(
         "-ln a/file b/file",
         "-ln -s /etc/passwd x",
     )
-    assert "links cannot be made here" in said or said.lower().count("denied") >= 2
+    assert "links cannot be made here" in output or output.lower().count("denied") >= 2
     assert not (tmp_path / "stolen").exists()
     assert not [path for path in home.rglob("*") if path.is_symlink()]
 
@@ -431,5 +431,5 @@ def test_scp_copies_folders_with_times_and_modes_of_its_own(
 
 
 def test_above_the_top_of_a_home_there_is_the_top(server: SftpServer, name: str, home: Path) -> None:
-    said = server.batch(name, "cd ..", "pwd", "ls ../..")
-    assert "working directory: /" in said and "datasets" in said
+    output = server.batch(name, "cd ..", "pwd", "ls ../..")
+    assert "working directory: /" in output and "datasets" in output

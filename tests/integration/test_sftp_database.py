@@ -39,10 +39,10 @@ def own_url(postgres: PostgresServer) -> str:
     database = Database(url)
     upgrade(database, MIGRATIONS)
     database.close()
-    found = re.search(r"```sql\n(.*?)```", (REPOSITORY / "docs" / "deployment.md").read_text(), re.DOTALL)
-    assert found
+    match = re.search(r"```sql\n(.*?)```", (REPOSITORY / "docs" / "deployment.md").read_text(), re.DOTALL)
+    assert match
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(found.group(1).encode())
+        connection.execute(match.group(1).encode())
     return url.replace(url.partition("@")[0], f"postgresql://modelmill_sftp:{PASSWORD.replace(' ', '%20')}")
 
 

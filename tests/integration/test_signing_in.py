@@ -118,10 +118,10 @@ def test_who_is_on_this_machine_is_its_administrator_while_no_accounts_are_deman
 def test_who_comes_from_elsewhere_needs_a_token_all_the_same(
     open_house: Within, arrives_at: str, headers: dict[str, str]
 ) -> None:
-    asked = Within(open_house.app, arrives_at, **headers)
-    assert asked.get("/jobs").status_code == 401
+    client = Within(open_house.app, arrives_at, **headers)
+    assert client.get("/jobs").status_code == 401
     token = open_house.post("/api/v2/me/tokens", json={}).json()["token"]
-    assert asked.get("/jobs", headers={"Authorization": f"Bearer {token}"}).status_code == 200
+    assert client.get("/jobs", headers={"Authorization": f"Bearer {token}"}).status_code == 200
 
 
 def test_a_session_that_has_ended_does_not_keep_this_machines_user_out(open_house: Within) -> None:
@@ -149,9 +149,9 @@ def test_accounts_are_demanded_as_soon_as_others_can_reach_the_web(given: dict[s
 
 # --- the page -----------------------------------------------------------------------------------------
 def test_a_pasted_token_opens_a_session_and_leads_back(stranger: httpx.Client, alice: Person) -> None:
-    asked = stranger.get("/ui/jobs?q=x", headers={"Accept": "text/html"})
-    assert (asked.status_code, asked.headers["location"]) == (303, "/ui/login?next=/ui/jobs%3Fq%3Dx")
-    page = stranger.get(asked.headers["location"])
+    answer = stranger.get("/ui/jobs?q=x", headers={"Accept": "text/html"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/ui/login?next=/ui/jobs%3Fq%3Dx")
+    page = stranger.get(answer.headers["location"])
     assert page.headers["cache-control"] == "no-store" and 'value="/ui/jobs?q=x"' in page.text
     signed_in = stranger.post("/ui/login", data={"token": f" {alice.token}\n", "next": "/ui/jobs?q=x"}, headers=OURS)
     assert (signed_in.status_code, signed_in.headers["location"]) == (303, "/ui/jobs?q=x")
@@ -233,8 +233,8 @@ def test_a_web_that_demands_accounts_does_not_start_without_a_lasting_key(tmp_pa
     with Deployment(tmp_path, accounts="true") as deployment:
         del deployment.env["MODELMILL_SECRET_KEY"]
         assert started(deployment) == Exit.BAD_INPUT
-        said = (tmp_path / "0.log").read_text()
-    assert "MODELMILL_SECRET_KEY" in said and "openssl rand" in said and "Traceback" not in said
+        log = (tmp_path / "0.log").read_text()
+    assert "MODELMILL_SECRET_KEY" in log and "openssl rand" in log and "Traceback" not in log
 
 
 def test_a_web_does_not_start_on_a_database_from_the_future(tmp_path: Path) -> None:
@@ -245,8 +245,8 @@ def test_a_web_does_not_start_on_a_database_from_the_future(tmp_path: Path) -> N
             conn.execute(text("UPDATE alembic_version SET version_num = '9999'"))
         app.state.container.close()
         assert started(deployment) == Exit.FAILED
-        said = (tmp_path / "0.log").read_text()
-    assert "9999" in said and "newer" in said and "Traceback" not in said
+        log = (tmp_path / "0.log").read_text()
+    assert "9999" in log and "newer" in log and "Traceback" not in log
 
 
 def started(deployment: Deployment) -> int:

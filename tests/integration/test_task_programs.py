@@ -28,7 +28,7 @@ def test_a_real_shell_hands_every_word_to_the_program(tmp_path: Path, text: str)
     for folder in (code, job):
         folder.mkdir(parents=True)
     (code / "train.py").write_text("import sys, os; print(repr((sys.argv[1:], os.getcwd())))")
-    asked = submission_of(
+    submission = submission_of(
         script(f"/private/common/{text}", args=[text, "last"]),
         submission_id="t--a01",
         task_id="t",
@@ -36,7 +36,9 @@ def test_a_real_shell_hands_every_word_to_the_program(tmp_path: Path, text: str)
         options=TrainingOptions(is_on=True, homes_root=str(tmp_path), python=sys.executable),
         logical_root="/private",
     )
-    done = subprocess.run(["/bin/sh", "-c", asked.entrypoint], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        ["/bin/sh", "-c", submission.entrypoint], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout == repr(([text, "last"], str(job.resolve()))) + "\n"
     assert not list(tmp_path.rglob("gone"))
 
@@ -46,7 +48,7 @@ def test_the_program_itself_gets_signals_and_gives_the_exit_code(tmp_path: Path)
     code.mkdir(parents=True)
     (tmp_path / "users/alice/jobs/t--a01").mkdir(parents=True)
     (code / "train.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-    asked = submission_of(
+    submission = submission_of(
         script("/private/common/code"),
         submission_id="t--a01",
         task_id="t",
@@ -54,4 +56,4 @@ def test_the_program_itself_gets_signals_and_gives_the_exit_code(tmp_path: Path)
         options=TrainingOptions(is_on=True, homes_root=str(tmp_path), python=sys.executable),
         logical_root="/private",
     )
-    assert subprocess.run(["/bin/sh", "-c", asked.entrypoint], check=False, timeout=60).returncode == -9
+    assert subprocess.run(["/bin/sh", "-c", submission.entrypoint], check=False, timeout=60).returncode == -9

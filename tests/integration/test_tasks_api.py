@@ -135,7 +135,7 @@ def test_a_task_has_the_fields_of_the_requirement(web: httpx.Client, scheduler: 
     attempt = task["attempts"][0]
     assert attempt == task["latest_attempt"]
     assert attempt["ray_submission_id"] == f"{task_id}--a01"
-    wanted = {
+    expected = {
         "attempt_no": 1,
         "ray_status": "FAILED",
         "failure_kind": "RUNTIME_ERROR",
@@ -144,7 +144,7 @@ def test_a_task_has_the_fields_of_the_requirement(web: httpx.Client, scheduler: 
         "start_time": "s",
         "end_time": "2026-11-01T13:00:00.000Z",
     }
-    assert {name: attempt[name] for name in wanted} == wanted
+    assert {name: attempt[name] for name in expected} == expected
     assert task["demand"] == {"nodes": 2, "gpus_per_node": 4, "gpus": 8, "cpus": 80.0}
     for link in ("task", "logs", "events", "spec"):
         assert web.get(task["links"][link]).status_code == (404 if link == "logs" else 200)
@@ -282,13 +282,13 @@ def test_where_nothing_is_trained_it_is_said_how_that_is_changed(settings: Setti
 # --- looking --------------------------------------------------------------------------------------
 def test_lists_are_filtered_and_told_page_by_page(other: httpx.Client, scheduler: Scheduler) -> None:
     def ids(**query: str) -> list[str]:
-        found, cursor = list[str](), None
+        task_ids, cursor = list[str](), None
         while True:
             page = other.get(TASKS, params={**query, **({"cursor": cursor} if cursor else {})}).json()
-            found += [task["task_id"] for task in page["tasks"]]
+            task_ids += [task["task_id"] for task in page["tasks"]]
             cursor = page["next_cursor"]
             if cursor is None:
-                return found
+                return task_ids
 
     before = to_text(datetime.now(UTC))
     mine = [new(other, RL.format(workload)) for workload in ("ppo", "sft", "ppo", "grpo", "ppo")][::-1]

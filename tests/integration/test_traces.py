@@ -179,16 +179,16 @@ OF_A_WORKER = f"import json, sys, actors\n{TOLD}"
 
 
 def test_unless_otel_is_asked_for_the_web_imports_nothing_that_traces(tmp_path: Path) -> None:
-    *unasked, asked = _printed(OF_THE_WEB, tmp_path)
+    *unasked, traced = _printed(OF_THE_WEB, tmp_path)
     assert unasked == [[]] * len(UNASKED)
-    assert "opentelemetry.sdk.trace" in asked
+    assert "opentelemetry.sdk.trace" in traced
 
 
 def test_unless_otel_is_asked_for_a_worker_imports_nothing_that_traces(tmp_path: Path) -> None:
-    for wanted in UNASKED:
-        assert _printed(OF_A_WORKER, tmp_path, **wanted) == [[]]
-    [asked] = _printed(OF_A_WORKER, tmp_path, **ASKED)
-    assert "opentelemetry.sdk.trace" in asked
+    for module in UNASKED:
+        assert _printed(OF_A_WORKER, tmp_path, **module) == [[]]
+    [traced] = _printed(OF_A_WORKER, tmp_path, **ASKED)
+    assert "opentelemetry.sdk.trace" in traced
 
 
 def _printed(code: str, folder: Path, **otel: str) -> list[list[str]]:

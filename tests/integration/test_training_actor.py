@@ -63,9 +63,9 @@ def submitted(deployment: Deployment) -> list[str]:
 
 def task(container: Container, task_id: str) -> Task:
     with container.database.read() as conn:
-        found = store.get_task(conn, task_id)
-    assert found is not None
-    return found
+        stored = store.get_task(conn, task_id)
+    assert stored is not None
+    return stored
 
 
 def test_a_worker_schedules_as_soon_as_it_has_started_and_a_submission_and_a_cancel_wake_it(

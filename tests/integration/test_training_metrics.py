@@ -103,9 +103,9 @@ def test_while_nobody_schedules_that_is_told_and_tasks_are_counted(shared: Deplo
     assert "modelmill_training_scheduler_up" in now.families
     assert "modelmill_training_ray_up" not in now.families
     assert now.value("modelmill_training_tasks", state="QUEUED") == before + 1
-    said = probe(**shared.env)
-    assert said.returncode == 1
-    assert "nobody has looked at the cluster" in said.stderr
+    answer_now = probe(**shared.env)
+    assert answer_now.returncode == 1
+    assert "nobody has looked at the cluster" in answer_now.stderr
 
 
 @pytest.mark.ray
@@ -113,16 +113,16 @@ def test_a_scheduler_is_well_also_when_ray_does_not_answer_it(tmp_path: Path) ->
     with Deployment(tmp_path, ray_address=RAY, training_tick_s="1") as deployment:
         deployment.web()
         deployment.start([DRAMATIQ, "actors", "--queues", "training", "--processes", "1", "--threads", "1"])
-        said = until(lambda: probe(**deployment.env), lambda answer: answer.returncode == 0)
-        assert "Ray does not answer" in said.stderr
+        answer_now = until(lambda: probe(**deployment.env), lambda answer: answer.returncode == 0)
+        assert "Ray does not answer" in answer_now.stderr
         with Api(deployment.url) as api:
             now = figures(api)
         assert "modelmill_training_ray_up" in now.families
         assert now.value("modelmill_training_ray_up") == 0
         deployment.valkey.kill()
-        said = probe(**deployment.env)
-        assert said.returncode == 0
-        assert "cannot tell" in said.stderr
+        answer_now = probe(**deployment.env)
+        assert answer_now.returncode == 0
+        assert "cannot tell" in answer_now.stderr
 
 
 def test_where_training_is_off_nothing_is_told_of_it(settings: Settings) -> None:
@@ -131,6 +131,6 @@ def test_where_training_is_off_nothing_is_told_of_it(settings: Settings) -> None
     told = [s.name for family in Figures(answer.text).families.values() for s in family.samples]
     assert "modelmill_jobs_active" in told
     assert not [name for name in told if "training" in name]
-    said = probe(MODELMILL_REDIS_URL=settings.redis_url, MODELMILL_DATA_DIR=str(settings.data_dir))
-    assert said.returncode == 1
-    assert "MODELMILL_RAY_ADDRESS" in said.stderr
+    answer_now = probe(MODELMILL_REDIS_URL=settings.redis_url, MODELMILL_DATA_DIR=str(settings.data_dir))
+    assert answer_now.returncode == 1
+    assert "MODELMILL_RAY_ADDRESS" in answer_now.stderr

@@ -99,7 +99,7 @@ def test_what_a_task_left_becomes_a_model_that_runs(container: Container, api: A
     made = conversion(api, task_id)
     job = api.wait(made["job_id"], has_ended)
     assert (job["status"], job["origin"]) == ("COMPLETED", f"task:{task_id}"), job["error"]
-    origins = [found["origin"] for found in api.http.get("/jobs", params={"limit": 200}).json()["jobs"]]
+    origins = [entry["origin"] for entry in api.http.get("/jobs", params={"limit": 200}).json()["jobs"]]
     assert origins.count(f"task:{task_id}") == 1
     (tmp_path / "out.nef").write_bytes(api.http.get(f"/jobs/{made['job_id']}/artifacts/out.nef").content)
     model, test = HostModel(tmp_path / "out.nef"), np.load(SAMPLE / "test.npz")
@@ -157,12 +157,12 @@ def test_what_cannot_be_converted_is_said_and_the_task_stays_as_it_ended(
 def test_one_click_converts_as_well(container: Container, api: Api) -> None:
     task_id = left_by_a_task(container, PLAIN)
     assert [artifact["path"] for artifact in task(api, task_id)["artifacts"]] == ["model.onnx"]
-    asked = {"artifact": "model.onnx", "images": "reference.zip", "name": "by hand"}
-    answer = api.http.post(f"/api/v2/tasks/{task_id}/convert", json=asked)
+    body = {"artifact": "model.onnx", "images": "reference.zip", "name": "by hand"}
+    answer = api.http.post(f"/api/v2/tasks/{task_id}/convert", json=body)
     assert answer.status_code == 201, answer.text
     job = api.wait(answer.json()["job_id"], has_ended)
     assert (job["status"], job["name"], job["origin"]) == ("COMPLETED", "by hand", f"task:{task_id}")
-    refused = api.http.post(f"/api/v2/tasks/{task_id}/convert", json={**asked, "artifact": "other.onnx"})
+    refused = api.http.post(f"/api/v2/tasks/{task_id}/convert", json={**body, "artifact": "other.onnx"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (404, "FILE_NOT_FOUND")
     assert len(task(api, task_id)["conversions"]) == 1
 

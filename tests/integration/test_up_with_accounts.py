@@ -26,9 +26,9 @@ def test_the_first_start_beyond_this_machine_says_how_to_make_an_administrator(t
         bearer = {"Authorization": f"Bearer {token}"}
         assert httpx.get(f"{stack.url}/api/v2/users", headers=bearer, trust_env=False).status_code == 200
     finally:
-        said = stack.close()
-    assert f"modelmill users create NAME --admin --data-dir {stack.data_dir}" in said
-    assert f"modelmill users token NAME --data-dir {stack.data_dir}" in said
+        output = stack.close()
+    assert f"modelmill users create NAME --admin --data-dir {stack.data_dir}" in output
+    assert f"modelmill users token NAME --data-dir {stack.data_dir}" in output
 
 
 def test_the_sample_needs_a_token_there(tmp_path: Path) -> None:

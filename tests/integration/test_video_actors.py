@@ -29,7 +29,7 @@ def test_demands_and_looks_are_done_by_workers_and_what_came_too_early_a_little_
         worker = deployment.start(
             [DRAMATIQ, "actors", "--queues", "video", "video_plans", "--processes", "1", "--threads", "2"]
         )
-        decided = until(lambda: video.jobs.decisions(user, waiting.uid), lambda found: len(found) == 2)
+        decided = until(lambda: video.jobs.decisions(user, waiting.uid), lambda job: len(job) == 2)
         assert [one.outcome for one in decided] == ["same", "new"]
         assert decided[0].at > decided[1].at
         planned = video.jobs.get(user, waiting.uid)

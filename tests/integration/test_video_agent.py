@@ -48,8 +48,8 @@ class VideoNode(Node):
         return [int(line) for line in (self.folder(key) / "starts").read_text().split()]
 
     def work(self, key: WorkKey) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder(key) / "work.json").read_bytes())
-        return found
+        document: dict[str, Any] = json.loads((self.folder(key) / "work.json").read_bytes())
+        return document
 
     def forget(self, web: ScriptedWeb) -> None:
         """What it was told to run ends, and what that left goes; all that came up is forgotten, too."""
@@ -136,7 +136,7 @@ def test_a_plan_reaches_the_runner_and_does_not_restart_it(web: ScriptedWeb, nod
     first = web.until(JOB, state=RUNNING)
     for seq in (1, 2):
         tell_job(web, plan={**PLAN, "seq": seq}, hosts=[HOST])
-        until(lambda: node.work(JOB)["content"]["plan"], lambda plan, wanted=seq: plan and plan["seq"] == wanted)
+        until(lambda: node.work(JOB)["content"]["plan"], lambda plan, number=seq: plan and plan["seq"] == number)
     until(lambda: web.orders[JOB].is_acknowledged)
     assert node.starts(JOB) == [first.pid]
     assert psutil.pid_exists(first.pid)
@@ -176,8 +176,8 @@ def test_the_web_is_away_and_no_result_is_lost_or_doubled(web: ScriptedWeb, node
     web.stop()
     begun = node.rows("outbox")
     until(lambda: node.rows("outbox") > begun + 20)
-    said = httpx.post(f"{node.url_here}/node/submit_job", json={"node_addr": "x"}, trust_env=False)
-    assert (said.status_code, said.json()["status"]) == (502, 1)
+    answer = httpx.post(f"{node.url_here}/node/submit_job", json={"node_addr": "x"}, trust_env=False)
+    assert (answer.status_code, answer.json()["status"]) == (502, 1)
     assert node.starts(JOB) == [worker.pid]
     assert node.work(JOB)["content"]["plan"]["seq"] == 1
     last = seqs(web)[-1]
@@ -218,18 +218,18 @@ def test_a_job_that_is_submitted_here_is_the_webs_to_decide(web: ScriptedWeb, no
     until(lambda: web.signs)
     body = b'{"node_addr": "127.0.0.1:5002"}'
     web.answers[body] = 409
-    said = httpx.post(
+    answer = httpx.post(
         f"{node.url_here}/node/submit_job", content=body, headers={"Authorization": "Bearer mm_ann"}, trust_env=False
     )
-    assert said.status_code == 409
+    assert answer.status_code == 409
     assert (web.posts, web.authorizations) == ([("/node/submit_job", body)], ["Bearer mm_ann"])
 
 
 def test_a_video_that_is_not_there_keeps_the_agent_from_starting(tmp_path: Path, own_web: ScriptedWeb) -> None:
     node = VideoNode(tmp_path, own_web.url)
-    said = node.refused("--video", f"traffic={tmp_path}/input.mov")
-    assert f"there is no video {tmp_path}/input.mov" in said
-    assert "--video" in said.splitlines()[-1]
+    refusal = node.refused("--video", f"traffic={tmp_path}/input.mov")
+    assert f"there is no video {tmp_path}/input.mov" in refusal
+    assert "--video" in refusal.splitlines()[-1]
     node.close()
 
 

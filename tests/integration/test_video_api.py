@@ -57,8 +57,8 @@ def test_nodes_kinds_and_policies_are_told(scene: VideoWeb, client: httpx.Client
     (node,) = client.get(f"{VIDEO}/nodes").json()["nodes"]
     assert (node["node"], node["is_online"], sorted(node["videos"])) == (EDGE, True, ["0", "1"])
     kinds = client.get(f"{VIDEO}/kinds").json()
-    found = {kind["name"]: kind for kind in kinds["kinds"]}
-    assert found["face_detection"]["outputs"]["bbox"] == "boxes"
+    kinds_by_name = {kind["name"]: kind for kind in kinds["kinds"]}
+    assert kinds_by_name["face_detection"]["outputs"]["bbox"] == "boxes"
     assert kinds["generators"]["ClipGenerator"]["clip"] == "clip" and kinds["render"]["count"] == "counts"
     policies = client.get(f"{VIDEO}/policies").json()
     assert policies["default"] in policies["policies"] and len(policies["policies"]) >= 4
@@ -66,14 +66,14 @@ def test_nodes_kinds_and_policies_are_told(scene: VideoWeb, client: httpx.Client
 
 def test_stages_are_an_administrators_to_set(scene: VideoWeb, client: httpx.Client, plain: dict[str, str]) -> None:
     scene.container.models.add_upload(scene.user, "small", [small_model()], now=now())
-    wanted = {"kind": "face_detection", "models": ["small", ["small"]], "parameters": {}}
-    assert refused(client.put(f"{VIDEO}/stages/faces", json=wanted, headers=plain), 403) == "FORBIDDEN"
-    answer = client.put(f"{VIDEO}/stages/faces", json=wanted)
+    body = {"kind": "face_detection", "models": ["small", ["small"]], "parameters": {}}
+    assert refused(client.put(f"{VIDEO}/stages/faces", json=body, headers=plain), 403) == "FORBIDDEN"
+    answer = client.put(f"{VIDEO}/stages/faces", json=body)
     assert answer.status_code == 200, answer.text
     (stage,) = client.get(f"{VIDEO}/stages", headers=plain).json()["stages"]
     assert (stage["name"], stage["models"], len(stage["variants"])) == ("faces", [["small"], ["small"]], 2)
-    assert refused(client.put(f"{VIDEO}/stages/faces", json={**wanted, "models": ["none"]}), 400) == "BAD_STAGE"
-    assert refused(client.put(f"{VIDEO}/stages/faces", json={**wanted, "kind": "unheard"}), 400) == "BAD_STAGE"
+    assert refused(client.put(f"{VIDEO}/stages/faces", json={**body, "models": ["none"]}), 400) == "BAD_STAGE"
+    assert refused(client.put(f"{VIDEO}/stages/faces", json={**body, "kind": "unheard"}), 400) == "BAD_STAGE"
     refused(client.delete(f"{VIDEO}/stages/faces", headers=plain), 403)
     assert client.delete(f"{VIDEO}/stages/faces").status_code == 204
     assert refused(client.delete(f"{VIDEO}/stages/faces"), 404) == "STAGE_NOT_FOUND"
@@ -82,20 +82,20 @@ def test_stages_are_an_administrators_to_set(scene: VideoWeb, client: httpx.Clie
 # --- jobs -------------------------------------------------------------------------------------------
 def test_a_job_is_submitted_by_a_dag_or_by_its_stages(scene: VideoWeb, client: httpx.Client) -> None:
     scene.running()
-    wanted: dict[str, Any] = {"node": EDGE, "video_id": 1}
-    answer = client.post(JOBS, json={**wanted, "dag": dag(), "constraint": {"delay": 0.4}, "realtime": False})
+    body: dict[str, Any] = {"node": EDGE, "video_id": 1}
+    answer = client.post(JOBS, json={**body, "dag": dag(), "constraint": {"delay": 0.4}, "realtime": False})
     assert answer.status_code == 201, answer.text
     made = answer.json()
     assert answer.headers["location"] == f"{JOBS}/{made['uid']}"
     assert (made["state"], made["dag"], made["realtime"]) == ("UNSCHED", dag(), False)
-    by_stages = client.post(JOBS, json={**wanted, "stages": ["face_detection", "face_alignment"]})
+    by_stages = client.post(JOBS, json={**body, "stages": ["face_detection", "face_alignment"]})
     assert by_stages.json()["dag"] == dag()
-    assert refused(client.post(JOBS, json={**wanted, "stages": ["unheard"]}), 400) == "BAD_REQUEST"
-    assert refused(client.post(JOBS, json={**wanted, "stages": ["face_alignment"]}), 400) == "BAD_DAG"
-    refused(client.post(JOBS, json=wanted), 400)
-    refused(client.post(JOBS, json={**wanted, "dag": dag(), "stages": ["face_detection"]}), 400)
-    refused(client.post(JOBS, json={**wanted, "dag": dag(), "more": 1}), 422)
-    assert refused(client.post(JOBS, json={**wanted, "node": "edge9", "dag": dag()}), 404) == "VIDEO_NOT_FOUND"
+    assert refused(client.post(JOBS, json={**body, "stages": ["unheard"]}), 400) == "BAD_REQUEST"
+    assert refused(client.post(JOBS, json={**body, "stages": ["face_alignment"]}), 400) == "BAD_DAG"
+    refused(client.post(JOBS, json=body), 400)
+    refused(client.post(JOBS, json={**body, "dag": dag(), "stages": ["face_detection"]}), 400)
+    refused(client.post(JOBS, json={**body, "dag": dag(), "more": 1}), 422)
+    assert refused(client.post(JOBS, json={**body, "node": "edge9", "dag": dag()}), 404) == "VIDEO_NOT_FOUND"
 
 
 def test_jobs_are_listed_newest_first_page_by_page(scene: VideoWeb, client: httpx.Client) -> None:
@@ -154,9 +154,9 @@ def test_anothers_job_is_as_one_that_does_not_exist(
         "/policy": {"policy": "fixed"},
         "/plan": {"video_conf": {}, "flow_mapping": {}},
     }
-    asked = [("GET", ""), ("DELETE", ""), ("POST", "/cancel"), *(("PUT", rest) for rest in bodies)]
+    calls = [("GET", ""), ("DELETE", ""), ("POST", "/cancel"), *(("PUT", rest) for rest in bodies)]
     told = ("results", "events", "decisions", "series", "resources", "picture", "live", "changes")
-    for method, rest in (*asked, *(("GET", f"/{what}") for what in told)):
+    for method, rest in (*calls, *(("GET", f"/{what}") for what in told)):
         seen = []
         for one in (uid, NOBODYS):
             answer = client.request(method, f"{JOBS}/{one}{rest}", json=bodies.get(rest), headers=plain)
@@ -169,9 +169,9 @@ def test_anothers_job_is_as_one_that_does_not_exist(
 # --- what would be, and what was measured -----------------------------------------------------------
 def test_it_is_predicted_what_a_cut_would_take(scene: VideoWeb, client: httpx.Client) -> None:
     job = scene.running()
-    found = client.post(f"{VIDEO}/what-if", json={"job_uid": job.uid}).json()["predictions"]
-    assert found == sorted(found, key=lambda one: one["delay_s"])
-    assert {"delay_s", "bottleneck", "flow_mapping", "by_stage", "fps", "is_measured"} <= set(found[0])
+    predictions = client.post(f"{VIDEO}/what-if", json={"job_uid": job.uid}).json()["predictions"]
+    assert predictions == sorted(predictions, key=lambda one: one["delay_s"])
+    assert {"delay_s", "bottleneck", "flow_mapping", "by_stage", "fps", "is_measured"} <= set(predictions[0])
     by_dag = client.post(f"{VIDEO}/what-if", json={"node": EDGE, "video_id": 1, "dag": dag()})
     assert by_dag.status_code == 200 and by_dag.json()["predictions"], by_dag.text
     refused(client.post(f"{VIDEO}/what-if", json={}), 400)
@@ -180,12 +180,14 @@ def test_it_is_predicted_what_a_cut_would_take(scene: VideoWeb, client: httpx.Cl
 
 def test_stages_are_profiled_by_a_job_of_its_own(scene: VideoWeb, client: httpx.Client) -> None:
     scene.running()
-    wanted = {"node": EDGE, "video_id": 1, "stages": ["face_detection", "face_alignment"]}
-    made = client.post(f"{VIDEO}/profile", json=wanted)
+    body = {"node": EDGE, "video_id": 1, "stages": ["face_detection", "face_alignment"]}
+    made = client.post(f"{VIDEO}/profile", json=body)
     assert made.status_code == 201, made.text
     assert (made.json()["mode"], made.json()["progress"]) == (Mode.PROFILE, 0)
-    found = client.get(f"{VIDEO}/profile", params={"node": CLOUD, "stage": "face_detection"}).json()["measurements"]
-    assert {(one["node"], one["stage"]) for one in found} == {(CLOUD, "face_detection")}
+    measurements = client.get(f"{VIDEO}/profile", params={"node": CLOUD, "stage": "face_detection"}).json()[
+        "measurements"
+    ]
+    assert {(one["node"], one["stage"]) for one in measurements} == {(CLOUD, "face_detection")}
     refused(client.post(f"{VIDEO}/profile", json={"node": EDGE, "video_id": 1}), 400)
 
 

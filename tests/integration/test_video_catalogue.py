@@ -81,8 +81,8 @@ NO_STAGES = (
 
 
 def test_what_is_no_stage_is_refused(scene: Scene) -> None:
-    for spec, said in NO_STAGES:
-        with pytest.raises(BadStage, match=said):
+    for spec, message in NO_STAGES:
+        with pytest.raises(BadStage, match=message):
             scene.video.catalogue.put(USER, spec, now=scene.now)
         assert names(scene) == ["face_alignment", "face_detection"], spec
 

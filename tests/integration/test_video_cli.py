@@ -166,8 +166,8 @@ def test_rules_are_given_by_a_file_and_events_are_told_oldest_first(
     assert kept["rules"][0]["at_least"] == 1
     assert said(capsys, monkeypatch, "rule-events", job.uid) == "There are no events.\n"
     boxes: list[list[list[float]]] = [[[10, 10, 20, 20]], [], [[50, 10, 60, 20]]]
-    for n, found in enumerate(boxes, 1):
-        row = {"n_loop": 50 + n, "at": now().timestamp() + 60 * n, "bbox": found, "size": [100, 100]}
+    for n, box in enumerate(boxes, 1):
+        row = {"n_loop": 50 + n, "at": now().timestamp() + 60 * n, "bbox": box, "size": [100, 100]}
         report: Any = {"job_uid": job.uid, "seq": 50 + n, "results": [row]}
         scene.video.reports.take(report, node=EDGE, user="", now=now())
     lines = said(capsys, monkeypatch, "rule-events", job.uid).splitlines()
@@ -220,11 +220,11 @@ def test_stages_are_set_and_removed(
     scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene.container.models.add_upload(scene.user, "small", [small_model()], now=now())
-    wanted = ("stages", "set", "faces", "--kind", "face_detection", "--model", "small", "--model", "small")
-    assert parsed(capsys, monkeypatch, *wanted)["models"] == [["small"], ["small"]]
+    arguments = ("stages", "set", "faces", "--kind", "face_detection", "--model", "small", "--model", "small")
+    assert parsed(capsys, monkeypatch, *arguments)["models"] == [["small"], ["small"]]
     assert said(capsys, monkeypatch, "stages", "remove", "faces") == "stage faces removed\n"
     assert typed(monkeypatch, "stages", "remove", "faces") == Exit.NOT_FOUND
-    assert typed(monkeypatch, *wanted[:-1], "none") == Exit.BAD_INPUT
+    assert typed(monkeypatch, *arguments[:-1], "none") == Exit.BAD_INPUT
 
 
 def test_profiling_waits_for_the_end_and_prints_what_was_measured(

@@ -53,8 +53,8 @@ def test_a_node_with_the_longest_name_serves_stages(scene: Scene) -> None:
     (order,) = nodes.pending(name)
     assert order.key == key
     worker = WorkerReport(key, "video", name, f"services-{name}", 1, WorkerState.RUNNING, address="10.0.0.9:5500")
-    said = Heartbeat("1", "10.0.0.9", NodeReport(workers=(worker,)), {str(key): order.seq})
-    heard = Heartbeat.from_json(said.to_json())
+    heartbeat = Heartbeat("1", "10.0.0.9", NodeReport(workers=(worker,)), {str(key): order.seq})
+    heard = Heartbeat.from_json(heartbeat.to_json())
     nodes.report(name, heard.report, address=heard.address, version="1", now=scene.now)
     assert name in [host.node for host in scene.container.video.resources.hosts("alice", "edge0", scene.now)]
     nodes.report(name, NodeReport(), address="10.0.0.9", version="1", now=scene.now)
@@ -70,8 +70,8 @@ def test_a_host_of_stages_is_called_at_host_and_port_and_nothing_else(scene: Sce
     for address in (*good, *bad, good[0]):
         worker = WorkerReport(key, "video", "cloud0", "services-cloud0", 1, WorkerState.RUNNING, address=address)
         nodes.report("cloud0", NodeReport(workers=(worker,)), address="10.0.0.9", version="1", now=scene.now)
-        found = [host.node for host in scene.container.video.resources.hosts("alice", "edge0", scene.now)]
-        assert ("cloud0" in found) == (address in good), address
+        names = [host.node for host in scene.container.video.resources.hosts("alice", "edge0", scene.now)]
+        assert ("cloud0" in names) == (address in good), address
 
 
 def test_nodes_with_videos_and_of_the_cloud_serve_the_catalogue(scene: Scene) -> None:
@@ -325,13 +325,13 @@ def test_nodes_at_one_address_go_by_their_names_and_the_silent_are_told_to_be(sc
 
 def test_videos_are_found_by_the_nodes_name_and_address(scene: Scene) -> None:
     resources = scene.video.resources
-    (found,) = resources.videos("alice", scene.now)
-    assert (found.node, found.address, found.is_online) == ("edge0", "192.168.56.102:7000", True)
-    assert found.videos["1"] == {"type": "people indoor", "name": "classroom-270p.mp4"}
+    (video,) = resources.videos("alice", scene.now)
+    assert (video.node, video.address, video.is_online) == ("edge0", "192.168.56.102:7000", True)
+    assert video.videos["1"] == {"type": "people indoor", "name": "classroom-270p.mp4"}
     assert (
         resources.find("alice", "edge0", scene.now)
         == resources.find("alice", "192.168.56.102:7000", scene.now)
-        == found
+        == video
     )
     assert resources.find("alice", "", scene.now) is resources.find("alice", "cloud0", scene.now) is None
     (silent,) = resources.videos("alice", scene.later(31))
@@ -342,8 +342,8 @@ def test_videos_come_in_the_order_of_their_numbers(scene: Scene) -> None:
     videos = {str(number): {"type": "hall", "name": f"{number}.mp4"} for number in (0, 1, 10, 11, 2, 3)}
     offers = {JOBS: {"address": "", "videos": videos}}
     scene.container.nodes.report("edge0", NodeReport(offers=offers), address="", version="1", now=scene.now)
-    (found,) = scene.video.resources.videos("alice", scene.now)
-    assert list(found.videos) == ["0", "1", "2", "3", "10", "11"]
+    (video,) = scene.video.resources.videos("alice", scene.now)
+    assert list(video.videos) == ["0", "1", "2", "3", "10", "11"]
 
 
 def test_what_a_node_offers_need_not_have_the_right_form(scene: Scene) -> None:
@@ -360,8 +360,8 @@ def test_a_scrape_counts_jobs_by_state(scene: Scene) -> None:
     scene.jobs.cancel(USER, job.uid, now=scene.now)
     scene.submit()
     (family,) = VideoCollector(scene.container.database).collect()
-    found = {sample.labels["state"]: sample.value for sample in family.samples}
-    assert found == {"UNSCHED": 2, "EXEC": 0, "DONE": 1}
+    counts = {sample.labels["state"]: sample.value for sample in family.samples}
+    assert counts == {"UNSCHED": 2, "EXEC": 0, "DONE": 1}
 
 
 def test_a_restarted_product_knows_its_jobs_and_their_numbers(scene: Scene, container: Container) -> None:

@@ -131,33 +131,33 @@ def body(**changed: Any) -> dict[str, Any]:
 
 def refused(answer: httpx.Response, status: int) -> str:
     """The sentence."""
-    said = answer.json()
-    assert (answer.status_code, said["status"]) == (status, 1), answer.text
-    assert isinstance(said["error"], str) and said["code"]
-    return str(said["error"])
+    body = answer.json()
+    assert (answer.status_code, body["status"]) == (status, 1), answer.text
+    assert isinstance(body["error"], str) and body["code"]
+    return str(body["error"])
 
 
 # --- /user ------------------------------------------------------------------------------------------
 def test_status_of_all_nodes_has_the_form_of_the_requirement(scene: VideoWeb, client: httpx.Client) -> None:
     job = scene.running()
-    said = client.get("/user/get_all_status").json()
-    assert said["status"] == 0
-    assert list(said["data"]) == [ADDRESS]
-    found = said["data"][ADDRESS]
-    assert {key: video["type"] for key, video in found["video"].items()} == {"0": "traffic flow", "1": "people indoor"}
-    assert (found["online"], found["job_uid_list"]) == (True, [job.uid])
+    body = client.get("/user/get_all_status").json()
+    assert body["status"] == 0
+    assert list(body["data"]) == [ADDRESS]
+    status = body["data"][ADDRESS]
+    assert {key: video["type"] for key, video in status["video"].items()} == {"0": "traffic flow", "1": "people indoor"}
+    assert (status["online"], status["job_uid_list"]) == (True, [job.uid])
 
 
 def test_a_job_is_submitted_with_the_requirements_body(scene: VideoWeb, client: httpx.Client) -> None:
     scene.running()
     answer = client.post("/user/submit_job", json=body(user_constraint={"delay": 0.3, "accuracy": 0.9}))
     assert answer.status_code == 200, answer.text
-    said = answer.json()
-    assert said["status"] == 0 and said["job_uid"].startswith("GLOBAL_ID_") and ".SUB_ID_" in said["job_uid"]
-    job = scene.video.jobs.get(scene.user, said["job_uid"])
+    reply = answer.json()
+    assert reply["status"] == 0 and reply["job_uid"].startswith("GLOBAL_ID_") and ".SUB_ID_" in reply["job_uid"]
+    job = scene.video.jobs.get(scene.user, reply["job_uid"])
     assert (job.node, job.video_id, job.state, job.constraint.hi) == (EDGE, "1", JobState.UNSCHED, 0.3)
     again = client.post("/user/submit_job", json=body(video_id="1")).json()["job_uid"]
-    assert again != said["job_uid"]
+    assert again != reply["job_uid"]
 
 
 NO_JOBS: tuple[tuple[dict[str, Any], int, str], ...] = (
@@ -181,7 +181,7 @@ def test_what_is_no_job_is_refused_and_nothing_is_stored(scene: VideoWeb, client
     job = scene.running()
     for changed, status, word in NO_JOBS:
         assert word in refused(client.post("/user/submit_job", json=body(**changed)), status), changed
-        assert [found.uid for found in scene.video.jobs.page(scene.user)[0]] == [job.uid], changed
+        assert [stored.uid for stored in scene.video.jobs.page(scene.user)[0]] == [job.uid], changed
 
 
 @pytest.mark.parametrize(
@@ -218,10 +218,10 @@ def test_a_constraint_is_in_force(scene: VideoWeb, client: httpx.Client) -> None
 
 def test_results_have_the_form_of_the_requirement(scene: VideoWeb, client: httpx.Client) -> None:
     job = scene.running()
-    said = client.get(f"/user/sync_job_result/{job.uid}").json()
-    assert said["status"] == 0
-    assert [one["n_loop"] for one in said["result"]["appended_result"]] == list(range(41, 51))
-    latest = said["result"]["latest_result"]
+    body = client.get(f"/user/sync_job_result/{job.uid}").json()
+    assert body["status"] == 0
+    assert [one["n_loop"] for one in body["result"]["appended_result"]] == list(range(41, 51))
+    latest = body["result"]["latest_result"]
     assert set(latest["plan"]["flow_mapping"]) == {"face_detection", "face_alignment"}
     assert latest["plan"]["flow_mapping"]["face_alignment"] == {
         "model_id": 0,
@@ -309,9 +309,9 @@ def test_the_bodies_of_the_requirement_are_taken_as_they_stand(scene: VideoWeb, 
     answer = client.post("/node/update_plan", content=plan)
     assert answer.json()["status"] == 0, answer.text
     latest = client.get(f"/user/sync_job_result/{submitted.json()['job_uid']}").json()["result"]["latest_result"]
-    wanted = json.loads(plan)
-    assert latest["plan"]["video_conf"] == wanted["video_conf"]
-    for stage, place in wanted["flow_mapping"].items():
+    body = json.loads(plan)
+    assert latest["plan"]["video_conf"] == body["video_conf"]
+    for stage, place in body["flow_mapping"].items():
         assert {key: latest["plan"]["flow_mapping"][stage][key] for key in place} == place
 
 
@@ -363,9 +363,9 @@ def test_what_was_measured_is_not_a_users_to_tell(scene: VideoWeb, client: httpx
 def test_a_runner_asks_for_a_plan_with_its_nodes_token(
     scene: VideoWeb, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job, asked = scene.running(), list[tuple[str, str]]()
+    job, requests = scene.running(), list[tuple[str, str]]()
     for part, name in ((scene.video.planning, "send"), (scene.video.jobs, "request_plan")):
-        monkeypatch.setattr(part, name, lambda uid, why: asked.append((uid, why)))
+        monkeypatch.setattr(part, name, lambda uid, why: requests.append((uid, why)))
     demand = {
         "job_uid": job.uid,
         "dag": dag(),
@@ -376,7 +376,7 @@ def test_a_runner_asks_for_a_plan_with_its_nodes_token(
     }
     answer = client.post("/node/get_plan", json=demand, headers=bearer(scene.token(EDGE)))
     assert answer.json()["status"] == 0, answer.text
-    assert asked == [(job.uid, "late")]
+    assert requests == [(job.uid, "late")]
     refused(client.post("/node/get_plan", json=demand, headers=bearer(scene.token(CLOUD))), 404)
     refused(client.post("/node/get_plan", json={**demand, "asked": "often"}), 400)
 
@@ -393,8 +393,8 @@ def test_results_are_taken_from_the_node_that_runs_the_job_alone(scene: VideoWeb
     for _ in range(2):
         answer = client.post("/node/sync_job_result", json=report, headers=bearer(scene.token(EDGE)))
         assert answer.json()["status"] == 0, answer.text
-    found = client.get(f"/user/sync_job_result/{job.uid}").json()["result"]["appended_result"]
-    assert [one["n_loop"] for one in found] == list(range(42, 52))
+    results = client.get(f"/user/sync_job_result/{job.uid}").json()["result"]["appended_result"]
+    assert [one["n_loop"] for one in results] == list(range(42, 52))
     for wrong in ({"seq": -1}, {"seq": "x"}, {"results": {}}, {"progress": 7}):
         refused(client.post("/node/sync_job_result", json={**report, **wrong}), 400)
 
@@ -557,8 +557,8 @@ def test_without_a_host_that_can_be_reached_a_call_is_to_be_tried_again(
     scene: VideoWeb, client: httpx.Client, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene.running()
-    found, nowhere = services.serving_nodes, "http://127.0.0.1:1"
-    monkeypatch.setattr(services, "serving_nodes", lambda *given: [_at(one, nowhere) for one in found(*given)])
+    serving, nowhere = services.serving_nodes, "http://127.0.0.1:1"
+    monkeypatch.setattr(services, "serving_nodes", lambda *given: [_at(one, nowhere) for one in serving(*given)])
     answer = client.post("/service/face_detection", json={})
     refused(answer, 503)
     assert "retry-after" in answer.headers
@@ -568,7 +568,7 @@ def test_what_is_served_where_is_told_as_the_origin_does(scene: VideoWeb, client
     scene.running()
     assert client.get("/get_service_list").json() == ["face_alignment", "face_detection"]
     urls = client.get("/get_execute_url/face_detection").json()
-    assert {key: found["node_role"] for key, found in urls.items()} == {
+    assert {key: entry["node_role"] for key, entry in urls.items()} == {
         ADDRESSES[CLOUD]: "cloud",
         ADDRESSES[EDGE]: "edge",
     }

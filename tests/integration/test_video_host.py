@@ -131,8 +131,8 @@ def jpeg(picture: Picture) -> tuple[Encoded, ...]:
 def asked(host: VideoHost, call: Call) -> dict[str, Any]:
     answer = host.call(call)
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    body: dict[str, Any] = answer.json()
+    return body
 
 
 def log_of(host: VideoHost, message: str) -> list[dict[str, Any]]:
@@ -168,9 +168,9 @@ def host(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Iterato
         )
         files += more
     stages["motion"], _ = stage_of("motion", "motion")
-    found = VideoHost(tmp_path_factory.mktemp("host"), stages, files)
-    yield found
-    found.close()
+    video_host = VideoHost(tmp_path_factory.mktemp("host"), stages, files)
+    yield video_host
+    video_host.close()
 
 
 def faulty(stages: Mapping[str, Mapping[str, str]]) -> dict[str, Stage]:
@@ -203,9 +203,9 @@ def one_process(tmp_path_factory: pytest.TempPathFactory, own_stages: Mapping[st
     stages["dies_often"] = {"mode": "dies"}
     stages |= {name: {"mode": "waits", "gate": str(folder / name)} for name in ("waits", "waits_long")}
     stages["waits_long"]["timeout_s"] = "600"
-    found = VideoHost(folder / "host", faulty(stages), [], environment=own_stages)
-    yield found
-    found.close()
+    video_host = VideoHost(folder / "host", faulty(stages), [], environment=own_stages)
+    yield video_host
+    video_host.close()
 
 
 def gate(host: VideoHost, stage: str) -> Path:
@@ -221,23 +221,23 @@ def test_the_classroom_has_four_faces_and_each_a_pose(host: VideoHost) -> None:
         fours += len(faces["bbox"]) == len(faces["prob"]) == 4
     assert fours >= 0.95 * len(frames)
     inputs = {"bbox": faces["bbox"], "prob": faces["prob"]}
-    found = asked(host, Call("face_alignment", 0, inputs, {"image": jpeg(frames[-1])}))
-    assert [len(pose) for pose in found["head_pose"]] == [3] * 4
-    assert found["count_result"]["total"] == 4
-    assert 0 <= found["count_result"]["up"] <= 4
-    assert decode(base64.b64decode(found["image"])).shape == frames[-1].shape
-    assert found["model"] == "headpose_fsanet_1x1 + headpose_fsanet_var"
-    assert found["stage"] == "face_alignment"
-    assert found["server_ms"] > 0
-    assert found["queue_ms"] >= 0
+    answer = asked(host, Call("face_alignment", 0, inputs, {"image": jpeg(frames[-1])}))
+    assert [len(pose) for pose in answer["head_pose"]] == [3] * 4
+    assert answer["count_result"]["total"] == 4
+    assert 0 <= answer["count_result"]["up"] <= 4
+    assert decode(base64.b64decode(answer["image"])).shape == frames[-1].shape
+    assert answer["model"] == "headpose_fsanet_1x1 + headpose_fsanet_var"
+    assert answer["stage"] == "face_alignment"
+    assert answer["server_ms"] > 0
+    assert answer["queue_ms"] >= 0
 
 
 def test_only_what_is_wanted_is_answered(host: VideoHost) -> None:
     inputs = {"bbox": [[100, 60, 160, 130]]}
     pictures = {"image": jpeg(clip("classroom-270p")[0])}
-    found = asked(host, Call("face_alignment", 0, inputs, pictures, want=frozenset({"head_pose"})))
-    assert "head_pose" in found
-    assert not {"image", "count_result"} & found.keys()
+    answer = asked(host, Call("face_alignment", 0, inputs, pictures, want=frozenset({"head_pose"})))
+    assert "head_pose" in answer
+    assert not {"image", "count_result"} & answer.keys()
 
 
 def test_the_requirements_bodies_and_both_paths(host: VideoHost) -> None:
@@ -256,11 +256,11 @@ def test_the_requirements_bodies_and_both_paths(host: VideoHost) -> None:
 def test_big_middle_and_small_run_as_they_are_asked_for(host: VideoHost) -> None:
     spent = []
     for model_id in range(3):
-        found = [
+        answers = [
             asked(host, Call("face_detection", model_id, {}, {"image": raw(frame)}, job="sizes"))
             for frame in clip("classroom-270p")[:12]
         ]
-        spent.append(sum(each["server_ms"] for each in found))
+        spent.append(sum(each["server_ms"] for each in answers))
     assert spent[0] > spent[1]
     assert spent[0] > spent[2]
     seen = [line["model"] for line in log_of(host, "Stage called") if line.get("job") == "sizes"]
@@ -300,7 +300,7 @@ def test_what_the_requirements_origin_answers_is_answered(host: VideoHost) -> No
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ({"image": "__import__('os').system('touch {mark}')"}, "no base64"),
         ({"image": ["eval(\"open('{mark}', 'w')\")"]}, "no base64"),
@@ -313,7 +313,7 @@ def test_what_the_requirements_origin_answers_is_answered(host: VideoHost) -> No
     ],
 )
 def test_what_is_no_picture_is_told_and_never_evaluated(
-    host: VideoHost, tmp_path: Path, body: dict[str, Any], said: str
+    host: VideoHost, tmp_path: Path, body: dict[str, Any], message: str
 ) -> None:
     mark = tmp_path / "was-evaluated"
     answer = host.client.post(
@@ -323,7 +323,7 @@ def test_what_is_no_picture_is_told_and_never_evaluated(
     )
     assert answer.status_code == 400, answer.text
     assert answer.json()["status"] == 1
-    assert said in answer.json()["error"]
+    assert message in answer.json()["error"]
     assert not mark.exists()
 
 
@@ -353,8 +353,8 @@ def test_odd_texts_and_numbers_end_no_process(host: VideoHost) -> None:
 
 def test_a_clip_comes_to_its_stage(host: VideoHost) -> None:
     frames = clip("person-bicycle-car-270p")
-    found = asked(host, Call("motion", pictures={"clip": tuple(jpeg(frame)[0] for frame in frames[:5])}))
-    assert found["count_result"]["total"] == len(found["prob"]) == 4
+    answer = asked(host, Call("motion", pictures={"clip": tuple(jpeg(frame)[0] for frame in frames[:5])}))
+    assert answer["count_result"]["total"] == len(answer["prob"]) == 4
 
 
 def test_browsers_and_strangers_show_the_secret(host: VideoHost) -> None:
@@ -372,7 +372,7 @@ def test_browsers_and_strangers_show_the_secret(host: VideoHost) -> None:
 
 def test_a_stage_that_raises_or_dies_or_hoards_harms_no_other(one_process: VideoHost) -> None:
     host = one_process
-    for mode, status, said in (
+    for mode, status, message in (
         ("raises", 500, "RuntimeError: the lens is dirty"),
         ("dies", 502, "ended (code 7)"),
         ("crashes", 502, "ended (signal 11)"),
@@ -383,7 +383,7 @@ def test_a_stage_that_raises_or_dies_or_hoards_harms_no_other(one_process: Video
         answer = host.post(mode, {})
         assert answer.status_code == status, answer.text
         assert answer.json()["error"].startswith(f"The stage {mode}: ")
-        assert said in answer.json()["error"]
+        assert message in answer.json()["error"]
         assert host.post("prints", {}).json()["count_result"] == {"ok": 1}
     assert len(host.client.get("/get_resource_info").json()["pids"]) == 1
 
@@ -459,20 +459,20 @@ def test_three_jobs_on_one_process_advance_evenly(one_process: VideoHost) -> Non
 
 @pytest.mark.slow
 def test_a_job_that_asks_faster_than_it_is_served_is_told(one_process: VideoHost) -> None:
-    host, found = one_process, Counter[int]()
+    host, counts = one_process, Counter[int]()
 
     def ask(_: int) -> None:
-        found[host.post("waits", {}, **{"x-job": "a"}).status_code] += 1
+        counts[host.post("waits", {}, **{"x-job": "a"}).status_code] += 1
 
     with ThreadPoolExecutor(10) as threads:
         asking = [threads.submit(ask, number) for number in range(10)]
         try:
-            until(lambda: found[429] >= 4)
+            until(lambda: counts[429] >= 4)
         finally:
             gate(host, "waits").touch()
     assert not any(each.exception() for each in asking)
-    assert set(found) == {200, 429}
-    assert found[200] >= 4
+    assert set(counts) == {200, 429}
+    assert counts[200] >= 4
 
 
 def test_calls_whose_callers_have_gone_are_computed_by_nobody(one_process: VideoHost) -> None:
@@ -521,10 +521,10 @@ def test_h264_needs_fewer_bytes_and_begins_again_after_a_loss(one_process: Video
     packets = [stream.packet(frame) for frame in frames]
     assert sum(len(packet.data) for packet in packets) < 0.6 * sum(len(jpeg(frame)[0].data) for frame in frames)
     for number, packet in enumerate(packets[:10]):
-        found = asked(host, Call("hashes", pictures={"image": (packet,)}, job="stream", frame=str(number)))
-        assert found["label"][1] == str(frames[0].shape)
+        result = asked(host, Call("hashes", pictures={"image": (packet,)}, job="stream", frame=str(number)))
+        assert result["label"][1] == str(frames[0].shape)
     again = asked(host, Call("hashes_too", pictures={"image": (packets[9],)}, job="stream", frame="9"))
-    assert again["label"] == found["label"]
+    assert again["label"] == result["label"]
     for packet in (packets[11], packets[12]):  # the one before has been lost
         answer = host.call(Call("hashes", pictures={"image": (packet,)}, job="stream", frame="11"))
         assert (answer.status_code, answer.json()["code"]) == (409, "KEYFRAME_NEEDED")
@@ -593,7 +593,7 @@ def test_it_tells_its_agent_how_it_is_and_how_far_the_others_are(one_process: Vi
     )
     host = VideoHost(tmp_path / "told", {"motion": stage_of("motion", "motion")[0]}, [], 2, agent.url, peers)
     try:
-        until(lambda: any(said["detail"]["way"] for said in agent.heard))
+        until(lambda: any(report["detail"]["way"] for report in agent.heard))
         detail = agent.heard[-1]["detail"]
         assert detail["n_process"] == 2
         assert detail["stages"] == {"motion": ""}

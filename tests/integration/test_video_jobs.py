@@ -60,8 +60,8 @@ def test_a_number_that_somebody_brings_is_taken_as_it_is_and_given_to_nobody_els
     with pytest.raises(Conflict):
         scene.submit(uid="GLOBAL_ID_7.SUB_ID_1")
     with pytest.raises(Conflict):
-        wanted = Submission("edge0", "1", dag(), uid="GLOBAL_ID_7.SUB_ID_2")
-        scene.jobs.submit("mallory", wanted, now=scene.now)
+        submission = Submission("edge0", "1", dag(), uid="GLOBAL_ID_7.SUB_ID_2")
+        scene.jobs.submit("mallory", submission, now=scene.now)
     assert scene.submit(uid="GLOBAL_ID_7.SUB_ID_2").uid == "GLOBAL_ID_7.SUB_ID_2", "another part of one's own"
     for uid in ("GLOBAL_ID_7.SUB_ID_1", "GLOBAL_ID_7.SUB_ID_2"):
         scene.jobs.cancel(USER, uid, now=scene.now)
@@ -102,11 +102,11 @@ NO_JOBS: tuple[tuple[dict[str, Any], type[Exception], str], ...] = (
 
 
 def test_what_cannot_run_is_refused_and_nothing_is_kept(scene: Scene) -> None:
-    for wanted, error, said in NO_JOBS:
-        with pytest.raises(error, match=said):
-            scene.submit(**wanted)
-        assert scene.jobs.count(USER) == 0, wanted
-        assert scene.uids() == [""], wanted
+    for submission, error, message in NO_JOBS:
+        with pytest.raises(error, match=message):
+            scene.submit(**submission)
+        assert scene.jobs.count(USER) == 0, submission
+        assert scene.uids() == [""], submission
 
 
 def test_inputs_of_another_type_are_refused(scene: Scene) -> None:
@@ -166,8 +166,8 @@ def test_a_list_is_read_page_by_page_newest_first(scene: Scene) -> None:
         made.append(scene.submit().uid)
     seen, cursor = [], None
     while True:
-        found, cursor = scene.jobs.page(USER, cursor=cursor, limit=2)
-        seen += [job.uid for job in found]
+        page, cursor = scene.jobs.page(USER, cursor=cursor, limit=2)
+        seen += [job.uid for job in page]
         if cursor is None:
             break
     assert seen == made[::-1]

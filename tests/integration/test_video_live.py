@@ -190,7 +190,7 @@ def test_with_the_last_viewer_the_runner_is_left_alone(scene: VideoWeb, runner: 
         assert runner.connections == 1
     runner.show(30)
     until(lambda: runner.connections, lambda count: count == 0)
-    until(lambda: feeds(scene), lambda found: not found)
+    until(lambda: feeds(scene), lambda watched: not watched)
 
 
 def test_a_runner_that_is_away_is_stood_in_for_by_snapshots_and_tried_again(

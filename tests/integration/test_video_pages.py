@@ -93,13 +93,13 @@ def text_of(page: str) -> str:
 
 def values_of(page: str) -> dict[str, str]:
     """What the fields of a page hold, of selects what is selected."""
-    found = dict(re.findall(r'<input[^>]*? name="([^"]+)" value="([^"]*)"', page))
+    values = dict(re.findall(r'<input[^>]*? name="([^"]+)" value="([^"]*)"', page))
     for name, inner in re.findall(r'<select[^>]*? name="([^"]+)"[^>]*>(.*?)</select>', page, re.S):
         chosen = re.search(r'<option(?: value="([^"]*)")? selected>([^<]*)', inner)
-        found[name] = (chosen[1] if chosen[1] is not None else chosen[2]) if chosen else ""
+        values[name] = (chosen[1] if chosen[1] is not None else chosen[2]) if chosen else ""
     chosen_policy = re.search(r'name="policy" value="([^"]+)" checked', page)
-    found["policy"] = chosen_policy[1] if chosen_policy else ""
-    return {name: html.unescape(value) for name, value in found.items()}
+    values["policy"] = chosen_policy[1] if chosen_policy else ""
+    return {name: html.unescape(value) for name, value in values.items()}
 
 
 def body_of(page: str) -> Any:
@@ -277,19 +277,19 @@ def test_a_snapshot_is_a_jpeg_and_a_blank_picture_before_there_is_one(browser: B
 
 def test_a_stream_says_that_something_changed_and_ends_with_the_process() -> None:
     async def heard() -> list[bytes]:
-        hub, found = ChangeHub("redis://nowhere"), []
+        hub, changes = ChangeHub("redis://nowhere"), []
         stream = change_frames(hub, "video:x", gap_s=0)
         waiting = asyncio.ensure_future(anext(stream))
         while not hub.viewers:
             await asyncio.sleep(0)
         hub._raise("video:x")
-        found.append(await waiting)
+        changes.append(await waiting)
         ending = asyncio.ensure_future(anext(stream, b"end"))
         while not hub.viewers:
             await asyncio.sleep(0)
         hub.set()
-        found.append(await ending)
-        return found
+        changes.append(await ending)
+        return changes
 
     changed, end = asyncio.run(heard())
     assert b"event: changed" in changed and end == b"end"
@@ -303,8 +303,8 @@ def test_a_constraint_is_set_by_a_plain_form(browser: Browser) -> None:
     fields = {"delay_hi": "0.3", "delay_lo": "", "acc_level": "4"}
     answer = browser.send(f"/ui/video/{job.uid}/constraint", fields)
     assert answer.status_code == 303 and answer.headers["location"].endswith("?note=constrained")
-    wanted = browser.video.jobs.get(USER, job.uid).constraint
-    assert (wanted.lo, wanted.hi, wanted.quality) == (-1, 0.3, 0.9)
+    constraint = browser.video.jobs.get(USER, job.uid).constraint
+    assert (constraint.lo, constraint.hi, constraint.quality) == (-1, 0.3, 0.9)
 
 
 def test_a_constraint_is_set_in_place_where_scripts_run(browser: Browser) -> None:
@@ -316,7 +316,7 @@ def test_a_constraint_is_set_in_place_where_scripts_run(browser: Browser) -> Non
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"delay_hi": "soon", "acc_level": "1"}, "Seconds, as 0.3."),
         ({"delay_hi": "nan", "acc_level": "1"}, "Seconds, as 0.3."),
@@ -325,12 +325,12 @@ def test_a_constraint_is_set_in_place_where_scripts_run(browser: Browser) -> Non
     ],
 )
 def test_a_wrong_constraint_is_said_at_its_field_and_keeps_what_was_typed(
-    browser: Browser, fields: dict[str, str], said: str
+    browser: Browser, fields: dict[str, str], message: str
 ) -> None:
     job = browser.running()
     for headers in (OURS, HTMX):
         answer = browser.send(f"/ui/video/{job.uid}/constraint", fields, headers)
-        assert said in answer.text and 'aria-invalid="true"' in answer.text
+        assert message in answer.text and 'aria-invalid="true"' in answer.text
         assert values_of(answer.text)["delay_hi"] == fields["delay_hi"]
     assert browser.video.jobs.get(USER, job.uid).constraint == job.constraint
 
@@ -372,17 +372,17 @@ def test_a_job_is_built_stage_by_stage_without_scripts(browser: Browser) -> None
     made = browser.send("/ui/video/new", {**values_of(page), "realtime": "on", "action": "submit"})
     assert made.status_code == 303, text_of(made.text)
     uid = made.headers["location"].removeprefix("/ui/video/").partition("?")[0]
-    found = browser.video.jobs.get(USER, uid)
-    assert uid != job.uid and found.dag.to_json() == dag() and (found.node, found.video_id) == (EDGE, "1")
+    stored = browser.video.jobs.get(USER, uid)
+    assert uid != job.uid and stored.dag.to_json() == dag() and (stored.node, stored.video_id) == (EDGE, "1")
 
 
 def test_all_that_the_form_says_is_submitted(browser: Browser) -> None:
     browser.running()
     made = browser.send("/ui/video/new", {**FORM, "action": "submit"})
     assert made.status_code == 303, text_of(made.text)
-    found = browser.video.jobs.get(USER, made.headers["location"].split("/")[-1].partition("?")[0])
-    assert (found.policy, found.restart_policy, found.realtime) == ("stepwise", RestartPolicy.EOS, True)
-    assert (found.constraint.lo, found.constraint.hi, found.constraint.quality) == (0.1, 0.4, 0.7)
+    job = browser.video.jobs.get(USER, made.headers["location"].split("/")[-1].partition("?")[0])
+    assert (job.policy, job.restart_policy, job.realtime) == ("stepwise", RestartPolicy.EOS, True)
+    assert (job.constraint.lo, job.constraint.hi, job.constraint.quality) == (0.1, 0.4, 0.7)
     no_realtime = browser.send("/ui/video/new", {k: v for k, v in FORM.items() if k != "realtime"})
     assert not browser.video.jobs.get(USER, no_realtime.headers["location"].split("/")[-1].split("?")[0]).realtime
 
@@ -407,7 +407,7 @@ def test_an_input_that_nothing_gives_is_said_at_its_field(browser: Browser) -> N
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"video": ""}, "This is needed."),
         ({"video": "edge0/7"}, "7"),
@@ -417,12 +417,12 @@ def test_an_input_that_nothing_gives_is_said_at_its_field(browser: Browser) -> N
         ({"delay_hi": "-1"}, "Seconds, as 0.3."),
     ],
 )
-def test_a_wrong_field_keeps_all_others_as_they_were(browser: Browser, change: dict[str, str], said: str) -> None:
+def test_a_wrong_field_keeps_all_others_as_they_were(browser: Browser, change: dict[str, str], message: str) -> None:
     browser.running()
     sent = {**FORM, **change, "action": "submit"}
     answer = browser.send("/ui/video/new", sent)
     assert 400 <= answer.status_code < 500 and "Nothing was submitted yet." in answer.text
-    assert said in text_of(answer.text)
+    assert message in text_of(answer.text)
     kept = values_of(answer.text)
     assert {name: kept[name] for name in FORM if name != "realtime"} == {n: sent[n] for n in FORM if n != "realtime"}
     assert len(browser.video.jobs.page(USER)[0]) == 1
@@ -456,7 +456,7 @@ def test_a_job_is_written_as_json_too(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{", "Line 1, column 2"),
         ("[]", "A job is a JSON object"),
@@ -468,11 +468,11 @@ def test_a_job_is_written_as_json_too(browser: Browser) -> None:
         ('{"node_addr": "edge0", "video_id": 1, "dag": {"flow": []}, "realtime": "yes"}', "realtime: true or false"),
     ],
 )
-def test_json_that_is_no_job_is_said_below_it_and_kept(browser: Browser, text: str, said: str) -> None:
+def test_json_that_is_no_job_is_said_below_it_and_kept(browser: Browser, text: str, message: str) -> None:
     browser.running()
     answer = browser.send("/ui/video/new", {"way": "json", "text": text, "action": "submit"})
     assert 400 <= answer.status_code < 500
-    assert said in html.unescape(answer.text) and 'id="text-error"' in answer.text
+    assert message in html.unescape(answer.text) and 'id="text-error"' in answer.text
     assert html.escape(text[:40], quote=False) in answer.text.replace("&#34;", '"')
 
 
@@ -486,9 +486,14 @@ def test_json_that_the_form_has_no_fields_for_stays_json(browser: Browser) -> No
 def test_a_job_is_begun_again_from_one_that_was(browser: Browser) -> None:
     job = browser.running(constraint={"delay": [0.2, 0.6], "acc_level": 3}, policy="aimd")
     page = browser.get(f"/ui/video/new?from={job.uid}").text
-    found = values_of(page)
-    assert found["video"] == "edge0/1" and found["stages"] == FORM["stages"]
-    assert (found["delay_lo"], found["delay_hi"], found["acc_level"], found["policy"]) == ("0.2", "0.6", "3", "aimd")
+    values = values_of(page)
+    assert values["video"] == "edge0/1" and values["stages"] == FORM["stages"]
+    assert (values["delay_lo"], values["delay_hi"], values["acc_level"], values["policy"]) == (
+        "0.2",
+        "0.6",
+        "3",
+        "aimd",
+    )
     assert browser.get("/ui/video/new?from=GLOBAL_ID_99.SUB_ID_1").status_code == 404
 
 
@@ -565,13 +570,13 @@ def test_a_wrong_stage_is_said_and_kept(browser: Browser) -> None:
         "small": "",
         "parameters": "",
     }
-    for change, said in (
+    for change, message in (
         ({}, "no-such-model"),
         ({"kind": ""}, "This is needed."),
         ({"parameters": "level"}, "This line is no key=value: level"),
     ):
         answer = browser.send("/ui/video/stages", {**fields, **change})
-        assert 400 <= answer.status_code < 500 and said in text_of(answer.text)
+        assert 400 <= answer.status_code < 500 and message in text_of(answer.text)
         assert values_of(answer.text)["big"] == "no-such-model"
     assert browser.video.catalogue.all() == []
 
@@ -599,8 +604,8 @@ def test_measuring_is_a_job_of_its_own(browser: Browser) -> None:
     answer = browser.send("/ui/video/stages/measure", fields)
     assert answer.status_code == 303 and answer.headers["location"].endswith("?note=measuring")
     uid = answer.headers["location"].split("/")[-1].partition("?")[0]
-    found = browser.video.jobs.get(USER, uid)
-    assert found.mode is Mode.PROFILE and set(found.dag.stages) == {"face_detection", "face_alignment"}
+    job = browser.video.jobs.get(USER, uid)
+    assert job.mode is Mode.PROFILE and set(job.dag.stages) == {"face_detection", "face_alignment"}
     with browser.video.jobs.database.write() as conn:
         store.change(conn, uid, progress=0.45)
     page = browser.get(f"/ui/video/{uid}").text
@@ -674,9 +679,9 @@ def test_what_is_typed_in_the_other_form_stays(browser: Browser) -> None:
 
 def test_a_job_without_a_signal_says_since_when_in_the_list_on_its_page_and_by_the_api(browser: Browser) -> None:
     job = browser.running()
-    said = {"flags": ["no_signal"], "silent_s": 60.0, "plan_result": {"delay": {}, "fps": 0.0, "frames": 0}}
+    status = {"flags": ["no_signal"], "silent_s": 60.0, "plan_result": {"delay": {}, "fps": 0.0, "frames": 0}}
     browser.video.reports.take(
-        {"job_uid": job.uid, "seq": 99, "results": [], **said},
+        {"job_uid": job.uid, "seq": 99, "results": [], **status},
         node=EDGE,
         now=now(),  # type: ignore[typeddict-item]
     )

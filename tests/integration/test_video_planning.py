@@ -201,10 +201,10 @@ def test_a_job_that_ends_while_it_is_planned_stays_ended(scene: Scene) -> None:
     schedule(scene, job.uid)
     after = scene.job(job.uid)
     assert (after.state, after.plan and after.plan.seq) == (JobState.DONE, 1)
-    asked = len(policy_runner.inputs)
+    calls = len(policy_runner.inputs)
     scene.later(2)
     assert schedule(scene, job.uid) == schedule(scene, "GLOBAL_ID_99.SUB_ID_1") == 0.0
-    assert len(policy_runner.inputs) == asked
+    assert len(policy_runner.inputs) == calls
     scene.settle()
     assert scene.orders(JOBS, job.uid) == []
 
@@ -246,10 +246,10 @@ def test_while_no_node_serves_a_stage_the_policy_is_not_asked_and_the_job_says_s
 def test_an_older_demand_is_ignored_and_a_new_runner_counts_anew(scene: Scene) -> None:
     job = scene.running()
 
-    def ask(asked: int, why: str = "period") -> int:
+    def ask(is_asked: int, why: str = "period") -> int:
         scene.sent.clear()
-        output = {"seq": asked}
-        request: Any = {"job_uid": job.uid, "asked": asked, "why": why, "generator_output": output}
+        output = {"seq": is_asked}
+        request: Any = {"job_uid": job.uid, "asked": is_asked, "why": why, "generator_output": output}
         scene.planning.ask(request, node="edge0", now=scene.now)
         return len(scene.sent)
 
@@ -326,8 +326,8 @@ def test_only_the_newest_decisions_and_events_are_kept(scene: Scene) -> None:
             decided = store.DecisionRecord("2026", number, "p", "period", "same", "", 1.0, "", None)
             store.add_decision(conn, job.uid, decided)
             store.add_event(conn, job.uid, "2026", type="Note", message=str(number))
-    found = scene.jobs.decisions(USER, job.uid, limit=1000)
-    assert (len(found), found[0].seq, found[-1].seq) == (500, 509, 10)
+    decisions = scene.jobs.decisions(USER, job.uid, limit=1000)
+    assert (len(decisions), decisions[0].seq, decisions[-1].seq) == (500, 509, 10)
     events = scene.jobs.events(USER, job.uid)
     assert (len(events), events[-1].message) == (500, "509")
 
@@ -378,9 +378,9 @@ def test_what_would_be_is_answered_without_changing_anything(scene: Scene) -> No
     with scene.container.database.write() as conn:
         store.put_measurements(conn, rows)
     body: dict[str, Any] = {"job_uid": job.uid}
-    found = scene.planning.what_if(USER, body, now=scene.now)
-    assert len(found) == 3
-    assert [one.delay_s for one in found] == sorted(one.delay_s for one in found)
+    supposed = scene.planning.what_if(USER, body, now=scene.now)
+    assert len(supposed) == 3
+    assert [one.delay_s for one in supposed] == sorted(one.delay_s for one in supposed)
     slow = scene.planning.what_if(USER, {**body, "nodes": {"cloud0": {"up_mbps": 0.1}}}, now=scene.now)
 
     def in_cloud(predictions: list[Any]) -> float:
@@ -390,7 +390,7 @@ def test_what_would_be_is_answered_without_changing_anything(scene: Scene) -> No
             if all(place["node_role"] == "cloud" for place in one.flow_mapping.values())
         )
 
-    assert in_cloud(slow) > 10 * in_cloud(found)
+    assert in_cloud(slow) > 10 * in_cloud(supposed)
     as_it_would_be = {"node": "edge0", "video_id": "1", "dag": dag(), "video_conf": {"resolution": "720p"}}
     other = scene.planning.what_if(USER, {**as_it_would_be, "model_id": 2}, now=scene.now)
     assert {one.video_conf.resolution for one in other} == {"720p"}

@@ -78,10 +78,10 @@ def pseudo(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Itera
 
 
 def result_of(pseudo: Pseudo, uid: str) -> dict[str, Any]:
-    said = pseudo.http.get(pseudo.url(pseudo.ports.users, f"/user/sync_job_result/{uid}")).json()
-    assert said["status"] == 0
-    found: dict[str, Any] = said["result"]
-    return found
+    answer = pseudo.http.get(pseudo.url(pseudo.ports.users, f"/user/sync_job_result/{uid}")).json()
+    assert answer["status"] == 0
+    result: dict[str, Any] = answer["result"]
+    return result
 
 
 @pytest.mark.slow
@@ -104,7 +104,7 @@ def test_one_command_gives_the_requirements_ports_and_runs_its_job(pseudo: Pseud
     answer = pseudo.http.post(pseudo.url(ports.users, "/user/submit_job"), json=job(ports)).json()
     uid = answer["job_uid"]
     assert answer["status"] == 0
-    results = until(lambda: result_of(pseudo, uid)["appended_result"], lambda found: len(found) == 10)
+    results = until(lambda: result_of(pseudo, uid)["appended_result"], lambda value: len(value) == 10)
     assert {frame["total"] for frame in results} <= {FACES_IN_CLASSROOM - 1, FACES_IN_CLASSROOM}
     assert {"127.0.0.1", "127.0.0.2"} >= {
         place["node_ip"] for place in result_of(pseudo, uid)["latest_result"]["plan"]["flow_mapping"].values()
@@ -135,12 +135,12 @@ def test_a_plan_by_hand_may_be_given_to_the_edge_node_and_is_in_force(pseudo: Ps
     }
     until(
         lambda: pseudo.http.post(pseudo.url(ports.edge, "/node/update_plan"), json=plan).json(),
-        lambda said: said["status"] == 0,
+        lambda reply: reply["status"] == 0,
     )
     seq = result_of(pseudo, uid)["latest_result"]["plan"]["seq"]
     until(
         lambda: result_of(pseudo, uid)["latest_result"]["plan_result"],
-        lambda found: found.get("plan_seq", 0) >= seq,
+        lambda value: value.get("plan_seq", 0) >= seq,
     )
 
 
@@ -161,13 +161,13 @@ def test_without_videos_and_models_a_drawn_clip_is_watched(tmp_path: Path) -> No
     pseudo = Pseudo(tmp_path)
     try:
         until(pseudo.is_up)
-        said = until(lambda: " ".join(pseudo.log.read_text().split()), lambda text: "Ctrl-C ends" in text)
-        assert "Video 0 of edge0: drawn heads, heads.mp4" in said and "left out" not in said
-        assert "With --videos FILE and --models DIR it is your video" in said
+        log = until(lambda: " ".join(pseudo.log.read_text().split()), lambda text: "Ctrl-C ends" in text)
+        assert "Video 0 of edge0: drawn heads, heads.mp4" in log and "left out" not in log
+        assert "With --videos FILE and --models DIR it is your video" in log
         line = shlex.split(next(part for part in pseudo.log.read_text().splitlines() if "curl" in part))
         submitted = subprocess.run(line, capture_output=True, text=True, check=True)
         uid = json.loads(submitted.stdout)["job_uid"]
-        results = until(lambda: result_of(pseudo, uid)["appended_result"], lambda found: len(found) == 10)
+        results = until(lambda: result_of(pseudo, uid)["appended_result"], lambda value: len(value) == 10)
         assert any(frame["total"] == len(HEADS) for frame in results)
     finally:
         assert pseudo.end() == 0

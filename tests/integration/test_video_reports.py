@@ -120,14 +120,14 @@ def test_a_profile_is_kept_by_node_stage_model_and_size(scene: Scene) -> None:
     assert scene.job(job.uid).progress == 0.5
     assert scene.jobs.events(USER, job.uid)[-1].message == "The golden configuration is 720p."
     take(scene, job.uid, 2, profile=[{**rows[0], "delay_s": 9.0}, {**rows[0], "resolution": "240p"}])
-    found = scene.reports.measurements(node=rows[0]["node"], stage=rows[0]["stage"])
-    assert [(row.model_id, row.resolution) for row in found][:4] == [
+    measurements = scene.reports.measurements(node=rows[0]["node"], stage=rows[0]["stage"])
+    assert [(row.model_id, row.resolution) for row in measurements][:4] == [
         (0, "240p"),
         (0, "360p"),
         (0, "480p"),
         (0, "720p"),
     ]
-    assert found[1].delay_s == 9.0
+    assert measurements[1].delay_s == 9.0
     assert len(scene.reports.measurements()) == len(rows) + 1
     assert {row.stage for row in scene.reports.measurements(stage="face_alignment")} == {"face_alignment"}
 
@@ -186,14 +186,16 @@ def test_a_job_without_a_signal_says_since_when_until_there_are_pictures_again(s
     none = {"delay": {}, "fps": 0.0, "frames": 0}
     take(scene, job.uid, 1, flags=["no_signal"], silent_s=12.0, plan_result=none)
     since = to_text(scene.now - timedelta(seconds=12))
-    found = scene.job(job.uid)
-    assert (found.flags, found.no_signal_since, found.plan_result["fps"]) == (("no_signal",), since, 0.0)
+    stored = scene.job(job.uid)
+    assert (stored.flags, stored.no_signal_since, stored.plan_result["fps"]) == (("no_signal",), since, 0.0)
     scene.later(5)
     take(scene, job.uid, 2, flags=["no_signal"], silent_s=17.4)
     assert scene.job(job.uid).no_signal_since == since, "as it was told first"
     take(scene, job.uid, 3, flags=[], results=[result(51)])
-    found = scene.job(job.uid)
-    assert (found.flags, found.no_signal_since) == ((), None)
+    stored = scene.job(job.uid)
+    assert (stored.flags, stored.no_signal_since) == ((), None)
     take(scene, job.uid, 4, flags=["no_signal"], silent_s=1.0, ending="error", reason="It was given up.")
-    found = scene.job(job.uid)
-    assert (found.state, found.flags, found.no_signal_since) == (JobState.DONE, (), None), "an ended job waits for none"
+    stored = scene.job(job.uid)
+    assert (stored.state, stored.flags, stored.no_signal_since) == (JobState.DONE, (), None), (
+        "an ended job waits for none"
+    )

@@ -31,9 +31,9 @@ def job(scene: Scene) -> VideoJob:
 
 
 def row(n: int) -> dict[str, Any]:
-    found = [name for name, every in (("person", 3), ("car", 4)) if n % every == 0]
-    boxes, scores = [[1.0, 2.0, 30.0, 40.0] for _ in found], [0.9 if name == "car" else 0.4 for name in found]
-    return {**result(n), "at": BEGIN.timestamp() + n, "bbox": boxes, "labels": found, "scores": scores}
+    names = [name for name, every in (("person", 3), ("car", 4)) if n % every == 0]
+    boxes, scores = [[1.0, 2.0, 30.0, 40.0] for _ in names], [0.9 if name == "car" else 0.4 for name in names]
+    return {**result(n), "at": BEGIN.timestamp() + n, "bbox": boxes, "labels": names, "scores": scores}
 
 
 def take(scene: Scene, uid: str, seq: int, rows: list[dict[str, Any]]) -> None:

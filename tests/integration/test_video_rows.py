@@ -52,12 +52,12 @@ SEEN = dag(
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Iterator[VideoCluster]:
-    found = VideoCluster(tmp_path_factory.mktemp("cluster"))
+    video_cluster = VideoCluster(tmp_path_factory.mktemp("cluster"))
     try:
-        found.begin(shared_data)
-        yield found
+        video_cluster.begin(shared_data)
+        yield video_cluster
     finally:
-        found.close()
+        video_cluster.close()
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def seen(cluster: VideoCluster) -> str:
 def test_a_node_that_was_there_before_the_web_runs_the_requirements_job_with_the_cloud(cluster: VideoCluster) -> None:
     assert "again" in cluster.early
     uid = cluster.submit(FACES, policy="cloud_only")
-    frames = until(lambda: cluster.frames(uid), lambda found: len(found) == 10)
+    frames = until(lambda: cluster.frames(uid), lambda value: len(value) == 10)
     assert {frame["total"] for frame in frames} <= {3, 4}
     loops = [frame["n_loop"] for frame in frames]
     assert loops == sorted(set(loops))
@@ -131,23 +131,23 @@ def test_the_delay_that_is_told_is_what_the_stage_takes(cluster: VideoCluster) -
     uid = cluster.submit(one_stage("pausing"), policy="fixed")
     until(lambda: cluster.frames(uid))
     cluster.measured(uid, {"fps": 4, "nskip": 1}, {"pausing": (0, EDGE)})
-    found = until(
+    value = until(
         lambda: cluster.plan_result(uid),
-        lambda found: found["frames"] >= 5 and found["delay"]["pausing"] == pytest.approx(0.1, rel=0.2),
+        lambda value: value["frames"] >= 5 and value["delay"]["pausing"] == pytest.approx(0.1, rel=0.2),
     )
-    assert found["skipped"] > 0
+    assert value["skipped"] > 0
 
 
 # --- who decides ------------------------------------------------------------------------------------------
 def test_a_demand_is_in_the_next_decision(cluster: VideoCluster, sizes: str) -> None:
     uid = sizes
     cluster.choose(uid, "tells")
-    wanted = {"job_uid": uid, "user_constraint": {"delay": [0.1, 0.25], "acc_level": 4}}
-    answer = cluster.http.post("/user/submit_job_user_constraint", json=wanted)
+    constraint = {"job_uid": uid, "user_constraint": {"delay": [0.1, 0.25], "acc_level": 4}}
+    answer = cluster.http.post("/user/submit_job_user_constraint", json=constraint)
     assert answer.status_code == 200
-    found = until(lambda: [one for one in cluster.decisions(uid) if one["why"] == "constraint"])
-    assert "Demanded: [0.1, 0.25], 0.9." in found[0]["reason"].replace("(", "[").replace(")", "]")
-    later = [one for one in cluster.decisions(uid) if one["at"] > found[0]["at"]]
+    result = until(lambda: [one for one in cluster.decisions(uid) if one["why"] == "constraint"])
+    assert "Demanded: [0.1, 0.25], 0.9." in result[0]["reason"].replace("(", "[").replace(")", "]")
+    later = [one for one in cluster.decisions(uid) if one["at"] > result[0]["at"]]
     assert all("0.25" in one["reason"] for one in later)
     wrong = {"job_uid": uid, "user_constraint": {"delay": "soon"}}
     assert cluster.http.post("/user/submit_job_user_constraint", json=wrong).status_code == 400
@@ -162,9 +162,9 @@ def test_a_policy_that_raises_sleeps_or_answers_nonsense_changes_nothing_and_ano
     for policy, outcome in (("raises", "raised"), ("sleeps", "late"), ("nonsense", "invalid")):
         plan = cluster.job(uid)["plan"]
         cluster.choose(uid, policy)
-        (found, *_) = until(lambda policy=policy: [one for one in cluster.decisions(uid) if one["policy"] == policy])
-        assert (found["outcome"], found["plan"]) == (outcome, None)
-        assert found["reason"]
+        (decision, *_) = until(lambda policy=policy: [one for one in cluster.decisions(uid) if one["policy"] == policy])
+        assert (decision["outcome"], decision["plan"]) == (outcome, None)
+        assert decision["reason"]
         cluster.advances(uid)
         assert (cluster.job(uid)["plan"], cluster.job(uid)["state"]) == (plan, "EXEC")
     cluster.choose(uid, "tells")
@@ -191,21 +191,21 @@ def test_a_busy_machine_shows_in_the_resource_picture_which_is_never_old(cluster
     uid = sizes
 
     def figures() -> list[float]:
-        found = cluster.http.get(f"{VIDEO}/jobs/{uid}/resources").json()["resources"]
-        assert set(found) == set(ADDRESSES.values())
-        assert all(node["age_s"] <= 15 for node in found.values())
-        services = [node["service"]["sizes"] for node in found.values()]
+        resources_now = cluster.http.get(f"{VIDEO}/jobs/{uid}/resources").json()["resources"]
+        assert set(resources_now) == set(ADDRESSES.values())
+        assert all(node["age_s"] <= 15 for node in resources_now.values())
+        services = [node["service"]["sizes"] for node in resources_now.values()]
         assert all(service["n_process"] == 1 for service in services)
         assert all(0 < service["mem_ratio"] < 1 for service in services)
         assert {service["url"].rpartition(":")[0] for service in services} == {
             f"http://{address}" for address in ADDRESSES.values()
         }
         assert all(service["cpu_ratio"] < 0.9 for service in services), "of a busy machine the services have a part"
-        return [node["cpu_ratio"] for node in found.values()]
+        return [node["cpu_ratio"] for node in resources_now.values()]
 
     burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
     try:
-        until(figures, lambda found: min(found) > 0.9)
+        until(figures, lambda info: min(info) > 0.9)
     finally:
         for process in burning:
             process.kill()
@@ -232,26 +232,26 @@ def test_each_knob_of_a_plan_by_hand_moves_what_it_should(cluster: VideoCluster,
         cluster.measured(uid, conf, places)
         return until(lambda: cluster.plan_result(uid), is_so)
 
-    reached({}, lambda found: abs(found["fps"] - 12) <= 1.2 and of_each_frame(found) == (0, 0))
+    reached({}, lambda value: abs(value["fps"] - 12) <= 1.2 and of_each_frame(value) == (0, 0))
     assert cluster.advances(uid)[-1]["width"] == 320
     cluster.measured(uid, {"resolution": "360p"}, here)
     assert cluster.advances(uid)[-1]["width"] == 480
-    reached({"fps": 5}, lambda found: abs(found["fps"] - 5) <= 0.5)
-    reached({"nskip": 3}, lambda found: of_each_frame(found) == (3, 0))
-    reached({"ntracking": 3}, lambda found: of_each_frame(found) == (0, 3))
+    reached({"fps": 5}, lambda value: abs(value["fps"] - 5) <= 0.5)
+    reached({"nskip": 3}, lambda value: of_each_frame(value) == (3, 0))
+    reached({"ntracking": 3}, lambda value: of_each_frame(value) == (0, 3))
     assert {row["tracked"] for row in cluster.advances(uid)} == {True, False}
     jpeg, h264 = (
-        reached({"encoder": encoder}, lambda found: found["frames"] >= 8, there)["bytes_up"]
+        reached({"encoder": encoder}, lambda value: value["frames"] >= 8, there)["bytes_up"]
         for encoder in ("JPEG", "H264")
     )
     assert 0 < h264 < jpeg
 
 
-def of_each_frame(found: dict[str, Any]) -> tuple[int, int] | None:
+def of_each_frame(frames: dict[str, Any]) -> tuple[int, int] | None:
     """How many were skipped, and how many tracked, to one that was processed; of a few frames that says nothing."""
-    if found["frames"] < 5:
+    if frames["frames"] < 5:
         return None
-    return round(found["skipped"] / found["frames"]), round(found["tracked"] / found["frames"])
+    return round(frames["skipped"] / frames["frames"]), round(frames["tracked"] / frames["frames"])
 
 
 def test_big_middle_and_small_run_where_the_plan_says(cluster: VideoCluster, seen: str) -> None:
@@ -259,7 +259,7 @@ def test_big_middle_and_small_run_where_the_plan_says(cluster: VideoCluster, see
     times = dict[str, float]()
     for model_id, model in enumerate(("face_rfb_640", "face_rfb_320", "face_slim_320")):
         cluster.measured(uid, {}, {"face_detection": (model_id, EDGE), "sizes": (0, EDGE)})
-        until(lambda: cluster.plan_result(uid), lambda found: found["frames"] >= 5)
+        until(lambda: cluster.plan_result(uid), lambda value: value["frames"] >= 5)
         times[model] = cluster.plan_result(uid)["server"]["face_detection"]
         calls = [call for call in cluster.calls(EDGE, uid) if call["stage"] == "face_detection"]
         assert (calls[-1]["model_id"], calls[-1]["model"]) == (model_id, model)

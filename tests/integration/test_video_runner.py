@@ -38,8 +38,8 @@ ROUNDED_S = 1e-5
 
 @pytest.fixture
 def made(tmp_path: Path) -> Iterator[Deployment]:
-    with deployment(tmp_path) as found:
-        yield found
+    with deployment(tmp_path) as deployed:
+        yield deployed
 
 
 @pytest.fixture
@@ -49,9 +49,9 @@ def clip(tmp_path: Path) -> Path:
 
 def finished(made: Deployment, ending: str = "finished") -> str:
     """Waits for it; why it ended."""
-    said = until(lambda: made.agent.ending)
-    assert said[0] == ending, said
-    return str(said[1])
+    outcome = until(lambda: made.agent.ending)
+    assert outcome[0] == ending, outcome
+    return str(outcome[1])
 
 
 def run(made: Deployment, clip: Path, **conf: Any) -> None:
@@ -66,9 +66,9 @@ def run(made: Deployment, clip: Path, **conf: Any) -> None:
 def over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """A job that has processed its video to the end."""
     folder = tmp_path_factory.mktemp("over")
-    with deployment(folder) as found:
-        run(found, video(folder / "clip.mp4"))
-        yield found
+    with deployment(folder) as deployed:
+        run(deployed, video(folder / "clip.mp4"))
+        yield deployed
 
 
 def test_a_video_is_processed_frame_by_frame_to_its_end(over: Deployment) -> None:
@@ -195,17 +195,17 @@ def test_the_delay_of_a_stage_is_its_mean_without_frames_left_out(made: Deployme
     """No less than the host needed for it, and with the other no more than it took all in all."""
     made.hosts[0].delays = {"face_detection": 0.05}
     run(made, clip, nskip=1, ntracking=2)
-    found, rows = made.agent.plan_result(1), made.agent.processed
-    assert 0 < found["frames"] == len(rows) < len(made.agent.results)
+    result, rows = made.agent.plan_result(1), made.agent.processed
+    assert 0 < result["frames"] == len(rows) < len(made.agent.results)
     took = {
         stage: [call.ended - call.began for call in made.hosts[0].of(stage)]
         for stage in ("face_detection", "face_alignment")
     }
     assert {len(each) for each in took.values()} == {len(rows)}
     for stage, each in took.items():
-        assert found["delay"][stage] >= mean(each), stage
-    assert found["delay"]["face_detection"] >= 0.05
-    assert sum(found["delay"].values()) <= mean(row["e2e"] for row in rows) + ROUNDED_S
+        assert result["delay"][stage] >= mean(each), stage
+    assert result["delay"]["face_detection"] >= 0.05
+    assert sum(result["delay"].values()) <= mean(row["e2e"] for row in rows) + ROUNDED_S
 
 
 FORKED = {

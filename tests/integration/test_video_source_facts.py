@@ -19,8 +19,8 @@ EDGE = "edge-1"
 def made(tmp_path: Path) -> Iterator[Deployment]:
     host = StubHost(EDGE)
     host.delays["face_detection"] = 0.05
-    with deployment(tmp_path, host) as found:
-        yield found
+    with deployment(tmp_path, host) as deployed:
+        yield deployed
 
 
 @pytest.fixture

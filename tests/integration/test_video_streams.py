@@ -86,8 +86,8 @@ def camera() -> Iterator[Camera]:
 
 @pytest.fixture
 def made(tmp_path: Path) -> Iterator[Deployment]:
-    with deployment(tmp_path) as found:
-        yield found
+    with deployment(tmp_path) as deployed:
+        yield deployed
 
 
 def start(made: Deployment, camera: Camera, policy: RestartPolicy) -> None:

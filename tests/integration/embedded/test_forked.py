@@ -62,13 +62,13 @@ def test_a_part_is_told_in_memory_what_it_needs_and_shows_its_name(supervisor, f
     supervisor.start([part("say", path=str(folder.root / "said"))])
     wait_for(lambda: (folder.root / "said").exists() and (folder.root / "said").read_text())
 
-    said = json.loads((folder.root / "said").read_text())
+    settings_told = json.loads((folder.root / "said").read_text())
     pid = below(supervisor.pids()["say"])
-    assert said["environment"] == {"SECRET": "of the part", "PATH": os.environ["PATH"]}
+    assert settings_told["environment"] == {"SECRET": "of the part", "PATH": os.environ["PATH"]}
     assert "of the part" not in Path(f"/proc/{pid}/environ").read_text()
     assert Path(f"/proc/{pid}/comm").read_text().strip() == "say"
     assert Path(f"/proc/{pid}/cmdline").read_text().strip("\0") == "modelmill say"
-    assert said["session"] == supervisor.pids()["say"]
+    assert settings_told["session"] == supervisor.pids()["say"]
 
 
 def test_a_part_that_ends_is_started_again_with_its_exit_code_told(supervisor):

@@ -62,10 +62,10 @@ def test_a_service_is_born_serves_counts_and_dies(deployment: JointDeployment, d
     hard = [answer for answer in answers if answer["is_hard"]]
     assert {answer["source"] for answer in hard} == {"cloud"}
     assert {answer["source"] for answer in answers if not answer["is_hard"]} == {"edge"}
-    found = deployment.when("life", lambda found: metrics(found).get("inferenceNumber") == "60")
-    assert metrics(found)["hardExampleNumber"] == str(len(hard))
-    assert float(metrics(found)["uploadCloudRatio"]) == pytest.approx(len(hard) / 60, abs=1e-4)
-    assert found["resource"]["status"]["startTime"] == started
+    record = deployment.when("life", lambda record: metrics(record).get("inferenceNumber") == "60")
+    assert metrics(record)["hardExampleNumber"] == str(len(hard))
+    assert float(metrics(record)["uploadCloudRatio"]) == pytest.approx(len(hard) / 60, abs=1e-4)
+    assert record["resource"]["status"]["startTime"] == started
     samples = deployment.until(lambda: deployment.http.get("/api/v2/services/default/life/samples").json()["samples"])
     assert samples[0]["cloud"]["probabilities"]
     assert deployment.http.get(samples[0]["picture"]).headers["content-type"] == "image/png"
@@ -78,8 +78,8 @@ def test_a_service_is_born_serves_counts_and_dies(deployment: JointDeployment, d
 
 
 def test_the_big_model_serves_before_the_edge_worker_starts(deployment: JointDeployment, standing: str) -> None:
-    found = deployment.service(standing)
-    assert worker(found, "cloud")["started_at"] < worker(found, "edge")["started_at"]
+    record = deployment.service(standing)
+    assert worker(record, "cloud")["started_at"] < worker(record, "edge")["started_at"]
 
 
 def test_what_is_missing_is_named_and_the_service_recovers_when_it_comes(
@@ -93,8 +93,8 @@ def test_what_is_missing_is_named_and_the_service_recovers_when_it_comes(
     deployment.add_model("later", model, decoder="classifier")
     assert "'edge9'" in current(deployment.reaches("hopes", "NodeNotFound"))[2]
     deployment.node("edge9", "edge")
-    found = deployment.reaches("hopes", "Running")
-    assert found["resource"]["metadata"]["generation"] == 1
+    record = deployment.reaches("hopes", "Running")
+    assert record["resource"]["metadata"]["generation"] == 1
     deployment.remove("hopes")
     deployment.remove_node("edge9")
     deployment.remove_models("later")
@@ -108,8 +108,8 @@ def test_unfit_algorithms_parameters_and_data_fail_it_and_a_silent_threshold_war
     deployment.apply(digits_service("algo", parameters={"dataset": "/private/common/datasets/none"}))
     deployment.reaches("algo", "DatasetNotFound")
     deployment.apply(digits_service("algo", algorithm="Random", parameters={"random_ratio": "0"}))
-    found = deployment.reaches("algo", "Running")
-    warning = next(c for c in found["resource"]["status"]["conditions"] if c["type"] == "Warning")
+    record = deployment.reaches("algo", "Running")
+    warning = next(c for c in record["resource"]["status"]["conditions"] if c["type"] == "Warning")
     assert (warning["status"], warning["reason"]) == ("True", "NeverHard")
     deployment.remove("algo")
 
@@ -117,24 +117,24 @@ def test_unfit_algorithms_parameters_and_data_fail_it_and_a_silent_threshold_war
 def test_a_killed_worker_comes_back(deployment: JointDeployment, standing: str) -> None:
     first = worker(deployment.service(standing), "edge")
     os.kill(first["pid"], signal.SIGKILL)
-    found = deployment.when(standing, lambda found: worker(found, "edge").get("pid") not in (None, 0, first["pid"]))
-    assert worker(found, "edge")["restarts"] == first["restarts"] + 1
+    record = deployment.when(standing, lambda record: worker(record, "edge").get("pid") not in (None, 0, first["pid"]))
+    assert worker(record, "edge")["restarts"] == first["restarts"] + 1
     deployment.reaches(standing, "Serving")
 
 
 def test_a_program_of_the_users_is_the_worker_gets_its_parameters_and_fails_with_its_last_words(
     deployment: JointDeployment,
 ) -> None:
-    scripts, said = deployment.deployment.folder / "scripts", deployment.deployment.folder / "said"
+    scripts, report = deployment.deployment.folder / "scripts", deployment.deployment.folder / "said"
     (scripts / "own.py").write_text(
         "import os, pathlib, time\n"
-        f"pathlib.Path({str(said)!r}).write_text(' '.join(os.environ[n] for n in "
+        f"pathlib.Path({str(report)!r}).write_text(' '.join(os.environ[n] for n in "
         "('PARAM_NMS_THRESHOLD', 'SERVICE_NAME', 'HEM_NAME')))\n"
         "time.sleep(600)\n"
     )
     deployment.apply(digits_service("own", script=f"{scripts}/own.py", parameters={"nms_threshold": "0.6"}))
     big = worker(deployment.reaches("own", "Running"), "cloud")["pid"]
-    assert said.read_text() == "0.6 own CrossEntropy"
+    assert report.read_text() == "0.6 own CrossEntropy"
     (scripts / "broken.py").write_text("print('the camera is not there')\nraise SystemExit(7)\n")
     deployment.apply(digits_service("own", script=f"{scripts}/broken.py"))
     failed = deployment.reaches("own", "WorkerFailed")
@@ -143,7 +143,7 @@ def test_a_program_of_the_users_is_the_worker_gets_its_parameters_and_fails_with
         assert words in current(failed)[2]
     assert (failed["resource"]["status"]["active"], failed["resource"]["status"]["failed"]) == (1, 1)
     deployment.apply(digits_service("own", script="/bin/true"))
-    refused = deployment.when("own", lambda found: "ScriptRefused" in str(found["workers"]))
+    refused = deployment.when("own", lambda record: "ScriptRefused" in str(record["workers"]))
     assert current(deployment.reaches("own", "WorkerFailed"))[0] == "Failed"
     assert worker(refused, "cloud")["pid"] == big
     deployment.remove("own")
@@ -178,16 +178,16 @@ def test_agents_and_web_may_be_killed_in_turn_and_nothing_is_lost(
     deployment.ask(standing, digits[:10])
     for agent in deployment.agents.values():
         agent.start()
-    adopted = deployment.when(standing, lambda found: metrics(found).get("inferenceNumber") == str(counted + 20))
+    adopted = deployment.when(standing, lambda record: metrics(record).get("inferenceNumber") == str(counted + 20))
     assert {role: worker(adopted, role)["pid"] for role in pids} == pids
     url = deployment.predict_url(standing)
     deployment.kill_web()
     for picture in digits[:10]:
         assert httpx.post(url, files={"picture": ("d.png", picture, "image/png")}).status_code == 200
     deployment.web()
-    found = deployment.when(standing, lambda found: metrics(found).get("inferenceNumber") == str(counted + 30))
-    assert current(found)[0] == "Running"
-    assert {role: worker(found, role)["pid"] for role in pids} == pids
+    record = deployment.when(standing, lambda record: metrics(record).get("inferenceNumber") == str(counted + 30))
+    assert current(record)[0] == "Running"
+    assert {role: worker(record, role)["pid"] for role in pids} == pids
 
 
 def test_a_service_deleted_while_its_node_is_away_ends_there_when_it_is_back(deployment: JointDeployment) -> None:
@@ -212,7 +212,7 @@ def test_two_services_share_a_node_and_a_change_of_one_leaves_the_other_alone(
     one, two = deployment.reaches(standing, "Serving"), deployment.reaches("two", "Serving")
     assert worker(one, "edge")["address"] != worker(two, "edge")["address"]
     deployment.apply(digits_service("two", parameters={"threshold_cross_entropy": "0.3"}))
-    changed = deployment.when("two", lambda found: worker(found, "edge").get("generation") == 2)
+    changed = deployment.when("two", lambda record: worker(record, "edge").get("generation") == 2)
     deployment.reaches("two", "Serving")
     assert worker(deployment.service(standing), "edge")["pid"] == worker(one, "edge")["pid"]
     assert worker(changed, "edge")["pid"] != worker(two, "edge")["pid"]
@@ -235,12 +235,12 @@ def upstream(deployment: JointDeployment, name: str, minute: int, number: int, *
 def test_a_status_from_below_shows_in_the_metrics_and_an_older_one_is_ignored(deployment: JointDeployment) -> None:
     deployment.apply(digits_service("told", edge="nobody"))
     assert upstream(deployment, "told", 50, 1000).json() == {"Status": 200, "Message": "OK"}
-    deployment.when("told", lambda found: metrics(found).get("inferenceNumber") == "1000")
+    deployment.when("told", lambda record: metrics(record).get("inferenceNumber") == "1000")
     assert upstream(deployment, "told", 40, 7).status_code == 200
     assert upstream(deployment, "told", 55, 1001).status_code == 200
-    found = deployment.when("told", lambda found: metrics(found)["inferenceNumber"] != "1000")
-    assert metrics(found)["inferenceNumber"] == "1001"
-    assert metrics(found)["uploadCloudRatio"] == "0.1"
+    record = deployment.when("told", lambda record: metrics(record)["inferenceNumber"] != "1000")
+    assert metrics(record)["inferenceNumber"] == "1001"
+    assert metrics(record)["uploadCloudRatio"] == "0.1"
     assert upstream(deployment, "unknown", 50, 1).status_code == 404
     assert upstream(deployment, "told", 56, -1).status_code == 422
     assert upstream(deployment, "told", 56, 1, status="dancing").status_code == 422
@@ -297,9 +297,9 @@ def test_a_stalled_big_model_does_not_hold_up_what_the_edge_sees(
     os.kill(big, signal.SIGSTOP)
     try:
         deployment.apply(digits_service("stream", parameters=parameters))
-        found = deployment.when("stream", lambda found: metrics(found).get("inferenceNumber") == "50")
-        assert metrics(found)["uploadNumber"] == "0"
-        assert int(metrics(found)["hardExampleNumber"]) > 0
+        record = deployment.when("stream", lambda record: metrics(record).get("inferenceNumber") == "50")
+        assert metrics(record)["uploadNumber"] == "0"
+        assert int(metrics(record)["hardExampleNumber"]) > 0
     finally:
         os.kill(big, signal.SIGCONT)
     assert worker(deployment.service("stream"), "cloud")["pid"] == big, (
@@ -312,9 +312,9 @@ def test_a_worker_that_is_to_live_once_stays_ended(deployment: JointDeployment) 
     deployment.apply(digits_service("once", parameters={"restart_policy": "never"}))
     pid = worker(deployment.reaches("once", "Serving"), "edge")["pid"]
     os.kill(pid, signal.SIGKILL)
-    found = deployment.reaches("once", "WorkerFailed")
-    assert (found["resource"]["status"]["active"], found["resource"]["status"]["failed"]) == (1, 1)
-    assert "exit code -9" in current(found)[2]
+    record = deployment.reaches("once", "WorkerFailed")
+    assert (record["resource"]["status"]["active"], record["resource"]["status"]["failed"]) == (1, 1)
+    assert "exit code -9" in current(record)[2]
     deployment.remove("once")
 
 

@@ -65,28 +65,28 @@ def measured(load: Callable[[], Case]) -> Measured:
 
 
 def test_on_digits_most_of_the_clouds_gain_is_kept_at_no_more_than_half_of_the_traffic() -> None:
-    found = measured(digits)
-    assert found.upload <= 0.5
-    assert found.joint >= case_of(digits).aim(found.edge, found.cloud)
+    measurement = measured(digits)
+    assert measurement.upload <= 0.5
+    assert measurement.joint >= case_of(digits).aim(measurement.edge, measurement.cloud)
 
 
 def test_on_digits_the_algorithm_chooses_better_than_chance() -> None:
-    found = measured(digits)
-    assert found.joint >= found.random + MARGIN
+    measurement = measured(digits)
+    assert measurement.joint >= measurement.random + MARGIN
 
 
 def test_the_small_model_alone_would_not_have_done() -> None:
     """Otherwise the tests above would show nothing."""
-    found = measured(digits)
-    assert found.edge < case_of(digits).aim(found.edge, found.cloud) - 0.05
+    measurement = measured(digits)
+    assert measurement.edge < case_of(digits).aim(measurement.edge, measurement.cloud) - 0.05
 
 
 @pytest.mark.slow
 def test_on_the_mixed_stream_the_faces_are_counted_right_at_little_more_than_half_of_the_traffic() -> None:
-    found = measured(mixed)
-    assert found.upload <= 0.55
-    assert found.joint >= 0.95
-    assert found.edge <= 0.6
+    measurement = measured(mixed)
+    assert measurement.upload <= 0.55
+    assert measurement.joint >= 0.95
+    assert measurement.edge <= 0.6
 
 
 @pytest.mark.slow
@@ -94,7 +94,10 @@ def test_without_the_candidates_below_the_threshold_the_same_algorithm_is_blind(
     """What is mined are the boxes that were nearly results: of results alone it finds few of the hard ones."""
     case = case_of(mixed)
     algorithm = make(case.algorithm, case.parameters)
-    seen = [algorithm(Prediction(boxes=found.boxes, candidates=found.boxes)).is_hard for found in edge_answers(mixed)]
+    seen = [
+        algorithm(Prediction(boxes=prediction.boxes, candidates=prediction.boxes)).is_hard
+        for prediction in edge_answers(mixed)
+    ]
     assert sum(seen) / len(seen) <= 0.2
 
 

@@ -150,15 +150,15 @@ def is_free(address: str) -> bool:
 def test_the_requirements_sample_runs_its_two_scripts_unchanged(deployment: JointDeployment) -> None:
     name, sample = "helmet-detection-demo", yaml.safe_load(SAMPLE.read_text())
     deployment.apply(sample)
-    found = deployment.reaches(name, "Running")
-    assert found["resource"]["spec"] == sample["spec"]
-    said = json.loads(deployment.until(lambda: _read(deployment.deployment.folder / "said.json")))
-    environment = said["environment"]
+    record = deployment.reaches(name, "Running")
+    assert record["resource"]["spec"] == sample["spec"]
+    written = json.loads(deployment.until(lambda: _read(deployment.deployment.folder / "said.json")))
+    environment = written["environment"]
     assert (environment["PARAM_NMS_THRESHOLD"], environment["HEM_NAME"]) == ("0.6", "IBT")
     big = f"{environment['BIG_MODEL_IP']}:{environment['BIG_MODEL_PORT']}"
-    assert big == worker(found, "cloud")["address"]
-    assert np.argmax(said["outcome"]["final"]["probabilities"]) == 4, "the big model's answer"
-    counted = deployment.when(name, lambda found: metrics(found).get("uploadNumber") == "1")
+    assert big == worker(record, "cloud")["address"]
+    assert np.argmax(written["outcome"]["final"]["probabilities"]) == 4, "the big model's answer"
+    counted = deployment.when(name, lambda record: metrics(record).get("uploadNumber") == "1")
     assert counted["resource"]["status"]["active"] == 2
     deployment.remove(name)
 
@@ -199,12 +199,12 @@ def test_it_is_pending_until_both_serve_then_running_and_leaves_nothing_when_it_
 ) -> None:
     with watched(deployment, "life") as seen:
         deployment.apply(service("life"))
-        found = deployment.reaches("life", "Running")
-        addresses = [worker(found, role)["address"] for role in ("edge", "cloud")]
+        record = deployment.reaches("life", "Running")
+        addresses = [worker(record, role)["address"] for role in ("edge", "cloud")]
         assert not any(map(is_free, addresses))
         deployment.ask("life", digits[:5])
-        deployment.when("life", lambda found: metrics(found).get("inferenceNumber") == "5")
-        uid = found["resource"]["metadata"]["uid"]
+        deployment.when("life", lambda record: metrics(record).get("inferenceNumber") == "5")
+        uid = record["resource"]["metadata"]["uid"]
         deployment.remove("life")
     deployment.until(lambda: all(map(is_free, addresses)))
     kept = [(node, table) for node in (EDGE, CLOUD) for table in ("orders", "workers")]
@@ -231,14 +231,14 @@ def test_the_page_tells_what_the_worker_itself_counted_with_both_answers_side_by
     answers = deployment.ask("shown", digits[:12])
     hard = [answer for answer in answers if answer["is_hard"]]
     assert 0 < len(hard) < 12
-    found = deployment.when("shown", lambda found: metrics(found).get("inferenceNumber") == "12")
-    assert metrics(found)["hardExampleNumber"] == metrics(found)["uploadNumber"] == str(len(hard))
+    record = deployment.when("shown", lambda record: metrics(record).get("inferenceNumber") == "12")
+    assert metrics(record)["hardExampleNumber"] == metrics(record)["uploadNumber"] == str(len(hard))
     listed = deployment.until(
         lambda: deployment.http.get("/api/v2/services/default/shown/samples").json()["samples"],
         lambda samples: len(samples) == len(hard),
     )
     live = page(deployment, "shown")
-    said = text_of(live)
+    text = text_of(live)
     for what in (
         "Pictures 12",
         f"By the edge {12 - len(hard)}",
@@ -246,7 +246,7 @@ def test_the_page_tells_what_the_worker_itself_counted_with_both_answers_side_by
         "By the edge as fallback 0",
         f"Uploaded {len(hard) / 12:.1%}".replace("%", " %"),
     ):
-        assert what in said
+        assert what in text
     assert re.search(r'hx-trigger="[^"]*every 5s"', live.text)
     cards = re.findall(r'<li class="sample" id="sample-([^"]+)">(.*?)</figure>\s*</div>', live.text, re.DOTALL)
     assert [name for name, _ in cards] == [sample["id"] for sample in listed]
@@ -275,8 +275,8 @@ def test_hard_samples_of_the_time_without_a_web_come_afterwards_and_in_order(
         lambda samples: len(samples) == 4,
     )
     assert [sample["id"] for sample in listed] == ["n3", "n2", "n1", "n0"], "newest first"
-    found = deployment.when("away", lambda found: metrics(found).get("inferenceNumber") == "4")
-    assert metrics(found)["hardExampleNumber"] == "4"
+    record = deployment.when("away", lambda record: metrics(record).get("inferenceNumber") == "4")
+    assert metrics(record)["hardExampleNumber"] == "4"
     deployment.remove("away")
 
 
@@ -320,13 +320,13 @@ def test_a_big_model_that_answers_garbage_leaves_every_answer_to_the_edge(
     answers = deployment.ask("garbage", digits[:6])
     assert {answer["source"] for answer in answers} == {"edge_fallback"}
     assert all(answer["final"] == answer["edge"] and answer["cloud"] is None for answer in answers)
-    found = deployment.reaches("garbage", "Degraded")
-    assert current(found)[0] == "Running"
-    counted = metrics(deployment.when("garbage", lambda found: metrics(found).get("fallbackNumber") == "6"))
+    record = deployment.reaches("garbage", "Degraded")
+    assert current(record)[0] == "Running"
+    counted = metrics(deployment.when("garbage", lambda record: metrics(record).get("fallbackNumber") == "6"))
     assert (counted["uploadNumber"], counted["uploadFailedNumber"], counted["cloudAnswerRatio"]) == ("0", "3", "0")
-    said = text_of(page(deployment, "garbage"))
-    assert "By the edge as fallback 6" in said
-    assert "paused after errors" in said
+    text = text_of(page(deployment, "garbage"))
+    assert "By the edge as fallback 6" in text
+    assert "paused after errors" in text
     deployment.remove("garbage")
 
 
@@ -338,16 +338,16 @@ def test_damaged_pictures_are_refused_and_damaged_frames_left_out_and_counted(
     for number, picture in enumerate(digits[:6]):
         (frames / f"{number}.png").write_bytes(picture[:60] if number == 3 else picture)
     deployment.apply(service("frames", parameters={"source": str(frames)}, cloud_script=SCRIPTED))
-    found = deployment.when("frames", lambda found: metrics(found).get("inferenceNumber") == "5")
+    record = deployment.when("frames", lambda record: metrics(record).get("inferenceNumber") == "5")
     assert "Damaged frames 1" in deployment.until(
-        lambda: text_of(page(deployment, "frames")), lambda said: "Damaged" in said
+        lambda: text_of(page(deployment, "frames")), lambda line: "Damaged" in line
     )
     url = deployment.predict_url("frames")
     for data in (b"", b"no picture", digits[0][:60], digits[0][:-30]):
         assert httpx.post(url, files={"picture": ("d.png", data, "image/png")}).status_code == 400
     deployment.ask("frames", digits[:1])
-    after = deployment.when("frames", lambda found: metrics(found).get("inferenceNumber") == "6")
-    assert worker(after, "edge")["pid"] == worker(found, "edge")["pid"]
+    after = deployment.when("frames", lambda record: metrics(record).get("inferenceNumber") == "6")
+    assert worker(after, "edge")["pid"] == worker(record, "edge")["pid"]
     deployment.remove("frames")
 
 
@@ -355,7 +355,7 @@ def test_a_script_outside_of_what_was_opened_is_refused_and_told(deployment: Joi
     (deployment.deployment.folder / "secret.py").write_text("import time\ntime.sleep(600)\n")
     for generation, script in enumerate(("/etc/passwd", "/code/../../secret.py"), 1):
         deployment.apply(service("outside", script=script, cloud_script=SCRIPTED))
-        deployment.when("outside", lambda found, wanted=generation: worker(found, "edge").get("generation") == wanted)
+        deployment.when("outside", lambda record, seq=generation: worker(record, "edge").get("generation") == seq)
         failed = deployment.reaches("outside", "WorkerFailed")
         assert "outside of the folders for scripts" in current(failed)[2]
         assert worker(failed, "edge")["reason"] == "ScriptRefused"
@@ -387,8 +387,8 @@ def test_no_more_goes_up_than_the_budget_allows(deployment: JointDeployment, dig
     parameters = {"source": str(frames), "max_upload_ratio": "0.2", "deadline_ms": "60000", "queue_size": "200"}
     deployment.apply(service("budget", algorithm="CloudOnly", parameters=parameters, cloud_script=SCRIPTED))
 
-    def is_over(found: Any) -> bool:
-        known = metrics(found)
+    def is_over(result: Any) -> bool:
+        known = metrics(result)
         ended = ("uploadNumber", "keptNumber", "fallbackNumber")
         return known.get("inferenceNumber") == "100" == str(sum(int(known[name]) for name in ended))
 
@@ -428,7 +428,7 @@ def test_what_this_product_converted_runs_at_the_edge_and_the_page_says_on_what(
         assert done["status"] == "COMPLETED", done
         made = api.http.get(f"/jobs/{done['job_id']}/artifacts/out.onnx").content
     kneron_job(deployment, "for the chip", made)
-    wanted = {
+    expected = {
         "of-nef": ("little digits", EDGE, f"{ORT} · host NEF", "Process"),
         "of-bie": ("little digits/out.bie", EDGE, f"{ORT} · bie", "Process"),
         "of-onnx": ("little digits/out.onnx", EDGE, f"{ORT} · onnx", "Process"),
@@ -441,10 +441,10 @@ def test_what_this_product_converted_runs_at_the_edge_and_the_page_says_on_what(
             "a BIE of the vendor's toolchain runs in its simulator only",
         ),
     }
-    for name, (model, node, _, _) in wanted.items():
+    for name, (model, node, _, _) in expected.items():
         deployment.apply(service(name, small=model, edge=node, algorithm="EdgeOnly", cloud_script=SCRIPTED))
     labels = {}
-    for name, (model, _, runtime, why) in wanted.items():
+    for name, (model, _, runtime, why) in expected.items():
         deployment.reaches(name, "Serving")
         answers = deployment.ask(name, digits[:20])
         assert {answer["edge"]["runtime"] for answer in answers} == {runtime}, name
@@ -452,14 +452,14 @@ def test_what_this_product_converted_runs_at_the_edge_and_the_page_says_on_what(
         told = deployment.until(lambda name=name: edge_card(deployment, name), lambda told: "Runs on –" not in told)
         wanted_there, runs = f"Model {model} runs {model}, sha256 ", f"… Runs on {runtime} {why}"
         assert wanted_there in told and runs in told
-    for name, found in labels.items():
-        assert np.sum(found != labels["of-onnx"]) <= 2, f"{name} sees something else"
-    deployment.remove(*wanted)
+    for name, classes in labels.items():
+        assert np.sum(classes != labels["of-onnx"]) <= 2, f"{name} sees something else"
+    deployment.remove(*expected)
 
 
 def edge_card(deployment: JointDeployment, name: str) -> str:
     """What the page says of the edge worker."""
     whole = page(deployment, name)
-    found = re.search(r'<article class="worker" id="worker-edge".*?</article>', whole.text, re.DOTALL)
-    assert found
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", found[0])).split())
+    match = re.search(r'<article class="worker" id="worker-edge".*?</article>', whole.text, re.DOTALL)
+    assert match
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", match[0])).split())

@@ -24,9 +24,11 @@ def kubectl(kubectl_program: str, joint: JointDeployment, tmp_path: Path) -> Kub
 
 def test_the_sample_is_created_with_its_fields_checked_and_read_back(kubectl: Kubectl) -> None:
     assert kubectl("create", "-f", SAMPLE).stdout.strip() == f"jointinferenceservice.neptune.io/{NAME} created"
-    found = yaml.safe_load(kubectl("get", "jis", NAME, "-o", "yaml").stdout)
-    assert found["spec"] == sample()["spec"]
-    assert yaml.safe_load(kubectl("get", "jointinferenceservice", NAME, "-o", "json").stdout)["spec"] == found["spec"]
+    resource = yaml.safe_load(kubectl("get", "jis", NAME, "-o", "yaml").stdout)
+    assert resource["spec"] == sample()["spec"]
+    assert (
+        yaml.safe_load(kubectl("get", "jointinferenceservice", NAME, "-o", "json").stdout)["spec"] == resource["spec"]
+    )
     again = kubectl("create", "-f", SAMPLE, fails=True)
     assert "AlreadyExists" in again.stderr
 
@@ -43,9 +45,9 @@ def test_the_table_has_the_columns_of_the_crd_and_the_reason(kubectl: Kubectl) -
 
 def test_a_service_is_described_with_its_events(kubectl: Kubectl) -> None:
     kubectl("create", "-f", SAMPLE)
-    found = kubectl("describe", "jis", NAME).stdout
-    assert "Hard Example Algorithm" in found
-    assert "Accepted" in found.split("Events:")[1]
+    text = kubectl("describe", "jis", NAME).stdout
+    assert "Hard Example Algorithm" in text
+    assert "Accepted" in text.split("Events:")[1]
 
 
 def test_what_is_applied_twice_is_unchanged(kubectl: Kubectl, tmp_path: Path) -> None:
@@ -95,13 +97,13 @@ def test_a_service_is_patched_labelled_and_replaced(kubectl: Kubectl, tmp_path: 
     kubectl("patch", "jis", NAME, "--type=merge", "-p", '{"spec":{"edgeWorker":{"model":{"name":"smaller"}}}}')
     kubectl("label", "jis", NAME, "app=helmet")
     kubectl("annotate", "jis", NAME, "note=two words")
-    found = yaml.safe_load(kubectl("get", "jis", "-l", "app=helmet", "-o", "yaml").stdout)["items"][0]
-    assert found["spec"]["edgeWorker"]["model"]["name"] == "smaller"
-    assert found["metadata"]["annotations"]["note"] == "two words"
+    resource = yaml.safe_load(kubectl("get", "jis", "-l", "app=helmet", "-o", "yaml").stdout)["items"][0]
+    assert resource["spec"]["edgeWorker"]["model"]["name"] == "smaller"
+    assert resource["metadata"]["annotations"]["note"] == "two words"
     kubectl("replace", "-f", SAMPLE)
-    found = yaml.safe_load(kubectl("get", "jis", NAME, "-o", "yaml").stdout)
-    assert found["spec"]["edgeWorker"]["model"]["name"] == "small-model"
-    assert "labels" not in found["metadata"]
+    resource = yaml.safe_load(kubectl("get", "jis", NAME, "-o", "yaml").stdout)
+    assert resource["spec"]["edgeWorker"]["model"]["name"] == "small-model"
+    assert "labels" not in resource["metadata"]
 
 
 def test_it_is_edited_in_an_editor(kubectl: Kubectl, tmp_path: Path) -> None:
@@ -116,13 +118,13 @@ def test_it_is_edited_in_an_editor(kubectl: Kubectl, tmp_path: Path) -> None:
 def test_a_mistake_is_named_by_its_field(kubectl: Kubectl, tmp_path: Path) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text(SAMPLE.read_text().replace('      frameworkVersion: "1.18"\n', "", 1))
-    found = kubectl("create", "-f", file, fails=True)
-    assert "spec.edgeWorker.workerSpec.frameworkVersion: Required value" in found.stderr
+    refused = kubectl("create", "-f", file, fails=True)
+    assert "spec.edgeWorker.workerSpec.frameworkVersion: Required value" in refused.stderr
     file.write_text(SAMPLE.read_text().replace("    nodeName:", "    replicas: 3\n    nodeName:", 1))
-    found = kubectl("create", "-f", file, fails=True)
-    assert 'unknown field "spec.edgeWorker.replicas"' in found.stderr
-    found = kubectl("create", "-f", file, "--validate=warn")
-    assert 'Warning: unknown field "spec.edgeWorker.replicas"' in found.stderr
+    refused = kubectl("create", "-f", file, fails=True)
+    assert 'unknown field "spec.edgeWorker.replicas"' in refused.stderr
+    refused = kubectl("create", "-f", file, "--validate=warn")
+    assert 'Warning: unknown field "spec.edgeWorker.replicas"' in refused.stderr
     assert "NotFound" in kubectl("get", "jis", "nobody", fails=True).stderr
 
 
@@ -132,9 +134,9 @@ def test_a_dry_run_at_the_server_creates_nothing(kubectl: Kubectl) -> None:
 
 
 def test_the_fields_are_explained(kubectl: Kubectl) -> None:
-    found = kubectl("explain", "jis.spec.edgeWorker").stdout
-    assert "hardExampleAlgorithm" in found
-    assert found.count("-required-") == 5
+    text = kubectl("explain", "jis.spec.edgeWorker").stdout
+    assert "hardExampleAlgorithm" in text
+    assert text.count("-required-") == 5
     assert "jis" in kubectl("api-resources").stdout
 
 

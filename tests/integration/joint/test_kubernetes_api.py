@@ -83,10 +83,10 @@ def test_what_was_created_is_read_back_and_the_controllers_look_at_it(client: ht
     made = put(client, sample())
     assert made["spec"] == sample()["spec"]
     assert made["metadata"]["generation"] == 1
-    found = until(lambda: client.get(path(sample()["metadata"]["name"])).json(), _has_failed)
-    assert found["status"]["conditions"][-1]["reason"] in ("NodeNotFound", "ModelNotFound")
-    assert found["metadata"]["uid"] == made["metadata"]["uid"]
-    assert found == client.get(f"{path('helmet-detection-demo')}/status").json()
+    resource = until(lambda: client.get(path(sample()["metadata"]["name"])).json(), _has_failed)
+    assert resource["status"]["conditions"][-1]["reason"] in ("NodeNotFound", "ModelNotFound")
+    assert resource["metadata"]["uid"] == made["metadata"]["uid"]
+    assert resource == client.get(f"{path('helmet-detection-demo')}/status").json()
 
 
 def test_lists_are_of_a_namespace_or_of_all(client: httpx.Client) -> None:
@@ -103,12 +103,12 @@ def test_lists_are_of_a_namespace_or_of_all(client: httpx.Client) -> None:
 def test_selectors_choose(client: httpx.Client) -> None:
     put(client, sample("one", labels={"app": "web"}))
     put(client, sample("two", labels={"app": "db"}))
-    for query, wanted in (
+    for query, names in (
         ({"labelSelector": "app=web"}, ["one"]),
         ({"fieldSelector": "metadata.name=two"}, ["two"]),
         ({"labelSelector": "app=web", "fieldSelector": "metadata.name=two"}, []),
     ):
-        assert [item["metadata"]["name"] for item in client.get(path(), params=query).json()["items"]] == wanted
+        assert [item["metadata"]["name"] for item in client.get(path(), params=query).json()["items"]] == names
     refusal(client.get(path(), params={"fieldSelector": "spec.x=1"}), 400, "BadRequest")
 
 
@@ -116,15 +116,15 @@ def test_a_long_list_comes_in_pieces(client: httpx.Client) -> None:
     names = [f"s{number}" for number in range(5)]
     for name in names:
         put(client, sample(name))
-    found, token, left = [], "", []
+    pieces, token, left = [], "", []
     while True:
         page = client.get(path(), params={"limit": "2", "continue": token}).json()
-        found += [item["metadata"]["name"] for item in page["items"]]
+        pieces += [item["metadata"]["name"] for item in page["items"]]
         left.append(page["metadata"].get("remainingItemCount"))
         token = page["metadata"].get("continue", "")
         if not token:
             break
-    assert (found, left) == (names, [3, 1, None])
+    assert (pieces, left) == (names, [3, 1, None])
     refusal(client.get(path(), params={"continue": "nonsense"}), 400, "BadRequest")
 
 
@@ -171,8 +171,8 @@ def test_a_change_is_an_event_like_any_other(client: httpx.Client) -> None:
 
 def test_what_is_there_already_is_not_created(client: httpx.Client) -> None:
     put(client, sample("one"))
-    found = refusal(client.post(path(), json=sample("one")), 409, "AlreadyExists")
-    assert found["message"] == 'jointinferenceservices.neptune.io "one" already exists'
+    refused = refusal(client.post(path(), json=sample("one")), 409, "AlreadyExists")
+    assert refused["message"] == 'jointinferenceservices.neptune.io "one" already exists'
 
 
 def test_what_is_sent_twice_with_one_key_gets_its_first_answer_again(client: httpx.Client) -> None:
@@ -206,15 +206,15 @@ def test_a_merge_patch_changes_what_it_names(client: httpx.Client) -> None:
         "metadata": {"labels": {"a": None}},
         "spec": {"cloudWorker": {"model": {"name": "bigger"}}},
     }
-    found = client.patch(path("one"), json=patch, headers=MERGE).json()
-    assert found["metadata"]["labels"] == {"b": "2"}
-    assert found["spec"]["cloudWorker"] == {**made["spec"]["cloudWorker"], "model": {"name": "bigger"}}
-    assert found["spec"]["edgeWorker"] == made["spec"]["edgeWorker"]
+    answered = client.patch(path("one"), json=patch, headers=MERGE).json()
+    assert answered["metadata"]["labels"] == {"b": "2"}
+    assert answered["spec"]["cloudWorker"] == {**made["spec"]["cloudWorker"], "model": {"name": "bigger"}}
+    assert answered["spec"]["edgeWorker"] == made["spec"]["edgeWorker"]
     stale = {"metadata": {"resourceVersion": "1"}, "spec": {"edgeWorker": {"nodeName": "edge7"}}}
     refusal(client.patch(path("one"), json=stale, headers=MERGE), 409, "Conflict")
     bad = {"spec": {"edgeWorker": {"nodeName": None}}}
-    found = refusal(client.patch(path("one"), json=bad, headers=MERGE), 422, "Invalid")
-    assert found["details"]["causes"][0]["field"] == "spec.edgeWorker.nodeName"
+    answered = refusal(client.patch(path("one"), json=bad, headers=MERGE), 422, "Invalid")
+    assert answered["details"]["causes"][0]["field"] == "spec.edgeWorker.nodeName"
 
 
 @pytest.mark.parametrize("kind", ["application/strategic-merge-patch+json", "application/json"])
@@ -235,20 +235,20 @@ def test_an_apply_patch_creates_and_then_changes(client: httpx.Client) -> None:
     assert client.patch(path("one"), json=resource, headers=APPLY).status_code == 201
     resource["metadata"]["labels"] = {"b": "2"}
     del resource["spec"]["edgeWorker"]["workerSpec"]["parameters"]
-    found = client.patch(path("one"), json=resource, headers=APPLY)
-    assert found.status_code == 200
-    assert found.json()["metadata"]["labels"] == {"b": "2"}, "what one manager owned and names no more is gone"
-    assert "parameters" not in found.json()["spec"]["edgeWorker"]["workerSpec"]
+    answered = client.patch(path("one"), json=resource, headers=APPLY)
+    assert answered.status_code == 200
+    assert answered.json()["metadata"]["labels"] == {"b": "2"}, "what one manager owned and names no more is gone"
+    assert "parameters" not in answered.json()["spec"]["edgeWorker"]["workerSpec"]
     part = {
         **{key: resource[key] for key in ("apiVersion", "kind")},
         "metadata": {"name": "one", "annotations": {"n": "x"}},
     }
-    found = client.patch(path("one"), json=part, headers=APPLY, params={"fieldManager": "another"})
-    assert found.json()["metadata"]["annotations"] == {"n": "x"}
-    assert found.json()["spec"] == resource["spec"]
-    assert [one["manager"] for one in found.json()["metadata"]["managedFields"]] == ["python-httpx", "another"]
-    said = refusal(client.patch(path("one"), json=part, headers=APPLY), 422, "Invalid")["message"]
-    assert "spec.edgeWorker: Required value" in said, "it named all of it before"
+    answered = client.patch(path("one"), json=part, headers=APPLY, params={"fieldManager": "another"})
+    assert answered.json()["metadata"]["annotations"] == {"n": "x"}
+    assert answered.json()["spec"] == resource["spec"]
+    assert [one["manager"] for one in answered.json()["metadata"]["managedFields"]] == ["python-httpx", "another"]
+    message = refusal(client.patch(path("one"), json=part, headers=APPLY), 422, "Invalid")["message"]
+    assert "spec.edgeWorker: Required value" in message, "it named all of it before"
 
 
 def test_anothers_field_is_a_conflict_unless_it_is_forced(client: httpx.Client) -> None:
@@ -257,8 +257,8 @@ def test_anothers_field_is_a_conflict_unless_it_is_forced(client: httpx.Client) 
     other = sample("one")
     other["spec"]["edgeWorker"]["hardExampleAlgorithm"]["name"] = "Threshold"
     for params in (bob, {**bob, "dryRun": "All"}):
-        found = refusal(client.patch(path("one"), json=other, headers=APPLY, params=params), 409, "Conflict")
-        (cause,) = found["details"]["causes"]
+        conflict = refusal(client.patch(path("one"), json=other, headers=APPLY, params=params), 409, "Conflict")
+        (cause,) = conflict["details"]["causes"]
         assert cause["reason"] == "FieldManagerConflict" and 'conflict with "alice"' in cause["message"]
         assert cause["field"] == ".spec.edgeWorker.hardExampleAlgorithm.name"
     assert client.get(path("one")).json()["spec"] == sample()["spec"]
@@ -274,9 +274,9 @@ def test_a_json_patch_changes_what_it_names(client: httpx.Client) -> None:
         {"op": "replace", "path": "/spec/edgeWorker/nodeName", "value": "edge7"},
         {"op": "remove", "path": "/metadata/labels/a"},
     ]
-    found = client.patch(path("one"), json=patch, headers=JSON_PATCH).json()
-    assert found["spec"]["edgeWorker"]["nodeName"] == "edge7"
-    assert "labels" not in found["metadata"]
+    answered = client.patch(path("one"), json=patch, headers=JSON_PATCH).json()
+    assert answered["spec"]["edgeWorker"]["nodeName"] == "edge7"
+    assert "labels" not in answered["metadata"]
     stale = refusal(client.patch(path("one"), json=patch, headers=JSON_PATCH), 422, "Invalid")
     assert "does not fit" in stale["message"]
     version = {"op": "replace", "path": "/metadata/resourceVersion", "value": "1"}
@@ -311,11 +311,11 @@ def test_the_status_is_written_apart(client: httpx.Client, joint: JointDeploymen
     made = _settled(client, "one")
     with joint.controllers_asleep():
         status = {"active": 1, "metrics": [{"key": "inferenceNumber", "value": "1000"}]}
-        found = client.put(f"{path('one')}/status", json={**made, "spec": {}, "status": status})
-        assert (found.json()["status"], found.json()["spec"]) == (status, made["spec"])
+        answered = client.put(f"{path('one')}/status", json={**made, "spec": {}, "status": status})
+        assert (answered.json()["status"], answered.json()["spec"]) == (status, made["spec"])
         refusal(client.put(f"{path('one')}/status", json={**made, "status": status}), 409, "Conflict")
-        found = client.patch(f"{path('one')}/status", json={"status": {"failed": 1}}, headers=MERGE)
-        assert found.json()["status"]["failed"] == 1
+        answered = client.patch(f"{path('one')}/status", json={"status": {"failed": 1}}, headers=MERGE)
+        assert answered.json()["status"]["failed"] == 1
         mine = {**{key: made[key] for key in ("apiVersion", "kind")}, "metadata": {"name": "one"}}
         taken = {**mine, "status": {"failed": 2}}
         cause = refusal(client.patch(f"{path('one')}/status", json=taken, headers=APPLY), 409, "Conflict")["details"]
@@ -361,8 +361,8 @@ def test_a_dry_run_changes_nothing(client: httpx.Client) -> None:
 def test_unknown_fields_are_left_out_warned_of_or_refused_as_asked(client: httpx.Client) -> None:
     resource = sample("one")
     resource["spec"]["edgeWorker"]["replicas"] = 3
-    found = refusal(client.post(path(), json=resource, params={"fieldValidation": "Strict"}), 400, "BadRequest")
-    assert 'unknown field "spec.edgeWorker.replicas"' in found["message"]
+    refused = refusal(client.post(path(), json=resource, params={"fieldValidation": "Strict"}), 400, "BadRequest")
+    assert 'unknown field "spec.edgeWorker.replicas"' in refused["message"]
     answer = client.post(path(), json=resource, params={"fieldValidation": "Warn"})
     assert answer.headers["warning"] == '299 - "unknown field \\"spec.edgeWorker.replicas\\""'
     assert "replicas" not in answer.json()["spec"]["edgeWorker"]
@@ -380,15 +380,15 @@ def test_unknown_fields_are_left_out_warned_of_or_refused_as_asked(client: httpx
 def test_a_missing_field_is_invalid_and_nothing_is_created(client: httpx.Client) -> None:
     resource = sample("one")
     del resource["spec"]["edgeWorker"]["workerSpec"]["parameters"][0]["value"]
-    found = refusal(client.post(path(), json=resource), 422, "Invalid")
-    assert found["details"]["causes"] == [
+    refused = refusal(client.post(path(), json=resource), 422, "Invalid")
+    assert refused["details"]["causes"] == [
         {
             "reason": "FieldValueRequired",
             "message": "Required value",
             "field": "spec.edgeWorker.workerSpec.parameters[0].value",
         }
     ]
-    assert found["details"]["name"] == "one"
+    assert refused["details"]["name"] == "one"
     assert client.get(path()).json()["items"] == []
 
 
@@ -435,8 +435,8 @@ def test_what_is_not_there_is_not_found(client: httpx.Client) -> None:
         client.put(f"{path('none')}/status", json=body),
         client.get(path("none", "nowhere")),
     ):
-        found = refusal(answer, 404, "NotFound")
-        assert found["message"] == 'jointinferenceservices.neptune.io "none" not found'
+        refused = refusal(answer, 404, "NotFound")
+        assert refused["message"] == 'jointinferenceservices.neptune.io "none" not found'
 
 
 @pytest.mark.parametrize("name", ["a%00b", "%FF", "A", "x" * 5000])
@@ -484,8 +484,8 @@ def test_a_watch_says_where_the_first_events_end_if_that_is_asked(client: httpx.
 def test_a_watch_of_tables_has_a_row_per_change(client: httpx.Client) -> None:
     _settled(client, "one")
     with client.stream("GET", path(), params={"watch": "1", "timeoutSeconds": "1"}, headers=TABLE) as answer:
-        found = [json.loads(line) for line in answer.iter_lines()]
-    assert [line["object"]["rows"][0]["cells"][0] for line in found] == ["one"]
+        events = [json.loads(line) for line in answer.iter_lines()]
+    assert [line["object"]["rows"][0]["cells"][0] for line in events] == ["one"]
 
 
 def test_a_watch_of_a_version_that_never_was_is_told_to_read_anew(client: httpx.Client) -> None:
@@ -506,8 +506,8 @@ def test_a_watch_ends_when_the_server_does(joint: JointDeployment) -> None:
     assert process.wait(PATIENCE_S) is not None
 
 
-def _has_failed(found: dict[str, Any]) -> bool:
-    return bool(found["status"]["conditions"][-1]["type"] == "Failed")
+def _has_failed(resource: dict[str, Any]) -> bool:
+    return bool(resource["status"]["conditions"][-1]["type"] == "Failed")
 
 
 def _settled(client: httpx.Client, name: str) -> dict[str, Any]:

@@ -60,15 +60,15 @@ def every_call_fails(options: RayOptions) -> dict[str, str]:
 
 
 def test_where_nothing_listens_ray_is_unreachable():
-    said = every_call_fails(RayOptions("http://127.0.0.1:1", "127.0.0.1:1", timeout_s=SHORT_S))
-    assert [name for name in EVERY_CALL if "127.0.0.1:1" not in said[name]] == []
+    messages = every_call_fails(RayOptions("http://127.0.0.1:1", "127.0.0.1:1", timeout_s=SHORT_S))
+    assert [name for name in EVERY_CALL if "127.0.0.1:1" not in messages[name]] == []
 
 
 def test_where_connections_are_taken_and_nothing_is_said_ray_is_unreachable():
     with socket.create_server(("127.0.0.1", 0), backlog=2 * len(EVERY_CALL)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        said = every_call_fails(RayOptions(f"http://{address}", address, timeout_s=SHORT_S))
-    assert [name for name in EVERY_CALL if "no answer in time" not in said[name]] == []
+        messages = every_call_fails(RayOptions(f"http://{address}", address, timeout_s=SHORT_S))
+    assert [name for name in EVERY_CALL if "no answer in time" not in messages[name]] == []
 
 
 def test_what_is_no_job_server_does_not_say_that_a_job_is_gone(tmp_path):

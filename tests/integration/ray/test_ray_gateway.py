@@ -24,7 +24,7 @@ PPO = "python3 -m verl.trainer.main_ppo trainer.nnodes=1 trainer.n_gpus_per_node
 def gateway(ray_cluster: RayCluster) -> Iterator[RayGateway]:
     """On a cluster on which nothing runs."""
     made = RayGateway(ray_cluster.options())
-    until(lambda: free(made), lambda found: found == [(4, 20), (4, 20)])
+    until(lambda: free(made), lambda jobs: jobs == [(4, 20), (4, 20)])
     yield made
     made.close()
 
@@ -122,14 +122,14 @@ def test_what_ray_will_never_take_is_refused_and_not_there(gateway, submission):
 
 def test_nodes_tell_what_is_free_also_when_all_is_taken(gateway):
     submission_id = submitted(gateway, "sleep 1000", gpus=4, cpus=20)
-    until(lambda: sorted(free(gateway)), lambda found: found == [(0, 0), (4, 20)])
+    until(lambda: sorted(free(gateway)), lambda nodes: nodes == [(0, 0), (4, 20)])
     assert [(node.total_gpus, node.total_cpus) for node in workers(gateway)] == [(4, 20), (4, 20)]
     [head] = [node for node in gateway.nodes() if not node.may_train]
     assert (head.total_gpus, head.free_gpus, head.total_cpus, head.free_cpus) == (0, 0, 0, 0)
 
     gateway.stop(submission_id)
 
-    until(lambda: free(gateway), lambda found: found == [(4, 20), (4, 20)])
+    until(lambda: free(gateway), lambda nodes: nodes == [(4, 20), (4, 20)])
 
 
 def test_a_placement_group_tells_whose_it_is_and_what_it_has_where(gateway):
@@ -161,11 +161,11 @@ def test_a_placement_group_that_waits_is_nowhere(gateway):
 
 def test_too_few_gpus_is_an_error_that_noise_pushes_out_of_the_message_but_not_out_of_the_log(gateway):
     job = ended(gateway, submitted(gateway, PPO.format(gpus=9, hold_s=1) + " +standin.noise=40"))
-    said = "Total available GPUs 8.0 is less than total desired GPUs 9"
+    message = "Total available GPUs 8.0 is less than total desired GPUs 9"
 
     assert (job.status, job.exit_code) == (RayStatus.FAILED, 1)
-    assert said not in job.message
-    assert said.encode() in gateway.log_tail(job, 200)
+    assert message not in job.message
+    assert message.encode() in gateway.log_tail(job, 200)
 
 
 def numbered(first: int, last: int) -> bytes:

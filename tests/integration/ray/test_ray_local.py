@@ -64,8 +64,8 @@ def local(tmp_path: Path) -> Iterator[Local]:
     made.run("stop")
 
 
-def options(said: str) -> RayOptions:
-    settings = dict(line.removeprefix("export MODELMILL_").split("=", 1) for line in said.splitlines())
+def options(text: str) -> RayOptions:
+    settings = dict(line.removeprefix("export MODELMILL_").split("=", 1) for line in text.splitlines())
     return RayOptions(settings["RAY_ADDRESS"], settings["RAY_GCS_ADDRESS"], settings["RAY_TOKEN"])
 
 

@@ -135,7 +135,7 @@ def test_a_task_whose_node_is_lost_goes_on_from_its_last_checkpoint_and_ends_wel
     task_id = cpu_trainer.send(
         {**task("sft"), "save_freq": 1, "keep_checkpoints": 2, "total_epochs": 15, "overrides": overrides}
     )
-    place = Path(cpu_trainer.when(task_id, lambda found: found["checkpoints"])["checkpoints"]["path"])
+    place = Path(cpu_trainer.when(task_id, lambda record: record["checkpoints"])["checkpoints"]["path"])
     saved = (
         cpu_trainer.common.parent / place.relative_to("/private") / "checkpoints" / "latest_checkpointed_iteration.txt"
     )

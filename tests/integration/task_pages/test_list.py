@@ -29,7 +29,7 @@ def test_the_list_is_newest_first_and_says_why_tasks_wait(web: httpx.Client, ids
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "expected"),
     [
         ("workload=grpo", {"placement"}),
         ("state=FAILED", {"failed"}),
@@ -40,9 +40,9 @@ def test_the_list_is_newest_first_and_says_why_tasks_wait(web: httpx.Client, ids
         ("workload=sft&state=RUNNING", set()),
     ],
 )
-def test_filters_narrow_the_list(web: httpx.Client, ids: dict[str, str], query: str, found: set[str]) -> None:
+def test_filters_narrow_the_list(web: httpx.Client, ids: dict[str, str], query: str, expected: set[str]) -> None:
     shown = set(rows(web.get(f"/ui/tasks?{query}")))
-    assert {name for name, task_id in ids.items() if task_id in shown} == found
+    assert {name for name, task_id in ids.items() if task_id in shown} == expected
 
 
 def test_both_days_of_a_time_range_are_included(web: httpx.Client, ids: dict[str, str]) -> None:
@@ -74,8 +74,8 @@ def test_a_long_list_is_gone_through_by_links_and_keeps_its_filters(finn: httpx.
     while url:
         page = finn.get(url)
         seen += rows(page)
-        found = re.search(r'rel="next" href="([^"]+)"', page.text)
-        url, pages = html.unescape(found[1]) if found else "", pages + 1
+        match = re.search(r'rel="next" href="([^"]+)"', page.text)
+        url, pages = html.unescape(match[1]) if match else "", pages + 1
         assert "q=finns" in url or not url
     assert pages == 3 and seen == made[::-1]
 

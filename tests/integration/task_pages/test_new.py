@@ -45,9 +45,9 @@ def stored(deployment: Deployment, answer: httpx.Response) -> str:
 
 
 def previewed(answer: httpx.Response) -> str:
-    found = re.search(r'<pre class="text-box"[^>]*>(.*?)</pre>', answer.text, re.DOTALL)
-    assert found is not None
-    return html.unescape(found[1])
+    match = re.search(r'<pre class="text-box"[^>]*>(.*?)</pre>', answer.text, re.DOTALL)
+    assert match is not None
+    return html.unescape(match[1])
 
 
 def test_form_and_yaml_store_the_same_text(web: httpx.Client, deployment: Deployment, files: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_yaml_file_stands_for_the_text_and_is_stored_byte_for_byte(
 
 
 @pytest.mark.parametrize(
-    ("change", "field", "said"),
+    ("change", "field", "message"),
     [
         ({"train_file": ""}, "train_file", "needs it"),
         ({"train_file": "/private/users/finn/datasets/x"}, "train_file", "must lie under"),
@@ -88,13 +88,13 @@ def test_a_yaml_file_stands_for_the_text_and_is_stored_byte_for_byte(
     ],
 )
 def test_what_is_wrong_is_said_beside_its_field_and_nothing_typed_is_lost(
-    web: httpx.Client, files: Path, change: dict[str, str], field: str, said: str
+    web: httpx.Client, files: Path, change: dict[str, str], field: str, message: str
 ) -> None:
     before = len(rows(web.get("/ui/tasks?q=by+form")))
     refused = web.post("/ui/tasks/new", data={**FORM, **change})
     assert refused.status_code == 422
     beside = re.search(rf'id="problem-{field.replace(".", "-")}">([^<]+)<', refused.text)
-    assert beside is not None and said.lower() in html.unescape(beside[1]).lower(), text_of(refused)
+    assert beside is not None and message.lower() in html.unescape(beside[1]).lower(), text_of(refused)
     for name, value in {**FORM, **change}.items():
         if name not in ("mode", "action", "convert", "overrides"):
             assert f'name="{name}" value="{html.escape(value)}"' in refused.text, name

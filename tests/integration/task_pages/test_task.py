@@ -117,8 +117,8 @@ def test_cancelling_asks_first_and_a_second_time_says_that_it_is_too_late(
         ended = begin(deployment, database, "erin", "over", ago_s=60).run().after(2).end(Event.SUCCEED, "SUCCEEDED")
     late = web.post(f"/ui/tasks/{ended.task.task_id}/cancel")
     assert "nothing to cancel" in text_of(web.get(late.headers["location"]))
-    asked = web.get(f"/ui/tasks/{ended.task.task_id}/cancel")
-    assert asked.headers["location"].endswith("note=too-late")
+    form = web.get(f"/ui/tasks/{ended.task.task_id}/cancel")
+    assert form.headers["location"].endswith("note=too-late")
 
 
 def test_what_ray_does_not_end_can_be_let_go_after_ten_minutes(web: httpx.Client, deployment: Deployment) -> None:

@@ -19,8 +19,8 @@ def test_the_products_folder_does_not_hide_the_vendors_modules(tmp_path: Path) -
     for name in ("scratch", "out", "keep"):
         (tmp_path / name).mkdir()
     paths = {"output": "result.bin", "output_dir": "out", "scratch": "scratch", "keep": "keep", "result": "r.json"}
-    asked = {key: str(tmp_path / name) for key, name in paths.items()}
-    (tmp_path / "q.json").write_text(json.dumps({**asked, "search": [], "stage": "BIE"}))
+    job = {key: str(tmp_path / name) for key, name in paths.items()}
+    (tmp_path / "q.json").write_text(json.dumps({**job, "search": [], "stage": "BIE"}))
     done = subprocess.run(
         [sys.executable, str(RUNNER), str(tmp_path / "q.json")],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},

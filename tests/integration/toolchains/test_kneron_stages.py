@@ -43,9 +43,9 @@ def bie_facts(work: Path) -> dict[str, Any]:
 def test_a_model_goes_from_onnx_to_a_nef_of_its_chip(tmp_path: Path, tool: KneronToolchain, platform: str) -> None:
     work = job(tmp_path, platform=platform, model_id=40000, version="8b28")
     result = work.until(Stage.NEF, tool)
-    found = nef.probe(work.work / "out.nef")
-    assert found["chip"] == platform and found["crc_ok"]
-    assert (found["models"][0]["id"], found["models"][0]["version"]) == (40000, "35624")
+    description = nef.probe(work.work / "out.nef")
+    assert description["chip"] == platform and description["crc_ok"]
+    assert (description["models"][0]["id"], description["models"][0]["version"]) == (40000, "35624")
     assert result.output == work.work / "out.nef"
     assert result.summary["model_ids"] == [40000]
     assert result.versions["kneron_toolchain"] == "kneron/toolchain:v0.33.1"

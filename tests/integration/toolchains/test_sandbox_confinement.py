@@ -51,17 +51,17 @@ def attack(sandbox: Sandbox, tmp_path: Path) -> Attack:
     work.mkdir()
 
     def run(name: str, **request: Any) -> dict[str, str]:
-        found: dict[str, str] = sandbox.run(
+        result: dict[str, str] = sandbox.run(
             f"tests.harness.hostile_targets:{name}", request, work_dir=work, limits=LIMITS
         ).result
-        assert found
-        return found
+        assert result
+        return result
 
     return run
 
 
-def succeeded(found: dict[str, str]) -> list[str]:
-    return [name for name, end in found.items() if end == DONE]
+def succeeded(result: dict[str, str]) -> list[str]:
+    return [name for name, end in result.items() if end == DONE]
 
 
 @needs_filter
@@ -69,16 +69,16 @@ def test_it_can_call_nobody(attack: Attack, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket(socket.AF_UNIX) as named:
         named.bind(str(tmp_path / "job" / "socket"))
         named.listen()
-        found = attack("call_out", port=listener.getsockname()[1], path=str(tmp_path / "job" / "socket"))
-    assert not succeeded(found)
-    assert all(end.startswith("PermissionError") for end in found.values()), found
+        result = attack("call_out", port=listener.getsockname()[1], path=str(tmp_path / "job" / "socket"))
+    assert not succeeded(result)
+    assert all(end.startswith("PermissionError") for end in result.values()), result
 
 
 @needs_landlock
 def test_it_reads_neither_another_job_nor_what_is_the_machines(attack: Attack, others: Path) -> None:
-    found = attack("read_others", file=str(others))
-    assert not succeeded(found)
-    assert "Permission denied" in found["by a program"]
+    result = attack("read_others", file=str(others))
+    assert not succeeded(result)
+    assert "Permission denied" in result["by a program"]
 
 
 @needs_landlock
@@ -91,7 +91,7 @@ def test_data_beside_a_program_is_kept_out(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PYTHONPATH", str(library))
     confined = Sandbox(keep_out=[library / "data"])
     try:
-        found = confined.run(
+        result = confined.run(
             "tests.harness.hostile_targets:read_others",
             {"file": str(library / "data" / "secret")},
             work_dir=tmp_path / "job",
@@ -102,7 +102,7 @@ def test_data_beside_a_program_is_kept_out(tmp_path: Path, monkeypatch: pytest.M
         ).result
     finally:
         confined.close()
-    assert not succeeded(found)
+    assert not succeeded(result)
     assert succeeded(seen) == ["csv_of_ours"]
 
 
@@ -127,8 +127,8 @@ def test_it_changes_no_mode_and_no_time_outside(attack: Attack, others: Path) ->
 def test_it_meets_neither_its_worker_nor_the_fork_server(attack: Attack, sandbox: Sandbox) -> None:
     attack("compute")
     assert sandbox._server
-    found = attack("meet_processes", pids=[os.getpid(), sandbox._server.pid])
-    assert not succeeded(found)
+    result = attack("meet_processes", pids=[os.getpid(), sandbox._server.pid])
+    assert not succeeded(result)
 
 
 def test_no_right_is_left_to_it_nor_to_what_it_starts(attack: Attack) -> None:
@@ -141,11 +141,11 @@ def test_no_right_is_left_to_it_nor_to_what_it_starts(attack: Attack) -> None:
 
 @needs_filter
 def test_it_cannot_make_the_calls_that_a_computation_never_makes(attack: Attack) -> None:
-    found = attack("call_the_kernel")
-    assert not succeeded(found)
-    clone3 = found.pop("clone3")
+    result = attack("call_the_kernel")
+    assert not succeeded(result)
+    clone3 = result.pop("clone3")
     assert "Function not implemented" in clone3, "libraries fall back to clone only then"
-    assert all(end.startswith("PermissionError") for end in found.values()), found
+    assert all(end.startswith("PermissionError") for end in result.values()), result
 
 
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="util-linux has no unshare here")
@@ -156,9 +156,9 @@ def test_namespaces_are_had_wherever_another_program_has_them() -> None:
 
 
 def test_what_honest_tools_do_works(attack: Attack) -> None:
-    found = attack("compute")
-    assert found.pop("its place") == "True"
-    assert len(succeeded(found)) == len(found), found
+    result = attack("compute")
+    assert result.pop("its place") == "True"
+    assert len(succeeded(result)) == len(result), result
 
 
 @needs_processes

@@ -37,10 +37,10 @@ def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
     sandbox = Sandbox()
     try:
         target = "tests.integration.toolchains.test_sandbox_rights:look"
-        found = sandbox.run(target, {}, work_dir=tmp_path, limits=Limits(1 << 30, 30, 1)).result
+        result = sandbox.run(target, {}, work_dir=tmp_path, limits=Limits(1 << 30, 30, 1)).result
         assert sandbox._server
         server = Path(f"/proc/{sandbox._server.pid}")
-        yield {**found, "server": (server / "environ").read_text(), "command": (server / "cmdline").read_text()}
+        yield {**result, "server": (server / "environ").read_text(), "command": (server / "cmdline").read_text()}
     finally:
         sandbox.close()
 

@@ -24,24 +24,6 @@ NOUNS_OF_THE_FIELD = {
     "training",
 }
 PRODUCT = ("app", "actors")
-NAMED = (
-    "ops",
-    *(
-        f"tests/{kind}"
-        for kind in (
-            "acceptance",
-            "chaos",
-            "contract",
-            "deploy",
-            "fuzz",
-            "harness",
-            "models",
-            "property",
-            "standins",
-            "unit",
-        )
-    ),
-)
 NAMELESS = {"asked", "found", "said", "wanted"}
 """Participles that tell nothing of what a value is."""
 PROGRAMS = {"edge/agent", "edge/joint", "edge/video/runner", "edge/video/stage_host"}
@@ -84,7 +66,7 @@ def test_no_two_public_classes_of_a_capability_share_a_name() -> None:
 def test_locals_say_what_they_are() -> None:
     nameless = {
         f"{path}:{node.lineno}"
-        for path, tree in trees(*PRODUCT, *NAMED).items()
+        for path, tree in trees(*PRODUCT, "ops", "tests").items()
         for function in ast.walk(tree)
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
         for node in ast.walk(function)
