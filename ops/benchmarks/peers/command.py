@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from ops.benchmarks.peers.measuring import Round, measure
+from ops.benchmarks.peers.measurement import Round, measure
 from ops.benchmarks.peers.systems import SYSTEMS, System
 from ops.benchmarks.peers.table import lines, row
 

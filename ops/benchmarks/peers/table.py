@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ops.benchmarks.peers.measuring import Round
+from ops.benchmarks.peers.measurement import Round
 from ops.benchmarks.peers.systems import MODELMILL, RAW
 from tests.harness.deployment import percentile
 

@@ -9,7 +9,7 @@ import pytest
 
 from ops.benchmarks import ideal_schedule
 from ops.benchmarks.backlog import slope
-from ops.benchmarks.peers.measuring import Round
+from ops.benchmarks.peers.measurement import Round
 from ops.benchmarks.peers.systems import MODELMILL, RAW
 from ops.benchmarks.peers.table import MIB, lines, row
 from ops.benchmarks.tracing import parse

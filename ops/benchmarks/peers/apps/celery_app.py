@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from celery import Celery, chain
-from noting import STAGES, URL, note
+from job_status import STAGES, URL, note
 
 app = Celery("bench", broker=URL)
 app.conf.update(

@@ -49,10 +49,10 @@ def _at_once(app: Any, count: int) -> float:
 
 
 def _wait(job_ids: list[str]) -> None:
-    import noting
+    import job_status
 
     for _ in job_ids:
-        if noting.client.blpop([noting.FINISHED], timeout=60) is None:
+        if job_status.client.blpop([job_status.FINISHED], timeout=60) is None:
             raise SystemExit("a job did not come to its end within 60 s")
 
 

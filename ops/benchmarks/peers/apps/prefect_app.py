@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noting import note
+from job_status import note
 from prefect import task
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noting import client
+from job_status import client
 
 
 def submit(job_id: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noting import FOLLOWING, STAGES, client, note
+from job_status import FOLLOWING, STAGES, client, note
 from rq import Queue
 
 queues = {name: Queue(name, connection=client) for name in STAGES}

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import redis.asyncio
-from noting import FINISHED, FOLLOWING, STAGES, URL
+from job_status import FINISHED, FOLLOWING, STAGES, URL
 from saq import Queue
 
 queues = {name: Queue.from_url(URL, name=name) for name in STAGES}
