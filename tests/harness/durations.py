@@ -19,7 +19,14 @@ from tests.harness.paths import REPOSITORY
 KEPT = REPOSITORY / "tests" / "durations.json"
 CACHE_KEY = "modelmill/durations"
 SLOWEST = 20
-SHARED_FOLDERS = ("tests/browser", "tests/chaos", "tests/fuzz", "tests/integration/joint", "tests/integration/ray")
+SHARED_FOLDERS = (
+    "tests/browser",
+    "tests/chaos",
+    "tests/fuzz",
+    "tests/integration/joint",
+    "tests/integration/ray",
+    "tests/unit/source",
+)
 UNKNOWN_S = 5.0
 """What a file is taken to need that has never run."""
 

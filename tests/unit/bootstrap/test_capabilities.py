@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,14 +10,12 @@ import typer
 
 from app.bootstrap.capabilities import CAPABILITIES
 from app.bootstrap.container import Container
-from app.kit.sql import Database, migrations
 from app.kit.web.common_pages import NAVIGATION as KIT_NAVIGATION
 from app.kit.web.languages import CHINESE, translations
 from app.kit.web.navigation import Area, in_order
 from app.main import collectors, create_app, declared
 from app.settings import Settings
 from tests.harness.paths import REPOSITORY
-from tests.harness.toy import MIGRATIONS
 
 
 def test_every_package_with_an_api_is_a_capability_of_the_list() -> None:
@@ -74,51 +67,6 @@ def test_the_commands_are_those_of_the_capabilities() -> None:
 def test_each_collector_is_made_of_the_container(container: Container) -> None:
     made = [type(collector).__name__ for collector in collectors(container, viewers=lambda: 0)]
     assert made == ["ConversionCollector", "JointCollector", "VideoCollector"]  # there is no cluster to train on
-
-
-TOY_VERSION = """
-import sqlalchemy as sa
-from alembic import op
-
-revision = "9000"
-down_revision = "{newest}"
-
-
-def upgrade() -> None:
-    op.create_table("toys", sa.Column("name", sa.String(32), primary_key=True))
-"""
-
-
-def test_one_line_more_is_one_capability_more(settings: Settings, database: Database, tmp_path: Path) -> None:
-    versions = tmp_path / "versions"
-    versions.mkdir()
-    (versions / "9000_toys.py").write_text(TOY_VERSION.format(newest=migrations.current(database)))
-    surroundings = os.environ | {
-        "MODELMILL_DATA_DIR": str(settings.data_dir),
-        "MODELMILL_REDIS_URL": settings.redis_url,
-        "MODELMILL_SECRET_KEY": settings.secret_key.get_secret_value(),
-        MIGRATIONS: str(versions),
-    }
-    ended = subprocess.run(
-        [sys.executable, "-m", "tests.harness.toy.main"],
-        cwd=REPOSITORY,
-        env=surroundings,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert json.loads(ended.stdout.splitlines()[-1]) == {
-        "before": {"toys": 0},
-        "done": True,
-        "after": {"toys": 1},
-        "described": True,
-        "page": "All toys",
-        "menu": True,
-        "jump": True,
-        "metrics": True,
-        "command": "toys are counted\n",
-    }
 
 
 def test_each_table_is_of_one_capability() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -205,19 +203,3 @@ def test_threads_may_share_a_predictor(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         labels = [prediction.label for prediction in pool.map(predictor.predict, colours)]
     assert labels == [index % 3 for index in range(60)]
-
-
-def test_a_node_needs_no_service_of_the_web_to_look_at_pictures(tmp_path: Path) -> None:
-    path = save(tmp_path, brightest_channel())
-    program = f"""
-import sys
-from pathlib import Path
-import app.inference.annotations, app.inference.picture_codec, app.inference.sources
-from app.inference.prediction import Format, ModelCard, PredictorOptions
-from app.inference.predictor import open_predictor
-open_predictor(ModelCard("m", Format.ONNX, "0", 1), Path({str(path)!r}), None, PredictorOptions())
-heavy = {{"redis", "sqlalchemy", "minio", "dramatiq", "starlette", "onnx", "av", "kp"}}
-print(sorted(heavy & set(sys.modules)))
-"""
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (ended.stdout.strip(), ended.stderr) == ("[]", "")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from app.joint_inference.errors import InvalidResource
 from app.joint_inference.model.resource import specification_of
@@ -21,9 +18,7 @@ from app.joint_inference.validation import (
     warnings_of,
 )
 from app.kit.errors import TooLarge
-from tests.harness.paths import SAMPLES
-
-SAMPLE = SAMPLES / "helmet" / "service.yaml"
+from tests.harness.joint.resources import SAMPLE, SEDNA, sample
 
 _WORKER_SPEC = ("scriptDir", "scriptBootFile", "frameworkType", "frameworkVersion")
 _PARAMETER = "workerSpec.parameters[0]"
@@ -54,10 +49,6 @@ WRONG: list[tuple[str, Any]] = [
     ("edgeWorker.workerSpec.frameworkVersion", True),
     ("cloudWorker.workerSpec.parameters[0].value", ["0.6"]),
 ]
-
-
-def sample() -> dict[str, Any]:
-    return dict(parse_document(SAMPLE.read_bytes()))
 
 
 def without(path: str) -> dict[str, Any]:
@@ -309,36 +300,6 @@ def test_a_status_of_the_wrong_type_is_refused(status: Any, path: str) -> None:
 
 # --- Sedna's spelling ---
 
-SEDNA = """
-apiVersion: sedna.io/v1alpha1
-kind: JointInferenceService
-metadata:
-  name: helmet-detection
-spec:
-  edgeWorker:
-    model: {name: small}
-    hardExampleMining:
-      name: IBT
-      parameters:
-        - {key: threshold_img, value: "0.9"}
-    template:
-      spec:
-        nodeName: edge0
-        dnsPolicy: ClusterFirst
-        containers:
-          - name: little-model
-            image: kubeedge/little:v0.5.0
-            env:
-              - {name: input_shape, value: "416,736"}
-              - {name: secret, valueFrom: {secretKeyRef: {name: s, key: k}}}
-  cloudWorker:
-    model: {name: big}
-    template:
-      spec:
-        nodeName: cloud0
-        containers: [{name: big-model, env: [{name: input_shape, value: "544,544"}]}]
-"""
-
 
 def test_sednas_spelling_is_an_alias() -> None:
     resource = parse_document(SEDNA)
@@ -426,82 +387,6 @@ def test_a_document_that_cannot_be_read_is_refused_and_where_it_breaks_is_said(t
 def test_a_document_that_is_too_large_is_not_read(text: str | bytes) -> None:
     with pytest.raises(TooLarge):
         parse_documents(text)
-
-
-# --- whatever comes ---
-
-_LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=8)
-_KEYS = st.sampled_from(
-    [
-        "apiVersion",
-        "kind",
-        "metadata",
-        "spec",
-        "status",
-        "name",
-        "namespace",
-        "labels",
-        "edgeWorker",
-        "cloudWorker",
-        "env",
-        "model",
-        "nodeName",
-        "hardExampleAlgorithm",
-        "workerSpec",
-        "parameters",
-        "key",
-        "value",
-        "template",
-        "containers",
-    ]
-) | st.text(max_size=4)
-_ANY = st.recursive(_LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=4))
-_HEADS = st.sampled_from([("neptune.io/v1alpha1", "JointInferenceService"), ("sedna.io/v1alpha1", "List"), ("", "")])
-
-
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(_ANY, _HEADS)
-def test_nothing_but_a_refusal_comes_of_any_json(value: Any, head: tuple[str, str]) -> None:
-    if isinstance(value, dict):
-        value = {**value, "apiVersion": head[0], "kind": head[1]}
-    _taken_or_refused(value)
-
-
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.data())
-def test_nothing_but_a_refusal_comes_of_a_sample_with_anything_in_any_place(data: st.DataObject) -> None:
-    resource: Any = sample() if data.draw(st.booleans()) else parse_document(SEDNA)
-    place = data.draw(st.sampled_from(list(_containers(resource))))
-    key = data.draw(st.sampled_from(sorted(place)) if isinstance(place, dict) else st.just(0))
-    place[key] = data.draw(_ANY)
-    _taken_or_refused(resource)
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.text(max_size=60) | st.binary(max_size=60))
-def test_nothing_but_a_refusal_comes_of_any_text(text: str | bytes) -> None:
-    try:
-        parse_documents(text)
-    except InvalidResource as error:
-        assert error.detail["problems"]
-
-
-def _taken_or_refused(resource: Any) -> None:
-    before = copy.deepcopy(resource)
-    try:
-        checked = validated(resource)
-        assert validated(checked) == checked
-        json.dumps(checked, ensure_ascii=False, allow_nan=False).encode()
-    except InvalidResource as error:
-        json.dumps(error.to_dict(), ensure_ascii=False, allow_nan=False).encode()
-    assert repr(resource) == repr(before), "it was changed"
-
-
-def _containers(value: Any) -> Any:
-    if isinstance(value, dict | list) and value:
-        yield value
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _containers(item)
 
 
 def _parts(path: str) -> list[Any]:

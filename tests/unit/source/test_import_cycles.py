@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
-from tests.harness.paths import REPOSITORY
+from tests.harness.source_trees import source_trees
 
 PACKAGES = ("app", "actors")
 Graph = Mapping[str, set[str]]
 """A module, and those that it imports."""
 
 
-def import_graph(sources: Mapping[str, str]) -> Graph:
+def import_graph(trees: Mapping[str, ast.Module]) -> Graph:
     """All imports count, wherever they stand.
 
     Args:
-        sources: a module's name, and its text.
+        trees: a module's name, and its syntax tree.
     """
-    return {name: set(imports(ast.parse(text), sources.keys())) - {name} for name, text in sources.items()}
+    return {name: set(imports(tree, trees.keys())) - {name} for name, tree in trees.items()}
 
 
 def imports(tree: ast.Module, modules: Collection[str]) -> Iterator[str]:
@@ -62,17 +63,17 @@ def cycles(graph: Graph) -> list[list[str]]:
     return circles
 
 
-def sources() -> dict[str, str]:
-    texts = {}
-    for package in PACKAGES:
-        for path in (REPOSITORY / package).rglob("*.py"):
-            parts = path.relative_to(REPOSITORY).with_suffix("").parts
-            texts[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text("utf-8")
-    return texts
+def module_trees() -> dict[str, ast.Module]:
+    return {module_name(path): tree for path, tree in source_trees(*PACKAGES).items()}
+
+
+def module_name(path: Path) -> str:
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    graph = import_graph(sources())
+    graph = import_graph(module_trees())
     assert len(graph) > 500
     assert cycles(graph) == []
 
@@ -87,5 +88,6 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     ids=["at load", "lazily", "for types"],
 )
 def test_the_search_finds_a_cycle(back: str) -> None:
-    graph = import_graph({"a": "from b import c", "b": "", "b.c": "import d", "d": back, "e": "import a"})
+    texts = {"a": "from b import c", "b": "", "b.c": "import d", "d": back, "e": "import a"}
+    graph = import_graph({name: ast.parse(text) for name, text in texts.items()})
     assert cycles(graph) == [["a", "b.c", "d"]]

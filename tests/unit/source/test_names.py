@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import functools
 import re
 from collections import defaultdict
 from pathlib import Path
 
 from tests.harness.paths import REPOSITORY
+from tests.harness.source_trees import source_trees
 
 NOUNS_OF_THE_FIELD = {
     "dag_drawing",
@@ -34,11 +34,6 @@ PROGRAMS = {"edge/agent", "edge/joint", "edge/video/runner", "edge/video/stage_h
 """Parts of the edge that are programs of their own: each has a vocabulary."""
 
 
-@functools.cache
-def product() -> dict[Path, ast.Module]:
-    return {path: ast.parse((REPOSITORY / path).read_text()) for folder in PRODUCT for path in modules_of(folder)}
-
-
 def modules_of(*folders: str) -> list[Path]:
     return [path.relative_to(REPOSITORY) for folder in folders for path in (REPOSITORY / folder).rglob("*.py")]
 
@@ -60,7 +55,7 @@ def test_modules_are_nouns() -> None:
 
 def test_no_two_public_classes_of_a_capability_share_a_name() -> None:
     places: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for path, tree in product().items():
+    for path, tree in source_trees(*PRODUCT).items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[capability(path), node.name].append(str(path))

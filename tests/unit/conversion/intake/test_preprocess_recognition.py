@@ -45,7 +45,7 @@ def trained(how: Preprocess, seed: int, *, is_folded: bool, outputs: Sequence[in
     weight = dice.normal(size=(FILTERS, 3, 3, 3)) + 0.7 * dice.normal(size=(FILTERS, 3, 1, 1))
     weight /= fed.std() * 4
     windows = np.lib.stride_tricks.sliding_window_view(fed, (3, 3), axis=(2, 3))
-    answers = np.einsum("nchwij,fcij->nfhw", windows, weight)
+    answers = np.einsum("nchwij,fcij->nfhw", windows, weight, optimize=True)
     mean, variance = answers.mean(axis=(0, 2, 3)), answers.var(axis=(0, 2, 3))
     gain, shift = dice.uniform(0.5, 1.5, FILTERS), dice.normal(size=FILTERS) * 0.4
     arrays = {"w": weight, "gain": gain, "shift": shift, "mean": mean, "variance": variance}

@@ -316,12 +316,3 @@ def test_what_cannot_be_offered_keeps_nothing_else_from_being_reported(tmp_path:
         assert heartbeat.offers == {"good": {"address": f"10.0.0.7:{port}"}}
 
     asyncio.run(report())
-
-
-def test_an_edge_node_needs_no_redis_no_sql_and_no_object_store() -> None:
-    look = (
-        "import sys, pathlib, app.cli.node, app.bootstrap.edge, app.edge.agent.agent; o = app.edge.agent.options\n"
-        "app.bootstrap.edge.drivers(o.AgentOptions('n', o.Side.EDGE, 'http://h', pathlib.Path('d')))\n"
-        "print([n for n in ('redis', 'sqlalchemy', 'minio', 'dramatiq') if n in sys.modules])"
-    )
-    assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 
 import numpy as np
-import onnx
-import onnxruntime
 import pytest
 
-from app.joint_inference.cli.demo.models import SMALL, draw_digits, probabilities, to_onnx, train
+from app.joint_inference.cli.demo.models import draw_digits
 from app.joint_inference.cli.demo.scores import StreamAnswer, scores_of
 from app.standalone.environment import clear_settings
 
@@ -18,19 +16,6 @@ def test_the_same_seed_draws_the_same_digits_and_another_one_others():
     first, again, other = (draw_digits(5, seed=seed) for seed in (1, 1, 2))
     assert np.array_equal(first.pictures, again.pictures)
     assert not np.array_equal(first.pictures, other.pictures)
-
-
-def test_a_classifier_learns_the_digits_and_its_onnx_says_the_same():
-    drawn, held_out = draw_digits(1500, seed=1), draw_digits(200, seed=2)
-    layers = train(drawn, SMALL, seed=0)
-    expected = probabilities(layers, held_out)
-    assert np.mean(expected.argmax(axis=1) == held_out.truth) > 0.6
-    content = to_onnx(layers)
-    onnx.checker.check_model(onnx.load_from_string(content))
-    session = onnxruntime.InferenceSession(content)
-    for number, picture in enumerate(held_out.pictures[:20]):
-        (given,) = session.run(None, {"input": picture[None, None].astype(np.float32) / 255})
-        assert np.allclose(given[0], expected[number], atol=1e-5)
 
 
 def answer(*, edge: bool, cloud: bool, goes_up: bool) -> StreamAnswer:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,15 +20,24 @@ OF_FILES = frozenset({"files", "ancestors"})
 
 def read_host_nef(path: Path) -> Network:
     """Raises InvalidModel, NotComparable."""
-    from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.InferenceSession import InferenceSession
-
+    session = _session_schema()
     manifest, content = read_nef(path)
     try:
-        graph = _graph(InferenceSession.GetRootAs(content, 0).Model().Graph())
+        graph = _graph(session.GetRootAs(content, 0).Model().Graph())
     except (struct.error, AttributeError, IndexError, TypeError) as error:
         raise NotComparable(f"{path.name} holds no model in ORT format") from error
     facts = {name: json.dumps(value, sort_keys=True) for name, value in manifest.items() if name not in OF_FILES}
     return Network(graph, {**facts, "model": str(manifest.get("ancestors", {}).get("model"))})
+
+
+def _session_schema() -> Any:
+    """The root of the schema. `onnxruntime.tools`, in which it lies, would load PyTorch where that is installed."""
+    specification = importlib.util.find_spec("onnxruntime")
+    for package in (specification and specification.submodule_search_locations) or ():
+        folder = str(Path(package, "tools", "ort_format_model"))
+        if folder not in sys.path:
+            sys.path.append(folder)  # its modules import each other from there
+    return importlib.import_module("ort_flatbuffers_py.fbs.InferenceSession").InferenceSession
 
 
 def _graph(graph: Any) -> Graph:

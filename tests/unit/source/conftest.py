@@ -1,0 +1,15 @@
+"""The syntax trees are kept as long as these tests run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.source_trees import source_trees
+
+
+@pytest.fixture(scope="package", autouse=True)
+def kept_trees() -> Iterator[None]:
+    yield
+    source_trees.cache_clear()
