@@ -49,7 +49,8 @@ class Choice:
             text += f", {len(self.methods)} ranges of their own"
         text += ", equalized" * self.is_equalized + ", biases corrected" * self.is_corrected
         if self.tensors_16:
-            text += f", {len(self.wide)} activations and {len(self.wide_weights)} weights in int16"
+            parts = [_counted(len(self.wide), "activation"), _counted(len(self.wide_weights), "weight")]
+            text += f", {' and '.join(filter(None, parts))} in int16"
         return text
 
     def steps(self) -> list[dict[str, Any]]:
@@ -135,3 +136,8 @@ def _verdict(one: TriedCandidate, taken: TriedCandidate) -> VerdictCode:
     if not one.is_good:
         return "below_goal" if taken.is_good else "worse"
     return "dearer" if one.choice.tensors_16 > taken.choice.tensors_16 else "worse"
+
+
+def _counted(count: int, noun: str) -> str:
+    """Empty for none."""
+    return f"{count} {noun}{'s' * (count > 1)}" if count else ""
