@@ -18,19 +18,24 @@ ENGLISH = Markup('<span lang="en">{}</span>')
 BELOW = Markup('{} <span class="as-written" lang="en">{}</span>')
 
 
-def filters(texts: NullTranslations, *, is_english: bool) -> dict[str, Callable[..., Markup]]:
+def filters(
+    texts: NullTranslations, written: Callable[[str], Markup], *, is_english: bool
+) -> dict[str, Callable[..., Markup]]:
     """
     reason: Of an error or a warning, an object or a dict with code, detail, and message or reason.
-    advice: Of a hint, which is a sentence of the catalogue or stays English.
+    advice: Of a hint, which is a sentence of the catalogue, or one with facts that is known by its form.
+
+    Args:
+        written: Translates by forms, see app.kit.web.written_texts.
     """
 
     def reason(error: Any) -> Markup:
-        written = str(_of(error, "message") or _of(error, "reason") or "")
-        return escape(written) if is_english else _reason(texts, str(_of(error, "code")), written, _of(error, "detail"))
+        english = str(_of(error, "message") or _of(error, "reason") or "")
+        return escape(english) if is_english else _reason(texts, str(_of(error, "code")), english, _of(error, "detail"))
 
     def advice(hint: str) -> Markup:
         translated = texts.gettext(hint) if hint else ""
-        return escape(translated) if is_english or translated != hint else ENGLISH.format(hint)
+        return escape(translated) if is_english or translated != hint else written(hint)
 
     return {"reason": reason, "advice": advice}
 

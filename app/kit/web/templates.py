@@ -67,6 +67,7 @@ def environment(language: str) -> Environment:
     templates.globals.update(lang=language, languages=NAMES, static=static_url, icon=icon, version=version("modelmill"))
     templates.globals.update(form_key=form_key)
     templates.filters.update(formatting.filters(texts, locale_of(language)))
-    templates.filters.update(coded_texts.filters(texts, is_english=language == ENGLISH))
-    templates.filters.update(written_texts.filters(language))
+    by_form = written_texts.filters(language)
+    templates.filters.update(by_form)
+    templates.filters.update(coded_texts.filters(texts, by_form["written"], is_english=language == ENGLISH))
     return templates

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +15,9 @@ from app.conversion.model import JobError
 from app.conversion.toolchains.kneron.known_failures import TABLE
 from app.kit.errors import ModelmillError
 from app.kit.web.coded_texts import CONTEXT
-from app.kit.web.languages import catalogue, translations
+from app.kit.web.languages import CHINESE, catalogue, translations
 from app.kit.web.templates import environment
+from app.kit.web.written_texts import forms_of, translated
 
 NOT_FINITE = JobError("bie", "tensor 'y' holds NaN for sample 'a'", "STAGE_NOT_FINITE", "Submit the job again.")
 NAMED = {"tensor": "y", "sample": "<a>", "kind": "NaN"}
@@ -75,3 +77,34 @@ def test_every_finding_and_the_advice_of_every_known_failure_is_translated() -> 
     texts = translations("zh-Hant")
     assert not {code for code in codes if texts.pgettext(CONTEXT, code) == code}
     assert not {failure.hint for failure in TABLE if not known.get(failure.hint)}
+
+
+FOR_TERMINALS = ("cli", "standalone", "edge")
+"""Folders whose errors no page shows."""
+
+
+def hints() -> Iterator[str]:
+    """Those of all errors that pages show, "7" in the place of each fact."""
+    folder = Path(app.__file__).parent
+    for path in folder.rglob("*.py"):
+        if path.name != "cli.py" and not set(path.relative_to(folder).parts) & set(FOR_TERMINALS):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.keyword) and node.arg == "hint":
+                    yield written_in(node.value)
+
+
+def written_in(value: ast.expr) -> str:
+    if isinstance(value, ast.JoinedStr):
+        return "".join(part.value if isinstance(part, ast.Constant) else "7" for part in value.values)
+    return value.value if isinstance(value, ast.Constant) else ""
+
+
+def test_what_errors_advise_is_translated_also_with_facts() -> None:
+    known, forms = catalogue(CHINESE), forms_of(CHINESE)
+    texts = {hint for hint in hints() if hint}
+    assert len(texts) > 300
+    assert {text for text in texts if not known.get(text) and translated(forms, text) is None} == set()
+
+
+def test_advice_with_facts_is_translated_by_its_form() -> None:
+    assert shown(CHINESE, "{{ hint | advice }}", hint="Try again in about <7> s.") == "請約 &lt;7&gt; 秒後再試。"
