@@ -30,6 +30,8 @@ class CandidateAnswer(OfView):
     snr_db: float | None
     """Of the worst output."""
     snr_min_db: float | None
+    altered_db: float | None
+    """The lower end of what the pictures give from nearer and darker; null where the others had decided."""
     int8_share: float | None
     size_bytes: int | None
     latency_ms: float | None

@@ -52,6 +52,8 @@ class Judgement:
     high_db: float | None
     """The interval in which the mean lies."""
     floor_db: float | None
+    altered_db: float | None
+    """What is sure of the same pictures, nearer and darker; None where none of these was judged on."""
     is_met: bool | None
     task: TaskScore | None
 
@@ -75,9 +77,8 @@ def read_judgement(bie: Report) -> Judgement | None:
     matching = bie.get("judgement")
     if not matching:
         return None
-    numbers = {
-        name: matching.get(name) for name in ("mean_db", "p5_db", "min_db", "low_db", "high_db", "floor_db", "is_met")
-    }
+    names = ("mean_db", "p5_db", "min_db", "low_db", "high_db", "floor_db", "altered_db", "is_met")
+    numbers = {name: matching.get(name) for name in names}
     counts = {name: matching.get(name, 0) for name in ("calibrate", "choose", "report", "n")}
     return Judgement(**counts, **numbers, is_own_set=bool(matching.get("is_own_set")), task=_task(matching.get("task")))
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from app.conversion.toolchains.host.search.judge import Score
 
-VerdictCode = Literal["taken", "below_goal", "dearer", "worse"]
+VerdictCode = Literal["taken", "below_goal", "below_goal_altered", "dearer", "worse"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,8 @@ class TriedCandidate:
     """Activations and weights that are quantized, of which some are in 16 bits."""
     size_bytes: int | None = None
     latency_ms: float | None = None
+    altered_db: float | None = None
+    """What is sure of altered pictures; None where none was judged on."""
 
     @property
     def order(self) -> tuple[int, float]:
@@ -101,6 +103,7 @@ class TriedCandidate:
             "snr_db": round(self.score.mean_db, 2),
             "snr_min_db": round(self.score.min_db, 2),
             "int8_share": self.int8_share,
+            "altered_db": None if self.altered_db is None else round(self.altered_db, 2),
             "tensors_16": self.choice.tensors_16,
             "size_bytes": self.size_bytes,
             "latency_ms": self.latency_ms,
@@ -134,7 +137,8 @@ def _verdict(one: TriedCandidate, taken: TriedCandidate) -> VerdictCode:
     if one is taken:
         return "taken"
     if not one.is_good:
-        return "below_goal" if taken.is_good else "worse"
+        below: VerdictCode = "below_goal" if one.altered_db is None else "below_goal_altered"
+        return below if taken.is_good else "worse"
     return "dearer" if one.choice.tensors_16 > taken.choice.tensors_16 else "worse"
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from app.conversion.toolchains.host import quality
 from app.conversion.toolchains.host.inputs import Array, Samples
 from app.conversion.toolchains.host.runtime import numeric_outputs, open_session, run
+from app.conversion.toolchains.host.search.alterations import ALTERATIONS, altered
 from app.conversion.toolchains.host.search.split import Split
 from app.conversion.toolchains.tensor_comparison import compare
 
@@ -22,6 +23,8 @@ EXAMPLES = 8
 """Pictures that are held of a part that judges nothing."""
 NOT_FINITE_DB = -100.0
 """Of an output with a NaN or an infinity, or of another shape than the float model's."""
+ALTERED = 8
+"""Pictures of which each alteration is judged, spread over those that choose: less would not tell their spread."""
 LATENCY_RUNS, TURNS = 5, 7
 NOISE = 1.05
 """Latencies nearer than that are equal."""
@@ -104,11 +107,41 @@ class Judge:
             expected = run(session, sample.arrays, self.names) if part in split.judging else {}
             room -= sum(array.nbytes for array in (*sample.arrays.values(), *expected.values()))
             self.pictures.append(JudgedPicture(part, sample.name, dict(sample.arrays), expected))
+        self._altered: dict[tuple[int, str], list[JudgedPicture]] = {}
         self.float_latency_ms = quality.latency_ms(session, self.pictures[:1], LATENCY_RUNS)
 
     def examples(self, parts: Sequence[int]) -> list[JudgedPicture]:
         """A few pictures of these parts."""
         return [picture for picture in self.pictures if picture.part in parts][:EXAMPLES]
+
+    def probes(self, part: int, count: int) -> list[JudgedPicture]:
+        """At most that many pictures of a part, as unlike each other as can be had: some as they are, some altered."""
+        pictures = _spread([picture for picture in self.pictures if picture.part == part], count)
+        kinds = ("", *ALTERATIONS)
+        return [_as_altered(picture, kinds[place % len(kinds)]) or picture for place, picture in enumerate(pictures)]
+
+    def judge_altered(self, build: Build, parts: Sequence[int]) -> Iterator[Score]:
+        """The score on altered pictures, one alteration after the other; none where the inputs are no pictures."""
+        sessions: dict[int, Any] = {}
+        for kind in ALTERATIONS:
+            score = Score()
+            for part in parts:
+                if pictures := self._altered_pictures(part, kind, -(-ALTERED // len(parts))):
+                    if part not in sessions:
+                        sessions[part] = open_session(build(part).SerializeToString(), 1)
+                    self._judge(sessions[part], pictures, score)
+            if score.values:
+                yield score
+
+    def _altered_pictures(self, part: int, kind: str, count: int) -> list[JudgedPicture]:
+        """With the float model's outputs for them."""
+        if (part, kind) not in self._altered:
+            originals = _spread([picture for picture in self.pictures if picture.part == part], count)
+            made = [picture for original in originals if (picture := _as_altered(original, kind)) is not None]
+            self._altered[part, kind] = [
+                replace(picture, expected=run(self._float_session, picture.arrays, self.names)) for picture in made
+            ]
+        return self._altered[part, kind]
 
     def judge(self, build: Build, parts: Sequence[int]) -> JudgedModel:
         """Each part by the model that `build` makes for it."""
@@ -149,6 +182,18 @@ class Judge:
         agreement = meter.agreement().float_agreement if meter is not None else None
         if agreement is not None:
             score.drops.append(100.0 * (1.0 - agreement))
+
+
+def _spread(pictures: Sequence[JudgedPicture], count: int) -> list[JudgedPicture]:
+    """So many of them at most, evenly spaced."""
+    number = min(count, len(pictures))
+    return [pictures[place * len(pictures) // number] for place in range(number)]
+
+
+def _as_altered(picture: JudgedPicture, kind: str) -> JudgedPicture | None:
+    """Without what the float model says of it; None where it cannot be altered so."""
+    arrays = altered(picture.arrays, kind) if kind else picture.arrays
+    return None if arrays is None else replace(picture, arrays=arrays)
 
 
 def _snr_db(expected: Array, actual: Array) -> float | None:

@@ -88,6 +88,7 @@ class SearchOutcome:
             "low_db": _rounded(low),
             "high_db": _rounded(high),
             "floor_db": FLOOR_DB,
+            "altered_db": _rounded(self.taken.altered_db),
             "is_met": self.is_met if self.goal.kind == "snr" and values else None,
             "task": None,
         }

@@ -20,23 +20,25 @@ from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.inputs import Samples
 from app.conversion.toolchains.host.quantizer import QuantizationPlan
 from app.conversion.toolchains.host.search import mixed_precision, sensitivity
+from app.conversion.toolchains.host.search.acceptance import (
+    ALTERED_SPREAD_DB_MAX,
+    FLOOR_MARGIN_DB,
+    MARGIN_DB,
+    assured_db,
+    holds,
+)
 from app.conversion.toolchains.host.search.basis import Basis, basis_of
 from app.conversion.toolchains.host.search.bias_correction import Shift, corrections, measured_shifts
 from app.conversion.toolchains.host.search.budget import Budget
 from app.conversion.toolchains.host.search.candidates import IN_FLOAT, Choice, Trail, TriedCandidate
 from app.conversion.toolchains.host.search.equalization import equalized
-from app.conversion.toolchains.host.search.interval import interval_of
-from app.conversion.toolchains.host.search.judge import Judge, Score
+from app.conversion.toolchains.host.search.judge import Judge
 from app.conversion.toolchains.host.search.ranges import METHODS
-from app.conversion.toolchains.host.search.report import FLOOR_DB, SearchOutcome
+from app.conversion.toolchains.host.search.report import SearchOutcome
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
 from app.conversion.toolchains.host.search.split import split_of
 from app.kit.sandbox.errors import StageFailed
 
-SPREAD_DB_MAX = 2.0
-"""A mean is this much above the goal at most because its pictures differ."""
-MARGIN_DB, FLOOR_MARGIN_DB = 1.0, 3.0
-"""What is chosen holds goal and floor by so much: pictures of other scenes lie lower than those that have chosen."""
 FIRST_METHODS = METHODS[:4]
 """Tried for all activations at once, first the one that a plain conversion takes; the others only for single ones."""
 SENSITIVITY_PICTURES = 4
@@ -156,7 +158,7 @@ class _Search:
             self.rows,
             self.split,
             reported,
-            bool(reported.values) and self._holds(reported),
+            bool(reported.values) and holds(self.goal, reported),
             "reached" if taken.is_good else ended_by,
             self.judge.float_latency_ms,
         )
@@ -246,7 +248,7 @@ class _Search:
         parts = self.split.calibrating(part)
         methods = (base.method, *(method for method in METHODS if method != base.method))
         ranges = {method: basis.ranges(Choice(method), parts) for method in methods}
-        pictures = [picture for picture in self.judge.pictures if picture.part == part][:SENSITIVITY_PICTURES]
+        pictures = self.judge.probes(part, SENSITIVITY_PICTURES)
         goal_db = self.goal.threshold if self.goal.kind == "snr" and self.goal.threshold else 20.0
         self._tell(f"measuring what each of {len(basis.template.activations)} activations costs alone")
         try:
@@ -267,29 +269,38 @@ class _Search:
     def _try(self, choice: Choice) -> TriedCandidate:
         judged = self.judge.judge(self._build(choice), self.split.choose)
         template = self._basis(choice).template
+        is_near = holds(self.goal, judged.score, MARGIN_DB, FLOOR_MARGIN_DB) and judged.score.mean_db >= self.least_db
+        altered_db = self._altered_db(choice) if is_near else None
+        is_good = is_near and (altered_db is None or altered_db >= (self.goal.threshold or 0.0))
         candidate = TriedCandidate(
             len(self.trail.candidates),
             choice,
             judged.score,
-            self._holds(judged.score, MARGIN_DB, FLOOR_MARGIN_DB) and judged.score.mean_db >= self.least_db,
+            is_good,
             len(template.activations) + len(template.weights),
             judged.size_bytes,
             judged.latency_ms,
+            altered_db,
         )
         self.trail.candidates.append(candidate)
         mean, lowest = candidate.score.mean_db, candidate.score.min_db
         at = f"after {self.budget.elapsed_s:.1f} s"
+        at = at if altered_db is None else f"altered pictures {altered_db:.2f} dB, {at}"
         print(f"candidate {candidate.id}: {choice.name}: {mean:.2f} dB, lowest {lowest:.2f} dB, {at}")
         self._tell(f"tried {len(self.trail.candidates)}")
         return candidate
 
-    def _holds(self, score: Score, margin_db: float = 0.0, floor_margin_db: float = 0.0) -> bool:
-        if self.goal.kind == "snr" and self.goal.threshold is not None:
-            is_sure = _assured(score) >= self.goal.threshold + margin_db
-            return is_sure and score.min_db >= FLOOR_DB + floor_margin_db
-        if self.goal.kind == "drop" and self.goal.threshold is not None:
-            return score.drop_percent is not None and score.drop_percent <= self.goal.threshold
-        return True
+    def _altered_db(self, choice: Choice) -> float | None:
+        """What is sure of altered pictures: of the first alteration below the goal, or of the one that does worst. None
+        where SNR is not the goal, or the inputs are no pictures."""
+        if self.goal.kind != "snr" or self.goal.threshold is None:
+            return None
+        lowest = inf
+        for score in self.judge.judge_altered(self._build(choice), self.split.choose):
+            lowest = min(lowest, assured_db(score, ALTERED_SPREAD_DB_MAX))
+            if lowest < self.goal.threshold:
+                break
+        return lowest if lowest < inf else None
 
     def _build(self, choice: Choice) -> Callable[[int], Any]:
         return lambda part: self._built(choice, self.split.calibrating(part))
@@ -322,12 +333,6 @@ class _Search:
 
     def _tell(self, text: str) -> None:
         self.step(min(1.0, self.budget.elapsed_s / self.budget.seconds), text)
-
-
-def _assured(score: Score) -> float:
-    """The lower end of the interval of the mean, but no more than SPREAD_DB_MAX below it; of one picture its value."""
-    low, _ = interval_of(score.values)
-    return score.mean_db if low is None else max(low, score.mean_db - SPREAD_DB_MAX)
 
 
 def _widened(base: Choice, rows: Sequence[Sensitivity]) -> Choice:

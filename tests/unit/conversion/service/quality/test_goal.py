@@ -36,6 +36,7 @@ BIE: dict[str, Any] = {
         "mean_db": 21.3,
         "low_db": 20.1,
         "high_db": 22.6,
+        "altered_db": 20.4,
         "is_met": True,
         "task": {"kind": "top1", "float_agreement": 0.97, "n": 10},
     },
@@ -52,6 +53,7 @@ def test_the_goal_and_the_judgement_are_read_with_their_numbers() -> None:
         "budget",
     )
     assert judgement is not None and (judgement.low_db, judgement.high_db, judgement.n) == (20.1, 22.6, 10)
+    assert judgement.altered_db == 20.4
     assert judgement.task is not None and judgement.task.float_agreement == 0.97
     assert judgement.p5_db is None
 

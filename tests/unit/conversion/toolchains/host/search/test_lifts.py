@@ -134,6 +134,12 @@ def test_sensitivity_is_the_noise_of_one_tensor_alone_and_orders_what_gets_16_bi
     assert by_tensor["w1"].is_weight and by_tensor["w1"].snr_db > 25
 
 
+def test_a_picture_that_is_nearly_silent_does_not_decide_alone() -> None:
+    in_all = sensitivity.Sensitivity("in all", "", False, "", np.array([[0.010], [0.010], [0.010]]))
+    in_silence = sensitivity.Sensitivity("in silence", "", False, "", np.array([[0.001], [0.001], [0.500]]))
+    assert mixed_precision.ordered([in_silence, in_all])[0] is in_all
+
+
 def test_the_fewest_that_hold_are_met_by_doubling_and_bisection() -> None:
     tried: list[int] = []
 

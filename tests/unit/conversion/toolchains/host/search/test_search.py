@@ -17,8 +17,10 @@ from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantizer import plan
 from app.conversion.toolchains.host.runtime import open_session, run
 from app.conversion.toolchains.host.search import search as search_module
+from app.conversion.toolchains.host.search.alterations import altered
 from app.conversion.toolchains.host.search.judge import Judge
 from app.conversion.toolchains.host.search.search import SECONDS_LEAST, SearchResult, search
+from app.conversion.toolchains.host.search.split import split_of
 
 SIDE, CHANNELS = 12, 6
 
@@ -29,12 +31,12 @@ class Picture:
     arrays: Mapping[str, Array]
 
 
-def pictures(count: int) -> list[Picture]:
-    drawn = np.random.default_rng(3).normal(size=(count, 1, 3, SIDE, SIDE)).astype(np.float32)
+def pictures(count: int, side: int = SIDE) -> list[Picture]:
+    drawn = np.random.default_rng(3).normal(size=(count, 1, 3, side, side)).astype(np.float32)
     return [Picture(f"p{place}", {"x": array}) for place, array in enumerate(drawn)]
 
 
-def network(*, outlier: float = 1.0, activation: str = "Relu") -> Any:
+def network(*, outlier: float = 1.0, activation: str = "Relu", side: int = SIDE) -> Any:
     """Three layers; `outlier` widens one channel of the first one's output, which passes `activation`."""
     random = np.random.default_rng(7)
     first = random.normal(size=(CHANNELS, 3, 3, 3)).astype(np.float32) / 5
@@ -54,8 +56,8 @@ def network(*, outlier: float = 1.0, activation: str = "Relu") -> Any:
     graph = helper.make_graph(
         nodes,
         "small",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, SIDE, SIDE])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 2, SIDE, SIDE])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, side, side])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 2, side, side])],
         weights,
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -63,14 +65,20 @@ def network(*, outlier: float = 1.0, activation: str = "Relu") -> Any:
 
 
 def searched(
-    goal: str, *, outlier: float = 1.0, activation: str = "Relu", count: int = 9, budget_s: float = 120.0
+    goal: str,
+    *,
+    outlier: float = 1.0,
+    activation: str = "Relu",
+    count: int = 9,
+    budget_s: float = 120.0,
+    side: int = SIDE,
 ) -> SearchResult:
-    model = network(outlier=outlier, activation=activation)
+    model = network(outlier=outlier, activation=activation, side=side)
     options = HostQuantization(goal=goal, budget_s=budget_s)
     return search(
         model,
         plan(model, options),
-        pictures(count),
+        pictures(count, side),
         options,
         parse_goal(goal),
         threads=1,
@@ -107,17 +115,29 @@ def test_a_wide_channel_before_a_relu_is_equalized_and_needs_no_16_bits() -> Non
     assert "equalization" in [step["kind"] for step in taken["steps"]]
 
 
+def test_what_holds_on_these_pictures_but_not_from_nearer_or_darker_is_not_taken() -> None:
+    candidates = (result := searched("snr>=24", side=20)).search["candidates"]
+    first, taken = candidates[0], candidates[result.search["taken"]]
+    assert (first["verdict_code"], first["snr_db"] > 24 > first["altered_db"]) == ("below_goal_altered", True)
+    assert result.goal["is_reached"] and taken["altered_db"] >= 24
+    assert result.judgement["altered_db"] == taken["altered_db"]
+    exact = network(side=20)
+    darker = [_snr_db(exact, result.model, altered(one.arrays, "darker") or {}) for one in pictures(9, 20)]
+    assert np.mean(darker) >= 24
+
+
+def _snr_db(exact: Any, quantized: Any, arrays: Mapping[str, Array]) -> float:
+    x, y = (run(open_session(m.SerializeToString(), 1), arrays)["y"] for m in (exact, quantized))
+    return float(10 * np.log10(np.square(x).sum() / np.square(x - y).sum()))
+
+
 def test_a_goal_that_is_held_at_once_ends_the_search_at_once() -> None:
     assert [one["name"] for one in searched("snr>=20").search["candidates"]] == ["int8 minmax"]
 
 
 def test_the_model_that_is_handed_out_computes_what_the_report_says() -> None:
     result = searched("snr>=30", outlier=40.0)
-    exact, quantized = (open_session(model.SerializeToString(), 1) for model in (network(outlier=40.0), result.model))
-    snr = []
-    for picture in pictures(9):
-        x, y = run(exact, picture.arrays)["y"], run(quantized, picture.arrays)["y"]
-        snr.append(10 * np.log10(np.square(x).sum() / np.square(x - y).sum()))
+    snr = [_snr_db(network(outlier=40.0), result.model, picture.arrays) for picture in pictures(9)]
     assert np.mean(snr) == pytest.approx(result.judgement["mean_db"], abs=3)
     assert np.mean(snr) >= 30
 
@@ -166,6 +186,9 @@ def test_from_thirty_pictures_on_the_result_is_reported_on_others() -> None:
     assert (judgement["choose"], judgement["report"], judgement["n"]) == (10, 10, 10)
     assert judgement["calibrate"] == 22
     assert judgement["low_db"] <= judgement["mean_db"] <= judgement["high_db"]
+    reporting = [one for one, part in zip(pictures(32), split_of(32).part_of, strict=True) if part == 2]
+    own = [_snr_db(network(), result.model, one.arrays) for one in reporting]
+    assert (np.mean(own), np.min(own)) == pytest.approx((judgement["mean_db"], judgement["min_db"]), abs=0.01)
 
 
 def test_a_task_that_is_not_known_is_said_to_be_why_a_drop_cannot_be_judged() -> None:

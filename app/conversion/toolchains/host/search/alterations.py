@@ -1,0 +1,68 @@
+"""Pictures that nobody gave: those that were given, from nearer and darker. Pure.
+
+Frames of one clip are like each other, and a candidate that was chosen on them holds less on another scene. What is
+altered shows other sizes, other contrasts and emptier places, which tells beforehand about how much less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from app.conversion.toolchains.host.inputs import Array
+
+CHANNELS = (1, 3, 4)
+SIDE_MIN = 16
+"""Of a picture, in pixels: below it nothing is left to enlarge."""
+NEARER_SHARE, DARKER_SHARE = 0.35, 0.5
+"""Of each side that is enlarged to all of it; of the brightness above black that is kept."""
+
+
+def altered(arrays: Mapping[str, Array], alteration: str) -> dict[str, Array] | None:
+    """The inputs with every picture altered; None where none is a picture.
+
+    Args:
+        arrays: 1×C×H×W or 1×H×W×C of pictures, and any others.
+        alteration: One of ALTERATIONS.
+    """
+    if all(_sides(array) is None for array in arrays.values()):
+        return None
+    return {name: _altered(array, ALTERATIONS[alteration]) for name, array in arrays.items()}
+
+
+def _altered(array: Array, alter: Callable[[Array, tuple[int, int]], Array]) -> Array:
+    sides = _sides(array)
+    if sides is None:
+        return array
+    result: Array = np.ascontiguousarray(alter(array, sides)).astype(array.dtype)
+    return result
+
+
+def _sides(array: Array) -> tuple[int, int] | None:
+    """The axes of height and width; None where it is no picture."""
+    if array.ndim != 4 or array.shape[0] != 1:
+        return None
+    for channel, sides in ((1, (2, 3)), (3, (1, 2))):
+        if array.shape[channel] in CHANNELS and min(array.shape[side] for side in sides) >= SIDE_MIN:
+            return sides
+    return None
+
+
+def _nearer(array: Array, sides: tuple[int, int]) -> Array:
+    """The middle of it, by the nearest pixel."""
+    for side in sides:
+        size = array.shape[side]
+        part = max(1, round(NEARER_SHARE * size))
+        array = np.take(array, (size - part) // 2 + np.arange(size) * part // size, side)
+    return array
+
+
+def _darker(array: Array, sides: tuple[int, int]) -> Array:
+    """Nearer to the darkest value of each channel."""
+    darkest = array.min(axis=sides, keepdims=True)
+    darker: Array = darkest + (array - darkest) * DARKER_SHARE
+    return darker
+
+
+ALTERATIONS: Mapping[str, Callable[[Array, tuple[int, int]], Array]] = {"nearer": _nearer, "darker": _darker}

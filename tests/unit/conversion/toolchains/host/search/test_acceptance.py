@@ -1,0 +1,30 @@
+"""When a score holds a goal."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.conversion.goals import parse_goal
+from app.conversion.toolchains.host.search.acceptance import SPREAD_DB_MAX, assured_db, holds
+from app.conversion.toolchains.host.search.judge import Score
+
+UNEVEN = Score({"y": [12.0, 30.0, 38.0], "z": [40.0, 40.0, 40.0]})
+
+
+def test_pictures_that_differ_are_not_sure_of_their_mean() -> None:
+    assert assured_db(UNEVEN, 60.0) < 0, "three pictures so far apart say little"
+    assert assured_db(UNEVEN, SPREAD_DB_MAX) == pytest.approx(80 / 3 - SPREAD_DB_MAX)
+    assert assured_db(Score({"y": [21.0]}), SPREAD_DB_MAX) == 21.0
+
+
+@pytest.mark.parametrize(
+    ("goal", "margins", "is_held"),
+    [("snr>=24", (0.0, 0.0), True), ("snr>=24", (1.0, 0.0), False), ("snr>=24", (0.0, 3.0), False)],
+)
+def test_a_goal_is_held_at_the_mean_and_above_the_floor(goal: str, margins: tuple[float, float], is_held: bool) -> None:
+    assert holds(parse_goal(goal), UNEVEN, *margins) is is_held
+
+
+def test_a_drop_that_is_not_known_is_not_held() -> None:
+    assert not holds(parse_goal("drop<=1%"), UNEVEN)
+    assert holds(parse_goal("drop<=1%"), Score(drops=[0.5, 1.0]))

@@ -1,0 +1,56 @@
+"""Pictures from nearer and darker."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.conversion.toolchains.host.inputs import Array
+from app.conversion.toolchains.host.search.alterations import ALTERATIONS, altered
+
+SIDE = 40
+MIDDLE = SIDE * 35 // 100
+
+
+def picture() -> Array:
+    """Black, with a bright square of a third of its sides in the middle; 1×3×40×40."""
+    array = np.full((1, 3, SIDE, SIDE), -1.0, np.float32)
+    begin = (SIDE - MIDDLE) // 2
+    array[:, :, begin : begin + MIDDLE, begin : begin + MIDDLE] = 3.0
+    return array
+
+
+def only(array: Array, alteration: str) -> Array:
+    inputs = altered({"x": array}, alteration)
+    assert inputs is not None
+    return inputs["x"]
+
+
+def test_from_nearer_the_middle_fills_the_picture() -> None:
+    np.testing.assert_array_equal(only(picture(), "nearer"), np.full((1, 3, SIDE, SIDE), 3.0, np.float32))
+
+
+def test_darker_halves_what_is_above_black() -> None:
+    darker = only(picture(), "darker")
+    assert (darker.min(), darker.max(), darker.dtype) == (-1.0, 1.0, np.float32)
+
+
+@pytest.mark.parametrize("alteration", sorted(ALTERATIONS))
+def test_channels_may_come_last(alteration: str) -> None:
+    last = only(np.moveaxis(picture(), 1, 3), alteration)
+    np.testing.assert_array_equal(np.moveaxis(last, 3, 1), only(picture(), alteration))
+
+
+def test_integers_stay_integers() -> None:
+    assert only(np.full((1, SIDE, SIDE, 3), 7, np.uint8), "darker").dtype == np.uint8
+
+
+@pytest.mark.parametrize("shape", [(1, 39), (1, 1, 8, 8), (1, 16, SIDE, SIDE), (4, 3, SIDE, SIDE)])
+def test_what_is_no_picture_is_not_altered(shape: tuple[int, ...]) -> None:
+    assert altered({"x": np.ones(shape, np.float32)}, "darker") is None
+
+
+def test_beside_a_picture_other_inputs_stay_as_they_are() -> None:
+    size = np.array([[40.0, 40.0]], np.float32)
+    inputs = altered({"x": picture(), "size": size}, "nearer")
+    assert inputs is not None and inputs["size"] is size
