@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 
@@ -85,3 +86,12 @@ def test_errors_are_pages_for_readers_fragments_for_htmx_and_json_for_programs(w
     assert web.get("/nothing").text.startswith("<!doctype html>")
     assert web.get("/nothing", headers={"Accept": "*/*"}).json()["error"]["code"] == "NOT_FOUND"
     assert web.get("/nothing", headers={"Accept": "application/json, text/html"}).json()["error"]["code"] == "NOT_FOUND"
+
+
+def test_what_a_page_shows_is_had_by_the_program_that_it_names(service: Deployment) -> None:
+    pages = ("jobs", "archive", "system", "sweeps", "models", "nodes", "services", "video")
+    with httpx.Client(base_url=service.url, timeout=60, trust_env=False) as client:
+        for page in pages:
+            text = html.unescape(client.get(f"/ui/{page}", headers={"Accept": "text/html"}).text)
+            named = re.search(r"curl (http\S+)</pre>", text)
+            assert named is not None and client.get(named[1]).status_code == 200, page

@@ -23,6 +23,7 @@ from app.kit.files.data_files import data_folder
 from app.kit.web import coded_texts, formatting, written_texts
 from app.kit.web.languages import ENGLISH, NAMES, language_of, locale_of, translations
 from app.kit.web.navigation import menu_for
+from app.kit.web.public_address import reached_url
 from app.kit.web.state import features_of
 from app.kit.web.static import static_url
 
@@ -34,7 +35,7 @@ def render(request: Request, template: str, status_code: int = 200, **context: A
     language = language_of(request)
     path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     caller, menu = getattr(request.state, "caller", None), partial(menu_for, request)
-    frame = {"caller": caller, "features": features_of(request), "menu": menu}
+    frame = {"caller": caller, "features": features_of(request), "menu": menu, "own_url": partial(reached_url, request)}
     text = environment(language).get_template(template).render(current_path=path, now=now(), **frame, **context)
     headers = {"Content-Language": language, "Vary": "Cookie, Accept-Language", "Cache-Control": "no-store"}
     return HTMLResponse(text, status_code=status_code, headers=headers)
