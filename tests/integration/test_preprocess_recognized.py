@@ -21,10 +21,10 @@ SHIFT127 = {"color": "RGB", "resize": "stretch", "pad_value": 114, "scale": 1.0,
 def ultraface() -> bytes:
     """By its outputs one of the family that takes (x - 127) / 128: 4420 boxes for 320 × 240 pixels."""
     weight = numpy_helper.from_array(np.full((6, 3, 8, 8), 0.01, np.float32), "w")
-    rows = numpy_helper.from_array(np.random.default_rng(0).normal(0, 0.1, (1200, 4420)).astype(np.float32), "m")
-    shape = numpy_helper.from_array(np.array([1, 6, 1200], np.int64), "shape")
+    rows = numpy_helper.from_array(np.random.default_rng(0).normal(0, 0.1, (48, 4420)).astype(np.float32), "m")
+    shape = numpy_helper.from_array(np.array([1, 6, 48], np.int64), "shape")
     nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"], name="conv", strides=[8, 8]),
+        helper.make_node("Conv", ["x", "w"], ["c"], name="conv", strides=[40, 40]),
         helper.make_node("Reshape", ["c", "shape"], ["flat"], name="flat"),
         helper.make_node("MatMul", ["flat", "m"], ["columns"], name="rows"),
         helper.make_node("Transpose", ["columns"], ["all"], name="turn", perm=[0, 2, 1]),
