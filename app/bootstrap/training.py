@@ -88,7 +88,6 @@ def training_options(settings: Settings) -> TrainingOptions:
         most_gpus_per_user=settings.training_max_gpus_per_user or None,
         weights=read_weights(settings.training_shares),
         max_unended_per_user=settings.max_unended_tasks_per_user,
-        dashboard_url=settings.ray_address,
     )
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 OUTPUTS = ("out.onnx", "out.bie", "out.nef")
-VENDORS = "the bytes differ, and the vendor's formats are not open"
 Record = Mapping[str, Any]
 Fetch = Callable[[Record, str], Path]
 """fetch(record, name): a file of that job, downloaded."""

@@ -12,8 +12,6 @@ from app.training.model import FailureKind, Priority, State, Workload
 
 MAX_TAIL = 5000
 TEXT = r"^[^\x00-\x1f\x7f]*$"
-EVENTS_AT_ONCE = 1000
-
 
 Moment = Annotated[AwareDatetime, AfterValidator(within_our_calendar)]
 

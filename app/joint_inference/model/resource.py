@@ -37,7 +37,6 @@ class Worker:
     script_dir: str = ""
     """Empty: the bundled worker."""
     script_boot_file: str = ""
-    framework_type: str = ""
     framework_version: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Of its workerSpec; of a repeated key the last value."""
@@ -140,7 +139,6 @@ def _worker(role: Role, worker: Mapping[str, Any]) -> Worker:
         node=worker["nodeName"],
         script_dir=spec["scriptDir"],
         script_boot_file=spec["scriptBootFile"],
-        framework_type=spec["frameworkType"],
         framework_version=spec["frameworkVersion"],
         parameters=_parameters(spec.get("parameters", ())),
     )

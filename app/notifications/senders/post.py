@@ -12,7 +12,7 @@ from app.notifications.model import PATIENCE_S, Outcome
 if TYPE_CHECKING:
     import httpx
 
-GONE, TOO_MANY = 410, 429
+GONE = 410
 
 
 async def send_json(url: str, body: bytes, headers: Mapping[str, str], networks: Sequence[Network]) -> Outcome:

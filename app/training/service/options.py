@@ -29,4 +29,3 @@ class TrainingOptions:
     most_gpus_per_user: int | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
     """Of users for fair shares; 1 of who is not in it."""
-    dashboard_url: str = ""

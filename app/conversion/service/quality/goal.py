@@ -43,7 +43,6 @@ class Judgement:
     choose: int
     report: int
     """How many pictures set the ranges, chose among the candidates, and were judged on."""
-    is_own_set: bool
     n: int
     mean_db: float | None
     p5_db: float | None
@@ -80,7 +79,7 @@ def read_judgement(bie: Report) -> Judgement | None:
     names = ("mean_db", "p5_db", "min_db", "low_db", "high_db", "floor_db", "altered_db", "is_met")
     numbers = {name: matching.get(name) for name in names}
     counts = {name: matching.get(name, 0) for name in ("calibrate", "choose", "report", "n")}
-    return Judgement(**counts, **numbers, is_own_set=bool(matching.get("is_own_set")), task=_task(matching.get("task")))
+    return Judgement(**counts, **numbers, task=_task(matching.get("task")))
 
 
 def read_sensitivity(bie: Report) -> dict[str, float]:

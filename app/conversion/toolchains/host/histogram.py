@@ -58,13 +58,6 @@ class Histogram:
         places = (np.arange(BINS) + 0.5 - BINS / 2) * (other.limit / self.limit) + BINS / 2
         self.counts += np.bincount(places.astype(np.int64), other.counts, BINS).astype(np.int64)
 
-    @property
-    def mean_square(self) -> float:
-        """Of the values; 0 before any."""
-        centres = (np.arange(BINS) + 0.5 - BINS / 2) * (2 * self.limit / BINS)
-        total = int(self.counts.sum()) + self._zeros
-        return float(np.dot(self.counts, centres**2)) / total if total else 0.0
-
     def percentile(self, percent: float) -> tuple[float, float]:
         """The range that keeps `percent` of the values by magnitude, cut to the values seen."""
         magnitudes = self._magnitudes()

@@ -72,6 +72,29 @@ def test_two_catalogues_do_not_contradict_each_other() -> None:
                     assert seen.setdefault(key, message.string) == message.string, f"{path.name}: {key}"
 
 
+def test_a_translation_is_of_a_text_that_there_is() -> None:
+    """Whatever of it is written in another case or broken into lines; texts with a context follow codes and forms."""
+
+    def compact(text: str) -> str:
+        return re.sub(r"""[\s"'\\]+""", "", text).lower()
+
+    sources = [
+        *FOLDER.parent.glob("app/**/*.py"),
+        *FOLDER.parent.glob("app/**/*.toml"),
+        *STATIC.glob("*.js"),
+        *TEMPLATES,
+    ]
+    texts = compact(re.sub(r'"\s*\n\s*f?"', "", "\n".join(path.read_text("utf-8") for path in sources)))
+    obsolete = []
+    for path in sorted((LOCALES / "zh_Hant").glob("*.po")):
+        with path.open("rb") as file:
+            for message in read_po(file, locale="zh_Hant"):
+                key = message.id if isinstance(message.id, str) else message.id[0]
+                if key and not message.context and compact(key) not in texts:
+                    obsolete.append(f"{path.name}: {key}")
+    assert len(sources) > 1000 and obsolete == []
+
+
 def test_a_translation_keeps_the_placeholders_of_its_text() -> None:
     names = re.compile(r"%\((\w+)\)s")
     for message in catalogue("zh-Hant"):

@@ -33,10 +33,6 @@ class Split:
     choose: tuple[int, ...]
     report: int | None
 
-    @property
-    def is_disjoint(self) -> bool:
-        return self.report is not None
-
     def calibrating(self, part: int) -> tuple[int, ...]:
         """The parts whose statistics a model judged on `part` is made of."""
         if self.report is not None:
