@@ -5,6 +5,7 @@ from __future__ import annotations
 from periodiq import cron
 
 from actors.process import actor, container
+from app.conversion.service.end_message import take_back_stale
 from app.kit.clock import now
 from app.kit.queue.messages import Message
 from app.kit.queue.retry import until_next_pulse
@@ -19,6 +20,7 @@ def sweep() -> None:
             dispatch.resume(job_id)
         dispatch.sweep(parked=leases.parked())
         container.conversion.dispatch.completion.catch_up()
+        take_back_stale(dispatch.broker, container.store)
 
 
 @actor(Message.EXPIRE, periodic=cron("17 * * * *"))

@@ -69,7 +69,11 @@ def facts_of_quality(report: Json) -> Iterator[str]:
         word = "passed" if verdict.get("passed") else "NOT passed"
         if verdict.get("nothing_quantized"):
             word += ", for nothing was quantized"
-        yield f"verdict: {word} (worst output {_number(verdict.get('snr_db'), 1)} dB; rule: {verdict.get('rule')})"
+        worst = f"worst output {_number(verdict.get('snr_db'), 1)} dB"
+        if verdict.get("judged_on"):
+            lowest = _number(verdict["snr_min_db"], 1)
+            worst += f", lowest of {verdict['judged_on']} pictures that set no range {lowest} dB"
+        yield f"verdict: {word} ({worst}; rule: {verdict.get('rule')})"
     if size.get("float_bytes") and size.get("int8_bytes"):
         yield f"size: {_kilobytes(size['float_bytes'])} float, {_kilobytes(size['int8_bytes'])} int8"
     if latency.get("float") and latency.get("int8"):

@@ -9,6 +9,7 @@ from statistics import mean
 
 from app.conversion.model import CANCELLED, JobRecord, Stage, StageRecord, StageState
 from app.conversion.pages.view_models import ran_s, took_s
+from app.conversion.service.quality.goal import Judgement
 from app.conversion.service.quality.views import Boundary, OutputQuality, Quality
 from app.conversion.toolchains.base import SNR_DB_MIN
 
@@ -53,10 +54,20 @@ class Headline:
     int8_layers: int
     quantised: Boundary
     compiled: Boundary
+    judgement: Judgement | None = None
+    """On pictures that set no range; where its mean is lower, that is `snr_db`."""
 
     @property
     def is_below(self) -> bool:
-        return self.snr_db is not None and self.snr_db < self.rule_db
+        return self.snr_db is not None and (self.snr_db < self.rule_db or self.is_uneven)
+
+    @property
+    def is_uneven(self) -> bool:
+        """A single picture is below the floor."""
+        judged = self.judgement
+        if judged is None or judged.min_db is None or judged.floor_db is None:
+            return False
+        return judged.min_db < judged.floor_db
 
 
 @dataclass(frozen=True)
@@ -73,6 +84,9 @@ def headline(quality: Quality) -> Headline:
     quantised, compiled = quality.boundaries[1], quality.boundaries[2]
     measured = [(output.snr_db.shown, output.name) for output in quantised.outputs if output.snr_db.shown is not None]
     snr_db, name = min(measured, default=(None, ""))
+    judged = quality.judgement
+    if judged is not None and judged.mean_db is not None and snr_db is not None:
+        snr_db = min(snr_db, judged.mean_db)
     cosines = [output.cosine.shown for output in quantised.outputs if output.cosine.shown is not None]
     rule_db = rule_of(quality)
     return Headline(
@@ -87,6 +101,7 @@ def headline(quality: Quality) -> Headline:
         int8_layers=sum(layer.is_int8 for layer in quality.layers),
         quantised=quantised,
         compiled=compiled,
+        judgement=judged,
     )
 
 

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from app.conversion.store import JobStore
 from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.queue.message import OutgoingMessage
 from app.kit.queue.messages import Message
+
+PREFIX = "ended:"
+OLDEST = 200
+"""So many are looked at in one go."""
 
 
 def end_message(broker: BlockingBroker, job_id: str) -> OutgoingMessage:
     """Of this job; there is one of each at most."""
     message = Message.JOB_ENDED
-    return broker.prepare(message.queue.value, message.value, message_id=f"ended:{job_id}", job_id=job_id)
+    return broker.prepare(message.queue.value, message.value, message_id=f"{PREFIX}{job_id}", job_id=job_id)
+
+
+def take_back_stale(broker: BlockingBroker, store: JobStore) -> int:
+    """Take back the oldest messages whose jobs' records are gone: where no process serves the queue it does not grow
+    for ever.
+
+    Returns:
+        How many.
+    """
+    queue = Message.JOB_ENDED.queue.value
+    waiting = [name.removeprefix(PREFIX) for name in broker.oldest(queue, OLDEST) if name.startswith(PREFIX)]
+    stale = [job_id for job_id in waiting if store.get(job_id) is None]
+    return sum(broker.take_back(queue, f"{PREFIX}{job_id}") for job_id in stale)

@@ -178,6 +178,11 @@ class BlockingBroker(ConsumerBroker):
             pipe.hdel(f"{dead}.msgs", message_id)
             pipe.execute()
 
+    def oldest(self, queue: str, count: int) -> list[str]:
+        """The ids of the messages that have waited longest."""
+        ids: Any = self.client.lrange(self.list_key(queue), 0, count - 1)
+        return [name.decode() if isinstance(name, bytes) else name for name in ids]
+
     def waiting(self, queue: str) -> int:
         return int(self.client.llen(self.list_key(queue)))
 

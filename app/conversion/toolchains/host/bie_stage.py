@@ -218,9 +218,10 @@ def _saturation(
 
 
 def _search_report(result: SearchResult, report: dict[str, Any]) -> dict[str, Any]:
-    """What was asked, tried and judged."""
+    """What was asked, tried and judged, and the verdict that follows from it."""
     judgement = result.judgement | {"task": report["quality"].get("task")}
-    return {"goal": result.goal, "search": result.search, "judgement": judgement}
+    verdict = quality.judged_verdict(report["verdict"], judgement)
+    return {"goal": result.goal, "search": result.search, "judgement": judgement, "verdict": verdict}
 
 
 def _sessions(request: StageRequest, threads: int) -> tuple[Session, Session]:
@@ -258,8 +259,17 @@ def quality_warnings(report: Mapping[str, Any]) -> list[str]:
     warnings = [f"output {name!r} is all zero for some samples, which have no SNR" for name in silent]
     if not verdict["passed"] and not verdict["nothing_quantized"]:
         advice = AFTER_A_SEARCH if "search" in report else WITHOUT_A_SEARCH
-        warnings.append(f"the worst output has an SNR of {verdict['snr_db']} dB, below {SNR_DB_MIN:g} dB: {advice}")
+        warnings.append(f"the worst output has an SNR of {_shortfall(verdict)}: {advice}")
     return warnings
+
+
+def _shortfall(verdict: Mapping[str, Any]) -> str:
+    snr_db = verdict["snr_db"]
+    if "judged_on" not in verdict or snr_db is None:
+        return f"{snr_db} dB, below {SNR_DB_MIN:g} dB"
+    if snr_db < SNR_DB_MIN:
+        return f"{snr_db} dB on pictures that set no range, below {SNR_DB_MIN:g} dB"
+    return f"{snr_db} dB on pictures that set no range, but the lowest of them {verdict['snr_min_db']} dB"
 
 
 def _summary(report: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from app.conversion.toolchains.base import SNR_DB_MIN
@@ -90,6 +90,30 @@ def verdict(outputs: OutputStatistics, int8_nodes: int) -> dict[str, Any]:
         "rule": VERDICT_RULE,
         "nothing_quantized": int8_nodes == 0,
         "passed": worst is not None and worst >= SNR_DB_MIN and int8_nodes > 0,
+    }
+
+
+def judged_verdict(verdict: Mapping[str, Any], judgement: Mapping[str, Any]) -> dict[str, Any]:
+    """The verdict where a search has judged on pictures that set no range: those that set them flatter.
+
+    Args:
+        verdict: See `verdict`, on all pictures.
+        judgement: See `SearchOutcome.judgement`.
+
+    Returns:
+        The same; snr_db is the lower of both means, and {judged_on, snr_min_db}: how many those pictures are, and the
+        lowest of them, which must not be below the floor.
+    """
+    mean_db, min_db, floor_db = (judgement[name] for name in ("mean_db", "min_db", "floor_db"))
+    if not judgement["n"] or mean_db is None or verdict["snr_db"] is None or verdict["nothing_quantized"]:
+        return dict(verdict)
+    return {
+        **verdict,
+        "snr_db": min(verdict["snr_db"], mean_db),
+        "snr_min_db": min_db,
+        "judged_on": judgement["n"],
+        "rule": f"{VERDICT_RULE}, no picture below {floor_db:g} dB",
+        "passed": verdict["passed"] and mean_db >= SNR_DB_MIN and min_db >= floor_db,
     }
 
 

@@ -11,6 +11,7 @@ from app.conversion import model
 from app.conversion.model import JobRecord, Stage, StageState, Status
 from app.conversion.options import Options
 from app.conversion.service import dispatch
+from app.conversion.service.end_message import take_back_stale
 from app.kit.clock import to_text
 from app.kit.process.slots import InFlight
 from app.kit.queue.blocking_broker import BlockingBroker
@@ -52,6 +53,16 @@ def test_the_done_message_has_the_requirements_fields(container: Container) -> N
 def test_the_queues_hold_job_ids_under_the_requirements_names(container: Container) -> None:
     record = submit(container)
     assert container.broker.client.lrange("queue:onnx", 0, -1) == [record.job_id.encode()]
+
+
+def test_what_tells_of_ended_jobs_does_not_outlast_their_records_where_nobody_listens(container: Container) -> None:
+    gone, kept = submit(container), submit(container)
+    for record in (gone, kept):
+        claim(container, record.job_id)
+        done(container, record.job_id, result="fail", reason="it broke")
+    container.store.delete(gone.job_id)
+    assert take_back_stale(container.broker, container.store) == 1
+    assert container.broker.oldest("notifications", 10) == [f"ended:{kept.job_id}"]
 
 
 def test_a_bare_done_message_queues_the_next_stage(container: Container) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,6 +14,7 @@ from app.conversion.errors import DamagedImage, InvalidModel, NoImages, NotFinit
 from app.conversion.model import Stage
 from app.conversion.options import HostQuantization, Options
 from app.conversion.toolchains.host.bie_stage import quality_warnings
+from app.conversion.toolchains.host.quality import judged_verdict
 from app.conversion.toolchains.host.runtime import HostModel
 from app.kit.sandbox.errors import StageFailed
 from tests.harness.models.host import (
@@ -364,6 +366,29 @@ def test_an_operator_that_newer_opsets_dropped_is_converted(tmp_path: Path) -> N
     reports = run_all(work_folder(tmp_path, model, pictures(3)))
     assert "Resize" in reports[Stage.ONNX].report["model"]["operators"]
     assert reports[Stage.BIE].report["verdict"]["passed"]
+
+
+VERDICT: dict[str, Any] = {"snr_db": 24.5, "rule": "r", "nothing_quantized": False, "passed": True}
+JUDGEMENT: dict[str, Any] = {"n": 5, "mean_db": 23.0, "min_db": 12.0, "floor_db": 10.0}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "judgement", "passed", "snr_db", "warning"),
+    [
+        ({}, {}, True, 23.0, ""),
+        ({}, {"mean_db": 15.1}, False, 15.1, "15.1 dB on pictures that set no range, below 20 dB"),
+        ({}, {"min_db": 4.5}, False, 23.0, "the lowest of them 4.5 dB"),
+        ({"passed": False, "snr_db": 19.0}, {}, False, 19.0, "below 20 dB"),
+        ({}, {"n": 0, "mean_db": None, "min_db": None}, True, 24.5, ""),
+        ({"nothing_quantized": True, "passed": False}, {}, False, 24.5, ""),
+    ],
+)
+def test_what_was_judged_on_other_pictures_decides_and_not_those_that_set_the_ranges(
+    verdict: dict[str, Any], judgement: dict[str, Any], passed: bool, snr_db: float, warning: str
+) -> None:
+    judged = judged_verdict(VERDICT | verdict, JUDGEMENT | judgement)
+    assert (judged["passed"], judged["snr_db"]) == (passed, snr_db)
+    assert warning in "".join(quality_warnings({"verdict": judged, "quality": {"outputs": []}, "search": {}}))
 
 
 def test_what_is_advised_below_the_rule_is_not_what_a_search_has_tried() -> None:
