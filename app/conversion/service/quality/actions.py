@@ -33,6 +33,8 @@ MESSAGES: Mapping[str, str] = {
 PREPROCESS_CODES = ("CHANNEL_ORDER", "WRONG_SCALE", "WRONG_OFFSET", "OTHER_PREPROCESSING", "MEAN_ORDER")
 WORTH_DB = 0.5
 """A gain below it is within the noise of the pictures."""
+WORTH_MS = 0.1
+"""Of latency; less is within the noise of the machine."""
 WEIGHTS_DB = 25.0
 """Weights of a layer that alone are below it leave no room for the activations' share of 20 dB."""
 NAMED_AT_MOST = 3
@@ -151,7 +153,7 @@ def _candidates(evidence: Evidence, search: Search | None) -> Iterator[Action]:
 def _fastest(evidence: Evidence) -> Iterator[Action]:
     latency = evidence.bie.get("latency_ms") or {}
     float_ms, int8_ms = latency.get("float"), latency.get("int8")
-    if float_ms and int8_ms and int8_ms > float_ms:
+    if float_ms and int8_ms and int8_ms > float_ms + WORTH_MS:
         patch = candidates.goal_patch("fastest")
         yield Action("fastest", {"int8_ms": int8_ms, "float_ms": float_ms}, None, None, float_ms - int8_ms, True, patch)
 
