@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from app.kit.backoff import GrowingPause
 from tests.harness.api import until
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
+from tests.harness.processes import send, stop
 from tests.harness.surroundings import MARK
 
 MODELMILL = Path(sys.executable).parent / "modelmill"
@@ -87,6 +89,17 @@ class Up:
     def wait_for(self, *words: str, unlike: list[int]) -> list[int]:
         pids: list[int] = until(lambda: [pid for pid in self.pids(*words) if pid not in unlike], pauses=PAUSES)
         return pids
+
+    @contextmanager
+    def without_workers(self) -> Iterator[None]:
+        """They stand still: what is submitted is not begun."""
+        pids = self.pids("modelmill worker-")
+        assert pids
+        stop(pids)
+        try:
+            yield
+        finally:
+            send(pids, signal.SIGCONT)
 
     def wait_until_nothing_is_left(self) -> None:
         until(lambda: not self.pids(), pauses=PAUSES)
@@ -292,13 +305,13 @@ def test_jobs_can_be_listed_shown_read_and_downloaded(stack, tmp_path):
     assert modelmill("jobs", "show", "ffffffff", "--url", stack.url).returncode == 4
 
 
-def test_ctrl_c_while_converting_cancels_the_job(service, tmp_path):
-    with service.paused(service.processes[0]):
+def test_ctrl_c_while_converting_cancels_the_job(stack, tmp_path):
+    with stack.without_workers():
         convert = subprocess.Popen(
             [
                 MODELMILL,
                 "--url",
-                service.url,
+                stack.url,
                 "convert",
                 SAMPLE / "digits.onnx",
                 SAMPLE / "reference.zip",
@@ -320,7 +333,7 @@ def test_ctrl_c_while_converting_cancels_the_job(service, tmp_path):
 
     assert convert.returncode == 130
     assert "is cancelled" in output
-    [record] = jobs_named(service.url, "interrupted")
+    [record] = jobs_named(stack.url, "interrupted")
     assert record["error"]["code"] == "CANCELLED"
 
 
