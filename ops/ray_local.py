@@ -7,6 +7,7 @@ node ends by itself. `ray stop`, which ends every Ray of the machine, is never u
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
 import signal
@@ -23,12 +24,13 @@ from app.kit.cli.command import CannotStart
 from app.kit.errors import ModelmillError
 from app.settings import load_settings
 from app.standalone import leash
-from app.standalone.ports import free_port, require_free
+from app.standalone.ports import require_free
 from app.standalone.process import tail
 from ops import ray_node
 from ops.ray_run import LOOPBACK, RESOURCE, Cluster, Leashed, RunFolder, began
 
 DASHBOARD_PORT, GCS_PORT = 8265, 6379
+CLIENT_PORT, CLIENT_PORTS = 10001, 100
 STORE_BYTES = 200_000_000
 PATIENCE_S = 120.0
 GRACE_S = 5.0
@@ -101,11 +103,21 @@ def _require_free(port: int, flag: str) -> None:
         raise CannotStart(error.message, hint=f"Another Ray, or a Redis? Choose another port: {flag} PORT") from error
 
 
+def _client_port() -> int:
+    """The first free one from Ray's own on. It is below those that the kernel gives to connections, which would take one
+    at times before Ray binds it some seconds later."""
+    for port in range(CLIENT_PORT, CLIENT_PORT + CLIENT_PORTS):
+        with contextlib.suppress(CannotStart):
+            require_free(LOOPBACK, port)
+            return port
+    raise CannotStart(f"No port from {CLIENT_PORT} to {CLIENT_PORT + CLIENT_PORTS - 1} is free for Ray's client.")
+
+
 def _start_nodes(folder: RunFolder, cluster: Cluster, chosen: argparse.Namespace) -> Cluster:
     head = ray_node.head_command(
         gcs_port=cluster.gcs_port,
         dashboard_port=cluster.dashboard_port,
-        client_port=free_port(),
+        client_port=_client_port(),
         folder=Path(cluster.temporary),
         store_bytes=STORE_BYTES,
     )

@@ -89,7 +89,7 @@ def is_alive(pid: int) -> bool:
     """A zombie is not: it waits for a parent that may never look."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it went before, or while it was read
         return False
 
 
