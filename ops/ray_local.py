@@ -104,8 +104,8 @@ def _require_free(port: int, flag: str) -> None:
 
 
 def _client_port() -> int:
-    """The first free one from Ray's own on. It is below those that the kernel gives to connections, which would take one
-    at times before Ray binds it some seconds later."""
+    """The first free one from Ray's own on. It is below those that the kernel gives to connections, which at times
+    would take one before Ray binds it some seconds later."""
     for port in range(CLIENT_PORT, CLIENT_PORT + CLIENT_PORTS):
         with contextlib.suppress(CannotStart):
             require_free(LOOPBACK, port)
