@@ -12,6 +12,7 @@ from starlette.routing import Route
 from app.demonstrations.access import demonstrations_of
 from app.demonstrations.errors import DemonstrationUnknown
 from app.demonstrations.service import DemoName
+from app.kit.network.addresses import reachable_url
 from app.kit.web.common_pages import see_other
 from app.kit.web.idempotency import form_once
 from app.kit.web.live_fragment import fragment, version_of
@@ -29,9 +30,8 @@ def live(request: Request) -> Response:
 
 
 async def start(request: Request) -> Response:
-    host, port = request.scope["server"]
-    address = f"[{host}]" if ":" in host else host
-    await run_in_threadpool(demonstrations_of(request).start, _name(request), f"http://{address}:{port}")
+    url = reachable_url(*request.scope["server"])
+    await run_in_threadpool(demonstrations_of(request).start, _name(request), url)
     return see_other(PAGE)
 
 

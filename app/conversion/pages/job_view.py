@@ -9,7 +9,6 @@ from statistics import mean
 
 from app.conversion.model import CANCELLED, JobRecord, Stage, StageRecord, StageState
 from app.conversion.pages.view_models import ran_s, took_s
-from app.conversion.service.quality.goal import Judgement
 from app.conversion.service.quality.views import Boundary, OutputQuality, Quality
 from app.conversion.toolchains.base import SNR_DB_MIN
 
@@ -42,6 +41,7 @@ class Headline:
     """The figures of the strip; None where nothing is known."""
 
     snr_db: float | None
+    """Of the worst output; the lower mean, where it was also judged on pictures that set no range."""
     output: str
     """The worst output; empty where the toolchain does not tell them apart."""
     outputs: int
@@ -54,20 +54,12 @@ class Headline:
     int8_layers: int
     quantised: Boundary
     compiled: Boundary
-    judgement: Judgement | None = None
-    """On pictures that set no range; where its mean is lower, that is `snr_db`."""
+    is_uneven: bool = False
+    """A single picture that set no range is below the floor."""
 
     @property
     def is_below(self) -> bool:
         return self.snr_db is not None and (self.snr_db < self.rule_db or self.is_uneven)
-
-    @property
-    def is_uneven(self) -> bool:
-        """A single picture is below the floor."""
-        judged = self.judgement
-        if judged is None or judged.min_db is None or judged.floor_db is None:
-            return False
-        return judged.min_db < judged.floor_db
 
 
 @dataclass(frozen=True)
@@ -101,7 +93,7 @@ def headline(quality: Quality) -> Headline:
         int8_layers=sum(layer.is_int8 for layer in quality.layers),
         quantised=quantised,
         compiled=compiled,
-        judgement=judged,
+        is_uneven=judged is not None and judged.is_uneven,
     )
 
 

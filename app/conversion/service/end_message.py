@@ -27,5 +27,5 @@ def take_back_stale(broker: BlockingBroker, store: JobStore) -> int:
     """
     queue = Message.JOB_ENDED.queue.value
     waiting = [name.removeprefix(PREFIX) for name in broker.oldest(queue, OLDEST) if name.startswith(PREFIX)]
-    stale = [job_id for job_id in waiting if store.get(job_id) is None]
+    stale = set(waiting) - store.existing(waiting)
     return sum(broker.take_back(queue, f"{PREFIX}{job_id}") for job_id in stale)

@@ -56,6 +56,11 @@ class Judgement:
     is_met: bool | None
     task: TaskScore | None
 
+    @property
+    def is_uneven(self) -> bool:
+        """The lowest picture is below the floor."""
+        return self.min_db is not None and self.floor_db is not None and self.min_db < self.floor_db
+
 
 def read_goal(bie: Report) -> StatedGoal | None:
     goal = bie.get("goal")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
 from app.joint_inference.cli.demo.deployment import NODES, PATIENCE_S, POLL_S, DemoDeployment, node_parts
 from app.joint_inference.cli.demo.models import BIG, SMALL, draw_digits, probabilities, train
@@ -25,17 +24,15 @@ from app.joint_inference.cli.demo.show import (
 from app.joint_inference.cli.demo.stream import stream
 from app.joint_inference.client import JointClient
 from app.kit.cli.command import Exit
-from app.kit.cli.signals import signals_end
 from app.kit.errors import ModelmillError
-from app.model_registry.client import ModelsClient
 from app.nodes.client import NodesClient
+from app.standalone.demonstration import Say, remove_models_and_nodes, until_ended
 from app.standalone.nodes import attached_nodes
 
 PREFIX = "joint-demo-"
 """Of all names, so that nothing of the user's is touched."""
 PAUSE_S = 0.1
 """Between two pictures: something is to be seen for long, and the machine has other work."""
-Say = Callable[[str], None]
 
 
 def demonstrate_at(url: str) -> Exit:
@@ -48,18 +45,8 @@ def demonstrate_at(url: str) -> Exit:
         CannotStart: The service does not run.
         ApiError: The API refused something.
     """
-    console = Console()
-
-    def say(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    with signals_end(), suppress(KeyboardInterrupt):
-        try:
-            _demonstrate(url, say)
-        finally:
-            say("Removing the service, its models and its nodes.")
-            _remove(url)
-    return Exit.OK
+    farewell = "Removing the service, its models and its nodes."
+    return until_ended(partial(_demonstrate, url), partial(_remove, url), farewell)
 
 
 def _demonstrate(url: str, say: Say) -> None:
@@ -96,11 +83,5 @@ def _remove(url: str) -> None:
     """All of it, also what a demonstration left that was killed."""
     with JointClient(url) as joint, suppress(ModelmillError):
         joint.delete(NAMESPACE, f"{PREFIX}{NAME}")
-    with ModelsClient(url) as models:
-        for name in (SMALL_MODEL, BIG_MODEL):
-            with suppress(ModelmillError):
-                models.remove(f"{PREFIX}{name}")
-    with NodesClient(url) as nodes:
-        for name in NODES:
-            with suppress(ModelmillError):
-                nodes.remove(f"{PREFIX}{name}")
+    models, nodes = (SMALL_MODEL, BIG_MODEL), NODES
+    remove_models_and_nodes(url, [f"{PREFIX}{name}" for name in models], [f"{PREFIX}{name}" for name in nodes])

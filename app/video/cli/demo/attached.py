@@ -5,17 +5,13 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
-from rich.console import Console
-
 from app.kit.cli.command import CannotStart, Exit
-from app.kit.cli.signals import signals_end
 from app.kit.errors import ModelmillError
-from app.model_registry.client import ModelsClient
-from app.nodes.client import NodesClient
+from app.standalone.demonstration import Say, remove_models_and_nodes, until_ended
 from app.standalone.nodes import attached_nodes
 from app.video.cli.demo.catalogue import SAMPLE, add_stages
 from app.video.cli.demo.deployment import CLOUD, EDGE, node_parts, videos_of
@@ -27,7 +23,6 @@ PREFIX = "video-demo-"
 """Of the nodes, so that none of the user's is touched."""
 NAME = "Demonstration: drawn heads"
 PATIENCE_S, LOOK_S = 60.0, 0.2
-Say = Callable[[str], None]
 
 
 def demonstrate_at(url: str) -> Exit:
@@ -41,19 +36,9 @@ def demonstrate_at(url: str) -> Exit:
         SourceUnusable: PyAV is not installed.
         ApiError: The API refused something.
     """
-    console = Console()
-
-    def say(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-
     require_free_stages(url)
-    with signals_end(), suppress(KeyboardInterrupt):
-        try:
-            _demonstrate(url, say)
-        finally:
-            say("Removing the job, its stages, models and nodes.")
-            _remove(url)
-    return Exit.OK
+    farewell = "Removing the job, its stages, models and nodes."
+    return until_ended(partial(_demonstrate, url), partial(_remove, url), farewell)
 
 
 def _demonstrate(url: str, say: Say) -> None:
@@ -118,11 +103,4 @@ def _remove(url: str) -> None:
         for name in ours:
             with suppress(ModelmillError):
                 client.remove_stage(name)
-    with ModelsClient(url) as models:
-        for name in SAMPLE.decoders:
-            with suppress(ModelmillError):
-                models.remove(name)
-    with NodesClient(url) as nodes:
-        for name in (CLOUD, EDGE):
-            with suppress(ModelmillError):
-                nodes.remove(f"{PREFIX}{name}")
+    remove_models_and_nodes(url, SAMPLE.decoders, [f"{PREFIX}{name}" for name in (CLOUD, EDGE)])

@@ -1,0 +1,50 @@
+"""What demonstrations on a running product have in common: they last until ended, and nothing of them stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from rich.console import Console
+
+from app.kit.cli.command import Exit
+from app.kit.cli.signals import signals_end
+from app.kit.errors import ModelmillError
+from app.model_registry.client import ModelsClient
+from app.nodes.client import NodesClient
+
+Say = Callable[[str], None]
+
+
+def until_ended(demonstrate: Callable[[Say], None], remove: Callable[[], None], farewell: str) -> Exit:
+    """Demonstrate until SIGTERM or Ctrl-C. What it has made is removed, however it ends.
+
+    Args:
+        demonstrate: Gets a function that prints a line.
+        remove: Of all that it makes.
+        farewell: The line before that.
+    """
+    console = Console()
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    with signals_end(), suppress(KeyboardInterrupt):
+        try:
+            demonstrate(say)
+        finally:
+            say(farewell)
+            remove()
+    return Exit.OK
+
+
+def remove_models_and_nodes(url: str, models: Iterable[str], nodes: Iterable[str]) -> None:
+    """By name, those that are there and that nothing uses any more."""
+    with ModelsClient(url) as models_client:
+        for name in models:
+            with suppress(ModelmillError):
+                models_client.remove(name)
+    with NodesClient(url) as nodes_client:
+        for name in nodes:
+            with suppress(ModelmillError):
+                nodes_client.remove(name)
