@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,8 @@ from tests.harness.deployment import Deployment
 EVENTS = re.compile(r"/jobs/[0-9a-f-]{36}/events")
 STREAM_LOST = r"net::ERR_|Failed to fetch|network error"
 """What the console says of a stream that is killed and of each try to have it again, while the page is open."""
+HTMX_SCRIPT, SSE_SCRIPT = re.compile(r"/vendor/htmx-"), re.compile(r"/vendor/hx-sse-")
+LATE_S = 0.5
 NEF_WORKER, WEB = 2, -1
 """Places among the processes of the deployment; a web process that is started again is the last again."""
 
@@ -59,6 +62,16 @@ def test_polling_finishes_the_page_when_the_event_stream_was_killed_in_mid_job(
     badge(page, "Converted")
     expect(page).to_have_title(re.compile("^[✓⚠] .* dB"))
     expect(page.get_by_role("link", name="out.nef", exact=True).first).to_be_visible()
+
+
+def test_the_event_stream_is_opened_however_late_the_scripts_come(page: Page, waiting_job: str) -> None:
+    """Each of them in its turn is the last to arrive."""
+    for script in (SSE_SCRIPT, HTMX_SCRIPT):
+        page.unroute_all()
+        page.route(script, lambda route: (time.sleep(LATE_S), route.continue_()))
+        traffic = Traffic(page)
+        page.goto(f"/ui/jobs/{waiting_job}")
+        assert traffic.response(EVENTS, timeout_s=60).ok
 
 
 def test_polling_alone_takes_a_job_to_its_end_and_then_stops_by_itself(
