@@ -30,7 +30,7 @@ def watch_nodes() -> None:
 def leader() -> Leader:
     """Made when it is first needed: the other workers need neither SQL nor the time to import it."""
     from app.kit.redis.leader import Leader
-    from app.kit.redis.lease import Lease
+    from app.kit.redis.lease import RedisLease
 
     def tick(at: datetime, _: Watch) -> bool:
         container.nodes.look_for_changes(at)
@@ -41,7 +41,7 @@ def leader() -> Leader:
         return False
 
     return Leader(
-        Lease(container.redis, LEASE, ttl_s=LEASE_S),
+        RedisLease(container.redis, LEASE, ttl_s=LEASE_S),
         tick,
         work="nodes are watched",
         tick_s=LOOK_S,

@@ -16,7 +16,7 @@ from typing import Any
 import redis
 
 from app.kit.process.periodic_thread import PeriodicThread
-from app.kit.redis.lease import Lease
+from app.kit.redis.lease import RedisLease
 
 PARKED = "stage-work:parked"
 """Hash: the job → the lease that it waits for."""
@@ -52,7 +52,7 @@ class WorkLeases:
         """Args:
         work: Its name, with that of whose cache it is.
         """
-        lease = Lease(self._client, f"stage-work:{work}", ttl_s=self._ttl_s)
+        lease = RedisLease(self._client, f"stage-work:{work}", ttl_s=self._ttl_s)
         try:
             is_parked = not lease.take() and bool(self._park(keys=[lease.name, PARKED], args=[job_id]))
         except redis.RedisError as error:
@@ -77,7 +77,7 @@ class WorkLeases:
         """Raises redis.RedisError."""
         return set(self._parked())
 
-    def _release(self, lease: Lease) -> None:
+    def _release(self, lease: RedisLease) -> None:
         lease.release()
         for job_id in self._unpark({job_id for job_id, name in self._parked().items() if name == lease.name}):
             self._resume(job_id)

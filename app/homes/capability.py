@@ -20,6 +20,6 @@ HOMES = Capability(
     web=_web,
     actors=("actors.homes",),
     navigation=(NavigationEntry(Area.WORKSPACE, 10, "Data", "/ui/data", "data"),),
-    tables=("app.homes.store.tables",),
+    tables=("app.homes.store.tables", "app.kit.sql.lease"),
     migrations=Path(__file__).parent / "migrations",
 )

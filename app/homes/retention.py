@@ -11,11 +11,10 @@ import errno
 import logging
 import os
 import stat
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import count, groupby, islice
 
 from sqlalchemy import Connection
@@ -27,8 +26,9 @@ from app.homes.model import JOBS, TRASH, TRASHED_JOBS, HomesOptions, check_user,
 from app.homes.names import check_new_name, check_segment
 from app.homes.rooted_directory import RootedDirectory
 from app.homes.store import JobFolder
-from app.kit import clock
+from app.kit.lease import Lease, held
 from app.kit.sql import Database
+from app.kit.sql.lease import SqlLease
 
 BATCH = 50
 """Folders per transaction: nobody else who writes waits long for it."""
@@ -122,35 +122,23 @@ class RetentionSweeper:
 
         Nothing where another pass is under way: one of two would find gone what the other has not yet recorded.
         """
-        holder = uuid.uuid4().hex
-        if not self._acquire_lease(holder):
-            return SweepResult(0, 0, 0)
-        try:
-            return self._sweep(now, holder)
-        finally:
-            with self.database.write() as conn:
-                store.release_lease(conn, LEASE, holder)
+        lease = SqlLease(self.database, LEASE, ttl_s=LEASE_S)
+        with held(lease) as is_held:
+            return self._sweep(now, lease) if is_held else SweepResult(0, 0, 0)
 
-    def _acquire_lease(self, holder: str) -> bool:
-        moment = clock.now()
-        with self.database.write() as conn:
-            return store.acquire_lease(
-                conn, LEASE, holder, at=clock.to_text(moment), until=clock.to_text(moment + timedelta(seconds=LEASE_S))
-            )
-
-    def _sweep(self, now: datetime, holder: str) -> SweepResult:
+    def _sweep(self, now: datetime, lease: Lease) -> SweepResult:
         retention = self.options.retention
         with self.database.read() as conn:
             to_trash = store.folders_ended_before(conn, now - retention.trash_after, is_trashed=False)
-        trashed = [self._trash(home, batch, now) for home, batch in self._batches(to_trash, holder)]
+        trashed = [self._trash(home, batch, now) for home, batch in self._batches(to_trash, lease)]
         last = now - retention.trash_after - retention.purge_after
         with self.database.read() as conn:
             to_purge = store.folders_ended_before(conn, last, is_trashed=True)
-        purged = [self._purge(home, batch, now) for home, batch in self._batches(to_purge, holder)]
+        purged = [self._purge(home, batch, now) for home, batch in self._batches(to_purge, lease)]
         problems = len(to_trash) + len(to_purge) - sum(trashed) - sum(purged)
         return SweepResult(sum(trashed), sum(purged), problems)
 
-    def _batches(self, folders: list[JobFolder], holder: str) -> Iterator[tuple[RootedDirectory, list[JobFolder]]]:
+    def _batches(self, folders: list[JobFolder], lease: Lease) -> Iterator[tuple[RootedDirectory, list[JobFolder]]]:
         """By home, which is open meanwhile. A home that cannot be opened is for the next pass."""
         for user, theirs in groupby(folders, key=lambda folder: folder.user):
             batches = list(theirs)
@@ -162,7 +150,7 @@ class RetentionSweeper:
             with home:
                 rest = iter(batches)
                 while batch := list(islice(rest, BATCH)):
-                    self._acquire_lease(holder)
+                    lease.take()
                     yield home, batch
 
     def _trash(self, home: RootedDirectory, batch: list[JobFolder], now: datetime) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -50,30 +49,6 @@ def test_a_user_s_sftp_account_follows_the_user(homes: Homes, accounts: Accounts
     homes.outbox.apply_due(now())
     with database.read() as conn:
         assert store.get_account(conn, "alice") is None
-
-
-def test_a_turn_is_one_holder_s_until_it_ends(homes: Homes, database: Database) -> None:
-    takers: list[bool] = []
-
-    def take(holder: str) -> None:
-        with database.write() as conn:
-            takers.append(store.acquire_lease(conn, "alice", holder, at=AT, until=LATER))
-
-    threads = [threading.Thread(target=take, args=(str(number),)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(takers) == [False] * 7 + [True]
-    with database.write() as conn:
-        assert store.acquire_lease(
-            conn, "alice", "late", at="2026-11-01T13:00:00.001Z", until="2026-11-01T14:00:00.000Z"
-        )
-        assert store.acquire_lease(conn, "alice", "late", at=AT, until=LATER)  # its own, for longer
-        store.release_lease(conn, "alice", "another")
-        assert not store.acquire_lease(conn, "alice", "another", at=AT, until=LATER)
-        store.release_lease(conn, "alice", "late")
-        assert store.acquire_lease(conn, "alice", "another", at=AT, until=LATER)
 
 
 def test_the_oldest_change_of_a_user_holds_back_the_later_ones_and_no_other_user(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +27,9 @@ from app.homes.store import Pending
 from app.kit.backoff import GrowingPause
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
+from app.kit.lease import held
 from app.kit.sql import Database
+from app.kit.sql.lease import SqlLease
 
 LEASE_S = 60.0
 """Longer than anything that is done under a lease: a process that died with one holds up nobody for long."""
@@ -130,22 +131,10 @@ class Outbox:
     @contextmanager
     def lease(self, user: str, *, wait_s: float = WAIT_S) -> Iterator[None]:
         """Nobody else changes the user's SFTP account meanwhile. Raises SftpUnavailable when somebody does."""
-        holder, deadline = uuid.uuid4().hex, time.monotonic() + wait_s
-        while not self._acquire_lease(user, holder):
-            if time.monotonic() >= deadline:
+        with held(SqlLease(self.database, user, ttl_s=LEASE_S), wait_s=wait_s) as is_held:
+            if not is_held:
                 raise SftpUnavailable(f"The SFTP account of {user} is being changed.", hint="Try again in a moment.")
-            time.sleep(POLL_S)
-        try:
             yield
-        finally:
-            with self.database.write() as conn:
-                store.release_lease(conn, user, holder)
-
-    def _acquire_lease(self, user: str, holder: str) -> bool:
-        moment = now()
-        until = moment + timedelta(seconds=LEASE_S)
-        with self.database.write() as conn:
-            return store.acquire_lease(conn, user, holder, at=to_text(moment), until=to_text(until))
 
     def _apply_all(self, user: str) -> None:
         with self.database.read() as conn:

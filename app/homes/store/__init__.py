@@ -1,19 +1,17 @@
-"""Stores in SQL what homes must not forget: SFTP accounts, changes the SFTP backend has to be told, folders of jobs,
-and leases.
+"""Stores in SQL what homes must not forget: SFTP accounts, changes the SFTP backend has to be told, and folders of
+jobs.
 
 Knows no rules: they are the service's, the backends' and the sweeper's. All runs in the caller's transactions.
 """
 
 from app.homes.store.folders import (
     JobFolder,
-    acquire_lease,
     change_folder,
     folder_begun,
     folder_ended,
     folders_ended_before,
     folders_of,
     lock_folders,
-    release_lease,
 )
 from app.homes.store.outbox import (
     Pending,
@@ -39,7 +37,6 @@ __all__ = [
     "JobFolder",
     "Pending",
     "SftpAccount",
-    "acquire_lease",
     "add_pending",
     "change_account",
     "change_folder",
@@ -58,6 +55,5 @@ __all__ = [
     "pending_failed",
     "put_account",
     "put_fact",
-    "release_lease",
     "users_due",
 ]

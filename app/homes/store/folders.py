@@ -1,4 +1,4 @@
-"""Folders of jobs, and who may change them now."""
+"""Folders of jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from app.homes.store.tables import job_folders, leases
+from app.homes.store.tables import job_folders
 from app.kit.clock import from_text, to_text
 from app.kit.sql.upsert import insert_into, upsert
 
@@ -105,25 +105,6 @@ def folders_ended_before(conn: Connection, moment: datetime, *, is_trashed: bool
         job_folders.c.ended_at <= to_text(moment), job_folders.c.purged_at.is_(None), place
     )
     return [_folder(row) for row in conn.execute(statement.order_by(job_folders.c.user_name, job_folders.c.ended_at))]
-
-
-def acquire_lease(conn: Connection, subject: str, holder: str, *, at: str, until: str) -> bool:
-    """May this holder, and nobody else, change the subject now? Its own lease it can prolong.
-
-    Args:
-        at: The present time: a lease that ended before is anybody's.
-        until: When the lease ends, unless it is released before.
-    """
-    is_free = sa.or_(leases.c.until < at, leases.c.holder == holder)
-    insert = insert_into(conn, leases).values(subject=subject, holder=holder, until=until)
-    acquired = insert.on_conflict_do_update(
-        index_elements=["subject"], set_={"holder": holder, "until": until}, where=is_free
-    )
-    return conn.execute(acquired.returning(leases.c.subject)).first() is not None
-
-
-def release_lease(conn: Connection, subject: str, holder: str) -> None:
-    conn.execute(sa.delete(leases).where(leases.c.subject == subject, leases.c.holder == holder))
 
 
 def _folder(row: Any) -> JobFolder:

@@ -67,11 +67,3 @@ door_bindings = sa.Table(
     sa.Column("credential", sa.String(64), primary_key=True),
     sa.Column("token_id", sa.String(16), nullable=False),
 )
-
-leases = sa.Table(
-    "turns",
-    metadata,
-    sa.Column("subject", sa.String(32), primary_key=True),
-    sa.Column("holder", sa.String(32), nullable=False),
-    sa.Column("until", sa.String(32), nullable=False),
-)

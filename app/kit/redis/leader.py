@@ -17,7 +17,7 @@ import redis
 
 from app.kit import clock
 from app.kit.errors import ModelmillError
-from app.kit.redis.lease import Lease
+from app.kit.lease import Lease
 
 RENEW_S = 2.0
 HURRY_S = 1.0

@@ -1,8 +1,4 @@
-"""A lease in Redis: who has it leads, for so long as it is renewed. A holder that dies loses it by time alone.
-
-It keeps two from leading on purpose, and cannot keep a holder that was halted from going on a moment too long: what the
-holder writes must be guarded by itself.
-"""
+"""A lease in Redis: with Redis it is gone."""
 
 from __future__ import annotations
 
@@ -14,8 +10,8 @@ RENEW = "return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('PEXPIRE', 
 RELEASE = "return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0"
 
 
-class Lease:
-    """Every method may raise redis.RedisError: then nothing is known, and the holder must take it for lost."""
+class RedisLease:
+    """An `app.kit.lease.Lease`. Every method may raise redis.RedisError."""
 
     def __init__(self, client: redis.Redis, name: str, *, ttl_s: float) -> None:
         self.name = name

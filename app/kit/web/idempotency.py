@@ -32,7 +32,7 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from app.kit.errors import BadInput, Conflict
-from app.kit.redis.lease import Lease
+from app.kit.redis.lease import RedisLease
 from app.kit.web.auth import caller_of
 from app.kit.web.state import AppState
 
@@ -117,8 +117,8 @@ class AnswerCache:
         fields = {**vars(kept), "body": base64.b64encode(kept.body).decode()}
         self._client.set(name, self._cipher(name).encrypt(json.dumps(fields).encode()), ex=KEEP_S)
 
-    def lease(self, name: str) -> Lease:
-        return Lease(self._client, f"{name}:lease", ttl_s=LEASE_S)
+    def lease(self, name: str) -> RedisLease:
+        return RedisLease(self._client, f"{name}:lease", ttl_s=LEASE_S)
 
     def _cipher(self, name: str) -> Fernet:
         return Fernet(base64.urlsafe_b64encode(hmac.digest(self._secret, name.encode(), "sha256")))
@@ -247,7 +247,7 @@ async def _again(request: Request, kept: KeptAnswer) -> Response:
 
 
 @asynccontextmanager
-async def _held(lease: Lease, patience_s: float) -> AsyncIterator[None]:
+async def _held(lease: RedisLease, patience_s: float) -> AsyncIterator[None]:
     """Raises KeyInUse when it is not free after so many seconds."""
     deadline = time.monotonic() + patience_s
     while not await run_in_threadpool(lease.take):
@@ -267,7 +267,7 @@ async def _held(lease: Lease, patience_s: float) -> AsyncIterator[None]:
             await asyncio.shield(run_in_threadpool(lease.release))
 
 
-async def _renewed(lease: Lease) -> None:
+async def _renewed(lease: RedisLease) -> None:
     while True:
         await asyncio.sleep(LEASE_S / 3)
         with suppress(redis.RedisError):

@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from app.kit.sql import outbox
 from app.kit.sql.upsert import insert_into
 from app.notifications.model import Delivery, DeliveryState, Outcome, Target
 from app.notifications.store.tables import deliveries, targets
@@ -41,13 +42,7 @@ def lease_due(conn: Connection, at: str, *, until: str, limit: int, per_target: 
     )
     first = sa.select(waiting.c.delivery_id).where(waiting.c.number <= per_target)
     due = sa.select(c.delivery_id).where(c.delivery_id.in_(first), c.due_at <= at).order_by(*order).limit(limit)
-    if conn.dialect.name == "postgresql":
-        due = due.with_for_update(of=deliveries, skip_locked=True)
-    ids = list(conn.execute(due).scalars())
-    if not ids:
-        return []
-    conn.execute(sa.update(deliveries).where(c.delivery_id.in_(ids)).values(due_at=until))
-    return _with_targets(conn, ids)
+    return _with_targets(conn, [row.delivery_id for row in outbox.lease_due(conn, deliveries, due, until=until)])
 
 
 def note(conn: Connection, delivery: Delivery, outcome: Outcome, *, state: DeliveryState, due_at: str, at: str) -> None:
@@ -146,6 +141,8 @@ def forget_before(conn: Connection, at: str) -> int:
 
 
 def _with_targets(conn: Connection, ids: Sequence[str]) -> list[tuple[Delivery, Target]]:
+    if not ids:
+        return []
     by_id = {
         row.target_id: target_of(row)
         for row in conn.execute(

@@ -10,7 +10,7 @@ import redis
 
 from app.kit import clock
 from app.kit.redis import leader
-from app.kit.redis.lease import Lease
+from app.kit.redis.lease import RedisLease
 from app.training.metrics.counters import TICK_SECONDS
 from app.training.service.scheduling import Watch
 from app.training.service.wake_up import wait_for_kick
@@ -40,7 +40,7 @@ class TrainingLeader(leader.Leader):
                 return scheduler.tick(at, watch)
 
         super().__init__(
-            Lease(client, LEASE, ttl_s=LEASE_S),
+            RedisLease(client, LEASE, ttl_s=LEASE_S),
             tick,
             work="training is scheduled",
             tick_s=tick_s,

@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from app.kit.sql import outbox
 from app.video.model.sink import Sink, SinkContent, SinkKind
 from app.video.store.tables import jobs, results, rule_events, sinks
 
@@ -49,12 +50,7 @@ def lease_sinks(conn: Connection, at: str, *, until: str, limit: int) -> list[Si
         .order_by(sinks.c.due_at)
         .limit(limit)
     )
-    if conn.dialect.name == "postgresql":
-        due = due.with_for_update(of=sinks, skip_locked=True)
-    leased = [_sink_of(row) for row in conn.execute(due)]
-    ids = [sink.sink_id for sink in leased]
-    conn.execute(sa.update(sinks).where(sinks.c.sink_id.in_(ids)).values(due_at=until))
-    return leased
+    return [_sink_of(row) for row in outbox.lease_due(conn, sinks, due, until=until)]
 
 
 def change_sink(conn: Connection, sink_id: str, **values: Any) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from app.kit.queue.broker import connect
 from app.kit.redis.leader import Leader, Tick
-from app.kit.redis.lease import Lease
+from app.kit.redis.lease import RedisLease
 from tests.harness.valkey import Valkey
 
 EARLY = datetime(2026, 11, 20, 12, 0, 5, tzinfo=UTC)
@@ -28,7 +28,7 @@ class Work:
         self.ticks: list[datetime] = []
         self.is_ending = False
         self.leader = Leader(
-            Lease(self.client, lease, ttl_s=10),
+            RedisLease(self.client, lease, ttl_s=10),
             tick or self._tick,
             work=f"{lease} is done",
             **{"tick_s": 0.01, "is_ending": lambda: self.is_ending, "now": lambda: EARLY, **options},  # type: ignore[arg-type]
