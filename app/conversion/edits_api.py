@@ -37,7 +37,7 @@ OPERATIONS = [
         "POST",
         "/jobs/bulk",
         change_jobs,
-        "Cancel, delete or tag many jobs; what cannot be done to one keeps no other from it",
+        "Cancel, delete, tag or keep many jobs; what cannot be done to one keeps no other from it",
         {200: schemas.BulkAnswer},
         errors=(400, 413, 422, 503),
         body=schemas.BulkChange,

@@ -47,7 +47,8 @@ class JobChange(Strict):
 class BulkChange(Strict):
     """Body of POST /jobs/bulk."""
 
-    verb: Literal["cancel", "delete", "tag"]
+    verb: Literal["cancel", "delete", "tag", "keep", "unkeep"]
+    """unkeep: its files go when their time is over."""
     job_ids: Annotated[
         tuple[Annotated[str, StringConstraints(max_length=64)], ...], Field(min_length=1, max_length=500)
     ]

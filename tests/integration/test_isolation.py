@@ -667,15 +667,16 @@ def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
     at = [{"params": {"path": path}} for path in (file, f"{HOME}/mallory/../{whose['user']}/datasets/a.txt")]
     task = {"mode": "form", "workload": "sft", "model_id": "a/b", "n_gpus_per_node": "1", "train_file": file}
     selected = [
-        {"data": {"id": whose["job_id"], "action": action, **confirmed}}
-        for action in ("cancel", "delete")
+        {"data": {"id": whose["job_id"], "action": action, "tag": "ours", **confirmed}}
+        for action in ("cancel", "delete", "tag", "untag", "keep", "unkeep")
         for confirmed in ({}, {"confirmed": "true"})
     ]
     model_of, body = {"params": {"name": whose["model"]}}, {"name": "mine", "job_id": whose["job_id"]}
     video: dict[str, Any] = {"job_uid": whose["job_uid"]}
     return {
         "POST /jobs/bulk": [
-            {"json": {"verb": verb, "job_ids": [whose["job_id"]]}} for verb in ("cancel", "delete", "tag")
+            {"json": {"verb": verb, "job_ids": [whose["job_id"]]}}
+            for verb in ("cancel", "delete", "tag", "keep", "unkeep")
         ],
         "POST /sweeps": nothing,
         "POST /ui/sweeps/new": [{"data": {"job": whose["job_id"], "method": "minmax", "scale": "channel"}}],

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from app.accounts.model import Role
 from app.bootstrap.container import Container
 from app.conversion.model import Status
 from app.kit.clock import now
 from app.settings import Settings
 from tests.harness.conversion_jobs import finished_job
-from tests.harness.users import Within, within
+from tests.harness.users import OURS, Within, within
 
 LOCAL = "local"
+PAGE = {"Accept": "text/html", **OURS}
 
 
 @pytest.fixture
@@ -81,3 +85,72 @@ def test_many_are_tagged_and_deleted_and_each_that_cannot_be_says_why(web: Withi
     assert [(problem["job_id"], problem["code"]) for problem in answer["problems"]] == [(ids[2], "JOB_ACTIVE")]
     answer = web.post("/jobs/bulk", json={"verb": "tag", "job_ids": ids[2:], "add_tags": [f"t{i}" for i in range(20)]})
     assert [problem["code"] for problem in answer.json()["problems"]] == ["BAD_INPUT"], "it has one already"
+
+
+def told(web: Within, **fields: Any) -> str:
+    """The list of jobs as it is after something was done to ticked ones."""
+    answer = web.post("/ui/jobs/selected", data=fields, headers=PAGE)
+    assert answer.status_code == 303, answer.text
+    return web.get(answer.headers["location"], headers=PAGE).text
+
+
+def undo(page: str) -> dict[str, Any]:
+    """What the button sends that takes it back."""
+    form = page.partition('class="spacer" method="post"')[2].partition("</form>")[0]
+    pairs = re.findall(r'name="(\w+)" value="([^"]*)"', form)
+    return {"id": [value for name, value in pairs if name == "id"]} | dict(pair for pair in pairs if pair[0] != "id")
+
+
+def test_a_tag_on_ticked_jobs_is_taken_back_from_those_alone_that_got_it(web: Within, container: Container) -> None:
+    has_it, other = finished_job(container, LOCAL, "one"), finished_job(container, LOCAL, "two", minute=1)
+    container.conversion.edits.change(has_it.job_id, LOCAL, tags=("night", "first"))
+    ids = [has_it.job_id, other.job_id]
+    page = told(web, id=ids, action="tag", tag=" night ", view="/ui/jobs?q=status%3Aended")
+    assert "1 job has got the tag night." in page and 'value="status:ended"' in page, "the list as it was open"
+    assert container.store.require(other.job_id).tags == ("night",)
+    assert undo(page) == {
+        "id": [other.job_id], "tag": "night", "is_undo": "true", "view": "/ui/jobs?q=status%3Aended", "action": "untag"
+    }  # fmt: skip
+    page = told(web, **undo(page))
+    assert "Undone: 1 job is as it was." in page and "is_undo" not in page
+    assert [container.store.require(i).tags for i in ids] == [("night", "first"), ()]
+
+
+@pytest.mark.parametrize(("action", "words"), [("keep", "1 job is kept for good now."), ("untag", "The tag a is off")])
+def test_what_is_kept_and_untagged_is_taken_back(web: Within, container: Container, action: str, words: str) -> None:
+    job = finished_job(container, LOCAL)
+    container.conversion.edits.change(job.job_id, LOCAL, tags=("a",))
+    page = told(web, id=job.job_id, action=action, tag="a")
+    assert words in page
+    changed = container.store.require(job.job_id)
+    assert (changed.keep, changed.tags) == ((True, ("a",)) if action == "keep" else (False, ()))
+    told(web, **undo(page))
+    restored = container.store.require(job.job_id)
+    assert (restored.keep, restored.tags) == (False, ("a",))
+
+
+def test_a_selection_is_refused_without_a_tag_and_leads_to_no_other_site(web: Within, container: Container) -> None:
+    job = finished_job(container, LOCAL)
+    for wrong in ({"action": "tag", "tag": " "}, {"action": "keep", "view": "//elsewhere.invalid/ui/jobs"}):
+        answer = web.post("/ui/jobs/selected", data={"id": job.job_id, **wrong}, headers=PAGE)
+        assert answer.status_code == 422, wrong
+    assert container.store.require(job.job_id).keep is False
+
+
+def test_a_job_with_as_many_tags_as_there_may_be_is_told_of(web: Within, container: Container) -> None:
+    full, other = finished_job(container, LOCAL), finished_job(container, LOCAL)
+    container.conversion.edits.change(full.job_id, LOCAL, tags=tuple(f"t{number}" for number in range(20)))
+    page = told(web, id=[full.job_id, other.job_id], action="tag", tag="one more")
+    assert "1 job has got the tag one more." in page and "1 job could not be changed" in page
+
+
+def test_where_there_are_accounts_the_first_tab_is_mine(settings: Settings) -> None:
+    with within(settings.model_copy(update={"accounts": True})) as web:
+        container = web.app.state.container
+        container.accounts.users.create("alice", Role.USER, by="test")
+        _, token = container.accounts.tokens.issue("alice", by="test")
+        for owner in ("alice", "alice", "bob"):
+            finished_job(container, owner)
+        page = Within(web.app, Authorization=f"Bearer {token}").get("/ui/jobs", headers=PAGE).text
+    tabs = re.sub(r"\s*<[^>]+>\s*", " ", page.partition('aria-label="Views"')[2].partition("</nav>")[0])
+    assert tabs.split()[1:3] == ["Mine", "2"] and "All" not in tabs.split()

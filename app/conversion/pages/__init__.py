@@ -18,11 +18,13 @@ from app.conversion.pages import (
     quality,
     results,
     search,
+    selection,
     system,
 )
 
 ROUTES = [
     *jobs.ROUTES,
+    *selection.ROUTES,
     *new.ROUTES,
     *from_home.ROUTES,
     *compare.ROUTES,

@@ -16,7 +16,9 @@ from starlette.requests import Request
 from app.conversion.job_index import Sort
 from app.kit.web.http import FilterForm
 
+LIST = "/ui/jobs"
 PAGE_JOBS = 50
+UUID_CHARS = 36
 TEXT_MAX = 200
 TABS = (
     ("all", ""),
@@ -27,6 +29,8 @@ TABS = (
 """A tab is a filter; its number is the number of jobs with this label."""
 ASCENDING_FIRST = frozenset({Sort.NAME, Sort.TARGET, Sort.SNR, Sort.LATENCY, Sort.SIZE, Sort.STATUS})
 """Columns whose first click shows the least: there lies what one looks for, the worst SNR or the fastest model."""
+UNDO = {"tagged": "untag", "untagged": "tag", "kept": "unkeep", "unkept": "keep"}
+"""What takes back what a note says was done."""
 COOKIE = "job_views"
 VIEWS_MAX = 8
 NAME_MAX = 40
@@ -45,8 +49,14 @@ class JobListQuery(FilterForm):
     page: Annotated[int, Field(ge=1, le=100_000)] = 1
     seen: Annotated[str, Field(max_length=40)] = ""
     """When the newest job of the first page was created: later pages go on from it, whatever came meanwhile."""
-    note: Literal["cancelled", "deleted", "restarted", "tagged", "saved"] | None = None
+    note: Literal["cancelled", "deleted", "restarted", "tagged", "untagged", "kept", "unkept", "undone"] | None = None
     count: Annotated[int, Field(ge=0)] = 1
+    left: Annotated[int, Field(ge=0)] = 0
+    """To how many it could not be done."""
+    tag: Annotated[str, Field(max_length=50)] = ""
+    """Which was added or removed."""
+    done: Annotated[str, Field(max_length=PAGE_JOBS * (UUID_CHARS + 1))] = ""
+    """The ids of the jobs that were changed, by commas: for the button that takes it back."""
 
     @property
     def text(self) -> str:
@@ -57,6 +67,15 @@ class JobListQuery(FilterForm):
     @property
     def is_descending(self) -> bool:
         return self.order == "desc" if self.order else self.sort not in ASCENDING_FIRST
+
+    @property
+    def undo(self) -> str:
+        """What takes back what was done just now; '' where nothing was, or nothing does."""
+        return UNDO.get(self.note or "", "") if self.done else ""
+
+    @property
+    def done_ids(self) -> Sequence[str]:
+        return self.done.split(",")
 
     @property
     def offset(self) -> int:
@@ -93,7 +112,7 @@ class JobListQuery(FilterForm):
 
 def list_url(**fields: str) -> str:
     given = {name: value for name, value in fields.items() if value}
-    return f"/ui/jobs?{urlencode(given)}" if given else "/ui/jobs"
+    return f"{LIST}?{urlencode(given)}" if given else LIST
 
 
 @dataclass(frozen=True)

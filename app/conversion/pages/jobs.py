@@ -1,24 +1,21 @@
-"""The list of jobs: filter, order, page, and what is done to several at once."""
+"""The list of jobs: filter, order, page, saved views."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
-from starlette.concurrency import run_in_threadpool
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from app.conversion.access import conversion_of
-from app.conversion.errors import JobFinished, JobNotFound
 from app.conversion.job_index import Found, Sort
 from app.conversion.model import JobRecord
 from app.conversion.model.digest import STATES, VERDICTS, digest
 from app.conversion.model.job_filter import KEYS, BadFilter, FilterExpression, parse
 from app.conversion.pages import samples, view_models
-from app.conversion.pages.compare import LETTERS, compare_url
 from app.conversion.pages.job_list import (
     COOKIE,
     NAME_MAX,
@@ -44,16 +41,6 @@ from app.kit.web.templates import render
 WORDS = {"status": STATES, "verdict": VERDICTS, "target": ("host",), "created": ("<1h", "<1d", "<7d")}
 """What completes a key; names, models and tags are completed from the user's own jobs."""
 COMPLETIONS = 8
-
-Several = Annotated[tuple[str, ...], BeforeValidator(lambda ids: (ids,) if isinstance(ids, str) else ids)]
-
-
-class Selection(BaseModel):
-    """What was ticked, and what to do with it."""
-
-    id: Annotated[Several, Field(max_length=500)] = ()
-    action: Literal["compare", "cancel", "delete"]
-    confirmed: bool = False
 
 
 class ViewForm(BaseModel):
@@ -83,6 +70,7 @@ def jobs(request: Request) -> Response:
         samples=[sample.name for sample in samples.installed()],
         sorts=Sort,
         newest=_newest(params, records),
+        page_tags=sorted({tag for job in records for tag in job.tags}),
         **_rows(conversion, records),
         **reset_view(request),
         status_code=422 if problem else 200,
@@ -178,54 +166,10 @@ def _rows(conversion: Conversion, records: Sequence[JobRecord]) -> dict[str, Any
     }
 
 
-async def selected(request: Request) -> Response:
-    """Compare goes to its page; cancel and delete ask first, on a page of their own."""
-    selection = await form(request, Selection)
-    if selection.action == "compare":
-        return _compare(selection.id)
-    conversion, user = conversion_of(request), user_of(request)
-    records = await run_in_threadpool(conversion.jobs.several, selection.id, user)
-    fitting = [job for job in records if job.is_terminal is (selection.action == "delete")]
-    if not selection.confirmed:
-        return render(
-            request,
-            "conversion/confirm.html",
-            area="jobs",
-            action=selection.action,
-            jobs=fitting,
-            left_out=len(selection.id) - len(fitting),
-        )
-    count = await run_in_threadpool(_each, conversion, user, selection.action, fitting)
-    done = "deleted" if selection.action == "delete" else "cancelled"
-    return see_other(f"/ui/jobs?note={done}&count={count}")
-
-
-def _compare(ids: Sequence[str]) -> Response:
-    if not 2 <= len(ids) <= len(LETTERS):
-        raise BadRequest("Two to eight jobs can be compared.", hint="Go back and tick two to eight jobs.")
-    return see_other(compare_url(ids))
-
-
-def _each(conversion: Conversion, user: str, action: str, records: Sequence[JobRecord]) -> int:
-    """How many it was done to; one that ended or vanished meanwhile is left alone."""
-    count = 0
-    for job in records:
-        try:
-            if action == "delete":
-                conversion.jobs.delete(job.job_id, user)
-            else:
-                conversion.jobs.cancel(job.job_id, user)
-        except (JobFinished, JobNotFound):
-            continue
-        count += 1
-    return count
-
-
 ROUTES = [
     Route("/ui/jobs", jobs),
     Route("/ui/jobs/live", live),
     Route("/ui/jobs/running", running),
     Route("/ui/jobs/completions", completions),
     Route("/ui/jobs/views", view, methods=["POST"]),
-    Route("/ui/jobs/selected", selected, methods=["POST"]),
 ]

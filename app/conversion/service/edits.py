@@ -17,7 +17,7 @@ from app.kit.errors import BadInput, ModelmillError
 from app.kit.objects import ObjectMissing
 
 MOST_TAGS = 20
-Verb = Literal["cancel", "delete", "tag"]
+Verb = Literal["cancel", "delete", "tag", "keep", "unkeep"]
 _STORED = ("name", "tags")
 """What a submission that is offered again has, too."""
 
@@ -97,8 +97,10 @@ class Edits:
                     self.jobs.cancel(job_id, user)
                 elif verb == "delete":
                     self.jobs.delete(job_id, user)
-                else:
+                elif verb == "tag":
                     self.tag(job_id, user, add=add, remove=remove)
+                else:
+                    self.change(job_id, user, keep=verb == "keep")
             except ModelmillError as error:
                 problems[job_id] = error
             else:

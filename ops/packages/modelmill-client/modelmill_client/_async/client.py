@@ -149,7 +149,7 @@ class AsyncModelmill:
     async def change_jobs(
         self, verb: str, job_ids: Sequence[str], *, add_tags: Sequence[str] = (), remove_tags: Sequence[str] = ()
     ) -> Record:
-        """Cancel, delete or tag many.
+        """Cancel, delete, tag, keep or unkeep many.
 
         Returns:
             done: their ids; problems: job_id, code, message, hint of each that it could not be done to.
