@@ -51,6 +51,19 @@ def test_reading_a_nef_loads_neither_onnx_nor_numpy() -> None:
     assert "app.conversion.toolchains.kneron.nef" in loaded and not {"onnx", "numpy"} & set(loaded)
 
 
+def test_onnxruntime_reports_nothing_of_what_is_run_to_its_maker(tmp_path: Path) -> None:
+    """As soon as it loads it would keep an identity and a database of what it has to send in the home of its user."""
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    program = "import app, onnxruntime; print(onnxruntime.__version__)"
+    subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=REPOSITORY,
+        env={**environment, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)},
+        check=True,
+    )
+    assert list(tmp_path.rglob("*")) == []
+
+
 @pytest.mark.slow
 def test_no_stage_loads_a_library_that_its_fork_server_could_have_loaded_before(tmp_path: Path) -> None:
     folder = work_folder(tmp_path, convolutional(), pictures(4))
