@@ -306,7 +306,7 @@ OPERATIONS = [
         "GET",
         "/jobs/{job_id}/artifacts/{name}",
         get_artifact,
-        "Download a file of a job; Range is honoured",
+        "Download a file of a job; Range is honored",
         {200: FILES, 206: FILES, 304: None},
         errors=(404, 416, 503),
         parameters=JOB_ID,

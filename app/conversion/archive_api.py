@@ -148,7 +148,7 @@ OPERATIONS = [
         "GET",
         "/archive/{job_id}/artifacts/{name}",
         get_archived_file,
-        "Download a file of a job of the archive; Range is honoured",
+        "Download a file of a job of the archive; Range is honored",
         {200: FILES, 206: FILES, 304: None},
         errors=(404, 416, 503),
         parameters=JOB_ID,

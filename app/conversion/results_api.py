@@ -75,7 +75,7 @@ OPERATIONS = [
         "GET",
         "/results/{job_id}/{name}",
         get_result_file,
-        "Download a stored file; Range is honoured",
+        "Download a stored file; Range is honored",
         {200: FILES, 206: FILES, 304: None},
         errors=(404, 416, 503),
         parameters=JOB_ID,

@@ -203,7 +203,7 @@ OPERATIONS = [
         "GET",
         "/api/v2/files/content",
         get_file,
-        "Download a file; Range is honoured",
+        "Download a file; Range is honored",
         {200: (MEDIA_TYPE,), 206: (MEDIA_TYPE,), 304: None},
         errors=(*_DISK, 416),
         query=schemas.FileQuery,

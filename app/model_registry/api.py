@@ -162,7 +162,7 @@ OPERATIONS = [
         "GET",
         FILE,
         get_model_file,
-        "Download the file of a model; Range is honoured",
+        "Download the file of a model; Range is honored",
         {200: (MEDIA_TYPE,), 206: (MEDIA_TYPE,), 304: None},
         errors=(404, 416, 422, 503),
         query=schemas.NamedQuery,

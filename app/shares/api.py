@@ -86,7 +86,7 @@ OPERATIONS = [
         "GET",
         SHARED + "/{share_id}/files/{name}",
         get_shared_file,
-        "Download a file of a job that was shared; Range is honoured",
+        "Download a file of a job that was shared; Range is honored",
         {200: FILES, 206: FILES, 304: None},
         errors=(404, 416, 422, 503),
         query=schemas.KeyQuery,

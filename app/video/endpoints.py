@@ -249,7 +249,7 @@ def list_measurements(request: Request) -> Response:
 async def _submitted(request: Request, submission: Submission, stages: list[str] | None) -> Response:
     video, user = video_of(request), user_of(request)
     if (submission.dag is None) == (stages is None):
-        raise BadRequest("Either dag or stages is to be given.", hint="stages: names of the catalogue, in their order.")
+        raise BadRequest("Either dag or stages is to be given.", hint="stages: names of the catalog, in their order.")
     if stages is not None:
         submission = replace(submission, dag=await run_in_threadpool(_dag_of, video.catalogue, user, stages))
     job = await run_in_threadpool(video.jobs.submit, user, submission, now=now())

@@ -262,8 +262,8 @@ def _colors(pictures: Sequence[PictureStats], target: CalibrationTarget, preproc
         yield Finding(
             "GRAY_FOR_COLOR",
             WARNS if 2 * len(gray) > len(pictures) else INFORMS,
-            "The model takes three channels; pictures without colour: %(count)s.",
-            "Send colour pictures if the camera is in colour.",
+            "The model takes three channels; pictures without color: %(count)s.",
+            "Send color pictures if the camera is in color.",
             FIELD,
             gray,
             detail={"count": len(gray)},

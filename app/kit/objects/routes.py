@@ -87,7 +87,7 @@ OPERATIONS = [
         "GET",
         _KEY,
         get_object,
-        "Download by a signed link; Range is honoured",
+        "Download by a signed link; Range is honored",
         {200: (_ANY_TYPE,), 206: (_ANY_TYPE,), 304: None},
         errors=(403, 404, 416, 422, 503),
         query=Signed,

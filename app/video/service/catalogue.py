@@ -128,8 +128,8 @@ class Catalogue:
         if unknown:
             raise BadDag(
                 f"There is no stage {unknown[0]!r}.",
-                hint=f"The catalogue has {', '.join(listed) or 'none'}. Declare others in dag.stages, or add them to "
-                "the catalogue.",
+                hint=f"The catalog has {', '.join(listed) or 'none'}. Declare others in dag.stages, or add them to "
+                "the catalog.",
             )
         stages = (*own.values(), *(listed[name] for name in dag.stages if name not in own))
         for stage in stages:
@@ -170,7 +170,7 @@ class Catalogue:
 
 def _required(listed: store.StoredStage | None, name: str) -> store.StoredStage:
     if listed is None:
-        raise StageNotFound(f"There is no stage {name[:64]!r} in the catalogue.")
+        raise StageNotFound(f"There is no stage {name[:64]!r} in the catalog.")
     return listed
 
 
