@@ -6,15 +6,15 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from app.exchange.errors import TransferFailed
 from app.kit.errors import ModelmillError
+from app.kit.process.spawn import python_module
 
-COMMAND = (sys.executable, "-P", "-m", "app.exchange.transfer")
+COMMAND = python_module("app.exchange.transfer")
 SECRETS = "MODELMILL_"
 """Of the environment nothing of ours goes along: what a transfer may know stands in its request."""
 OnProgress = Callable[[dict[str, Any]], None]

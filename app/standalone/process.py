@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from app.kit.process.spawn import python_module, signal_group, spawn
 from app.standalone import leash
 
 LEASH = Path(leash.__file__)
@@ -87,24 +88,13 @@ class Process(ABC):
         """Its exit code, once it has ended."""
 
     def _kill_group(self) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+        signal_group(self.pid, signal.SIGKILL)
 
 
 class Command(Process):
     def __init__(self, part: Part, *, log: Path, environment: Mapping[str, str], lifeline: int, folder: Path) -> None:
         command = [sys.executable, "-I", "-S", str(LEASH), str(lifeline), "--", *part.command]
-        with log.open("ab") as output:
-            self._popen = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=dict(environment),
-                cwd=folder,
-                pass_fds=[lifeline],
-                start_new_session=True,
-            )
+        self._popen = spawn(command, env=environment, log=log, folder=folder, pass_fds=[lifeline])
         self.pid = self._popen.pid
         self.pidfd = os.pidfd_open(self.pid)
 
@@ -194,19 +184,10 @@ class Parent:
             return self._control
         self.close()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-P", "-m", "app.standalone.preloaded_parent", str(theirs.fileno()), *self._modules]
-        with self._log.open("ab") as output:
-            self._popen = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=self._environment,
-                cwd=self._folder,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
-        theirs.close()
+        with theirs:
+            number = theirs.fileno()
+            command = python_module("app.standalone.preloaded_parent", str(number), *self._modules)
+            self._popen = spawn(command, env=self._environment, log=self._log, folder=self._folder, pass_fds=[number])
         self._control = ours
         return ours
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from app.kit.cli.command import Exit, complain, exit_code
 from app.kit.errors import ModelmillError
+from app.kit.process.spawn import python_module
 from app.kit.process.title import set_title
 from app.standalone import preloaded_parent
 from app.standalone.data_folder import Lock
@@ -89,7 +90,7 @@ def _serve(stack: Stack, token: str, *, is_sample: bool, is_once: bool) -> Exit:
 
 def _convert_sample(stack: Stack, token: str) -> bool:
     """As any user would, in a process of its own, for it takes libraries that nothing here needs afterwards."""
-    command = [sys.executable, "-P", "-m", SAMPLE, stack.url, str(stack.data.root / "sample")]
+    command = python_module(SAMPLE, stack.url, str(stack.data.root / "sample"))
     with subprocess.Popen(command, env={**os.environ, "MODELMILL_TOKEN": token}) as sample:
         try:
             return sample.wait() == 0

@@ -7,7 +7,6 @@ process of the same pid shares and which no change of the clock moves.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import subprocess
@@ -16,6 +15,8 @@ from pathlib import Path
 from typing import Self
 
 import psutil  # type: ignore[import-untyped]
+
+from app.kit.process.spawn import signal_group, spawn
 
 TERM_S = 5.0
 KILL_S = 10.0
@@ -41,8 +42,7 @@ def end_orphans(folder: Path) -> int:
     processes = [process for process in psutil.process_iter() if _is_of(process, folder)]
     for number, patience_s in ((signal.SIGTERM, TERM_S), (signal.SIGKILL, KILL_S)):
         for process in processes:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, number)
+            signal_group(process.pid, number)
         psutil.wait_procs(processes, timeout=patience_s)
     return len(processes)
 
@@ -86,16 +86,7 @@ class WorkerProcess:
             OSError: The program or the folder is not there, or there is no room for a process.
             ValueError: An argument holds a NUL.
         """
-        with log.open("ab") as output:
-            child = subprocess.Popen(
-                list(command),
-                env=dict(environment),
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        child = spawn(command, env=environment, log=log, folder=folder)
         return cls(child.pid, os.pidfd_open(child.pid), child)
 
     @classmethod
@@ -139,5 +130,4 @@ class WorkerProcess:
         os.close(self._descriptor)
 
     def _signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+        signal_group(self.pid, number)

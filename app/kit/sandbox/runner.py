@@ -12,7 +12,6 @@ import logging
 import os
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from app.kit.errors import Unavailable
+from app.kit.process.spawn import python_module, spawn
 from app.kit.sandbox.environment import child_environment
 from app.kit.sandbox.errors import StageCrashed
 from app.kit.sandbox.paths import SandboxPaths
@@ -211,18 +211,11 @@ class Sandbox:
             return self._control
         self._forget_server()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "app.kit.sandbox.fork_server",
-            str(theirs.fileno()),
-            os.pathsep.join(self._keep_out),
-            *self._libraries,
-        ]
-        env = child_environment(os.environ)
-        self._server = subprocess.Popen(command, pass_fds=[theirs.fileno()], start_new_session=True, env=env)
-        theirs.close()
+        with theirs:
+            number = theirs.fileno()
+            folders = os.pathsep.join(self._keep_out)
+            command = python_module("app.kit.sandbox.fork_server", str(number), folders, *self._libraries)
+            self._server = spawn(command, env=child_environment(os.environ), pass_fds=[number])
         self._control = ours
         return ours
 

@@ -10,8 +10,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
+
+from app.kit.process.spawn import python_module, signal_group, spawn
 
 START_LIMIT_S = 30.0
 LOAD_LIMIT_S = 15.0
@@ -135,22 +136,15 @@ class PolicyProcess:
         return True
 
     def end(self) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        signal_group(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._channel.close()
 
 
 def _spawn(descriptor: int) -> subprocess.Popen[bytes]:
     """Its stderr is ours, so that tracebacks of policies are in our log."""
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "app.video.scheduling.policy_process", str(descriptor)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        pass_fds=[descriptor],
-        start_new_session=True,
-        env=_environment(),
-    )
+    command = python_module("app.video.scheduling.policy_process", str(descriptor))
+    return spawn(command, env=_environment(), is_quiet=True, pass_fds=[descriptor])
 
 
 def _is_answer(message: Mapping[str, Any]) -> bool:
