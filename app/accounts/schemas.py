@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from app.accounts.model import MAX_LABEL, AuditEntry, Revocation, Role, Scope, Token, User, scopes_up_to
+from app.kit.web.strict import Strict
 
 DAY_S = 86400
 MAX_BYTES = 1 << 60
@@ -15,10 +16,6 @@ Name = Annotated[str, Field(max_length=64)]
 Label = Annotated[str, Field(max_length=MAX_LABEL)]
 Quota = Annotated[int, Field(ge=0, le=MAX_BYTES)] | None
 TtlS = Annotated[int, Field(ge=1, le=100 * 365 * DAY_S)] | None
-
-
-class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 class NewUser(Strict):
@@ -39,7 +36,7 @@ class UserChange(Strict):
     is_enabled: bool = True
     quota_bytes: Quota = None
     quota_files: Quota = None
-    groups: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=50)] = []
+    groups: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=50)] = Field([])
     """Names that lists of who may use a node, a video or a stage can hold, there written as @group."""
 
 

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.conversion import object_keys
+from app.conversion.archive_schemas import ArchivedJobRow
 from app.conversion.model import JobRecord, Stage
 from app.kit.clock import from_text
 from app.kit.sql import metadata
@@ -37,7 +38,7 @@ archive = sa.Table(
     sa.Column("is_kept", sa.Boolean, nullable=False),
     sa.Index("ix_conversion_archive_owner_finished_at", "owner", "finished_at"),
 )
-"""See ArchiveRow. tags: as JSON; platform, verdict: empty where there is none."""
+"""See ArchivedJobRow. tags: as JSON; platform, verdict: empty where there is none."""
 owners = sa.Table(
     "conversion_archive_owners",
     metadata,
@@ -45,31 +46,6 @@ owners = sa.Table(
     sa.Column("since", sa.String(32), nullable=False),
 )
 """Since when Redis had remembered jobs when this owner's rows were last compared with the store."""
-
-
-@dataclass(frozen=True)
-class ArchiveRow:
-    """A finished job, as the list shows it."""
-
-    job_id: str
-    owner: str
-    name: str
-    tags: tuple[str, ...]
-    model_sha256: str
-    toolchain: str
-    platform: str
-    verdict: str
-    """PASSED, BELOW_RULE, or empty where that was not measured."""
-    snr_db: float | None
-    """Of the worst output, in dB."""
-    created_at: str
-    finished_at: str
-    took_s: float
-    """From its submission to its end."""
-    size_bytes: int
-    """Of all its files together."""
-    is_kept: bool
-    """It stays however old it grows."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +70,11 @@ class ArchiveFilter:
     is_kept: bool | None = None
 
 
-def row_of(record: JobRecord, *, is_kept: bool) -> ArchiveRow:
+def row_of(record: JobRecord, *, is_kept: bool) -> ArchivedJobRow:
     """What the index has of a finished job."""
     model = record.artifacts.get(object_keys.MODEL)
     ended = record.finished_at or record.updated_at
-    return ArchiveRow(
+    return ArchivedJobRow(
         job_id=record.job_id,
         owner=record.owner,
         name=record.name,
@@ -116,12 +92,12 @@ def row_of(record: JobRecord, *, is_kept: bool) -> ArchiveRow:
     )
 
 
-def put(conn: Connection, row: ArchiveRow) -> None:
+def put(conn: Connection, row: ArchivedJobRow) -> None:
     """Add it, or replace what the index has under its id."""
     upsert(conn, archive, {**asdict(row), "tags": json.dumps(row.tags, ensure_ascii=False)})
 
 
-def get(conn: Connection, job_id: str) -> ArchiveRow | None:
+def get(conn: Connection, job_id: str) -> ArchivedJobRow | None:
     row = conn.execute(sa.select(archive).where(archive.c.job_id == job_id)).first()
     return _row(row) if row else None
 
@@ -153,7 +129,7 @@ def note_compared(conn: Connection, owner: str, since: str) -> None:
 
 def page(
     conn: Connection, owner: str, criteria: ArchiveFilter, *, after: tuple[str, str] | None = None, limit: int
-) -> list[ArchiveRow]:
+) -> list[ArchivedJobRow]:
     """This owner's, the last finished first, those of one moment by id.
 
     Args:
@@ -191,5 +167,5 @@ def _conditions(criteria: ArchiveFilter) -> Iterable[Any]:
             yield compare(column, value)
 
 
-def _row(row: Any) -> ArchiveRow:
-    return ArchiveRow(**{**row._mapping, "tags": tuple(json.loads(row.tags))})
+def _row(row: Any) -> ArchivedJobRow:
+    return ArchivedJobRow(**{**row._mapping, "tags": tuple(json.loads(row.tags))})

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from app.conversion.model import Verdict
 from app.conversion.object_keys import UUID
 from app.conversion.options import Chip, ToolchainName
-from app.conversion.schemas import JobAnswer, Strict
+from app.conversion.schemas import JobAnswer
+from app.kit.web.strict import Strict
 
 CURSOR = rf"^[0-9T:.Z-]{{20,32}}_{UUID}$"
 
@@ -52,21 +54,31 @@ class ArchiveChange(Strict):
     """It stays however old it grows."""
 
 
-class ArchivedJobRow(BaseModel):
+@dataclass(frozen=True)
+class ArchivedJobRow:
+    """A finished job, as the list and the API show it."""
+
+    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
+
     job_id: str
     owner: str
     name: str
-    tags: list[str]
+    tags: tuple[str, ...]
     model_sha256: str
     toolchain: str
     platform: str
     verdict: str
+    """PASSED, BELOW_RULE, or empty where that was not measured."""
     snr_db: float | None
+    """Of the worst output, in dB."""
     created_at: str
     finished_at: str
     took_s: float
+    """From its submission to its end."""
     size_bytes: int
+    """Of all its files together."""
     is_kept: bool
+    """It stays however old it grows."""
 
 
 class ArchiveAnswer(BaseModel):

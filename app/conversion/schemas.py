@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from app.conversion.model import StageState, Status, Verdict
 from app.conversion.object_keys import UUID
 from app.conversion.options import Chip, Options, ToolchainName
+from app.kit.web.strict import Strict
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200)]
 Tag = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=50)]
@@ -16,10 +17,6 @@ Key = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 
 
 CURSOR = r"^[0-9]{1,20}(\.[0-9]{1,20})?$"
-
-
-class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 class NewJob(Strict):

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 
 from app.exchange.model import Direction, TransferState
+from app.kit.web.strict import Strict
 
 Place = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
 ModelName = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200)]
-
-
-class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 class NewFetch(Strict):

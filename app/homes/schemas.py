@@ -7,9 +7,9 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from app.accounts.schemas import MeAnswer as AccountAnswer
-from app.accounts.schemas import Strict
 from app.homes.model import Entry, Kind
 from app.homes.read_only_tree import PAGE_ENTRIES, Sort
+from app.kit.web.strict import Strict
 
 MAX_ENTRIES = 1000
 MAX_CURSOR = 1100

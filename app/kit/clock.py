@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 
@@ -32,3 +34,21 @@ def within_our_calendar(moment: datetime) -> datetime:
     if not 1970 <= moment.year <= 9000:
         raise ValueError("must lie between the years 1970 and 9000")
     return moment
+
+
+def happens_within(patience_s: float, is_so: Callable[[], bool], *, poll_s: float) -> bool:
+    """Looks until it is so, at least once.
+
+    Args:
+        patience_s: how long it looks at most, in seconds.
+        poll_s: the pause between two looks, in seconds.
+
+    Returns:
+        Whether it was so.
+    """
+    deadline = time.monotonic() + patience_s
+    while not is_so():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(poll_s)
+    return True

@@ -7,10 +7,11 @@ where a restart of Redis must not give away what somebody has.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
+
+from app.kit.clock import happens_within
 
 POLL_S = 0.05
 
@@ -40,9 +41,7 @@ def held(lease: Lease, *, wait_s: float = 0.0) -> Iterator[bool]:
     Yields:
         Whether it is ours.
     """
-    deadline = time.monotonic() + wait_s
-    while not (is_ours := lease.take()) and time.monotonic() < deadline:
-        time.sleep(POLL_S)
+    is_ours = happens_within(wait_s, lease.take, poll_s=POLL_S)
     try:
         yield is_ours
     finally:

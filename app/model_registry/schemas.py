@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 from pydantic import BaseModel, Field, field_validator
 
-from app.accounts.schemas import Strict
 from app.conversion.options import Preprocess
 from app.inference.prediction import Decoder, Format
+from app.kit.web.strict import Strict
 from app.model_registry.model import MAX_LABEL, MAX_LABELS, MAX_NAME, Model, labels_of
 
 MODELS = "/api/v2/models"

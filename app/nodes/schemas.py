@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.kit.access import MOST
+from app.kit.web.strict import Strict
 from app.nodes.grants import MOST_CAMERAS
 from app.nodes.model import WORKER_REPORT, Node, Side, WorkerReport, WorkerState
 from app.nodes.wire import MAX_SEQ, MAX_SEQS
@@ -17,10 +18,6 @@ MAX_WAIT_S = 60.0
 NAME_PATTERN = r"^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$"
 Name = Annotated[str, Field(max_length=255)]
 Seq = Annotated[int, Field(ge=0, le=MAX_SEQ)]
-
-
-class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 class NewNode(Strict):
@@ -49,9 +46,9 @@ class Access(Strict):
 
     allowed: Names | None = None
     """Who may use the node; null: everybody."""
-    videos: Cameras = {}
+    videos: Cameras = Field({})
     """By the id of a video, if it is for fewer: a user must be allowed here, too."""
-    sources: Cameras = {}
+    sources: Cameras = Field({})
     """By the path or pattern of a source that the node offers, likewise."""
 
 

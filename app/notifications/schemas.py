@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
+from app.kit.web.strict import Strict
 from app.notifications.model import Delivery, DeliveryState, EventKind, Kind, Target
 from app.notifications.service import NewTarget
 
@@ -31,10 +32,6 @@ EventName = Literal[
     "video.clear",
     "video.event",
 ]
-
-
-class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 class TargetBody(Strict):

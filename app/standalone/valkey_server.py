@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import secrets
 import socket
-import time
 from dataclasses import dataclass
 
+from app.kit.clock import happens_within
 from app.standalone.ports import LOOPBACK
 
 POLL_S = 0.01
@@ -34,9 +34,4 @@ class Valkey:
             return False
 
     def wait(self, timeout_s: float) -> bool:
-        deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline:
-            if self.is_up():
-                return True
-            time.sleep(POLL_S)
-        return False
+        return happens_within(timeout_s, self.is_up, poll_s=POLL_S)

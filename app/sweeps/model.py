@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from pydantic import ConfigDict
+
 ORIGIN = "sweep:"
 """What the origin of its jobs begins with."""
 
@@ -55,15 +57,17 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Row:
-    """A line of the table."""
+class RowAnswer:
+    """A line of the table, as the API answers it, too."""
+
+    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
 
     position: int
     job_id: str
     model_name: str
     variant: str
     status: str
-    """PENDING, REFUSED, CANCELLED, GONE (the job was forgotten before its end), or the job's own."""
+    """PENDING until it is submitted, REFUSED, CANCELLED, GONE (forgotten before its end), or the job's own."""
     progress: int
     verdict: str | None
     snr_db: float | None
@@ -72,7 +76,7 @@ class Row:
     """Of the compiled model."""
     took_s: float | None
     problem: str
-    is_best: bool = False
+    is_best: bool
     """Of the same model none is both better and smaller."""
 
 
@@ -86,7 +90,7 @@ def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
     return whole
 
 
-def best_of(rows: Sequence[Row]) -> set[int]:
+def best_of(rows: Sequence[RowAnswer]) -> set[int]:
     """The positions of those that no other of the same model beats: in signal to noise, dB, and in size, bytes."""
     measured = [row for row in rows if row.snr_db is not None and row.size_bytes is not None]
     return {
@@ -96,7 +100,7 @@ def best_of(rows: Sequence[Row]) -> set[int]:
     }
 
 
-def _beats(a: Row, b: Row) -> bool:
+def _beats(a: RowAnswer, b: RowAnswer) -> bool:
     assert a.snr_db is not None and a.size_bytes is not None and b.snr_db is not None and b.size_bytes is not None
     is_as_good = a.snr_db >= b.snr_db and a.size_bytes <= b.size_bytes
     return is_as_good and (a.snr_db > b.snr_db or a.size_bytes < b.size_bytes)

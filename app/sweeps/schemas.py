@@ -9,17 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from app.conversion.schemas import Key, Tag
 from app.conversion.service.batches import BatchModel, Variant
 from app.kit.text.csv_cell import csv_cell
-from app.sweeps.model import Row, Sweep
+from app.kit.web.strict import Strict
+from app.sweeps.model import RowAnswer, Sweep
 from app.sweeps.service import SweepView
 
 SWEEPS = "/sweeps"
 TEXT = r"^[^\x00-\x1f\x7f]*$"
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=80, pattern=TEXT)]
 CURSOR = r"^[0-9TZ:.-]{20,32} [0-9a-f]{32}$"
-
-
-class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 class ModelBody(Strict):
@@ -59,26 +56,6 @@ class SweepsQuery(Strict):
     """next_cursor of the page before."""
 
 
-class RowAnswer(BaseModel):
-    model_config = ConfigDict(from_attributes=True, use_attribute_docstrings=True)
-    position: int
-    job_id: str
-    model_name: str
-    variant: str
-    status: str
-    """PENDING until it is submitted, REFUSED, CANCELLED, GONE (forgotten before its end), or the job's own."""
-    progress: int
-    verdict: str | None
-    snr_db: float | None
-    cosine: float | None
-    size_bytes: int | None
-    """Of the compiled model."""
-    took_s: float | None
-    problem: str
-    is_best: bool
-    """Of the same model none is both better and smaller."""
-
-
 class SweepAnswer(BaseModel):
     sweep_id: str
     name: str
@@ -86,7 +63,7 @@ class SweepAnswer(BaseModel):
     created_at: str
     no_cache: bool
     has_ended: bool
-    rows: list[RowAnswer]
+    rows: tuple[RowAnswer, ...]
 
 
 class ListedSweep(BaseModel):
@@ -106,17 +83,16 @@ class SweepsAnswer(BaseModel):
 
 
 def sweep_answer(view: SweepView) -> SweepAnswer:
-    rows = [RowAnswer.model_validate(row) for row in view.rows]
-    return SweepAnswer(**_fields(view.sweep), has_ended=view.has_ended, rows=rows)
+    return SweepAnswer(**_fields(view.sweep), has_ended=view.has_ended, rows=view.rows)
 
 
 def listed_sweep(sweep: Sweep, counts: dict[str, int]) -> ListedSweep:
     return ListedSweep(**_fields(sweep), counts=counts)
 
 
-def table_of(rows: tuple[Row, ...]) -> list[list[Any]]:
+def table_of(rows: tuple[RowAnswer, ...]) -> list[list[Any]]:
     """The table as rows of a CSV file, its head first."""
-    names = list(RowAnswer.model_fields)
+    names = list(RowAnswer.__dataclass_fields__)
     return [names, *([csv_cell(getattr(row, name)) for name in names] for row in rows)]
 
 

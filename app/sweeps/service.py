@@ -22,7 +22,7 @@ from app.kit.errors import BadInput, ModelmillError, NotFound
 from app.kit.sql import Database
 from app.sweeps import store
 from app.sweeps.errors import SweepNotFound, SweepTooLarge, TooManySweeps
-from app.sweeps.model import ORIGIN, Entry, EntryState, Row, Sweep, best_of, merged
+from app.sweeps.model import ORIGIN, Entry, EntryState, RowAnswer, Sweep, best_of, merged
 
 MOST_JOBS = 200
 MOST_SWEEPS = 500
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class SweepView:
     sweep: Sweep
-    rows: tuple[Row, ...]
+    rows: tuple[RowAnswer, ...]
 
     @property
     def has_ended(self) -> bool:
@@ -252,7 +252,7 @@ _NO_RESULT = {
 }
 
 
-def _row_of(entry: Entry, record: JobRecord | None) -> Row:
+def _row_of(entry: Entry, record: JobRecord | None) -> RowAnswer:
     if record is not None:
         values = result_of(record)
     elif entry.result is not None:
@@ -260,7 +260,7 @@ def _row_of(entry: Entry, record: JobRecord | None) -> Row:
     else:
         status = "GONE" if entry.state is EntryState.SUBMITTED else entry.state.value
         values = {**_NO_RESULT, "status": status, "problem": entry.problem}
-    return Row(entry.position, entry.job_id, entry.model_name, entry.variant, **values)
+    return RowAnswer(entry.position, entry.job_id, entry.model_name, entry.variant, **values, is_best=False)
 
 
 def _not_found(sweep_id: str) -> SweepNotFound:

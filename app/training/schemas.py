@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
 
-from app.accounts.schemas import Strict
 from app.kit.clock import within_our_calendar
+from app.kit.web.strict import Strict
 from app.training.model import FailureKind, Priority, State, Workload
 
 MAX_TAIL = 5000

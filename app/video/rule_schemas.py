@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, field_validator
 
 from app.kit.clock import to_text, within_our_calendar
+from app.kit.web.strict import Strict
 from app.video.model.rule import LEAST_POINTS, MOST_POINTS, MOST_RULES, MOST_ZONES, RULE_SET, Rule, RuleEvent, RuleSet
 from app.video.model.zone import Direction, Zone
-from app.video.schemas import NAME, TEXT, Strict
+from app.video.schemas import NAME, TEXT
 from app.video.service import JobRules, RuleEventFilter, RuleEventPage
 
 Share = Annotated[float, Field(ge=0, le=1)]

@@ -8,7 +8,6 @@ from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
-    ConfigDict,
     Field,
     StrictInt,
     StrictStr,
@@ -17,6 +16,7 @@ from pydantic import (
 
 from app.kit.access import MOST
 from app.kit.clock import to_text, within_our_calendar
+from app.kit.web.strict import Strict
 from app.video.model.frame_result import ResultFilter
 from app.video.model.job import Ending, JobState, Mode, RestartPolicy
 
@@ -28,10 +28,6 @@ Text = Annotated[str, Field(max_length=200, pattern=TEXT)]
 VideoId = Annotated[StrictInt, Field(ge=0, le=9999)] | Annotated[StrictStr, Field(max_length=64, pattern=TEXT)]
 
 StageNames = Annotated[list[Annotated[str, Field(pattern=NAME)]], Field(min_length=1, max_length=20)]
-
-
-class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 # --- requests ----------------------------------------------------------------------------------
@@ -128,9 +124,9 @@ class NewStage(Strict):
     kind: Annotated[str, Field(pattern=NAME)]
     models: Annotated[
         list[Annotated[str, Field(max_length=255)] | list[Annotated[str, Field(max_length=255)]]], Field(max_length=3)
-    ] = []
+    ] = Field([])
     """By model_id: big, middle, small; of a kind that needs several models each entry names that many."""
-    parameters: Annotated[dict[str, str], Field(max_length=50)] = {}
+    parameters: Annotated[dict[str, str], Field(max_length=50)] = Field({})
 
 
 class StageAccess(Strict):

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, StringConstraints
 
+from app.kit.web.strict import Strict
 from app.video.model.sink import Sink, SinkContent, SinkKind
-from app.video.schemas import TEXT, Strict
+from app.video.schemas import TEXT
 from app.video.service import SinkState
 
 

@@ -12,7 +12,6 @@ from starlette.routing import Route
 from app.conversion.access import conversion_of
 from app.conversion.model.saturation import SaturationCurve
 from app.conversion.pages.job_view import headline, notable_outputs, remarks, rule_of, saturating_groups
-from app.conversion.schemas import Strict
 from app.conversion.service import quality as service
 from app.conversion.service.quality import Quality
 from app.conversion.service.quality.views import EXACT_DB, LayerQuality
@@ -20,6 +19,7 @@ from app.conversion.service.thumbnails import MEDIA_TYPE, thumbnail
 from app.kit.web import charts
 from app.kit.web.auth import user_of
 from app.kit.web.http import query
+from app.kit.web.strict import Strict
 from app.kit.web.templates import render
 
 ROWS_SHOWN = 15

@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 
 from app.conversion import archive_index as index
 from app.conversion import object_keys
-from app.conversion.archive_index import ArchiveFilter, ArchiveRow
+from app.conversion.archive_index import ArchiveFilter
+from app.conversion.archive_schemas import ArchivedJobRow
 from app.conversion.errors import ArtifactNotReady, NotArchived
 from app.conversion.model import Artifact, JobRecord
 from app.conversion.service.descriptions import ArchivedJob, Descriptions
@@ -68,7 +69,7 @@ class Archive:
 
     def page(
         self, criteria: ArchiveFilter, user: str, *, limit: int, cursor: str | None = None
-    ) -> tuple[list[ArchiveRow], str | None]:
+    ) -> tuple[list[ArchivedJobRow], str | None]:
         """A page of the archive, the last finished first.
 
         Args:

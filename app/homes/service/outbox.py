@@ -7,7 +7,6 @@ keeps nobody from making users. Each change may be applied twice.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from app.homes.sftp.backend import SftpAccountMissing, SftpBackend, SftpUnavaila
 from app.homes.sftp.credentials import hash_password, new_one_time_password
 from app.homes.store import Pending
 from app.kit.backoff import GrowingPause
-from app.kit.clock import now, to_text
+from app.kit.clock import happens_within, now, to_text
 from app.kit.errors import ModelmillError
 from app.kit.lease import held
 from app.kit.sql import Database
@@ -184,9 +183,9 @@ class Outbox:
 
     def _await_entry(self, entry_id: int) -> None:
         """Its message may be here a moment before its transaction is done; if that was undone it never comes."""
-        deadline = time.monotonic() + APPEARS_S
-        while time.monotonic() < deadline:
+
+        def is_there() -> bool:
             with self.database.read() as conn:
-                if store.has_entry(conn, entry_id):
-                    return
-            time.sleep(POLL_S)
+                return store.has_entry(conn, entry_id)
+
+        happens_within(APPEARS_S, is_there, poll_s=POLL_S)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from app.sweeps.model import Row, best_of, merged
+from app.sweeps.model import RowAnswer, best_of, merged
 from app.sweeps.schemas import table_of
 
 
-def row(position: int, snr_db: float | None, size_bytes: int | None, model: str = "m", problem: str = "") -> Row:
-    return Row(position, "id", model, "v", "COMPLETED", 100, None, snr_db, None, size_bytes, None, problem)
+def row(position: int, snr_db: float | None, size_bytes: int | None, model: str = "m", problem: str = "") -> RowAnswer:
+    return RowAnswer(
+        position, "id", model, "v", "COMPLETED", 100, None, snr_db, None, size_bytes, None, problem, is_best=False
+    )
 
 
 def test_a_change_keeps_what_it_does_not_name() -> None:

@@ -24,6 +24,7 @@ from app.joint_inference.cli.demo.show import (
 from app.joint_inference.cli.demo.stream import stream
 from app.joint_inference.client import JointClient
 from app.kit.cli.command import Exit
+from app.kit.clock import happens_within
 from app.kit.errors import ModelmillError
 from app.nodes.client import NodesClient
 from app.standalone.demonstration import Say, remove_models_and_nodes, until_ended
@@ -73,10 +74,9 @@ def _demonstrate(url: str, say: Say) -> None:
 
 def _await_nodes(url: str) -> None:
     """Until both have joined, but not forever: the service says what is missing."""
-    names, deadline = {f"{PREFIX}{name}" for name in NODES}, time.monotonic() + PATIENCE_S
+    names = {f"{PREFIX}{name}" for name in NODES}
     with NodesClient(url) as client:
-        while not names <= {node["name"] for node in client.nodes()} and time.monotonic() < deadline:
-            time.sleep(POLL_S)
+        happens_within(PATIENCE_S, lambda: names <= {node["name"] for node in client.nodes()}, poll_s=POLL_S)
 
 
 def _remove(url: str) -> None:

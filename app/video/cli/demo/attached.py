@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import threading
-import time
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -15,14 +14,13 @@ from app.standalone.demonstration import Say, remove_models_and_nodes, until_end
 from app.standalone.nodes import attached_nodes
 from app.video.cli.demo.catalogue import SAMPLE, add_stages
 from app.video.cli.demo.deployment import CLOUD, EDGE, node_parts, videos_of
-from app.video.cli.demo.show import CLIP, make_sample
+from app.video.cli.demo.show import CLIP, await_edge, make_sample
 from app.video.cli.demo.walkthrough import submit
 from app.video.client import VideoClient
 
 PREFIX = "video-demo-"
 """Of the nodes, so that none of the user's is touched."""
 NAME = "Demonstration: drawn heads"
-PATIENCE_S, LOOK_S = 60.0, 0.2
 
 
 def demonstrate_at(url: str) -> Exit:
@@ -52,7 +50,8 @@ def _demonstrate(url: str, say: Say) -> None:
         say("Starting a node at the edge, which has the clip, and one in the cloud.")
         stack.enter_context(attached_nodes(node_parts(url, folder, videos, prefix=PREFIX), folder, say))
         say(f"Stages: {', '.join(add_stages(url, sample, say, SAMPLE))}.")
-        _await_edge(client)
+        if not await_edge(url, PREFIX):
+            raise CannotStart(f"the node {PREFIX}{EDGE} does not come", hint="The log of the demonstration says why.")
         uid = submit(client, node=f"{PREFIX}{EDGE}", name=NAME)
         say(f"The job {uid} runs. Its rules count who walks past, and when three heads are in the row.")
         stack.callback(_end, client, uid)
@@ -77,15 +76,6 @@ def _is_ours(stage: dict[str, object]) -> bool:
 
 def _lists(models: object) -> list[list[str]]:
     return [names if isinstance(names, list) else [names] for names in models] if isinstance(models, list) else []
-
-
-def _await_edge(client: VideoClient) -> None:
-    """Raises CannotStart: its node does not come."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not any(node["node"] == f"{PREFIX}{EDGE}" and node["is_online"] for node in client.nodes()):
-        if time.monotonic() > deadline:
-            raise CannotStart(f"the node {PREFIX}{EDGE} does not come", hint="The log of the demonstration says why.")
-        time.sleep(LOOK_S)
 
 
 def _end(client: VideoClient, uid: str) -> None:

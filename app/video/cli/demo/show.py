@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,8 +17,9 @@ from app.inference.sources.facts import facts_of
 from app.inference.sources.video import require_pyav
 from app.kit.cli.command import Exit
 from app.kit.cli.signals import signals_end
+from app.kit.clock import happens_within
 from app.video.cli.demo.catalogue import DECODERS, RECIPES, SAMPLE, USUAL, ModelKit, add_stages, files_in
-from app.video.cli.demo.deployment import EDGE_HOST, DemoDeployment, Ports, Videos, running_deployment, videos_of
+from app.video.cli.demo.deployment import EDGE, EDGE_HOST, DemoDeployment, Ports, Videos, running_deployment, videos_of
 from app.video.client import VideoClient
 
 CLIP = "heads.mp4"
@@ -101,12 +101,21 @@ def _run(console: Console, ports: Ports, videos: Videos, models: Path | None, da
         threading.Event().wait()
 
 
-def await_edge(url: str) -> None:
-    """Waits until a job can be submitted, but not forever: the log of the node says why it takes long."""
-    deadline = time.monotonic() + JOIN_S
+def await_edge(url: str, prefix: str = "") -> bool:
+    """Waits until a job can be submitted, but not forever: the log of the node says why it takes long.
+
+    Args:
+        prefix: Of the node's name.
+
+    Returns:
+        Whether it can be.
+    """
+
+    def is_there() -> bool:
+        return any(node["node"] == f"{prefix}{EDGE}" and node["is_online"] for node in client.nodes())
+
     with VideoClient(url) as client:
-        while time.monotonic() < deadline and not any(node["is_online"] for node in client.nodes()):
-            time.sleep(LOOK_S)
+        return happens_within(JOIN_S, is_there, poll_s=LOOK_S)
 
 
 def addresses(ports: Ports) -> str:
