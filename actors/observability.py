@@ -43,6 +43,7 @@ class ObservabilityMiddleware(dramatiq.Middleware):
     def after_process_message(
         self, broker: Any, message: Any, *, result: Any = None, exception: BaseException | None = None
     ) -> None:
+        """See `dramatiq.Middleware`."""
         metrics.note()
         token, trace = getattr(self._message, "log", None), getattr(self._message, "trace", None)
         self._message.log = self._message.trace = None

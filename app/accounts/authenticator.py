@@ -27,8 +27,10 @@ SCHEME = "bearer "
 class AccountAuthenticator:
     """Tells who makes a request.
 
-    local_user: the user of requests from this machine; None where everybody needs an account.
-    node_of: the name of the node whose token this is; None for any other text.
+    Args:
+        throttle: how often one may fail to sign in.
+        local_user: the user of requests from this machine; None where everybody needs an account.
+        node_of: the name of the node whose token this is; None for any other text.
     """
 
     def __init__(

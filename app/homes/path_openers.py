@@ -58,6 +58,7 @@ class KernelOpener:
         self._syscall.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.POINTER(_How), ctypes.c_size_t]
 
     def open(self, root_fd: int, path: str, flags: int, mode: int = 0, *, follow: bool = True) -> int:
+        """See `Opener.open`."""
         resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (0 if follow else RESOLVE_NO_SYMLINKS)
         how = _How(flags | os.O_CLOEXEC, mode if flags & os.O_CREAT else 0, resolve)
         raw = _encoded(path)
@@ -77,6 +78,7 @@ class StepOpener:
     follows_links = False
 
     def open(self, root_fd: int, path: str, flags: int, mode: int = 0, *, follow: bool = True) -> int:  # noqa: ARG002
+        """See `Opener.open`."""
         _encoded(path)
         names = (path or ".").split("/")
         if names[0] == "" or ".." in names:

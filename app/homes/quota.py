@@ -243,7 +243,13 @@ class UsageTracker:
 
 
 class Allowance:
-    """What one upload may still write. Counts its bytes in as they come, so that two uploads see each other."""
+    """What one upload may still write. Counts its bytes in as they come, so that two uploads see each other.
+
+    Args:
+        folder: of the user that it is counted for; empty: the home as a whole.
+        credit: size of what it replaces, in bytes.
+        measure: counts what the home holds.
+    """
 
     def __init__(
         self, tracker: UsageTracker, user: str, folder: str, quota: Quota, credit: int, measure: Measure

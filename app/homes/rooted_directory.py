@@ -47,7 +47,13 @@ class Usage:
 
 
 class Draft:
-    """A file that is being written and has no name yet that anybody looks for."""
+    """A file that is being written and has no name yet that anybody looks for.
+
+    Args:
+        fd: of the file, open for writing; its home closes it.
+        folder_fd: of the folder that it lies in; likewise.
+        name: that it has while it is written.
+    """
 
     def __init__(self, home: RootedDirectory, fd: int, folder_fd: int, name: str) -> None:
         self.fd = fd

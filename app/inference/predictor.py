@@ -24,7 +24,15 @@ GREY = 127
 
 
 class Predictor:
-    """Threads may share it: onnxruntime runs their pictures at once, an NPU one after the other."""
+    """Threads may share it: onnxruntime runs their pictures at once, an NPU one after the other.
+
+    Args:
+        preparer: makes the input of a picture.
+        family: reads the outputs.
+        labels: names of the classes; may be empty.
+        options: thresholds.
+        doubt: why the family was only guessed; empty: it is sure.
+    """
 
     def __init__(
         self,

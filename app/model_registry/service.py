@@ -30,7 +30,12 @@ UsersOf = Callable[[Model], Sequence[str]]
 
 
 class Models:
-    """Every verb takes the user; another user's model is as if there were none."""
+    """Every verb takes the user; another user's model is as if there were none.
+
+    Args:
+        conversion: whose jobs models may come from.
+        users_of: what uses a model.
+    """
 
     def __init__(
         self, database: Database, objects: ObjectStore, conversion: Conversion, users_of: UsersOf = lambda _: ()

@@ -64,6 +64,11 @@ class Shares:
     def revoke(self, job_id: str, owner: str, share_id: str, *, now: datetime) -> None:
         """End a link.
 
+        Args:
+            owner: of the job.
+            share_id: of the link.
+            now: the time of its end.
+
         Raises:
             ShareNotFound: There is none that holds.
         """

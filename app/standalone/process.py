@@ -92,6 +92,15 @@ class Process(ABC):
 
 
 class Command(Process):
+    """A part that is a command.
+
+    Args:
+        log: gets its output and its errors, appended.
+        environment: all of it.
+        lifeline: a descriptor; when its other end closes, the part ends.
+        folder: where it starts.
+    """
+
     def __init__(self, part: Part, *, log: Path, environment: Mapping[str, str], lifeline: int, folder: Path) -> None:
         command = [sys.executable, "-I", "-S", str(LEASH), str(lifeline), "--", *part.command]
         self._popen = spawn(command, env=environment, log=log, folder=folder, pass_fds=[lifeline])
@@ -116,7 +125,11 @@ class Forked(Process):
 class Parent:
     """The preloaded process, started when it is first needed, and again should it have ended.
 
-    environment: holds no secret, for every part begins as a copy of this process.
+    Args:
+        modules: that it imports.
+        environment: holds no secret, for every part begins as a copy of this process.
+        folder: where it starts.
+        log: gets its output and its errors, appended.
     """
 
     def __init__(self, modules: tuple[str, ...], environment: Mapping[str, str], folder: Path, log: Path) -> None:

@@ -39,9 +39,14 @@ class Watched:
 
 
 class Supervisor:
-    """environment: what a part is told. notice gets a sentence whenever a part ended and is started again.
+    """Keeps parts running.
 
-    parent: which process those parts are forked from that are calls.
+    Args:
+        folder: of logs.
+        environment: what a part is told.
+        cwd: where parts start.
+        notice: gets a sentence whenever a part ended and is started again.
+        parent: which process those parts are forked from that are calls.
     """
 
     def __init__(

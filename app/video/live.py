@@ -207,6 +207,10 @@ class LiveResponse(StreamingResponse):
 async def live_answer(request: Request, video: Video, user: str, uid: str) -> Response:
     """The job's pictures as MJPEG.
 
+    Args:
+        user: who looks on.
+        uid: of the job.
+
     Raises:
         VideoJobNotFound: It is not this user's, either.
         TooMany: So many look on already.

@@ -17,7 +17,12 @@ MIN_FRAME_GAP_S = 0.2
 
 
 def job_frames(hub: ChangeHub, video: Video, user: str, uid: str) -> AsyncIterator[bytes]:
-    """Ends with `done`, or with `gone` when the job was deleted."""
+    """The events of a job's page. They end with `done`, or with `gone` when the job was deleted.
+
+    Args:
+        user: who looks on.
+        uid: of the job.
+    """
     return record_frames(hub, f"{CHANNEL}:{uid}", user, lambda: _frames(video, user, uid), gap_s=MIN_FRAME_GAP_S)
 
 

@@ -65,7 +65,13 @@ async def create(request: Request) -> Response:
 
 
 def sftp_password_page(request: Request, name: str, password: str, back: str) -> Response:
-    """Of another user, shown this once."""
+    """Another user's SFTP password, shown this once.
+
+    Args:
+        name: of the user.
+        password: a one-time password.
+        back: the page to go on to, a path.
+    """
     return render(request, "accounts/sftp_password.html", area="users", name=name, password=password, back=back)
 
 

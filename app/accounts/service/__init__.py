@@ -21,6 +21,15 @@ SESSION_S = 14 * 86400
 
 
 class Accounts:
+    """Users, their tokens and sessions, and the log of what is done to them.
+
+    Args:
+        hasher: of tokens.
+        on_change: hear of each change of a user, in its transaction.
+        works: what users may have under way, which ends with them.
+        session_s: how long a session on the pages lasts, in seconds.
+    """
+
     def __init__(
         self,
         database: Database,

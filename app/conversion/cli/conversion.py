@@ -111,6 +111,17 @@ def convert(client: ConversionClient, order: ConversionOrder, console: Console) 
 
 
 def follow(client: ConversionClient, record: Record, display: ProgressDisplay, *, timeout_s: float | None) -> Record:
+    """The record of a job at its end.
+
+    Args:
+        record: of the job, as it was at first.
+        display: shows each change.
+        timeout_s: how long to wait, in seconds; None: until its end.
+
+    Raises:
+        ConversionLost: The service has forgotten it.
+        ModelmillError: It took longer, or the service does not answer.
+    """
     display.show(record)
     try:
         for seen in client.watch(record["job_id"], timeout_s=timeout_s):
@@ -146,7 +157,16 @@ def _give_up(client: ConversionClient, record: Record | None, console: Console) 
 def fetch(
     client: ConversionClient, record: Record, folder: Path, *, names: Sequence[str] | None = None
 ) -> dict[str, Path]:
-    """Download the results, reports and logs (not the inputs), or what was named. Returns name → path."""
+    """Download files of a job.
+
+    Args:
+        record: of the job.
+        folder: where files go.
+        names: of files; None: the results, reports and logs, but not the inputs.
+
+    Returns:
+        Name → path.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return {

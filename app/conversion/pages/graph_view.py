@@ -58,7 +58,14 @@ class DrawnGraph:
 def graph_context(
     request: Request, record: JobRecord, quality: Quality, *, file: GraphFileName, colour: GraphColour, beside: bool
 ) -> dict[str, Any]:
-    """What the template of the graphs needs. A graph that cannot be read is said, not raised."""
+    """What the template of the graphs needs. A graph that cannot be read is said, not raised.
+
+    Args:
+        quality: of the job.
+        file: which graph to draw; the last where it is not there.
+        colour: by what the nodes are colored.
+        beside: draw all graphs, side by side.
+    """
     context: dict[str, Any] = {
         "graphs": graph_files(record),
         "colour": colour,

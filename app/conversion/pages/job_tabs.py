@@ -75,7 +75,12 @@ def tab_links(record: JobRecord, quality: Quality, changed: int) -> list[TabLink
 
 
 def panel(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
-    """The context of the tab's template."""
+    """The context of the tab's template.
+
+    Args:
+        quality: of the job.
+        criteria: which tab, and how it is sorted and filtered.
+    """
     return PANELS.get(criteria.tab, _nothing)(request, record, quality, criteria)
 
 

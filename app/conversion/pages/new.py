@@ -348,7 +348,13 @@ ROUTES = [
 
 
 def stored(uploads: Uploads, user: str, part: str, files: Sequence[SentFile]) -> tuple[str, str]:
-    """Key and name of what was sent as "model" or as "images". Raises what Uploads raises; nothing is kept then."""
+    """Key and name of what was sent. Raises what Uploads raises; nothing is kept then.
+
+    Args:
+        user: whose upload it is.
+        part: `model` or `images`.
+        files: what was sent, in its order.
+    """
     upload_id = uploads.begin(user)
     try:
         if part == "model":

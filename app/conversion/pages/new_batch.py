@@ -89,7 +89,12 @@ def further_models(previews: Previews, values: Values, user: str) -> list[Furthe
 
 
 def batch_of(previews: Previews, values: Values, user: str, errors: dict[str, FormProblem]) -> Batch | None:
-    """What is to be converted; None with the reasons added to errors."""
+    """What is to be converted; None where there are problems.
+
+    Args:
+        values: of the form, by field.
+        errors: by field; problems are added.
+    """
     toolchain, _ = new_form.target_of(values)
     group = "quantization" if toolchain is ToolchainName.HOST else "kneron"
     names = {values["model_key"]: values["model_name"], **further_keys(values)}

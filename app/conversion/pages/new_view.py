@@ -47,6 +47,12 @@ class Formula:
 
 
 def model_view(previews: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
+    """What the form's part about the model shows.
+
+    Args:
+        values: of the form, by field.
+        errors: by field.
+    """
     chosen, preview, problem = _model(previews, values, user)
     toolchain, chip = new_form.target_of(values)
     model_problem = preview.problem(toolchain) if preview else None
@@ -69,6 +75,12 @@ def model_view(previews: Previews, values: Values, errors: Errors, user: str) ->
 
 
 def images_view(previews: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
+    """What the form's part about the reference samples shows.
+
+    Args:
+        values: of the form, by field.
+        errors: by field.
+    """
     _, model, _ = _model(previews, values, user)
     open_inputs = model.open_inputs if model else ()
     chosen, problem = _chosen(previews, values["quant_key"], values["quant_name"], user)
@@ -152,6 +164,14 @@ def page_view(
     toolchains: tuple[ToolchainName, ...],
     unserved: Collection[ToolchainName] = (),
 ) -> dict[str, Any]:
+    """What the whole form shows.
+
+    Args:
+        values: of the form, by field.
+        errors: by field.
+        toolchains: those that this installation has.
+        unserved: those of them that no worker serves now.
+    """
     parts = (model_view(previews, values, errors, user), images_view(previews, values, errors, user))
     return {**parts[1], **parts[0], **options_view(values, errors, toolchains, unserved), "values": parts[0]["values"]}
 

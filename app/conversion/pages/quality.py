@@ -71,7 +71,13 @@ def measured_context(quality: Quality) -> dict[str, Any]:
 
 
 def layers_context(quality: Quality, order: service.Order, precision: service.Precision, rows: str) -> dict[str, Any]:
-    """What the table and the chart of the layers need. rows: all of them, or some."""
+    """What the table and the chart of the layers need.
+
+    Args:
+        order: of the layers.
+        precision: only layers of this one.
+        rows: `all`, or else the first ROWS_SHOWN.
+    """
     layers = service.chosen_layers(quality, order, precision)
     shown = layers if rows == "all" else layers[:ROWS_SHOWN]
     return {"layers": layers, "rows": shown, "order": order, "precision": precision}

@@ -33,7 +33,13 @@ class LogPortion:
 
 
 class Jobs:
-    """Every verb takes the user; another user's job is answered like one that does not exist."""
+    """Every verb takes the user; another user's job is answered like one that does not exist.
+
+    Args:
+        broker: from whose queues messages of canceled jobs are taken.
+        objects: where files of jobs lie.
+        cache: of outputs of stages, which deleted jobs leave.
+    """
 
     def __init__(self, store: JobStore, broker: BlockingBroker, objects: ObjectStore, cache: StageCache) -> None:
         self.store = store

@@ -45,6 +45,14 @@ class StoredJob:
 
 
 class Results:
+    """What is left of jobs that a reset has ended.
+
+    Args:
+        objects: where inputs and outputs lie.
+        submissions: by which a forgotten job is submitted again.
+        job_ttl_s: how long what jobs made is kept, in seconds.
+    """
+
     def __init__(self, store: JobStore, objects: ObjectStore, submissions: Submissions, *, job_ttl_s: int) -> None:
         self.store = store
         self.objects = objects

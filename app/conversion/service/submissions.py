@@ -56,6 +56,15 @@ class Submission:
 
 
 class Submissions:
+    """Checks inputs and makes jobs of them.
+
+    Args:
+        sandbox: in which inputs are checked.
+        uploads: where inputs come from.
+        dispatch: sends the first message of a job.
+        admission: says whether there is room.
+    """
+
     def __init__(
         self,
         settings: Settings,

@@ -19,6 +19,14 @@ from app.kit.queue.retry import until_answered
 
 
 class JobClaimer:
+    """Claims jobs for the stage of one worker.
+
+    Args:
+        stage: of the worker.
+        slot: of the worker: says what it does should it die.
+        broker: gives back what was claimed and not begun.
+    """
+
     def __init__(self, stage: Stage, slot: Slot, store: JobStore, broker: BlockingBroker) -> None:
         self.stage = stage
         self.slot = slot

@@ -34,6 +34,14 @@ class ReusedStage:
 
 
 class StageReuse:
+    """What the same work has made before, for a stage to take in place of doing it.
+
+    Args:
+        cache: of outputs of stages.
+        figures: count what was reused.
+        leases: keep two from doing the same work at once.
+    """
+
     def __init__(self, settings: Settings, cache: StageCache, figures: CacheFigures, leases: WorkLeases) -> None:
         self.settings = settings
         self.cache = cache

@@ -61,6 +61,15 @@ class StageOutcome:
 
 
 class StageRunner:
+    """Does one stage of one job after the other.
+
+    Args:
+        objects: where inputs come from and outputs go.
+        sandbox: in which toolchains run.
+        reuse: what was done before.
+        send_done: sends the done message.
+    """
+
     def __init__(
         self,
         settings: Settings,

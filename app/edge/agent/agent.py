@@ -55,7 +55,14 @@ class NodeAgent:
         web: WebClient,
         listening: socket.socket,
     ) -> None:
-        """listening: the socket of the agent's own server."""
+        """Starts nothing yet.
+
+        Args:
+            drivers: of what may run on this node.
+            store: what survives a restart.
+            web: the connection to the control plane.
+            listening: the socket of the agent's own server.
+        """
         self.options = options
         self.node = options.name
         self.store = store

@@ -40,6 +40,11 @@ logger = logging.getLogger(__name__)
 class Worker:
     """Runs one order until it is deleted.
 
+    Args:
+        driver: of its workload; None: this agent has none for it.
+        http: for asking the process how it is.
+        on_change: called whenever its status has changed.
+
     Attributes:
         status: what is known of the worker, including its newest order and its process.
     """

@@ -24,6 +24,10 @@ logger = logging.getLogger(__name__)
 class WorkerStatus:
     """The status of one worker. A process that an earlier agent started is adopted.
 
+    Args:
+        driver: of its workload; None: this agent has none for it.
+        on_change: called whenever it has changed.
+
     Attributes:
         order: the newest.
         record: what is stored of the worker.

@@ -32,7 +32,15 @@ LIMITS = {"meta": MAX_TEXT_BYTES, "picture": MAX_PICTURE_BYTES}
 
 
 class CloudServer:
-    """The big model behind HTTP, with a bounded number of requests under way."""
+    """The big model behind HTTP, with a bounded number of requests under way.
+
+    Args:
+        predictor: of the big model.
+        service: name, the first part of the path.
+        model: name of the big model.
+        secret: that edges send.
+        threads: pictures computed at the same time.
+    """
 
     def __init__(self, predictor: Predictor, *, service: str, model: str, secret: str, threads: int) -> None:
         self.predictor = predictor

@@ -52,6 +52,14 @@ class Outcome:
 class Pending:
     """A sample under way. It is settled once, by the first who claims it.
 
+    Args:
+        id: of the sample.
+        verdict: of the hard-example algorithm.
+        edge_ms: what the small model took, in ms.
+        at: when the sample came, in seconds, steady.
+        origin: where it comes from, as its sender says.
+        waits: its sender waits for the answer.
+
     Attributes:
         edge: the small model's answer; None for a hard sample in mining-then-inference.
     """

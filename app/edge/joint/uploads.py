@@ -51,7 +51,12 @@ class UploadResult:
 
 
 class Uploads:
-    """The queue of hard samples of one service and its senders. For any thread."""
+    """The queue of hard samples of one service and its senders. For any thread.
+
+    Args:
+        service: name, as the big model has it.
+        on_result: called with each result, by a thread of the senders.
+    """
 
     def __init__(
         self, big_model: BigModel, service: str, options: EdgeOptions, on_result: Callable[[UploadResult], None]

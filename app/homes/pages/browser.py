@@ -104,7 +104,13 @@ def _show(request: Request, location: HomePath) -> Response:
 def folder_page(
     request: Request, home: Home, location: HomePath, error: ModelmillError | None = None, stored: Sequence[str] = ()
 ) -> Response:
-    """error: why something that was to be done here was not; stored: what was uploaded all the same."""
+    """A folder of a home, or of the common one.
+
+    Args:
+        location: of the folder.
+        error: why something that was to be done here was not.
+        stored: names of what was uploaded all the same.
+    """
     params = query(request, FolderView) if request.method == "GET" else FolderView()
     page = home.tree(location).browse(location.inner, sort=params.sort, cursor=params.cursor or None)
     rows = [row_of(home, location.below(entry.name), entry) for entry in page.entries]

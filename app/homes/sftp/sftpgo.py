@@ -71,6 +71,7 @@ class SftpgoBackend:
         self._client.close()
 
     def create(self, user: str, home: str, password_hash: str, *, quota: Quota = NO_QUOTA) -> None:
+        """See `SftpBackend.create`."""
         body = {
             "username": user,
             "status": 1,

@@ -90,6 +90,7 @@ class Detector:
         raise NotImplementedError
 
     def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> DecodedOutputs:
+        """See `ModelFamily.read`."""
         floor = min(options.candidate_threshold, options.score_threshold)
         with np.errstate(all="ignore"):
             detections = self.find(outputs, size, floor)

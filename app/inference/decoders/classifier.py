@@ -33,6 +33,7 @@ class Classifier:
         return (port.fits(None, None) or port.fits(None, None, 1, 1)) and port.shape[1] != 1
 
     def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> DecodedOutputs:  # noqa: ARG002
+        """See `ModelFamily.read`."""
         (values,) = outputs.values()
         return DecodedOutputs(probabilities=tuple(probabilities(values.reshape(values.shape[0], -1)[0]).tolist()))
 

@@ -31,7 +31,14 @@ class NoNpu(Exception):
 
 
 class NpuRuntime:
-    """Keeps the contract of runtimes.base. One picture at a time: a device answers in the order it is asked."""
+    """Keeps the contract of runtimes.base. One picture at a time: a device answers in the order it is asked.
+
+    Args:
+        kp: Kneron's module.
+        group: of devices, connected.
+        model: as the device has loaded it.
+        chip: name, as in `KL720`.
+    """
 
     why = ""
     preprocess: Mapping[str, Any] = {}

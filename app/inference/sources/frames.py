@@ -56,7 +56,13 @@ class VideoSource(Protocol):
 
 
 class Source:
-    """An iterator of frames. For one thread."""
+    """An iterator of frames. For one thread.
+
+    Args:
+        name: for messages.
+        loop: begin anew at its end.
+        is_live: it comes by itself, and does not wait for its reader.
+    """
 
     def __init__(self, source: VideoSource, name: str, pace: Pace, *, loop: bool, is_live: bool = False) -> None:
         self.name = name

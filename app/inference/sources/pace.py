@@ -13,11 +13,17 @@ ROUNDING = 1e-6
 
 
 class Pace:
-    """At most `fps` frames a second; 0: all of them, as fast as they are asked for.
+    """At most so many frames a second.
 
     What has a time of its own (video) is thinned out by that time and given at that time; what has none (pictures) is
     given whole, evenly. What is live comes by itself, so nothing waits for it: it is thinned out, and what has become
     old while its reader was busy is left out, so that the reader keeps up.
+
+    Args:
+        fps: frames a second at most; 0: all of them, as fast as they are asked for.
+        clock: in seconds, steady.
+        sleep: is given seconds.
+        live: it comes by itself.
     """
 
     def __init__(

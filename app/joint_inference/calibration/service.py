@@ -44,6 +44,11 @@ logger = logging.getLogger(__name__)
 class Calibrations:
     """The calibrations of all users. Another user's calibration does not exist for an operation.
 
+    Args:
+        models: registered networks.
+        sandbox: in which labels and pictures are read.
+        memory_bytes: most that one calibration may take.
+
     Attributes:
         start: has the calibration of an id run soon.
         work: the folder of this host for calibrations under way.
@@ -135,6 +140,9 @@ class Calibrations:
 
     def apply(self, user: str, calibration_id: str, setting: Setting, *, now: datetime) -> Service:
         """Write a setting into the service that it was measured for.
+
+        Args:
+            setting: one of those that were measured.
 
         Raises:
             CalibrationNotFound, ServiceNotFound: One of them is gone.

@@ -14,6 +14,13 @@ KINDS = {"IBT": "ibt", "Threshold": "threshold", "CrossEntropy": "entropy"}
 
 
 def quality_plot(sweep: Sweep, front: Sequence[Setting], best: Setting | None, budget: float) -> Plot:
+    """Quality over the share of uploads.
+
+    Args:
+        front: settings that no other beats, by their share of uploads.
+        best: what is recommended; None: nothing is.
+        budget: share of samples that may be uploaded, 0..1.
+    """
     values = [setting.quality for setting in sweep.settings] + [sweep.edge_only, sweep.cloud_only]
     low, high = _bounds(min(values), max(values))
     x, y = axes((0.0, 1.0), (low, high))

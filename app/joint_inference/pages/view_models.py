@@ -164,6 +164,12 @@ def figures_of(task_info: Mapping[str, Any]) -> ServiceFigures | None:
 
 
 def worker_of(service: Service, role: Role, node: Node | None, *, is_online: bool) -> ServiceWorkerView:
+    """A worker of a service, as its page shows it.
+
+    Args:
+        node: that it is to run on; None: there is none of this name.
+        is_online: whether that node is.
+    """
     reports = node.report.workers if node else ()
     report = next((one for one in reports if one.key.uid == service.uid and one.key.part == role.value), None)
     detail = {

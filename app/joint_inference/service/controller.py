@@ -39,6 +39,13 @@ HasDataset = Callable[[str, str], bool]
 
 
 class Controller:
+    """Makes what runs on nodes match what services say.
+
+    Args:
+        models: registered networks.
+        has_dataset: whether what a service names is there.
+    """
+
     def __init__(
         self, services: Services, reports: Reports, nodes: Nodes, models: Models, has_dataset: HasDataset
     ) -> None:

@@ -39,7 +39,13 @@ class TallyPoint:
 
 
 class Reports:
-    """Receives and shows the reports of all services."""
+    """Receives and shows the reports of all services.
+
+    Args:
+        objects: where previews of samples lie.
+        client: for what is kept only as long as Redis runs.
+        send: hands a status to the controller: uid of the service, status.
+    """
 
     def __init__(
         self,
@@ -124,6 +130,10 @@ class Reports:
 
     def picture(self, user: str, namespace: str, name: str, sample_id: str) -> tuple[bytes, str]:
         """The preview of a sample.
+
+        Args:
+            name: of the service.
+            sample_id: as its report has it.
 
         Returns:
             The picture's bytes and content type.

@@ -64,7 +64,7 @@ class WorkerView:
 class Services:
     """The services of all users. Every operation takes the user; another user's service does not exist for it.
 
-    Attributes:
+    Args:
         kick: has a service reconciled soon.
         announce: notifies watchers of a change.
         find_model: gives the registered model of a user by its name.
@@ -197,6 +197,10 @@ class Services:
     def delete(self, user: str, namespace: str, name: str, *, now: datetime) -> Service:
         """Delete a service: its workers are ended first, and until then it can still be seen. One that is being deleted
         stays so.
+
+        Args:
+            name: of the service.
+            now: the time of its deletion.
 
         Raises:
             ServiceNotFound: It is not this user's, either.

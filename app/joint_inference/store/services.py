@@ -91,7 +91,12 @@ def looked_at(conn: Connection, uid: str) -> str | None:
 
 
 def by_name(conn: Connection, owner: str, namespace: str, name: str) -> Service | None:
-    """The service of this name that has not been deleted."""
+    """The service of this name that has not been deleted.
+
+    Args:
+        owner: a user.
+        name: of the service.
+    """
     return _first(conn, services.c.owner == owner, services.c.namespace == namespace, services.c.name == name, IS_THERE)
 
 

@@ -173,8 +173,14 @@ class ObjectStore(Protocol):
 
 
 class ByteStream(Iterator[bytes]):
-    """Pieces of at most `chunk_bytes` from `read_some(n)`, `size_bytes` in all; closes its source at the end,
-    on an error and when it is dropped unread."""
+    """The pieces of an object.
+
+    Args:
+        read_some: gives so many bytes at most; empty at the end.
+        close: of the source; called at the end, on an error and when it is dropped unread.
+        size_bytes: of all of it.
+        chunk_bytes: of a piece at most.
+    """
 
     def __init__(
         self, read_some: Callable[[int], bytes], close: Callable[[], None], size_bytes: int, chunk_bytes: int

@@ -69,6 +69,7 @@ class FilesystemStore:
         content_type: str = DEFAULT_CONTENT_TYPE,
         max_bytes: int | None = None,
     ) -> Stored:
+        """See `ObjectStore.put`."""
         check_key(key)
         check_content_type(content_type)
         size_bytes, digest = 0, hashlib.sha256()
@@ -105,6 +106,7 @@ class FilesystemStore:
     def read(
         self, key: str, *, start: int = 0, end: int | None = None, chunk_bytes: int = CHUNK_BYTES
     ) -> Iterator[bytes]:
+        """See `ObjectStore.read`."""
         with self._opened(key) as (fd, meta):
             position, stop = clamp_range(meta.size_bytes, start, end)
             own_fd = os.dup(fd)

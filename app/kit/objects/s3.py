@@ -46,9 +46,15 @@ COPY_LIMIT_BYTES = MAX_PART_SIZE  # beyond this S3 copies by ranges only
 
 
 class S3Store:
-    """`endpoint` and `public_endpoint` are `host:port` or a URL, whose scheme then decides over `secure`.
+    """Objects in a bucket of an S3 server.
 
-    Memory of one upload: about (num_parallel_uploads + 2) * part_size bytes; its limit: 10 000 * part_size.
+    Args:
+        endpoint: `host:port`, or a URL, whose scheme then decides over `secure`.
+        public_endpoint: likewise, where others reach it; None: the same.
+        secure: HTTPS.
+        part_size: of a multipart upload, in bytes. Memory of one upload: about (num_parallel_uploads + 2) * part_size;
+            its limit: 10 000 * part_size.
+        num_parallel_uploads: of parts of one object.
     """
 
     def __init__(
@@ -80,6 +86,7 @@ class S3Store:
         content_type: str = DEFAULT_CONTENT_TYPE,
         max_bytes: int | None = None,
     ) -> Stored:
+        """See `ObjectStore.put`."""
         check_key(key)
         metered = Metered(chunks, max_bytes=max_bytes)
         self._upload(key, cut(metered, self._part_size), content_type, {})
@@ -110,6 +117,7 @@ class S3Store:
     def read(
         self, key: str, *, start: int = 0, end: int | None = None, chunk_bytes: int = CHUNK_BYTES
     ) -> Iterator[bytes]:
+        """See `ObjectStore.read`."""
         check_range(start, end)
         if end is not None and end <= start:
             self.info(key)

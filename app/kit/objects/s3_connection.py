@@ -26,7 +26,13 @@ _log = logging.getLogger(__name__)
 
 
 class Connection:
-    """Three clients of one server: `client` for work, `probe` that fails fast, `signer` that never connects."""
+    """Three clients of one server: `client` for work, `probe` that fails fast, `signer` that never connects.
+
+    Args:
+        endpoint: see `S3Store`.
+        secure: HTTPS.
+        public_endpoint: of signed URLs; None: the same.
+    """
 
     def __init__(
         self, endpoint: str, access_key: str, secret_key: str, region: str, *, secure: bool, public_endpoint: str | None

@@ -28,6 +28,7 @@ class TimedStore:
         content_type: str = DEFAULT_CONTENT_TYPE,
         max_bytes: int | None = None,
     ) -> Stored:
+        """See `ObjectStore.put`."""
         with timed("put"):
             return self.store.put(key, chunks, content_type=content_type, max_bytes=max_bytes)
 
@@ -42,6 +43,7 @@ class TimedStore:
     def read(
         self, key: str, *, start: int = 0, end: int | None = None, chunk_bytes: int = CHUNK_BYTES
     ) -> Iterator[bytes]:
+        """See `ObjectStore.read`."""
         with timed("read"):
             return self.store.read(key, start=start, end=end, chunk_bytes=chunk_bytes)
 

@@ -10,9 +10,13 @@ logger = logging.getLogger(__name__)
 
 
 class PeriodicThread:
-    """Calls `step` every `every_s`, until closed. step has no right to raise, but it may.
+    """Calls `step` again and again, until closed.
 
-    patience_s: so long closing waits for the step under way; None: until it is over.
+    Args:
+        name: of the thread.
+        step: has no right to raise, but it may.
+        every_s: the pause between two steps, in seconds.
+        patience_s: so long closing waits for the step under way; None: until it is over.
     """
 
     def __init__(

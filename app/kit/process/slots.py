@@ -31,6 +31,15 @@ class InFlight:
 
 
 class Slot:
+    """What a worker says of its work, so that its death is noticed.
+
+    Args:
+        queue: that the worker serves.
+        number: of the worker among those of its queue here.
+        descriptor: of the locked file; the slot closes it.
+        node: name of this machine.
+    """
+
     def __init__(self, queue: str, number: int, descriptor: int, node: str) -> None:
         self.queue = queue
         self.name = f"{node}/{queue}/{number}"

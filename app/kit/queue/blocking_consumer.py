@@ -165,6 +165,13 @@ class ConsumerBroker(RedisBroker):
 
 
 class BlockingConsumer(_RedisConsumer):
+    """Waits on one queue, and claims what comes.
+
+    Args:
+        prefetch: messages that may be here and not done.
+        timeout: of a wait, in ms.
+    """
+
     broker: ConsumerBroker
 
     def __init__(self, broker: ConsumerBroker, queue_name: str, prefetch: int, timeout: int) -> None:

@@ -50,9 +50,17 @@ def sleep(seconds: float) -> bool:
 
 
 class Leader:
-    """lease: free, or another's, until it leads. work: what the log calls it, as `training is scheduled`.
+    """Does something as long as it leads.
 
-    is_ending: is this process told to end? now: for tests.
+    Args:
+        lease: free, or another's, until it leads.
+        tick: the work, once.
+        work: what the log calls it, as `training is scheduled`.
+        tick_s: between two ticks, in seconds.
+        is_ending: is this process told to end?
+        wait: how it waits between ticks.
+        renew_s: how old the lease may become before it is renewed, in seconds.
+        now: for tests.
     """
 
     def __init__(

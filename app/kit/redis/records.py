@@ -41,9 +41,13 @@ class JobLimit:
 
 
 class Records:
-    """kind: prefix of the keys. group_field: field whose value groups the active records; '' for none.
+    """Records of one kind, a hash each.
 
-    indexed: fields whose change an index has to hear of (record_index); that a record came or went, it hears anyway.
+    Args:
+        kind: prefix of the keys.
+        group_field: field whose value groups the active records; empty: none.
+        indexed: fields whose change an index has to hear of (record_index); that a record came or went, it hears
+            anyway.
     """
 
     def __init__(

@@ -14,7 +14,13 @@ TTL_S = 86400
 
 
 class TimeSeries:
-    """A point is JSON with `at`, when it was. every_s: one that comes sooner after the last is left out."""
+    """Points of several series; a point is JSON with `at`, when it was.
+
+    Args:
+        prefix: of the keys.
+        most: points that are kept.
+        every_s: a point that comes sooner after the last, in seconds, is left out.
+    """
 
     def __init__(self, client: redis.Redis, prefix: str, *, most: int, every_s: float) -> None:
         self._client: Any = client

@@ -46,11 +46,13 @@ class SandboxBusy(Unavailable):
 class Sandbox:
     """One fork server and the runs in its children. Safe to use from several threads.
 
-    at_once: so many runs may be under way; further ones wait, but not many and not long, for they hold a thread each.
-    libraries: modules that the fork server loads once, so that no run waits for them; `start` may name others.
-    keep_out: folders that no run reads, but for its own; matters where they lie beside programs.
-    idle_s: after so long without a run the fork server ends and gives back its memory, and it is started when a run
-    needs it; 0: it is started by `start` and stays.
+    Args:
+        at_once: so many runs may be under way; further ones wait, but not many and not long, for they hold a thread
+            each.
+        libraries: modules that the fork server loads once, so that no run waits for them; `start` may name others.
+        keep_out: folders that no run reads, but for its own; matters where they lie beside programs.
+        idle_s: after so many seconds without a run the fork server ends and gives back its memory, and it is started
+            when a run needs it; 0: it is started by `start` and stays.
     """
 
     def __init__(

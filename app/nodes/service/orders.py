@@ -40,7 +40,7 @@ def _operation(former: Order | None) -> Operation:
 
 
 def withdraw(conn: Connection, kind: str, uid: str, part: str | None, but: str) -> list[str]:
-    """See Nodes.withdraw."""
+    """See `Nodes.withdraw`."""
     withdrawn = [
         order
         for order in store.orders_of(conn, kind, uid, is_locked=True)

@@ -46,7 +46,13 @@ logger = logging.getLogger(__name__)
 
 
 class Outbox:
-    """enabled_of: those of these users who are enabled; the others are told nothing."""
+    """What is to be sent, and how that goes.
+
+    Args:
+        senders: one for each kind of target.
+        record: writes messages of an event, in its transaction.
+        enabled_of: those of these users who are enabled; the others are told nothing.
+    """
 
     def __init__(
         self,

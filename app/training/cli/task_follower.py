@@ -33,8 +33,14 @@ class ConversionMissing(ModelmillError):
 
 
 class TaskFollower:
-    """is_quiet: what is told goes to stderr, for stdout is to be JSON; and the log goes nowhere. is_only_log: states
-    are not told. tail: with how many lines of the log to begin."""
+    """Tells of a task until its end.
+
+    Args:
+        timeout_s: how long to follow, in seconds; None: to the end.
+        is_quiet: what is told goes to stderr, for stdout is to be JSON; and the log goes nowhere.
+        is_only_log: states are not told.
+        tail: with how many lines of the log to begin.
+    """
 
     def __init__(
         self,

@@ -81,6 +81,9 @@ def checkpoints_of_task(homes: Homes, task: Task) -> list[Checkpoint]:
 def resume_path(database: Database, homes: Homes, user: str, spec: TaskSpec) -> str | None:
     """Where a new task begins.
 
+    Args:
+        user: whose task it is.
+
     Returns:
         The checkpoint that a new task begins with, as tasks name it; None: it begins at step 0.
 

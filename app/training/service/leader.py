@@ -24,7 +24,13 @@ class TickingScheduler(Protocol):
 
 
 class TrainingLeader(leader.Leader):
-    """is_ending: is this process told to end? now: for tests."""
+    """Schedules as long as it leads.
+
+    Args:
+        tick_s: between two ticks, in seconds.
+        is_ending: is this process told to end?
+        now: for tests.
+    """
 
     def __init__(
         self,

@@ -36,7 +36,13 @@ MAX_CURSOR_DIGITS = 9
 
 
 class Tasks:
-    """Everything is the user's own: another's task is TaskNotFound."""
+    """Everything is the user's own: another's task is TaskNotFound.
+
+    Args:
+        kick: wakes the scheduler.
+        check_conversion: raises for a conversion that a task may not ask for.
+        order: ids of waiting tasks, where the queue is not in the order of submission.
+    """
 
     def __init__(
         self,
@@ -47,7 +53,7 @@ class Tasks:
         check_conversion: CheckConversion = lambda *_: None,
         order: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """order: ids of waiting tasks, where the queue is not in the order of submission."""
+        """Opens nothing yet."""
         self.options = options
         self.database = database
         self.homes = homes

@@ -222,6 +222,10 @@ class ServingNode:
 def serving_nodes(resources: Resources, catalogue: Catalogue, user: str, now: datetime) -> list[ServingNode]:
     """The nodes that serve stages now and that a user may use.
 
+    Args:
+        resources: what nodes have.
+        catalogue: says which stages there are.
+
     Returns:
         Nodes of the cloud first, then by calls waiting.
     """

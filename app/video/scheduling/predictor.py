@@ -183,7 +183,14 @@ def node_of(place: Mapping[str, object], resource_info: ResourceInfo) -> NodeInf
 
 class Predictor:
     """Predicts many plans for one resource picture, see predict. A packet of H264 is answered before the next one is
-    sent, because the host decodes them in their order."""
+    sent, because the host decodes them in their order.
+
+    Args:
+        resource_info: nodes, and what they serve.
+        knowledge: what stages, models and sizes took where it was measured.
+        corrections: factors by what they correct: `latency@node` is seconds, `pace@node`, `wait@node`, `bytes@encoder`
+            and `stage@node` are factors; None: nothing is corrected.
+    """
 
     def __init__(
         self,

@@ -150,6 +150,10 @@ class Jobs:
     def choose(self, user: str, uid: str, policy: str, *, now: datetime) -> VideoJob:
         """Have another policy schedule a job; what the last one has learned of it is forgotten.
 
+        Args:
+            policy: name of one.
+            now: the time of the change.
+
         Raises:
             VideoJobNotFound, JobEnded: Nothing to schedule.
             UnknownPolicy: None has this name.

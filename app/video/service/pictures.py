@@ -32,7 +32,12 @@ class LiveStream:
 
 
 class Pictures:
-    """on_snapshot: hears of each picture that a node has sent: uid, JPEG, when it came."""
+    """Pictures of jobs, as nodes send them.
+
+    Args:
+        snapshots: the newest picture of each job.
+        on_snapshot: hears of each picture that a node has sent: uid, JPEG, when it came.
+    """
 
     def __init__(
         self, jobs: Jobs, nodes: Nodes, snapshots: Snapshots, *, on_snapshot: Callable[[str, bytes, datetime], None]

@@ -75,6 +75,15 @@ def plots_in(client: redis.Redis) -> TimeSeries:
 
 
 class Reports:
+    """Takes in what runners report.
+
+    Args:
+        plots: points of delay, accuracy and rate.
+        rules: judge what was detected.
+        announce: notifies watchers of a job.
+        wake_sinks: has what waits for sinks delivered soon.
+    """
+
     def __init__(
         self,
         database: Database,
@@ -85,7 +94,7 @@ class Reports:
         announce: Callable[[str], None],
         wake_sinks: Callable[[], None],
     ) -> None:
-        """wake_sinks: Has what waits for sinks delivered soon."""
+        """Takes in nothing yet."""
         self.database = database
         self.jobs = jobs
         self.plots = plots

@@ -25,7 +25,12 @@ class ResultPage:
 
 
 class Results:
-    """Every verb takes the user: another user's job is as if there were none."""
+    """Every verb takes the user: another user's job is as if there were none.
+
+    Args:
+        keep_days: how long rows are kept.
+        most_per_job: rows of a job; the oldest go.
+    """
 
     def __init__(self, database: Database, jobs: Jobs, *, keep_days: int, most_per_job: int) -> None:
         self.database = database

@@ -49,7 +49,13 @@ class RuleEventPage:
 
 
 class Rules:
-    """Every verb takes the user: another user's job is as if there were none."""
+    """Every verb takes the user: another user's job is as if there were none.
+
+    Args:
+        snapshots: the newest picture of each job, for events.
+        keep_days: how long events are kept.
+        most_per_job: events of a job; the oldest go.
+    """
 
     def __init__(
         self, database: Database, jobs: Jobs, snapshots: Snapshots, *, keep_days: int, most_per_job: int

@@ -156,6 +156,10 @@ class Sinks:
     def test(self, user: str, uid: str, sink_id: str, *, now: datetime) -> str:
         """Sends it a message that says nothing but that it arrives, now and once; what waits for it goes on waiting.
 
+        Args:
+            uid: of the job.
+            now: the time of the message.
+
         Returns:
             Why it was not taken; empty: it was.
 

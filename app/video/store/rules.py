@@ -37,7 +37,12 @@ def get_rules(conn: Connection, uid: str) -> tuple[RuleSet, EvaluationState] | N
 
 
 def put_rules(conn: Connection, uid: str, rule_set: RuleSet, state: EvaluationState) -> None:
-    """Store a job's rules, with the state from which judging goes on."""
+    """Store a job's rules.
+
+    Args:
+        uid: of the job.
+        state: from which judging goes on.
+    """
     values = {"uid": uid, "rule_set": as_text(RULE_SET.write(rule_set)), "state": as_text(state.to_json())}
     upsert(conn, rules, values)
 

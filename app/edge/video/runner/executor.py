@@ -47,7 +47,16 @@ ENCODED: Mapping[Type, str] = {Type.IMAGE: "image", Type.CLIP: "clip"}
 
 
 class Executor:
-    """For any number of threads, a frame each."""
+    """Takes frames through the DAG. For any number of threads, a frame each.
+
+    Args:
+        uid: of the job.
+        needs: of the DAG: what each stage takes.
+        stages: of the DAG, for their time limits.
+        router: says which host computes a stage.
+        client: calls hosts.
+        uplinks: send pictures as one H264 stream to each host.
+    """
 
     def __init__(
         self,

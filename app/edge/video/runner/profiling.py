@@ -55,7 +55,13 @@ class ProfileCase:
 
 
 class Profiler:
-    """Measures each case by frames of the job's own video."""
+    """Measures each case by frames of the job's own video.
+
+    Args:
+        report: told of rows, each a Measurement as JSON, and of the progress, 0..1.
+        stopping: set when it is to end.
+        frames: how many each case is measured by.
+    """
 
     def __init__(
         self,
@@ -65,7 +71,7 @@ class Profiler:
         stopping: threading.Event,
         frames: int = FRAMES,
     ) -> None:
-        """report: told of rows, Measurement as JSON, and of the progress, 0..1."""
+        """Measures nothing yet."""
         self._work, self._executor, self._report, self._stopping = work, executor, report, stopping
         self._frames = frames
 

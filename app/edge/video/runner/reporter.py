@@ -122,7 +122,14 @@ class AgentClient:
 
 
 class Reporter:
-    """Gathers what is to be reported, and sends it. For any number of threads; `step` is for one."""
+    """Gathers what is to be reported, and sends it. For any number of threads; `step` is for one.
+
+    Args:
+        uid: of the job.
+        checkpoint: what is sent is noted there, for a restart.
+        plan_result: how the plan in force does; asked when a report is made.
+        clock: in seconds, steady.
+    """
 
     def __init__(
         self,
@@ -133,7 +140,7 @@ class Reporter:
         plan_result: Callable[[], PlanResult | None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """plan_result: how the plan in force does; asked when a report is made."""
+        """Sends nothing yet."""
         self._uid, self._agent, self._checkpoint = uid, agent, checkpoint
         self._plan_result, self._clock = plan_result, clock
         self._lock = threading.Lock()

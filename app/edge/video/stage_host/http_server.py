@@ -63,6 +63,16 @@ class BearerGuard:
 
 
 class StageServer:
+    """The stages of a node behind HTTP.
+
+    Args:
+        pool: the processes that compute.
+        pictures: kept for stages that come after.
+        served: what is served at first.
+        secret: that callers from other machines send.
+        node: name of this one.
+    """
+
     def __init__(
         self,
         pool: StagePool,

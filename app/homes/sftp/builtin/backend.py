@@ -25,6 +25,7 @@ class BuiltinBackend:
         self.port = port
 
     def create(self, user: str, home: str, password_hash: str, *, quota: Quota = NO_QUOTA) -> None:
+        """See `SftpBackend.create`."""
         with self.database.write() as conn:
             present = store.get_account(conn, user)
             keys = present.keys if present else ()

@@ -37,7 +37,14 @@ class SessionQuota:
 
 
 class OpenFile:
-    """A handle. counted: the file as the quota has it, shared by all handles; None of one that only reads."""
+    """A handle of a session.
+
+    Args:
+        fd: the handle closes it.
+        flags: as open(2) had them.
+        allowance: what may still be written; None of one that only reads.
+        counted: the file as the quota has it, shared by all handles; None of one that only reads.
+    """
 
     def __init__(self, fd: int, flags: int, allowance: Allowance | None, counted: CountedFile | None) -> None:
         self.fd = fd

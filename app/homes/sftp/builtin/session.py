@@ -28,7 +28,14 @@ STDERR = asyncssh.EXTENDED_DATA_STDERR
 
 
 class SftpSession(asyncssh.SFTPServer):
-    """Owns the home. on_use: called at each request."""
+    """One SFTP session.
+
+    Args:
+        chan: asyncssh's channel.
+        home: its own: it closes it.
+        executor: in whose threads files are touched.
+        on_use: called at each request.
+    """
 
     def __init__(self, chan: Any, home: SftpHome, executor: Executor, on_use: Callable[[], None]) -> None:
         super().__init__(chan)

@@ -83,7 +83,20 @@ def _played(
 def start(
     deployment: DemoDeployment, small: list[Layer], big: list[Layer], say: Callable[[str], None], prefix: str = ""
 ) -> str:
-    """host:port of the edge worker, once the service of these models runs. Raises CannotStart with its last words."""
+    """Starts the service.
+
+    Args:
+        small: layers of the model at the edge.
+        big: layers of the model in the cloud.
+        say: prints a line.
+        prefix: of the names of models and service.
+
+    Returns:
+        host:port of its edge worker, once it runs.
+
+    Raises:
+        CannotStart: It does not run; with its last words.
+    """
     for name, layers in ((SMALL_MODEL, small), (BIG_MODEL, big)):
         content = to_onnx(layers)
         deployment.bring(f"{prefix}{name}", content, labels=[str(digit) for digit in range(CLASSES)])

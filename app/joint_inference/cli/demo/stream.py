@@ -19,8 +19,16 @@ Predict = Callable[[int], dict[str, Any]]
 
 
 def stream(address: str, service: str, digits: Digits, cloud: np.ndarray) -> Iterator[StreamAnswer]:
-    """address: host:port of the edge worker. cloud: what the big model says of each picture, also of those that it
-    is not asked for. Raises httpx.HTTPError."""
+    """Sends digits one after the other, and answers what became of each.
+
+    Args:
+        address: host:port of the edge worker.
+        service: name.
+        cloud: what the big model says of each picture, also of those that it is not asked for: a class each.
+
+    Raises:
+        httpx.HTTPError: The worker does not answer, or refuses.
+    """
     with httpx.Client(base_url=f"http://{address}", timeout=TIMEOUT_S, trust_env=False) as client:
         for number, (picture, truth) in enumerate(zip(digits.pictures, digits.truth, strict=True)):
             data, content_type = encode(picture)

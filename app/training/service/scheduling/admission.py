@@ -88,7 +88,12 @@ def write_reasons(
 def write_reason_for_all(
     context: SchedulerContext, queue: Sequence[QueueEntry], reason: Waiting, tick: TickContext
 ) -> None:
-    """Note one reason for all tasks, where nobody has looked whether there is room: states stay."""
+    """Note one reason for all tasks, where nobody has looked whether there is room: states stay.
+
+    Args:
+        queue: waiting tasks, first the head.
+        reason: why they wait.
+    """
     _note(context, [(entry.task_id, reason) for entry in queue if entry.waiting != reason], tick)
 
 
@@ -156,6 +161,9 @@ def begin(context: SchedulerContext, task_id: str, tick: TickContext) -> Allocat
 
 def launch(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickContext) -> Allocation | None:
     """Submit an attempt to Ray; again for one of which it is not known how far it came.
+
+    Args:
+        attempt: the newest of the task.
 
     Returns:
         What it holds now; None: it has ended, and holds nothing.

@@ -48,6 +48,10 @@ class Outcome:
 def end(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, tick: TickContext) -> Allocation | None:
     """End an attempt by what Ray says of its job. It may take another tick, while Ray withholds the log.
 
+    Args:
+        attempt: the newest of the task.
+        job: as Ray has it.
+
     Returns:
         What it holds still; None: its task is active no more.
     """
@@ -65,6 +69,9 @@ def end(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, ti
 
 def end_unknown(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickContext) -> Allocation | None:
     """End an attempt of which Ray, which answers, knows nothing.
+
+    Args:
+        attempt: the newest of the task.
 
     Returns:
         As of `end`.

@@ -31,6 +31,9 @@ logger = logging.getLogger(__name__)
 def follow(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickContext) -> Allocation | None:
     """Bring an attempt in step with its job at Ray.
 
+    Args:
+        attempt: the newest of the task.
+
     Returns:
         What it holds still; None: its task is active no more.
 

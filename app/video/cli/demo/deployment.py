@@ -70,6 +70,12 @@ class DemoDeployment:
 def running_deployment(ports: Ports, *, videos: Videos, data: Path | None, notice: Notice) -> Iterator[DemoDeployment]:
     """Web and nodes at the requirement's ports, until the block ends. See running_nodes.
 
+    Args:
+        ports: the requirement's.
+        videos: of the edge node.
+        data: where everything is stored; None: in a folder that is removed at the end.
+        notice: is told what happens to the processes.
+
     Raises:
         CannotStart: A port is taken, or a process did not start.
     """

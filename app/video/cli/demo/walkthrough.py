@@ -101,7 +101,16 @@ def _walked_through(say: Say, stack: ExitStack, *, port: int, is_once: bool, ope
 
 
 def submit(client: VideoClient, broker: Broker | None = None, *, node: str = EDGE, name: str = "") -> str:
-    """The job, its rules, and its sink where there is a broker. Returns its uid."""
+    """The job, its rules, and its sink where there is a broker.
+
+    Args:
+        broker: where events go, too; None: nowhere else.
+        node: whose video it is.
+        name: of the job.
+
+    Returns:
+        Its uid.
+    """
     job = {"node": node, "name": name, "video_id": 0, "restart_policy": "eos", "dag": face_dag()}
     uid = str(client.submit(job)["uid"])
     client.put_rules(uid, RULES)

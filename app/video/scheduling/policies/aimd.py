@@ -44,6 +44,8 @@ def aimd(
 
     With c the longest delay allowed and d the one seen, the error is -(c - d) in time and (d - c)² when late. state:
     `index`, the step in force.
+
+    Arguments as of `contract.Policy`.
     """
     state = {} if state is None else state
     last = last_places(state)

@@ -33,6 +33,8 @@ def fixed(
 
     A stage whose node has gone runs elsewhere until it is back. state: `kept`, the plan that is kept; `answered`, the
     one that stood in for it: another plan in force than this was given by somebody, and is the one to keep from now on.
+
+    Arguments as of `contract.Policy`.
     """
     state = {} if state is None else state
     plan = _plan_to_keep(state)

@@ -21,7 +21,10 @@ def edge_only(
     generator_output: GeneratorInfo | None = None,  # noqa: ARG001
     state: dict[str, Any] | None = None,
 ) -> Answer:
-    """All stages at the host, else at another edge; in the cloud only what nothing else serves."""
+    """All stages at the host, else at another edge; in the cloud only what nothing else serves.
+
+    Arguments as of `contract.Policy`.
+    """
     reason = "All stages run at the host or at an edge."
     return _all_at(HERE_FIRST, ("host", "edge"), reason, dag, resource_info, state)
 
@@ -36,7 +39,10 @@ def cloud_only(
     generator_output: GeneratorInfo | None = None,  # noqa: ARG001
     state: dict[str, Any] | None = None,
 ) -> Answer:
-    """All stages in the cloud; at the host or another edge only what the cloud does not serve."""
+    """All stages in the cloud; at the host or another edge only what the cloud does not serve.
+
+    Arguments as of `contract.Policy`.
+    """
     return _all_at(CLOUD_FIRST, ("cloud",), "All stages run in the cloud.", dag, resource_info, state)
 
 

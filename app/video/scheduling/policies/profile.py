@@ -61,11 +61,13 @@ def profile(
     generator_output: GeneratorInfo | None = None,
     state: dict[str, Any] | None = None,
 ) -> Answer:
-    """Chooses the best quality whose predicted delay is allowed, corrects its profile by what is measured, and probes
-    a link that fell at growing intervals.
+    """Chooses the best quality whose predicted delay is allowed, corrects its profile by what is measured, and probes a
+    link that fell at growing intervals.
 
     Where the host alone is predicted to keep up and to be in time, frames are sent only for a gain of more than
     SENDING_GAIN, and over a link that was never measured not in the first plan.
+
+    Arguments as of `contract.Policy`.
     """
     memory = state if state is not None else {}
     return _Call(dag, resource_info, last_plan_res, user_constraint, generator_output, memory).answer()

@@ -88,6 +88,8 @@ def stepwise(
     Nothing is changed between lo (or 0.8 hi) and hi, nor before two periods in a row say the same. state: `step`, the
     one in force; `slow`, `fast`: periods in a row; `hold`: periods for which no step up is tried; `patience`: how long
     the next hold will be; `tried`: the last step was up.
+
+    Arguments as of `contract.Policy`.
     """
     state = {} if state is None else state
     options = _options(dag, resource_info, generator_output)

@@ -1,0 +1,59 @@
+"""What tools show of a function with many parameters says what they are."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tests.harness.source_trees import source_trees
+
+MANY = 4
+MANY_COLLABORATORS = 5
+"""Of a constructor, which is called in one place and whose parameters are mostly objects of a class that says it."""
+SAYS_IT = ("Args:", "See `", "rguments as of")
+"""A section of its own, or another function that has one: most often that of the protocol it keeps."""
+DESCRIBED_TO_USERS = {"ConversionTools.submit"}
+"""Docstrings that a program shows as they are: agents read that of a tool."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def public_functions(tree: ast.AST, owner: ast.ClassDef | None = None) -> Iterator[tuple[str, Function, str]]:
+    """Names, functions and what their docstrings say, that of the class with the one of its constructor."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from public_functions(node, node)
+        elif isinstance(node, Function) and (not node.name.startswith("_") or node.name == "__init__"):
+            docstring = ast.get_docstring(node) or ""
+            if owner is not None and node.name == "__init__":
+                docstring += ast.get_docstring(owner) or ""
+            yield f"{owner.name}.{node.name}" if owner else node.name, node, docstring
+
+
+def parameters(function: Function) -> list[str]:
+    arguments = function.args
+    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    return [name for name in names if name not in ("self", "cls")]
+
+
+def is_command(function: Function) -> bool:
+    """Its parameters have help texts of their own."""
+    arguments = ast.unparse(function.args)
+    return "typer." in arguments or any(name in ("url", "context") for name in parameters(function))
+
+
+def test_many_parameters_are_described() -> None:
+    functions = [
+        (f"{path}: {name}", name, function, docstring)
+        for path, tree in source_trees("app", "actors").items()
+        for name, function, docstring in public_functions(tree)
+        if len(parameters(function)) >= (MANY_COLLABORATORS if function.name == "__init__" else MANY)
+    ]
+    assert len(functions) > 200
+    assert [
+        place
+        for place, name, function, docstring in functions
+        if name not in DESCRIBED_TO_USERS
+        and not ("cli" in place and is_command(function))
+        and not any(word in docstring for word in SAYS_IT)
+    ] == []
