@@ -56,6 +56,11 @@ def test_only_an_x86_cpu_without_vnni_needs_unsigned_weights(cpu: Path, cpu_flag
     assert session_options(1).get_session_config_entry(EXACT) == ("1" if lacks else "0")
 
 
+def test_threads_that_have_no_work_soon_sleep() -> None:
+    """Else they take the processor from the one they wait for, as soon as other programs run beside."""
+    assert session_options(2).get_session_config_entry("session.intra_op.spin_duration_us") == runtime.SPIN_US == "20"
+
+
 def test_a_model_whose_nodes_share_weights_opens_as_it_is_where_they_cannot_be_unsigned(
     cpu: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
