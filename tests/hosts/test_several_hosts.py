@@ -12,12 +12,16 @@ from typing import Any
 
 import pytest
 
+from app.kit.backoff import GrowingPause
 from tests.fuzz.corpus import digits
 from tests.harness.api import Api, has_ended, pngs, slow_model, until
 from tests.harness.hosts.network import Host
-from tests.hosts.conftest import Site
+from tests.hosts.conftest import QUEUES, Site
 
 pytestmark = [pytest.mark.s3, pytest.mark.slow, pytest.mark.timeout(400)]
+SIDE = 64
+"""Of the pictures of a job that is to be held: its BIE stage takes a second, and is looked for each 20 ms."""
+AT_ONCE = GrowingPause(first_s=0.02, longest_s=0.02)
 
 
 @pytest.fixture
@@ -32,23 +36,33 @@ def test_who_asks_over_the_network_without_a_token_is_not_let_in(site: Site) -> 
         assert stranger.http.get("/jobs").status_code == 401
 
 
-def start_long_bie(site: Site, api: Api) -> tuple[str, Host]:
-    """A job in whose BIE stage there is time to do something, and the host that runs it."""
-    job_id = api.start(slow_model(), pngs(24, 192))
-    job = api.wait(job_id, lambda seen: seen["stages"].get("bie", {}).get("progress", 0) > 0 or has_ended(seen))
+def hold_bie(site: Site, api: Api) -> tuple[str, Host, list[int]]:
+    """A job whose BIE stage stands still as soon as it has begun: neither over soon nor a burden.
+
+    Returns:
+        Its id, the host that runs it, and the processes to go on with.
+    """
+    job_id = api.start(slow_model(SIDE), pngs(8, SIDE))
+    hosts = [site.network.hosts[name] for name, queue in QUEUES.items() if queue == "bie"]
+    host = until(lambda: next((host for host in hosts if toolchain(host, job_id)), None), pauses=AT_ONCE)
+    held: list[int] = []
+    while (pids := toolchain(host, job_id)) != held:  # one may have begun another before it stood still
+        held = pids
+        tell(held, signal.SIGSTOP)
+    job = api.job(job_id)
     assert job["stage"] == "BIE" and not has_ended(job), job["error"]
-    return job_id, site.host_of(job["stages"]["bie"]["worker"])
+    assert site.host_of(job["stages"]["bie"]["worker"]) is host
+    return job_id, host, held
 
 
 def toolchain(host: Host, job_id: str) -> list[int]:
-    """The processes of the job's stage; while they are stopped, it is neither over soon nor a burden."""
-    work, names = host.folder / "work" / job_id, []
+    """The processes of the job's stage."""
+    work, pids = host.folder / "work" / job_id, []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
             if (process / "cwd").readlink().is_relative_to(work):
-                names.append(int(process.name))
-    assert names, f"no process of {job_id}"
-    return names
+                pids.append(int(process.name))
+    return sorted(pids)
 
 
 def tell(pids: list[int], signal_: signal.Signals) -> None:
@@ -83,7 +97,7 @@ def test_every_host_runs_as_a_user_of_its_own_that_is_not_root(site: Site) -> No
 
 
 def test_what_a_host_keeps_no_other_user_can_read(site: Site, api: Api) -> None:
-    job_id, busy = start_long_bie(site, api)
+    job_id, busy, _ = hold_bie(site, api)
     kept = [name for _, _, names in os.walk(busy.folder / "work" / job_id) for name in names]
     assert kept, "the stage has files in its work folder"
     for host in site.network.hosts.values():
@@ -92,8 +106,7 @@ def test_what_a_host_keeps_no_other_user_can_read(site: Site, api: Api) -> None:
 
 
 def test_a_host_that_is_cut_off_loses_its_job_and_another_does_the_next(site: Site, api: Api) -> None:
-    job_id, lost = start_long_bie(site, api)
-    tell(toolchain(lost, job_id), signal.SIGSTOP)
+    job_id, lost, _ = hold_bie(site, api)
     lost.unplug()
     try:
         ended = until(lambda: sweep(site) or api.job(job_id), has_ended)
@@ -111,9 +124,7 @@ def test_a_host_that_is_cut_off_loses_its_job_and_another_does_the_next(site: Si
 
 
 def test_a_host_that_is_back_in_time_goes_on_with_its_job(site: Site, api: Api) -> None:
-    job_id, host = start_long_bie(site, api)
-    held = toolchain(host, job_id)
-    tell(held, signal.SIGSTOP)
+    job_id, host, held = hold_bie(site, api)
     before = site.container.store.require(job_id).updated_at
     host.unplug()
     worker = api.job(job_id)["stages"]["bie"]["worker"]
