@@ -16,9 +16,7 @@ from app.bootstrap.container import Container, assemble
 from app.homes.path_openers import KernelOpener, Opener, StepOpener, best_opener
 from app.kit.sql import Database, Sealer
 from app.settings import Settings
-from tests.harness.collection import pytest_collection
 from tests.harness.deployment import Deployment
-from tests.harness.durations import pytest_addoption, pytest_configure
 from tests.harness.migrated import migrated_file
 from tests.harness.paths import SHARED_DATA
 from tests.harness.reuse import share_authorities, share_fork_server
@@ -26,7 +24,7 @@ from tests.harness.s3_server import S3Server, shared_s3_server
 from tests.harness.surroundings import forget_surroundings
 from tests.harness.valkey import Valkey
 
-__all__ = ["pytest_addoption", "pytest_collection", "pytest_configure"]
+pytest_plugins = ("tests.harness.collection", "tests.harness.durations", "tests.harness.parallel")
 share_authorities()
 share_fork_server()
 forget_surroundings()

@@ -1,8 +1,7 @@
 """How long the files of the suite take: kept from run to run, so that the long ones start first, and told at the end.
 
-A plugin of pytest. With pytest-xdist a file stays whole on one worker, for its tests share what it starts; so does a
-folder whose files share what is dear to start (`SHARED_FOLDERS`). pytest-xdist's own `--dist loadgroup` groups nothing
-with pytest 9.2: it writes its groups into an attribute that is no longer read.
+A plugin of pytest. In several processes (`tests/harness/parallel.py`) a file stays whole in one, for its tests share
+what it starts; so does a folder whose files share what is dear to start (`SHARED_FOLDERS`).
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
 
 from tests.harness.paths import REPOSITORY
 
@@ -31,13 +29,6 @@ UNKNOWN_S = 5.0
 """What a file is taken to need that has never run."""
 
 
-class GroupScheduler(LoadScopeScheduling):
-    """Hands out groups, in the order of the collection."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return group_of(_path(nodeid))
-
-
 class Durations:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -52,11 +43,7 @@ class Durations:
         for path in {_path(item.nodeid) for item in items}:
             needed[group_of(path)] += seconds.get(path, UNKNOWN_S)
         order = {name: place for place, name in enumerate(sorted(needed, key=lambda name: (-needed[name], name)))}
-        items.sort(key=lambda item: order[group_of(_path(item.nodeid))])
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> GroupScheduler:
-        return GroupScheduler(config, log)
+        items.sort(key=lambda item: order[group_of(item.nodeid)])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._seconds[_path(report.nodeid)] += report.duration
@@ -94,9 +81,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Durations(config), "durations-of-files")
 
 
-def group_of(path: str) -> str:
-    """What runs on one worker: a folder that shares, or a file."""
-    return next((folder for folder in SHARED_FOLDERS if path.startswith(f"{folder}/")), path)
+def group_of(nodeid: str) -> str:
+    """What runs in one process: a folder that shares, or a file."""
+    return next((folder for folder in SHARED_FOLDERS if nodeid.startswith(f"{folder}/")), _path(nodeid))
 
 
 def _path(nodeid: str) -> str:

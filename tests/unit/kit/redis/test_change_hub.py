@@ -17,8 +17,9 @@ PATIENCE_S = 20.0
 async def listening(valkey: Valkey) -> AsyncIterator[ChangeHub]:
     """A hub that has made its subscription."""
     hub = ChangeHub(valkey.url(0))
-    task = asyncio.create_task(hub.run())
-    await subscribed(valkey)
+    with hub.watch("the subscription") as flag:
+        task = asyncio.create_task(hub.run())
+        assert await changed(flag, PATIENCE_S)
     yield hub
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -43,7 +44,6 @@ def test_a_change_wakes_every_watcher_of_the_record_and_no_other(valkey: Valkey)
     async def scene() -> None:
         async with listening(valkey) as hub:
             with hub.watch("job:1") as one, hub.watch("job:1") as two, hub.watch("job:2") as other:
-                await quiet(one, two, other)
                 nudge(valkey, "job:1")
                 assert await changed(one, PATIENCE_S)
                 assert await changed(two, PATIENCE_S)
@@ -58,7 +58,6 @@ def test_many_changes_are_one_to_a_slow_watcher(valkey: Valkey) -> None:
     async def scene() -> None:
         async with listening(valkey) as hub:
             with hub.watch("job:1") as slow, hub.watch("job:end") as end:
-                await quiet(slow, end)
                 for _ in range(5):
                     nudge(valkey, "job:1")
                 nudge(valkey, "job:end")
@@ -73,7 +72,6 @@ def test_without_a_change_a_watcher_waits_no_longer_than_it_wants(valkey: Valkey
     async def scene() -> None:
         async with listening(valkey) as hub:
             with hub.watch("job:1") as flag:
-                await quiet(flag)
                 assert not await changed(flag, 0.05)
 
     run(scene)
@@ -87,7 +85,6 @@ def test_a_lost_connection_wakes_everybody_for_something_may_have_been_missed(
     async def scene() -> None:
         async with listening(own_valkey) as hub:
             with hub.watch("job:1") as one, hub.watch("job:2") as two:
-                await quiet(one, two)
                 own_valkey.kill()
                 assert await changed(one, PATIENCE_S)
                 assert await changed(two, PATIENCE_S)
@@ -105,7 +102,6 @@ def test_after_a_lost_connection_changes_are_heard_again(own_valkey: Valkey, mon
                 own_valkey.kill()
                 own_valkey.start()
                 await subscribed(own_valkey)
-                await quiet(flag)
                 nudge(own_valkey, "job:1")
                 assert await changed(flag, PATIENCE_S)
 
@@ -116,7 +112,6 @@ def test_a_connection_that_was_cut_and_mended_at_once_wakes_everybody_too(valkey
     async def scene() -> None:
         async with listening(valkey) as hub:
             with hub.watch("job:1") as flag:
-                await quiet(flag)
                 valkey.client.client_kill_filter(_type="pubsub")
                 assert await changed(flag, PATIENCE_S)
                 await subscribed(valkey)
@@ -132,14 +127,8 @@ def test_who_has_stopped_watching_is_forgotten(valkey: Valkey) -> None:
     assert not hub._flags
 
 
-async def quiet(*flags: asyncio.Event) -> None:
-    """Lower the flags that a fresh subscription raises."""
-    await asyncio.sleep(0.2)
-    for flag in flags:
-        flag.clear()
-
-
-def test_what_viewers_share_is_made_once_for_each_change(valkey: Valkey) -> None:
+def test_what_viewers_share_is_made_once_for_each_change(valkey: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(change_hub, "SHARED_FOR_S", PATIENCE_S)
     made: list[int] = []
 
     def make() -> int:
@@ -149,7 +138,6 @@ def test_what_viewers_share_is_made_once_for_each_change(valkey: Valkey) -> None
     async def scene() -> None:
         async with listening(valkey) as hub:
             with hub.watch("job:1") as one, hub.watch("job:1") as two:
-                await quiet(one, two)
                 first = [await hub.shared("job:1", "ann", make) for _ in range(3)]
                 nudge(valkey, "job:1")
                 assert await changed(one, PATIENCE_S)
