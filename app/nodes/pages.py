@@ -121,7 +121,7 @@ def new(request: Request, fields: NodeForm | None = None, error: ModelmillError 
         "nodes/new.html",
         error.status if error else 200,
         area="nodes",
-        asked=fields or NodeForm(),
+        form=fields or NodeForm(),
         sides=list(Side),
         error=error,
     )

@@ -61,7 +61,7 @@ def archive(request: Request) -> Response:
         request,
         "conversion/archive.html",
         area="archive",
-        asked=params,
+        query=params,
         rows=rows,
         older=older,
         verdicts=list(Verdict),

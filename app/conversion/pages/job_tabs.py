@@ -88,11 +88,11 @@ def log_text(request: Request, record: JobRecord, stage: Stage) -> str:
     return conversion_of(request).jobs.log_tail(record, stage, TAIL_BYTES).decode("utf-8", "replace")
 
 
-def _nothing(_request: Request, _record: JobRecord, _quality: Quality, _asked: JobTabQuery) -> dict[str, Any]:
+def _nothing(_request: Request, _record: JobRecord, _quality: Quality, _query: JobTabQuery) -> dict[str, Any]:
     return {}
 
 
-def _overview(request: Request, record: JobRecord, quality: Quality, _asked: JobTabQuery) -> dict[str, Any]:
+def _overview(request: Request, record: JobRecord, quality: Quality, _query: JobTabQuery) -> dict[str, Any]:
     return {
         **answers_context(request, record, quality),
         "pareto": pareto.plots(quality.search, rule_of(quality)) if quality.search else None,
@@ -115,12 +115,12 @@ def _graph(request: Request, record: JobRecord, quality: Quality, criteria: JobT
     return graph_context(request, record, quality, file=criteria.file, colour=criteria.colour, beside=criteria.beside)
 
 
-def _log(request: Request, record: JobRecord, _quality: Quality, _asked: JobTabQuery) -> dict[str, Any]:
+def _log(request: Request, record: JobRecord, _quality: Quality, _query: JobTabQuery) -> dict[str, Any]:
     stage = view_models.log_stage(record)
     return {"log_stage": stage, "log_text": log_text(request, record, stage)}
 
 
-def _api(request: Request, record: JobRecord, _quality: Quality, _asked: JobTabQuery) -> dict[str, Any]:
+def _api(request: Request, record: JobRecord, _quality: Quality, _query: JobTabQuery) -> dict[str, Any]:
     return {"base_url": reached_url(request), "options_json": record.options.model_dump_json(exclude_defaults=True)}
 
 

@@ -60,7 +60,7 @@ def jobs(request: Request) -> Response:
         request,
         "conversion/jobs.html",
         area="jobs",
-        asked=params,
+        query=params,
         problem=problem,
         total=matching.total,
         last_page=max(1, -(-matching.total // PAGE_JOBS)),
@@ -110,7 +110,7 @@ def live(request: Request) -> Response:
     newest, text = request.query_params.get("newest", ""), request.query_params.get("q", "")[:TEXT_MAX]
     params = JobListQuery(q=text)
     news = _count_newer(conversion, user, text, newest)
-    return render(request, "conversion/_jobs_live.html", **rows, began=began, newest=newest, asked=params, news=news)
+    return render(request, "conversion/_jobs_live.html", **rows, began=began, newest=newest, query=params, news=news)
 
 
 def _count_newer(conversion: Conversion, user: str, text: str, newest: str) -> int:

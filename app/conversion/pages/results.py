@@ -47,7 +47,7 @@ def results(request: Request) -> Response:
         request,
         "conversion/results.html",
         area="jobs",
-        found=rows,
+        stored_jobs=rows,
         older=older,
         is_first=params.cursor is None,
         kept_s=ttl_s,

@@ -35,13 +35,15 @@ class SearchResults:
 
 def page(request: Request) -> Response:
     text = _text(request)
-    return render(request, "conversion/search.html", text=text, found=_search(request, text), all_url=list_url(q=text))
+    return render(
+        request, "conversion/search.html", text=text, matches=_search(request, text), all_url=list_url(q=text)
+    )
 
 
 def fragment(request: Request) -> Response:
     text = _text(request)
     matching = _search(request, text)
-    return render(request, "conversion/_search_results.html", text=text, found=matching, all_url=list_url(q=text))
+    return render(request, "conversion/_search_results.html", text=text, matches=matching, all_url=list_url(q=text))
 
 
 def _text(request: Request) -> str:

@@ -78,7 +78,9 @@ async def selected(request: Request) -> Response:
     fitting = [job for job in records if _does_fit(job, selection)]
     if selection.action in ASKED_BEFORE and not selection.confirmed:
         left_out = len(selection.id) - len(fitting)
-        return render(request, "conversion/confirm.html", area="jobs", asked=selection, jobs=fitting, left_out=left_out)
+        return render(
+            request, "conversion/confirm.html", area="jobs", selection=selection, jobs=fitting, left_out=left_out
+        )
     result = await run_in_threadpool(_do, conversion, user, selection, [job.job_id for job in fitting])
     return see_other(_told(selection, result))
 

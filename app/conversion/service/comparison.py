@@ -208,16 +208,16 @@ def _facts(jobs: Sequence[JobRecord]) -> tuple[ComparedValues, ...]:
     def row(name: str, kind: str, value: Callable[[JobRecord], Any]) -> ComparedValues:
         return ComparedValues(name, kind, tuple(value(job) for job in jobs))
 
-    def found(name: str, kind: str, part: str) -> ComparedValues:
+    def fact(name: str, kind: str, part: str) -> ComparedValues:
         return row(name, kind, lambda job: _at(job.intake, part, name))
 
     return (
         row("model_sha256", "sha256", lambda job: _sha256(job, object_keys.MODEL)),
         row("model_size", "bytes", lambda job: _size(job, object_keys.MODEL)),
-        *(found(name, "number", "model") for name in ("opset", "nodes", "parameters", "macs")),
+        *(fact(name, "number", "model") for name in ("opset", "nodes", "parameters", "macs")),
         row("images_sha256", "sha256", lambda job: _sha256(job, object_keys.IMAGES)),
-        found("samples", "number", "samples"),
-        found("producer", "text", "model"),
+        fact("samples", "number", "samples"),
+        fact("producer", "text", "model"),
     )
 
 

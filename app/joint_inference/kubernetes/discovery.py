@@ -136,7 +136,7 @@ async def events(request: Request) -> Response:
     where = request.path_params["namespace"]
     services, user = joint_of(request).services, user_of(request)
 
-    def found() -> list[dict[str, Any]]:
+    def listed() -> list[dict[str, Any]]:
         try:
             uid = services.get(user, where, name).uid
             events = services.events(user, where, name)
@@ -146,7 +146,7 @@ async def events(request: Request) -> Response:
             return []
         return [_event(event, number, uid, where, name) for number, event in enumerate(reversed(events))]
 
-    items = await run_in_threadpool(found)
+    items = await run_in_threadpool(listed)
     return JSONResponse({"kind": "EventList", "apiVersion": "v1", "metadata": {"resourceVersion": "0"}, "items": items})
 
 

@@ -142,7 +142,7 @@ def _context(request: Request, calibration: Calibration, budget: BudgetQuery) ->
     is_lost = calibration.is_lost(now())
     context: dict[str, Any] = {
         "calibration": calibration,
-        "asked": budget,
+        "query": budget,
         "service_url": url_of(calibration.request.namespace, calibration.request.name),
         "is_lost": is_lost,
         "is_live": not calibration.has_ended and not is_lost,

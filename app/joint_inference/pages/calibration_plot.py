@@ -33,9 +33,9 @@ def quality_plot(sweep: Sweep, front: Sequence[Setting], best: Setting | None, b
         Line("budget", f"M{x(budget)} {y.start} L{x(budget)} {y.stop}"),
     ]
     unique = {(x(s.upload), y(s.quality), s.algorithm): s for s in sweep.settings}
-    dots = [Dot(left, top, kind_of(name), said(setting)) for (left, top, name), setting in unique.items()]
+    dots = [Dot(left, top, kind_of(name), label_of(setting)) for (left, top, name), setting in unique.items()]
     if best is not None:
-        dots.append(Dot(x(best.upload), y(best.quality), "best", said(best)))
+        dots.append(Dot(x(best.upload), y(best.quality), "best", label_of(best)))
     return Plot(ticks(x, 100, "%"), ticks(y, 100, "%"), tuple(lines), tuple(dots))
 
 
@@ -43,7 +43,7 @@ def kind_of(algorithm: str) -> str:
     return KINDS.get(algorithm, "other")
 
 
-def said(setting: Setting) -> str:
+def label_of(setting: Setting) -> str:
     parameters = ", ".join(f"{key} {value}" for key, value in setting.parameters.items())
     name = f"{setting.algorithm} ({parameters})" if parameters else setting.algorithm
     return f"{name}: {setting.quality:.1%} / {setting.upload:.1%}"

@@ -48,7 +48,7 @@ def models(request: Request) -> Response:
         request,
         "models/models.html",
         area=AREA,
-        asked=params,
+        query=params,
         models=page,
         older=older,
         jobs=_job_names(request, page),

@@ -69,7 +69,7 @@ def _context(request: Request, log_query: LogPageQuery) -> dict[str, Any]:
     return {
         "view": view,
         "task": view.task,
-        "asked": log_query,
+        "query": log_query,
         "page": f"/ui/tasks/{view.task.task_id}/logs",
         "tails": TAILS,
         "number": number,

@@ -84,7 +84,7 @@ def _context(request: Request, chosen: CurveView) -> dict[str, Any]:
     return {
         "view": view,
         "task": view.task,
-        "asked": chosen,
+        "query": chosen,
         "page": f"/ui/tasks/{view.task.task_id}/metrics",
         "groups": groups,
         "group": group,

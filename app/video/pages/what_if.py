@@ -106,7 +106,7 @@ def _answer(request: Request, sent: Mapping[str, str], job: VideoJob | None) -> 
         "problems": problems,
         "error": error,
         "url": url_of(job.uid, "/what-if") if job else "/ui/video/what-if",
-        "asked": body is not None,
+        "is_submitted": body is not None,
         "hi": job.constraint.hi if job else None,
     }
     if is_fragment(request):

@@ -30,6 +30,9 @@ NAMELESS = {"asked", "found", "said", "wanted"}
 """Participles that tell nothing of what a value is."""
 NAMELESS_BOUND = re.compile(rf"\b(?:{'|'.join(NAMELESS)})\b\s*(?:[=,:)\]]|[-+|&]=|in\b)")
 """What the text of a module has at least that binds such a name: most have it nowhere, and need not be parsed."""
+EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'")
+NAMELESS_VARIABLE = re.compile(rf"(?<![\w.])(?:{'|'.join(NAMELESS)})\b")
 PROGRAMS = {"edge/agent", "edge/joint", "edge/video/runner", "edge/video/stage_host"}
 """Parts of the edge that are programs of their own: each has a vocabulary."""
 
@@ -75,6 +78,26 @@ def test_locals_say_what_they_are() -> None:
         or (isinstance(node, ast.arg) and node.arg in NAMELESS)
     }
     assert nameless == set()
+
+
+def test_functions_are_called_for_what_they_give() -> None:
+    assert [
+        f"{path}:{node.lineno}"
+        for path, tree in source_trees(*PRODUCT).items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in NAMELESS
+    ] == []
+
+
+def test_variables_of_templates_say_what_they_are() -> None:
+    templates = list((REPOSITORY / "templates").rglob("*.html"))
+    assert len(templates) > 150
+    assert [
+        f"{path.relative_to(REPOSITORY)}: {expression}"
+        for path in templates
+        for expression in EXPRESSION.findall(path.read_text())
+        if NAMELESS_VARIABLE.search(TEXT.sub("", expression))
+    ] == []
 
 
 def test_the_formatter_decides_everywhere() -> None:

@@ -30,7 +30,7 @@ class _Detector:
     def runtime(self) -> str:
         return self.predictor.runtime
 
-    def found(self, inputs: Mapping[str, Any]) -> tuple[Box, ...]:
+    def detected(self, inputs: Mapping[str, Any]) -> tuple[Box, ...]:
         return self.predictor.predict(picture_of(inputs)).boxes
 
     def name(self, box: Box) -> str:
@@ -55,7 +55,7 @@ class FaceDetection(_Detector):
         super().__init__(models, parameters, FACE_SCORE)
 
     def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        boxes = self.found(inputs)
+        boxes = self.detected(inputs)
         return {**_boxes(boxes), "count_result": {"total": len(boxes)}}
 
     @staticmethod
@@ -88,7 +88,7 @@ class Detection(_Detector):
         self.classes = words(parameters, "classes")
 
     def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        boxes = [box for box in self.found(inputs) if not self.classes or self.name(box).lower() in self.classes]
+        boxes = [box for box in self.detected(inputs) if not self.classes or self.name(box).lower() in self.classes]
         labels = [self.name(box) for box in boxes]
         counts = {
             **dict.fromkeys(sorted(self.classes), 0),
