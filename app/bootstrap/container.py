@@ -213,9 +213,13 @@ class Container:
 
     @cached_property
     def demonstrations(self) -> Demonstrations:
-        from app.demonstrations.service import Demonstrations
+        from app.demonstrations.service import CHANNEL, Demonstrations
 
-        return Demonstrations(self.settings.run / "demonstrations", is_offered=not self.settings.demands_accounts)
+        return Demonstrations(
+            self.settings.run / "demonstrations",
+            is_offered=not self.settings.demands_accounts,
+            announce=lambda: self.waker.notify(CHANNEL),
+        )
 
     def prepare(self) -> None:
         """What must be so before the web serves: see prepare_accounts."""

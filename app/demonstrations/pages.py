@@ -11,11 +11,12 @@ from starlette.routing import Route
 
 from app.demonstrations.access import demonstrations_of
 from app.demonstrations.errors import DemonstrationUnknown
-from app.demonstrations.service import DemoName
+from app.demonstrations.service import CHANNEL, DemoName
 from app.kit.network.addresses import reachable_url
 from app.kit.web.common_pages import see_other
 from app.kit.web.idempotency import form_once
 from app.kit.web.live_fragment import fragment, version_of
+from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 
 PAGE = "/ui/demonstrations"
@@ -27,6 +28,11 @@ def page(request: Request) -> Response:
 
 def live(request: Request) -> Response:
     return fragment(request, "demonstrations/_demonstrations_live.html", _context(request))
+
+
+def events(request: Request) -> Response:
+    """Tells open pages that a demonstration has said something, or has ended."""
+    return change_stream(request, CHANNEL)
 
 
 async def start(request: Request) -> Response:
@@ -56,6 +62,7 @@ def _context(request: Request) -> dict[str, Any]:
 ROUTES = [
     Route(PAGE, page),
     Route(f"{PAGE}/live", live),
+    Route(f"{PAGE}/events", events),
     Route(PAGE + "/{name}/start", form_once(start), methods=["POST"]),
     Route(PAGE + "/{name}/stop", stop, methods=["POST"]),
 ]

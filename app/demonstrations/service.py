@@ -9,16 +9,21 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from app.demonstrations.errors import DemonstrationRefused
+from app.kit.process.periodic_thread import PeriodicThread
 from app.standalone.nodes import CODE
 from app.standalone.process import Command, Part, Process, tail
 
 LINES = 6
+CHANNEL = "demonstrations"
+"""Under which changes are announced to open pages."""
+LOOK_S = 0.5
+"""Between two looks at what demonstrations say, as long as one runs."""
 OWN = "MODELMILL_"
 """Settings of the product are none of the demonstration, which talks to it as any program does."""
 
@@ -59,14 +64,18 @@ class _Run:
 class Demonstrations:
     """May be used by several threads."""
 
-    def __init__(self, folder: Path, *, is_offered: bool) -> None:
+    def __init__(self, folder: Path, *, is_offered: bool, announce: Callable[[], None] = lambda: None) -> None:
         """
         Args:
             folder: Of the logs; made when the first begins.
             is_offered: Where accounts are demanded it is not: nodes join by themselves only where they are not.
+            announce: Tells open pages that one has said something, or has ended.
         """
         self.is_offered = is_offered
         self._folder = folder
+        self._announce = announce
+        self._looking: PeriodicThread | None = None
+        self._last: list[DemoView] = []
         self._lock = threading.Lock()
         self._runs: dict[DemoName, _Run] = {}
         self._lifeline: tuple[int, int] | None = None
@@ -104,6 +113,8 @@ class Demonstrations:
 
     def close(self) -> None:
         """End all of them, whatever they were doing."""
+        if self._looking is not None:
+            self._looking.close()
         with self._lock:
             for run in self._runs.values():
                 run.process.kill()
@@ -116,12 +127,20 @@ class Demonstrations:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self._lifeline is None:
             self._lifeline = os.pipe2(os.O_CLOEXEC)
+            self._looking = PeriodicThread("demonstrations", self._look, every_s=LOOK_S)
+            self._looking.start()
         log = self._folder / f"demo-{name}.log"
         with contextlib.suppress(FileNotFoundError):
             log.unlink()
         part = Part(f"demo-{name}", (sys.executable, "-m", "app.cli.main", name.value, "demo", "--at", url))
         process = Command(part, log=log, environment=_environment(os.environ), lifeline=self._lifeline[0], folder=CODE)
         return _Run(process, log)
+
+    def _look(self) -> None:
+        views = self.views()
+        if views != self._last:
+            self._last = views
+            self._announce()
 
     def _view(self, name: DemoName) -> DemoView:
         run = self._runs.get(name)

@@ -20,13 +20,16 @@ from app.conversion.service.batches import BatchModel, Variant
 from app.conversion.service.quality.candidates import Candidate
 from app.conversion.store import JobFilter
 from app.kit.errors import BadInput, ModelmillError
+from app.kit.redis.change_hub import any_of
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import FilterForm, form, query
 from app.kit.web.idempotency import form_once
+from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 from app.sweeps.access import sweeps_of
 from app.sweeps.schemas import CURSOR
+from app.sweeps.store import sweep_key
 
 PAGE = "/ui/sweeps"
 SHOWN = 50
@@ -89,6 +92,12 @@ def sweep(request: Request) -> Response:
     return render(request, "sweeps/sweep.html", area="sweeps", view=view, pareto=pareto, rule_db=SNR_DB_MIN)
 
 
+def events(request: Request) -> Response:
+    """Tells its page that the sweep has changed, or some job."""
+    sweep = sweeps_of(request).get(user_of(request), request.path_params["sweep_id"])
+    return change_stream(request, sweep_key(sweep.sweep_id), any_of("job"))
+
+
 def cancel(request: Request) -> Response:
     sweep_id = request.path_params["sweep_id"]
     sweeps_of(request).cancel(user_of(request), sweep_id)
@@ -141,6 +150,7 @@ ROUTES = [
     Route(f"{PAGE}/new", new),
     Route(f"{PAGE}/new", form_once(create), methods=["POST"]),
     Route(PAGE + "/{sweep_id}", sweep),
+    Route(PAGE + "/{sweep_id}/events", events),
     Route(PAGE + "/{sweep_id}/cancel", cancel, methods=["POST"]),
     Route(PAGE + "/{sweep_id}/delete", delete, methods=["POST"]),
 ]

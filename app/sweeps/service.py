@@ -135,6 +135,10 @@ class Sweeps:
         best = best_of(rows)
         return SweepView(sweep, tuple(replace(row, is_best=row.position in best) for row in rows))
 
+    def get(self, owner: str, sweep_id: str) -> Sweep:
+        """Raises SweepNotFound."""
+        return self._get(owner, sweep_id)[0]
+
     def cancel(self, owner: str, sweep_id: str) -> SweepView:
         """End what runs, and submit no more of it. Raises SweepNotFound."""
         _, entries = self._get(owner, sweep_id)

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from app.kit.sql import metadata
+from app.kit.sql import metadata, note_change
 from app.sweeps.model import Entry, EntryState, Sweep
 
 TIME = sa.String(32)
@@ -38,6 +38,11 @@ entries = sa.Table(
     sa.Column("problem", sa.Text, nullable=False),
     sa.Column("result", sa.Text),
 )
+
+
+def sweep_key(sweep_id: str) -> str:
+    """Under which its changes are announced to open pages, but for those of its jobs."""
+    return f"sweep:{sweep_id}"
 
 
 def add(conn: Connection, sweep: Sweep, parts: Sequence[Entry]) -> None:
@@ -118,6 +123,7 @@ def change(conn: Connection, entry: Entry, state: EntryState, *, problem: str = 
     Returns:
         False: it is PENDING no more, and stays as it is.
     """
+    note_change(conn, sweep_key(entry.sweep_id))
     c = entries.c
     where = (c.sweep_id == entry.sweep_id, c.position == entry.position, c.state == EntryState.PENDING.value)
     return conn.execute(sa.update(entries).where(*where).values(state=state.value, problem=problem)).rowcount == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -14,10 +15,17 @@ from pydantic import SecretStr
 from starlette.applications import Starlette
 
 from app.bootstrap.container import Container
+from app.conversion.model import JobRecord, Stage, claimed, submitted
+from app.conversion.options import Options
+from app.demonstrations.service import DemoName
+from app.joint_inference.calibration import store as calibrations
+from app.joint_inference.calibration.model import Calibration, CalibrationRequest, State
 from app.kit.clock import now, to_text
 from app.main import create_app
 from app.nodes.model import NodeReport, Side
 from app.settings import Settings
+from app.sweeps import store as sweeps
+from app.sweeps.model import Entry, Sweep
 from app.training import store
 from app.training.model import Demand, Workload
 from app.training.service import ClusterPicture, ClusterView
@@ -134,7 +142,57 @@ def node(container: Container) -> Scene:
     return Scene("/ui/nodes/shown", change, False)
 
 
-SCENES = (tasks, task, cluster, services, service, videos, video, nodes, node)
+def begun_job(container: Container) -> JobRecord:
+    at, job_id = now(), str(uuid.uuid4())
+    record = submitted(
+        job_id, now=to_text(at), owner=USER, name="moving", tags=(), options=Options(), inputs={}, intake={}
+    )
+    container.store.create(record, score=at.timestamp() * 1e6)
+    return record
+
+
+def jobs(container: Container) -> Scene:
+    record = begun_job(container)
+    change = lambda: container.store.apply(record.job_id, claimed(Stage.ONNX, worker="w/onnx/0"))  # noqa: E731
+    return Scene("/ui/jobs", change, False)
+
+
+def system(container: Container) -> Scene:
+    return Scene("/ui/system", lambda: begun_job(container), False)
+
+
+def sweep(container: Container) -> Scene:
+    made = Sweep(uuid.uuid4().hex, USER, "methods", (), to_text(now()))
+    entry = Entry(made.sweep_id, 0, str(uuid.uuid4()), "model", "model.onnx", "images.zip", "plain", {})
+    with container.database.write() as conn:
+        sweeps.add(conn, made, [entry])
+    return Scene(f"/ui/sweeps/{made.sweep_id}", lambda: container.sweeps.cancel(USER, made.sweep_id), False)
+
+
+def calibration(container: Container) -> Scene:
+    request = CalibrationRequest("default", "faces", "small", "big", "set.npz", 1)
+    made = Calibration(uuid.uuid4().hex, USER, to_text(now()), State.RUNNING, request)
+    with container.database.write() as conn:
+        calibrations.add(conn, made)
+
+    def go_on() -> None:
+        with container.database.write() as conn:
+            calibrations.change(conn, made.calibration_id, progress=50)
+
+    return Scene(f"/ui/calibrations/{made.calibration_id}", go_on)
+
+
+def demonstrations(container: Container) -> Scene:
+    nobody = "http://127.0.0.1:9"
+    return Scene("/ui/demonstrations", lambda: container.demonstrations.start(DemoName.VIDEO, nobody))
+
+
+SCENES = (
+    *(tasks, task, cluster),
+    *(services, service, calibration),
+    *(videos, video, nodes, node),
+    *(jobs, system, sweep, demonstrations),
+)
 
 
 @pytest.mark.parametrize("of", SCENES)
@@ -163,6 +221,12 @@ def test_a_change_is_told_without_a_question_and_a_question_is_answered_without_
     assert client.get(url).status_code == 200
 
 
-@pytest.mark.parametrize("page", ["/ui/tasks/none", "/ui/services/default/none", "/ui/video/none", "/ui/nodes/none"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        *("/ui/tasks/none", "/ui/services/default/none", "/ui/video/none", "/ui/nodes/none"),
+        *("/ui/sweeps/none", "/ui/calibrations/none"),
+    ],
+)
 def test_of_what_a_user_cannot_see_there_is_no_stream(client: httpx.Client, page: str) -> None:
     assert client.get(f"{page}/events").status_code == 404

@@ -33,9 +33,11 @@ from app.conversion.pages.results import reset_view
 from app.conversion.service import Conversion
 from app.kit.clock import from_text, now
 from app.kit.errors import BadRequest
+from app.kit.redis.change_hub import any_of
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import YEAR_S, see_other
 from app.kit.web.http import form, query
+from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 
 WORDS = {"status": STATES, "verdict": VERDICTS, "target": ("host",), "created": ("<1h", "<1d", "<7d")}
@@ -113,6 +115,11 @@ def live(request: Request) -> Response:
     return render(request, "conversion/_jobs_live.html", **rows, began=began, newest=newest, query=params, news=news)
 
 
+def events(request: Request) -> Response:
+    """Tells open pages that some job has changed."""
+    return change_stream(request, any_of("job"))
+
+
 def _count_newer(conversion: Conversion, user: str, text: str, newest: str) -> int:
     try:
         moment = from_text(newest).timestamp()
@@ -169,6 +176,7 @@ def _rows(conversion: Conversion, records: Sequence[JobRecord]) -> dict[str, Any
 ROUTES = [
     Route("/ui/jobs", jobs),
     Route("/ui/jobs/live", live),
+    Route("/ui/jobs/events", events),
     Route("/ui/jobs/running", running),
     Route("/ui/jobs/completions", completions),
     Route("/ui/jobs/views", view, methods=["POST"]),

@@ -1,4 +1,5 @@
-"""The system page: its one fragment renews itself every five seconds."""
+"""The system page: its one fragment renews itself when jobs change, and every five seconds: workers come and go in
+silence."""
 
 from __future__ import annotations
 

@@ -10,8 +10,14 @@ from sqlalchemy import Connection
 
 from app.joint_inference.calibration.model import CALIBRATION_REQUEST, Calibration, State
 from app.joint_inference.store.tables import calibrations
+from app.kit.sql import note_change
 
 OPEN = (State.WAITING, State.RUNNING)
+
+
+def calibration_key(calibration_id: str) -> str:
+    """Under which its changes are announced to open pages."""
+    return f"calibration:{calibration_id}"
 
 
 def add(conn: Connection, calibration: Calibration) -> None:
@@ -41,6 +47,7 @@ def of_owner(conn: Connection, owner: str) -> list[Calibration]:
 
 def change(conn: Connection, calibration_id: str, **values: Any) -> bool:
     """Only one that has not ended. True: it was changed."""
+    note_change(conn, calibration_key(calibration_id))
     query = sa.update(calibrations).where(
         calibrations.c.calibration_id == calibration_id, calibrations.c.state.in_([state.value for state in OPEN])
     )

@@ -14,6 +14,7 @@ from starlette.routing import Route
 from app.joint_inference.access import joint_of
 from app.joint_inference.calibration.access import calibrations_of
 from app.joint_inference.calibration.model import Calibration, State
+from app.joint_inference.calibration.store import calibration_key
 from app.joint_inference.calibration.sweep import Setting, Sweep, best_within, pareto
 from app.joint_inference.errors import ServiceNotFound
 from app.joint_inference.model.resource import Service
@@ -25,6 +26,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import form, query
 from app.kit.web.live_fragment import reload_page, unchanged
+from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 
 USUAL_BUDGET = 50
@@ -61,6 +63,11 @@ def live(request: Request) -> Response:
     if request.query_params.get("seen") == f"{calibration.state.value}{calibration.progress}":
         return unchanged()
     return render(request, "joint_inference/_calibration_progress.html", calibration=calibration)
+
+
+def events(request: Request) -> Response:
+    """Tells its page that it has come on."""
+    return change_stream(request, calibration_key(_of(request).calibration_id))
 
 
 def pick(request: Request) -> Response:
@@ -176,6 +183,7 @@ def _service(request: Request, calibration: Calibration) -> Service | None:
 ROUTES = [
     Route("/ui/calibrations/{calibration_id}", calibration),
     Route("/ui/calibrations/{calibration_id}/live", live),
+    Route("/ui/calibrations/{calibration_id}/events", events),
     Route("/ui/calibrations/{calibration_id}/pick", pick),
     Route("/ui/calibrations/{calibration_id}/apply", ask_apply),
     Route("/ui/calibrations/{calibration_id}/apply", apply, methods=["POST"]),

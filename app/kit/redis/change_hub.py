@@ -26,6 +26,15 @@ SHARED_FOR_S = 1.0
 T = TypeVar("T")
 
 
+def any_of(kind: str) -> str:
+    """What is watched for changes of any record of a kind.
+
+    Args:
+        kind: what the keys of its records begin with, before the colon.
+    """
+    return f"{kind}:*"
+
+
 @dataclass
 class _Shared:
     """What one user's viewers of a record are shown: how it is made, when that began, and what comes of it."""
@@ -52,17 +61,23 @@ class ChangeHub:
                 self._raise(key)
 
     @contextlib.contextmanager
-    def watch(self, key: str) -> Iterator[asyncio.Event]:
-        """A flag that is raised at each change of the record with this key. Watch first, then read."""
+    def watch(self, *keys: str) -> Iterator[asyncio.Event]:
+        """A flag that is raised at each change of the records with these keys. Watch first, then read.
+
+        Args:
+            keys: of one record each, or `any_of` a kind.
+        """
         flag = asyncio.Event()
-        self._flags[key].add(flag)
+        for key in keys:
+            self._flags[key].add(flag)
         try:
             yield flag
         finally:
-            self._flags[key].discard(flag)
-            if not self._flags[key]:
-                del self._flags[key]
-                self._shared.pop(key, None)
+            for key in keys:
+                self._flags[key].discard(flag)
+                if not self._flags[key]:
+                    del self._flags[key]
+                    self._shared.pop(key, None)
 
     async def shared(self, key: str, user: str, make: Callable[[], T]) -> T:
         """What `make` returns in a thread, made once for all viewers of this user, anew at each nudge of the key.
@@ -85,7 +100,7 @@ class ChangeHub:
         while True:
             try:
                 async for key in self._listen():
-                    self._nudge([key])
+                    self._nudge([key, any_of(key.partition(":")[0])])
             except (redis.ConnectionError, redis.TimeoutError, OSError):
                 self._nudge(self._flags)
                 await asyncio.sleep(RECONNECT_S)

@@ -49,9 +49,13 @@ def event_stream(request: Request, frames: AsyncIterator[bytes]) -> Response:
     )
 
 
-def change_stream(request: Request, key: str) -> Response:
-    """`changed` at each change of what has this key. It says nothing more: the page then asks for its fragment."""
-    return event_stream(request, change_frames(hub_of(request), key))
+def change_stream(request: Request, *keys: str) -> Response:
+    """`changed` at each change of what has these keys. It says nothing more: the page then asks for its fragment.
+
+    Args:
+        keys: as ChangeHub.watch takes them.
+    """
+    return event_stream(request, change_frames(hub_of(request), *keys))
 
 
 async def record_frames(
@@ -81,9 +85,9 @@ async def record_frames(
             await changed(flag, LOOK_AGAIN_S)
 
 
-async def change_frames(hub: ChangeHub, key: str, *, gap_s: float = PAGE_GAP_S) -> AsyncIterator[bytes]:
+async def change_frames(hub: ChangeHub, *keys: str, gap_s: float = PAGE_GAP_S) -> AsyncIterator[bytes]:
     """One `changed` at each change, until this process ends."""
-    with hub.watch(key) as flag:
+    with hub.watch(*keys) as flag:
         while not hub.is_ending:
             if await changed(flag, LOOK_AGAIN_S) and not hub.is_ending:
                 yield frame("changed", "{}")

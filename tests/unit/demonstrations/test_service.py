@@ -33,6 +33,18 @@ def test_one_that_cannot_go_on_has_failed_and_says_why_and_the_others_are_off(de
     assert of(demonstrations, DemoName.JOINT) == DemoView(DemoName.JOINT, DemoState.OFF)
 
 
+def test_open_pages_are_told_of_what_it_says_and_of_its_end(tmp_path: Path) -> None:
+    states: list[DemoState] = []
+    own = Demonstrations(
+        tmp_path / "logs", is_offered=True, announce=lambda: states.append(of(own, DemoName.VIDEO).state)
+    )
+    try:
+        own.start(DemoName.VIDEO, NOBODY)
+        assert until(lambda: list(states), lambda seen: DemoState.FAILED in seen)
+    finally:
+        own.close()
+
+
 def test_one_that_is_told_to_stop_ends_and_is_off(demonstrations: Demonstrations) -> None:
     demonstrations.start(DemoName.JOINT, NOBODY)
     demonstrations.start(DemoName.JOINT, NOBODY)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from app.kit.redis import change_hub
-from app.kit.redis.change_hub import ChangeHub, changed
+from app.kit.redis.change_hub import ChangeHub, any_of, changed
 from tests.harness.valkey import Valkey
 
 PATIENCE_S = 20.0
@@ -50,6 +50,20 @@ def test_a_change_wakes_every_watcher_of_the_record_and_no_other(valkey: Valkey)
                 nudge(valkey, "job:2")
                 assert await changed(other, PATIENCE_S)
                 assert not one.is_set()
+
+    run(scene)
+
+
+def test_one_flag_hears_of_several_records_and_of_all_of_a_kind(valkey: Valkey) -> None:
+    async def scene() -> None:
+        async with listening(valkey) as hub:
+            with hub.watch("sweep:1", any_of("job")) as flag, hub.watch("sweep:2") as other:
+                await quiet(flag, other)
+                for key in ("sweep:1", "job:1", "job:2"):
+                    nudge(valkey, key)
+                    assert await changed(flag, PATIENCE_S), key
+                assert not other.is_set()
+            assert not hub.viewers
 
     run(scene)
 
