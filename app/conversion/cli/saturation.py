@@ -49,8 +49,7 @@ def lines(curve: SaturationCurve) -> Sequence[str]:
     if curve.times is None:
         verdict = f"It still rises at {curve.most}: more pictures may gain more."
     else:
-        times = f"{curve.times:.{1 if curve.times < 10 else 0}f}"
-        verdict = f"{curve.enough} are enough; {curve.most} take {times} times as long and gain nothing."
+        verdict = f"{curve.enough} are enough; {curve.most} take {curve.times_text} times as long and gain nothing."
     return [*rows, f"judged on {curve.judges} other pictures. {verdict}"]
 
 

@@ -46,6 +46,11 @@ class SaturationCurve:
         """How much longer calibration with all of them takes than with enough; None where more may gain more."""
         return None if self.enough is None else self.most / self.enough
 
+    @property
+    def times_text(self) -> str:
+        """The same in digits, as far as they say something; empty where there is no such number."""
+        return "" if self.times is None else f"{self.times:.{1 if self.times < 10 else 0}f}"
+
     def to_json(self) -> dict[str, Any]:
         return {"points": [asdict(point) for point in self.points], "judges": self.judges, "enough": self.enough}
 

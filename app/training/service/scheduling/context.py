@@ -14,7 +14,7 @@ from app.kit.sql import Database
 from app.training.gateway import Gateway, RayJob
 from app.training.model import Attempt, Claim, Held, State, Task
 from app.training.service.options import TrainingOptions
-from app.training.service.scheduling.log_copy import LogCopies
+from app.training.service.scheduling.attempt_files import LogCopies
 
 OnSuccess = Callable[[Task], None]
 

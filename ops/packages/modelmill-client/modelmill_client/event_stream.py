@@ -1,4 +1,7 @@
-"""Server-sent events, line by line. Pure."""
+"""Server-sent events, line by line. Pure.
+
+By hand: httpx is all that this client brings along, and what the service sends needs no more than this.
+"""
 
 from __future__ import annotations
 

@@ -15,8 +15,7 @@ from app.training.errors import RayUnreachable
 from app.training.gateway import RayStatus
 from app.training.model import FailureKind, State
 from app.training.service.scheduling import LogCopies
-from app.training.service.scheduling.attempt_files import write_files
-from app.training.service.scheduling.log_copy import GAP, continued
+from app.training.service.scheduling.attempt_files import GAP, continued, write_files
 from tests.harness.training.scripted_ray import Bench, ScriptedRay
 
 JOB = "one--a01"
