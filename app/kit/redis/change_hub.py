@@ -93,7 +93,7 @@ class ChangeHub:
 
     @property
     def viewers(self) -> int:
-        return sum(len(flags) for flags in self._flags.values())
+        return len({flag for flags in self._flags.values() for flag in flags})
 
     async def run(self) -> None:
         """Listen until cancelled, reconnecting for ever."""
