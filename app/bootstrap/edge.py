@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from app.edge.agent.cameras import Cameras
 from app.edge.agent.driver import WorkloadDriver
 from app.edge.agent.options import AgentOptions
 
 
-def drivers(options: AgentOptions) -> Sequence[WorkloadDriver]:
+def drivers(cameras: Cameras) -> Sequence[WorkloadDriver]:
     """What every node of this product can run."""
     from app.edge.joint.driver import JointDriver
     from app.edge.video.drivers import JobDriver, StageHostDriver
 
-    joint = JointDriver(options.sources, [source for _, source in options.videos])
-    return (joint, JobDriver(options.videos), StageHostDriver())
+    return (JointDriver(cameras), JobDriver(cameras), StageHostDriver())
 
 
 def run_node(options: AgentOptions) -> None:
     """Until a signal ends it. Raises CannotStart and its kin."""
     from app.edge.agent.agent import run_agent
 
-    asyncio.run(run_agent(options, drivers(options)))
+    cameras = Cameras(options.videos, options.sources)
+    asyncio.run(run_agent(options, drivers(cameras), cameras))

@@ -83,6 +83,37 @@ async def put_access(request: Request) -> Response:
     return json_answer(schemas.Access(**grants.to_json()))
 
 
+def list_cameras(request: Request) -> Response:
+    require_admin(request)
+    cameras = nodes_of(request).cameras.all(request.path_params["name"]).cameras
+    return json_answer(schemas.CamerasAnswer(cameras=[schemas.camera_answer(camera) for camera in cameras]))
+
+
+async def add_camera(request: Request) -> Response:
+    require_admin(request)
+    body, name = await json_body(request, schemas.NewCamera), request.path_params["name"]
+    add = nodes_of(request).cameras.add
+    camera = await run_in_threadpool(add, name, body.type, body.source, by=user_of(request))
+    location = f"/neptune/nodes/{name}/cameras/{camera.id}"
+    return json_answer(schemas.camera_answer(camera), 201, {"Location": location})
+
+
+async def change_camera(request: Request) -> Response:
+    require_admin(request)
+    body, name = await json_body(request, schemas.ChangedCamera), request.path_params["name"]
+    change, camera_id = nodes_of(request).cameras.change, request.path_params["camera"]
+    camera = await run_in_threadpool(
+        change, name, camera_id, type=body.type, source=body.source, by=user_of(request)
+    )
+    return json_answer(schemas.camera_answer(camera))
+
+
+def remove_camera(request: Request) -> Response:
+    require_admin(request)
+    nodes_of(request).cameras.remove(request.path_params["name"], request.path_params["camera"], by=user_of(request))
+    return Response(status_code=204)
+
+
 def remove_node(request: Request) -> Response:
     require_admin(request)
     nodes_of(request).remove(request.path_params["name"])
@@ -150,6 +181,7 @@ def _messages(due: list[Order]) -> Response:
 
 
 _NAME: dict[str, dict[str, Any]] = {"name": {"type": "string", "pattern": schemas.NAME_PATTERN}}
+_CAMERA: dict[str, dict[str, Any]] = {"camera": {"type": "string", "pattern": "^[0-9]{1,9}$"}}
 _NODE: dict[str, dict[str, Any]] = {"node": {"type": "string", "pattern": schemas.NAME_PATTERN}}
 _SHA256: dict[str, dict[str, Any]] = {"sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}}
 _RANGE: dict[str, dict[str, Any]] = {"Range": {"type": "string", "pattern": "^bytes=[0-9]{1,9}-[0-9]{0,9}$"}}
@@ -199,6 +231,44 @@ OPERATIONS = [
         errors=(400, 403, 404, 413, 422, 503),
         body=schemas.Access,
         parameters=_NAME,
+    ),
+    Operation(
+        "GET",
+        "/neptune/nodes/{name}/cameras",
+        list_cameras,
+        "Cameras that were added to a node while its agent ran (administrators)",
+        {200: schemas.CamerasAnswer},
+        errors=(403, 404, 503),
+        parameters=_NAME,
+    ),
+    Operation(
+        "POST",
+        "/neptune/nodes/{name}/cameras",
+        add_camera,
+        "Add a camera; whether the node may and can open it is in its next report (administrators)",
+        {201: schemas.CameraAnswer},
+        errors=(400, 403, 404, 409, 413, 422, 503),
+        body=schemas.NewCamera,
+        parameters=_NAME,
+    ),
+    Operation(
+        "PATCH",
+        "/neptune/nodes/{name}/cameras/{camera}",
+        change_camera,
+        "Change a camera; jobs that read it go on with the new source (administrators)",
+        {200: schemas.CameraAnswer},
+        errors=(400, 403, 404, 413, 422, 503),
+        body=schemas.ChangedCamera,
+        parameters={**_NAME, **_CAMERA},
+    ),
+    Operation(
+        "DELETE",
+        "/neptune/nodes/{name}/cameras/{camera}",
+        remove_camera,
+        "Remove a camera that no job reads (administrators)",
+        {204: None},
+        errors=(403, 404, 409, 503),
+        parameters={**_NAME, **_CAMERA},
     ),
     Operation(
         "DELETE",

@@ -29,9 +29,29 @@ class NodesClient(ApiClient):
     def put_access(self, name: str, access: Record) -> Record:
         return self._json("PUT", _access(name), json=access)
 
+    def cameras(self, name: str) -> list[Record]:
+        """[{id, type, source}], those that were added here."""
+        cameras: list[Record] = self._json("GET", _cameras(name))["cameras"]
+        return cameras
+
+    def add_camera(self, name: str, type: str, source: str) -> Record:
+        return self._json("POST", _cameras(name), json={"type": type, "source": source})
+
+    def change_camera(self, name: str, camera_id: str, *, type: str | None, source: str | None) -> Record:
+        """None: as it was."""
+        return self._json("PATCH", _cameras(name, camera_id), json={"type": type, "source": source})
+
+    def remove_camera(self, name: str, camera_id: str) -> None:
+        with self._answer("DELETE", _cameras(name, camera_id)):
+            pass
+
     def remove(self, name: str) -> None:
         with self._answer("DELETE", f"{NODES}/{quote(name, safe='')}"):
             pass
+
+
+def _cameras(name: str, camera_id: str = "") -> str:
+    return f"{NODES}/{quote(name, safe='')}/cameras" + (f"/{quote(camera_id, safe='')}" if camera_id else "")
 
 
 def _access(name: str) -> str:

@@ -21,11 +21,12 @@ from app.kit.web.public_address import reached_url
 from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 from app.nodes.access import nodes_of, require_admin
+from app.nodes.cameras import BadCamera, CameraInUse
 from app.nodes.commands import command_of, plain_command
 from app.nodes.errors import BadNodeName, NodeBusy, NodeExists
 from app.nodes.grants import CAMERAS, Grants
 from app.nodes.model import Node, Side
-from app.nodes.schemas import NodeForm
+from app.nodes.schemas import CameraForm, NodeForm, camera_answer
 from app.nodes.view_models import access_fields, view_of
 
 PAGE = "/ui/nodes"
@@ -94,8 +95,53 @@ def _permit(request: Request, sent: Mapping[str, str]) -> Response:
     return see_other(f"{PAGE}/{name}?note=permitted")
 
 
-def _page(request: Request, sent: Mapping[str, str] | None = None, error: ModelmillError | None = None) -> Response:
-    """sent: what the form was sent with, where that is wrong."""
+async def add_camera(request: Request) -> Response:
+    require_admin(request)
+    name, fields = request.path_params["name"], await form(request, CameraForm)
+    try:
+        await run_in_threadpool(nodes_of(request).cameras.add, name, fields.type, fields.source, by=user_of(request))
+    except BadCamera as error:
+        return await run_in_threadpool(_page, request, None, error, fields)
+    return see_other(f"{PAGE}/{name}?note=camera-added#cameras")
+
+
+async def change_camera(request: Request) -> Response:
+    """An empty address leaves it as it was: it is not shown, for it may hold a password."""
+    require_admin(request)
+    name, camera_id = request.path_params["name"], request.path_params["camera"]
+    fields = await form(request, CameraForm)
+    change, source = nodes_of(request).cameras.change, fields.source.strip() or None
+    try:
+        await run_in_threadpool(change, name, camera_id, type=fields.type, source=source, by=user_of(request))
+    except BadCamera as error:
+        return await run_in_threadpool(_page, request, None, error)
+    return see_other(f"{PAGE}/{name}?note=camera-changed#cameras")
+
+
+def remove_camera(request: Request) -> Response:
+    require_admin(request)
+    name = request.path_params["name"]
+    try:
+        nodes_of(request).cameras.remove(name, request.path_params["camera"], by=user_of(request))
+    except CameraInUse as error:
+        return _page(request, None, error)
+    return see_other(f"{PAGE}/{name}?note=camera-removed#cameras")
+
+
+def _page(
+    request: Request,
+    sent: Mapping[str, str] | None = None,
+    error: ModelmillError | None = None,
+    new_camera: CameraForm | None = None,
+) -> Response:
+    """What the forms were sent with is shown where that is wrong.
+
+    Args:
+        request: of the page or of a form.
+        sent: of the form of who may use it.
+        error: what is wrong.
+        new_camera: of the form that adds one.
+    """
     is_admin = caller_of(request).is_admin
     node = nodes_of(request).access.get_for(user_of(request), request.path_params["name"])
     template = "nodes/_node_live.html" if is_fragment(request) else "nodes/node.html"
@@ -107,6 +153,10 @@ def _page(request: Request, sent: Mapping[str, str] | None = None, error: Modelm
         error=error,
         fields=access_fields(node, nodes_of(request).access.grants(node.name), sent or {}) if is_admin else [],
         note=request.query_params.get("note", ""),
+        cameras=[camera_answer(camera) for camera in nodes_of(request).cameras.all(node.name).cameras]
+        if is_admin
+        else [],
+        new_camera=new_camera or CameraForm(),
         view=view_of(node, now(), is_whole=is_admin),
         every_s=EVERY_S,
         pending=nodes_of(request).pending(node.name) if is_admin else [],
@@ -181,6 +231,9 @@ ROUTES: list[BaseRoute] = [
     Route(PAGE + "/{name}", node),
     Route(PAGE + "/{name}/events", node_events),
     Route(PAGE + "/{name}/access", permit, methods=["POST"]),
+    Route(PAGE + "/{name}/cameras", form_once(add_camera), methods=["POST"]),
+    Route(PAGE + "/{name}/cameras/{camera}", change_camera, methods=["POST"]),
+    Route(PAGE + "/{name}/cameras/{camera}/remove", remove_camera, methods=["POST"]),
     Route(PAGE + "/{name}/token", confirm_token),
     Route(PAGE + "/{name}/token", replace_token, methods=["POST"]),
     Route(PAGE + "/{name}/remove", confirm_removal),

@@ -9,7 +9,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.kit.access import MOST
+from app.kit.network.url_credentials import without_credentials
 from app.kit.web.strict import Strict
+from app.nodes.cameras import MOST_SOURCE, MOST_TYPE, Camera
 from app.nodes.grants import MOST_CAMERAS
 from app.nodes.model import WORKER_REPORT, Node, Side, WorkerReport, WorkerState
 from app.nodes.wire import MAX_SEQ, MAX_SEQS
@@ -50,6 +52,32 @@ class Access(Strict):
     """By the id of a video, if it is for fewer: a user must be allowed here, too."""
     sources: Cameras = Field({})
     """By the path or pattern of a source that the node offers, likewise."""
+
+
+class CameraAnswer(BaseModel):
+    id: str
+    """Video jobs name it so, and services as video:ID."""
+    type: str
+    source: str
+    """Without user and password."""
+
+
+class CamerasAnswer(BaseModel):
+    cameras: list[CameraAnswer]
+
+
+class NewCamera(Strict):
+    type: Annotated[str, Field(min_length=1, max_length=MOST_TYPE)]
+    """What it shows, for people: "traffic flow"."""
+    source: Annotated[str, Field(min_length=1, max_length=MOST_SOURCE)]
+    """A URL, or an absolute path on the node; the agent's --source must offer it."""
+
+
+class ChangedCamera(Strict):
+    type: Annotated[str, Field(min_length=1, max_length=MOST_TYPE)] | None = None
+    """Null: as it was."""
+    source: Annotated[str, Field(min_length=1, max_length=MOST_SOURCE)] | None = None
+    """Null: as it was."""
 
 
 class WorkerAnswer(BaseModel):
@@ -138,6 +166,11 @@ class Report(BaseModel):
     report: dict[str, Any]
 
 
+class CameraForm(BaseModel):
+    type: Annotated[str, Field(max_length=MOST_SOURCE)] = ""
+    source: Annotated[str, Field(max_length=MOST_SOURCE)] = ""
+
+
 class NodeForm(BaseModel):
     name: Name = ""
     side: Side = Side.EDGE
@@ -166,6 +199,10 @@ def node_answer(node: Node, now: datetime, *, is_whole: bool) -> NodeAnswer:
         worker_states=Counter(worker.state for worker in report.workers),
         workers=[_worker_answer(worker) for worker in report.workers] if is_whole else None,
     )
+
+
+def camera_answer(camera: Camera) -> CameraAnswer:
+    return CameraAnswer(id=camera.id, type=camera.type, source=without_credentials(camera.source))
 
 
 def _worker_answer(worker: WorkerReport) -> WorkerAnswer:

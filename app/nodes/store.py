@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql.upsert import insert_into, upsert
+from app.nodes.cameras import CAMERAS
 from app.nodes.grants import Grants, read_grants
 from app.nodes.model import NODE_REPORT, Node, Operation, Order, Side, WorkKey
 from app.nodes.tables import nodes, order_numbers, orders
@@ -120,10 +121,11 @@ def put_order(conn: Connection, order: Order) -> None:
     upsert(conn, orders, values)
 
 
-def lock_order(conn: Connection, node: str, key: WorkKey) -> Order | None:
+def get_order(conn: Connection, node: str, key: WorkKey, *, is_locked: bool = False) -> Order | None:
+    """is_locked: nobody else changes it until the transaction ends."""
     c = orders.c
-    same = (c.node == node, c.kind == key.kind, c.uid == key.uid, c.part == key.part)
-    row = conn.execute(sa.select(orders).where(*same).with_for_update()).first()
+    query = sa.select(orders).where(c.node == node, c.kind == key.kind, c.uid == key.uid, c.part == key.part)
+    row = conn.execute(query.with_for_update() if is_locked else query).first()
     return _order(row) if row else None
 
 
@@ -166,8 +168,8 @@ def keys_on(conn: Connection, node: str) -> set[WorkKey]:
 
 
 def has_work(conn: Connection, node: str) -> bool:
-    """Whether it has anything to run; deletions do not count."""
-    is_work = orders.c.operation != Operation.DELETE.value
+    """Whether it has anything to run; deletions and its cameras do not count."""
+    is_work = (orders.c.operation != Operation.DELETE.value) & (orders.c.kind != CAMERAS)
     return conn.execute(sa.select(orders.c.seq).where(orders.c.node == node, is_work).limit(1)).first() is not None
 
 

@@ -46,6 +46,8 @@ class NodeView:
     workers: tuple[WorkerReport, ...]
     """Only for those who may see them."""
     videos: tuple[VideoView, ...] = ()
+    sources: tuple[str, ...] = ()
+    """What its agent offers to be opened, paths and patterns."""
 
 
 def view_of(node: Node, now: datetime, *, is_whole: bool) -> NodeView:
@@ -61,6 +63,7 @@ def view_of(node: Node, now: datetime, *, is_whole: bool) -> NodeView:
         states=tuple((state, count[state]) for state in STATES if count[state]),
         workers=tuple(sorted(report.workers, key=_by_name)) if is_whole else (),
         videos=_videos(report),
+        sources=tuple(_offered(report, "sources")),
     )
 
 

@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from app.edge.agent.cameras import Cameras
 from app.edge.agent.driver import Allocation
 from app.edge.joint.driver import JointDriver
 from app.edge.worker_server import parts_in
@@ -143,7 +144,7 @@ class Site:
             agent_url=self.agent_url,
             scripts=[self.folder / "scripts"],
         )
-        program = JointDriver(["/", "http://127.0.0.1:*/*"]).program(order, place)
+        program = JointDriver(Cameras(sources=["/", "http://127.0.0.1:*/*"])).program(order, place)
         process = subprocess.Popen(list(program.command), env={**os.environ, **program.environment})
         self.stack.callback(end, process)
         if program.health_url:

@@ -46,9 +46,8 @@ for module in json.loads(sys.argv[1]):
     importlib.import_module(module)
 """
 NODE = """
-import pathlib, app.cli.node, app.bootstrap.edge, app.edge.agent.agent
-options = app.edge.agent.options
-app.bootstrap.edge.drivers(options.AgentOptions("n", options.Side.EDGE, "http://h", pathlib.Path("d")))
+import app.cli.node, app.bootstrap.edge, app.edge.agent.agent
+app.bootstrap.edge.drivers(app.edge.agent.cameras.Cameras())
 """
 PREDICTOR = """
 from pathlib import Path

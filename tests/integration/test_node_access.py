@@ -114,6 +114,13 @@ ASKING: list[tuple[str, str, dict[str, Any]]] = [
     ("POST", "/ui/video/stages/measure", {"data": {"video": "NODE/1", "stage.face_detection": "on"}}),
     *(("GET", path, {}) for path in (f"{K8S_NODE}/NODE/access",)),
     ("PUT", f"{K8S_NODE}/NODE/access", {"json": {"allowed": None}}),
+    ("GET", f"{K8S_NODE}/NODE/cameras", {}),
+    ("POST", f"{K8S_NODE}/NODE/cameras", {"json": {"type": "yard", "source": "/yard.mp4"}}),
+    ("PATCH", f"{K8S_NODE}/NODE/cameras/1000", {"json": {"type": "yard"}}),
+    ("DELETE", f"{K8S_NODE}/NODE/cameras/1000", {}),
+    ("POST", "/ui/nodes/NODE/cameras", {"data": {"type": "yard", "source": "/yard.mp4"}}),
+    ("POST", "/ui/nodes/NODE/cameras/1000", {"data": {"type": "yard"}}),
+    ("POST", "/ui/nodes/NODE/cameras/1000/remove", {}),
     ("DELETE", f"{K8S_NODE}/NODE", {}),
 ]
 """Every route that can be given the name of a node."""

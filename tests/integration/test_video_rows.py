@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -276,6 +277,34 @@ def test_big_middle_and_small_run_where_the_plan_says(cluster: VideoCluster, see
         cluster.advances(uid)
         assert called(node) >= before + 10
         assert begun == {other: called(other) for other in others}
+
+
+# --- cameras ------------------------------------------------------------------------------------------------
+def test_a_camera_that_is_added_while_the_agent_runs_is_looked_at_until_it_is_removed(cluster: VideoCluster) -> None:
+    place = f"/neptune/nodes/{EDGE}/cameras"
+
+    def videos() -> dict[str, Any]:
+        nodes = cluster.http.get(f"{VIDEO}/nodes").json()["nodes"]
+        offered: dict[str, Any] = next(node["videos"] for node in nodes if node["node"] == EDGE)
+        return offered
+
+    clip = cluster.folder / "head.mp4"
+    added = cluster.http.post(place, json={"type": "gate", "source": str(clip)}).json()
+    until(videos, lambda offered: added["id"] in offered and "problem" not in offered[added["id"]])
+    foreign = cluster.http.post(place, json={"type": "passwords", "source": "/etc/passwd"}).json()
+    until(videos, lambda offered: "does not offer this source" in offered.get(foreign["id"], {}).get("problem", ""))
+    uid = cluster.submit(one_stage("sizes"), video_id=int(added["id"]), policy="edge_only")
+    cluster.advances(uid)
+    assert cluster.http.delete(f"{place}/{added['id']}").status_code == 409
+    (before,) = cluster.runners(EDGE)
+    other = shutil.copy(clip, cluster.folder / "other.mp4")
+    assert cluster.http.patch(f"{place}/{added['id']}", json={"source": str(other)}).status_code == 200
+    until(lambda: cluster.runners(EDGE), lambda runners: [before] != runners != [])
+    cluster.advances(uid)
+    cluster.end_jobs()
+    for camera in (added, foreign):
+        until(lambda camera=camera: cluster.http.delete(f"{place}/{camera['id']}").status_code == 204)
+    until(videos, lambda offered: set(offered) == {"0", "1"})
 
 
 # --- pictures ---------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from typing import Any
 
 from app.edge.agent.allocation import WORK, NodeContext, environment_for_workers
 from app.edge.agent.blobs import BlobCache
+from app.edge.agent.cameras import Cameras
 from app.edge.agent.driver import Reply, WorkloadDriver
 from app.edge.agent.host_metrics import host_report
 from app.edge.agent.link import WebLink
@@ -33,6 +34,8 @@ from app.kit.errors import BadRequest
 from app.kit.files.private_folders import make_private
 from app.kit.network.addresses import reachable_url
 from app.nodes import wire
+from app.nodes.cameras import CAMERAS
+from app.nodes.cameras import KEY as CAMERAS_KEY
 from app.nodes.model import NODE_REPORT, NodeReport, Operation, Order, WorkKey
 
 PORT = "port"
@@ -51,6 +54,7 @@ class NodeAgent:
         self,
         options: AgentOptions,
         drivers: Sequence[WorkloadDriver],
+        cameras: Cameras,
         store: AgentStore,
         web: WebClient,
         listening: socket.socket,
@@ -64,6 +68,7 @@ class NodeAgent:
             listening: the socket of the agent's own server.
         """
         self.options = options
+        self._cameras = cameras
         self.node = options.name
         self.store = store
         self.web = web
@@ -91,7 +96,18 @@ class NodeAgent:
         if self.store.put(order):
             stored = self.store.order(key)
             assert stored is not None
-            self._supervisor.apply(stored)
+            if key.kind == CAMERAS:
+                self._take_cameras(stored)
+            else:
+                self._supervisor.apply(stored)
+
+    def _take_cameras(self, order: Order) -> None:
+        """What runs is looked at again: a job goes on with another source, or says that it has none."""
+        self._cameras.replace_added(order.content)
+        if order.operation is Operation.DELETE:
+            self.store.forget(order)
+        self._supervisor.apply_again()
+        self._link.report_soon()
 
     def find(self, kind: str, namespace: str, name: str) -> list[Order]:
         key = (kind, namespace, name)
@@ -120,6 +136,8 @@ class NodeAgent:
         """Run until SIGTERM, or SIGINT, which ends the workers, too. Raises TokenRefused, NameTaken at the start."""
         stop = _stop_signals()
         await self._join_first(stop)
+        cameras = self.store.order(CAMERAS_KEY)
+        self._cameras.replace_added(cameras.content if cameras else {})
         self._supervisor.start()
         logger.info(
             "Node %s answers at %s and keeps its things in %s.", self.node, self._agent_url(), self.options.data
@@ -224,8 +242,17 @@ class NodeAgent:
         )
 
 
-async def run_agent(options: AgentOptions, drivers: Sequence[WorkloadDriver]) -> None:
-    """Run the agent of this machine until a signal ends it. Raises CannotStart and its subclasses."""
+async def run_agent(options: AgentOptions, drivers: Sequence[WorkloadDriver], cameras: Cameras) -> None:
+    """Run the agent of this machine until a signal ends it.
+
+    Args:
+        options: of `modelmill node`.
+        drivers: what it can run.
+        cameras: the same that the drivers know; the web's orders change them.
+
+    Raises:
+        CannotStart: and its subclasses.
+    """
     _take_cpus(options.cpus)
     with _locked(options):
         store = AgentStore(options.data / "agent.db", options.name)
@@ -235,7 +262,7 @@ async def run_agent(options: AgentOptions, drivers: Sequence[WorkloadDriver]) ->
         try:
             with listen(options.listen_host, options.listen_port, preferred=int(store.setting(PORT) or 0)) as listening:
                 store.remember(PORT, str(listening.getsockname()[1]))
-                await NodeAgent(options, drivers, store, web, listening).run()
+                await NodeAgent(options, drivers, cameras, store, web, listening).run()
         finally:
             await web.close()
             store.close()

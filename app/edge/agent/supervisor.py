@@ -13,6 +13,7 @@ import httpx
 from app.edge.agent.allocation import NodeContext
 from app.edge.agent.driver import WorkloadDriver
 from app.edge.agent.worker import Worker
+from app.nodes.cameras import CAMERAS
 from app.nodes.model import Operation, Order, WorkerReport, WorkKey
 
 LOOK_AT_LOGS_S = 10.0
@@ -36,7 +37,8 @@ class WorkerSupervisor:
     def start(self) -> None:
         """Take up all stored orders; processes that still run are adopted."""
         for order in self._context.store.orders():
-            self.apply(order)
+            if order.key.kind != CAMERAS:
+                self.apply(order)
         self._tidy_soon()
 
     def apply(self, order: Order) -> None:
@@ -49,6 +51,11 @@ class WorkerSupervisor:
         worker = Worker(order, self._drivers.get(order.key.kind), self._context, self._http, on_change=self._on_change)
         self._workers[order.key] = worker
         self._tasks[order.key] = asyncio.create_task(self._live(worker), name=f"worker {order.key}")
+
+    def apply_again(self) -> None:
+        """What the orders are carried out with has changed: cameras."""
+        for worker in self._workers.values():
+            worker.change(worker.order)
 
     def reports(self) -> tuple[WorkerReport, ...]:
         return tuple(worker.status.report() for worker in self._workers.values())

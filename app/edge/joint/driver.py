@@ -6,23 +6,28 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.routing import BaseRoute
 
+from app.edge.agent.cameras import Cameras
 from app.edge.agent.driver import Agent, Allocation, Blob, ProcessSpec, WorkRefused
 from app.edge.joint.driver_routes import routes
 from app.edge.joint.work import VARIABLE, Work
-from app.inference.sources.allow_list import SourceNotOffered, named, resolved
+from app.inference.sources.allow_list import SourceNotOffered, resolved
 from app.joint_inference.model.content import OrderContent
 from app.joint_inference.model.resource import PLURAL, Role
 from app.kit.network.addresses import reachable_url
+from app.kit.network.url_credentials import without_credentials
 from app.nodes.model import Order
 
 MODULES = {Role.EDGE: "app.edge.joint.edge", Role.CLOUD: "app.edge.joint.cloud"}
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+VIDEO = "video:"
+"""Before the id of a video of the node, as a source."""
 PARAMETER = "PARAM_"
 """Prefix of each name: a parameter never decides which code the interpreter or a library loads."""
 SOURCE_NOT_OFFERED = "SourceNotOffered"
@@ -34,12 +39,9 @@ class JointDriver:
 
     kind = PLURAL
 
-    def __init__(self, sources: Sequence[str] = (), videos: Sequence[str] = ()) -> None:
-        """sources, and videos by their ids: what services may open as a stream, see inference.sources.allow_list."""
-        self._cameras = {
-            "sources": [(named(source), source) for source in sources],
-            "videos": [(str(number), source) for number, source in enumerate(videos)],
-        }
+    def __init__(self, cameras: Cameras) -> None:
+        """cameras: of this node, with what it offers: what services may open as a stream."""
+        self._cameras = cameras
 
     def blobs(self, order: Order) -> list[Blob]:
         card = content_of(order).model
@@ -95,26 +97,39 @@ class JointDriver:
         source = content.worker.parameters.get("source", "").strip()
         if not source or content.role is not Role.EDGE or not content.worker.is_builtin:
             return ""
+        if source.startswith(VIDEO):
+            source = self._source_of_video(source.removeprefix(VIDEO).strip(), content)
         try:
             return resolved(source, *self._offered(content))
         except SourceNotOffered as error:
             raise WorkRefused(error.message, reason=SOURCE_NOT_OFFERED, hint=error.hint) from None
 
+    def _source_of_video(self, video_id: str, content: OrderContent) -> str:
+        """Raises WorkRefused, in the same words for one that is withheld from the service's user."""
+        camera = self._cameras.by_id().get(video_id)
+        if camera is None or video_id in content.withheld.get("videos", ()):
+            raise WorkRefused(
+                f"This node has no video {video_id!r}.", reason="VideoNotFound", hint="Its page lists its videos."
+            )
+        return camera.source
+
     def _offered(self, content: OrderContent) -> tuple[list[str], list[str]]:
         """The sources offered to the user of this service, and those withheld from them."""
         offered: list[str] = []
         withheld: list[str] = []
-        for kind, cameras in self._cameras.items():
-            closed = content.withheld.get(kind, ())
-            for name, source in cameras:
-                (withheld if name in closed else offered).append(source)
+        for source in self._cameras.sources:
+            (withheld if without_credentials(source) in content.withheld.get("sources", ()) else offered).append(source)
+        for camera in self._cameras.by_id().values():
+            with suppress(SourceNotOffered):
+                source = self._cameras.source_of(camera)
+                (withheld if camera.id in content.withheld.get("videos", ()) else offered).append(source)
         return offered, withheld
 
     def routes(self, agent: Agent) -> list[BaseRoute]:
         return routes(agent, self.worker_name)
 
     def offers(self, agent: Agent) -> Mapping[str, Any]:  # noqa: ARG002  # the protocol's
-        names = [name for name, _ in self._cameras["sources"]]
+        names = [without_credentials(source) for source in self._cameras.sources]
         return {"sources": {name: {} for name in names}} if names else {}
 
 

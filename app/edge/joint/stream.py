@@ -8,10 +8,10 @@ import threading
 from app.edge.joint.joint import COMPLETED, FAILED, RUNNING, JointInference
 from app.inference.errors import DecoderMissing, InferenceFailed
 from app.inference.sources import Frame, open_source
-from app.inference.sources.allow_list import named
 from app.joint_inference.model.status import Reason
 from app.joint_inference.model.stream import STREAM, StreamEnd
 from app.kit.errors import ModelmillError
+from app.kit.network.url_credentials import without_credentials
 
 PAUSE_S = 5.0
 FAILED_FRAME_S = 0.1
@@ -89,6 +89,6 @@ class SourceStream:
         self.joint.detail[STREAM] = StreamEnd(reason, message).to_json()
 
     def _mark_failed(self, message: str) -> None:
-        logger.warning("The stream of %s: %s", named(self.joint.options.source), message)
+        logger.warning("The stream of %s: %s", without_credentials(self.joint.options.source), message)
         self.joint.status = FAILED
         self.joint.note(message)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from starlette.routing import BaseRoute
 
+from app.edge.agent.cameras import Cameras
 from app.edge.agent.driver import Agent, Allocation, Blob, ProcessSpec, WorkRefused
 from app.edge.video import driver_routes
 from app.edge.video.videos import Videos
 from app.edge.video.work import VARIABLE, RunnerWork, ServicesWork
+from app.inference.sources.allow_list import SourceNotOffered
 from app.kit.errors import ModelmillError
 from app.kit.network.addresses import reachable_url
 from app.nodes.model import Order
@@ -19,6 +21,7 @@ from app.video.model.job import JOBS, SERVICES, JobContent, ServicesContent
 
 RUNNER, HOST = "app.edge.video.runner.main", "app.edge.video.stage_host.host"
 WORK = "work.json"
+SOURCE_NOT_OFFERED = "SourceNotOffered"
 Content = TypeVar("Content")
 OF_JOBS_CHANGING = ("plan", "constraint", "hosts")
 OF_SERVICES_CHANGING = ("stages", "peers")
@@ -27,9 +30,10 @@ OF_SERVICES_CHANGING = ("stages", "peers")
 class JobDriver:
     kind = JOBS
 
-    def __init__(self, videos: Sequence[tuple[str, str]]) -> None:
-        """videos: (type, path or URL) of this node. Raises BadInput, see Videos."""
-        self.videos = Videos(videos)
+    def __init__(self, cameras: Cameras) -> None:
+        """cameras: of this node. Raises BadInput, see Videos."""
+        self.cameras = cameras
+        self.videos = Videos(cameras)
         self.videos.told()  # logs what is wrong with one from the start
         self._runners: dict[str, driver_routes.RunnerAddress] = {}
 
@@ -43,22 +47,31 @@ class JobDriver:
     def program(self, order: Order, place: Allocation) -> ProcessSpec:
         """Of its runner, after `_prepare`. Raises WorkRefused."""
         content = _read(JobContent.from_json, order)
-        videos = self.videos.by_id
-        video = videos.get(content.video_id)
-        if video is None:
-            raise WorkRefused(
-                f"This node has no video {content.video_id!r}.",
-                reason="VideoNotFound",
-                hint=f"Its videos are {', '.join(videos)}." if videos else "Start its agent with --video.",
-            )
-        self._prepare(content, video.source, place)
-        lasting = {"source": video.source, "agent_url": place.agent_url, **_without(order.content, OF_JOBS_CHANGING)}
+        source = self._source(content.video_id)
+        self._prepare(content, source, place)
+        lasting = {"source": source, "agent_url": place.agent_url, **_without(order.content, OF_JOBS_CHANGING)}
         return ProcessSpec(
             [sys.executable, "-m", RUNNER],
             {VARIABLE: str(place.folder / WORK)},
             health_url=f"{reachable_url(place.host, place.port)}/healthz",
             depends_on=lasting,
         )
+
+    def _source(self, video_id: str) -> str:
+        """What the runner may open. Raises WorkRefused."""
+        cameras = self.cameras.by_id()
+        if video_id not in cameras:
+            raise WorkRefused(
+                f"This node has no video {video_id!r}.",
+                reason="VideoNotFound",
+                hint=f"Its videos are {', '.join(cameras)}."
+                if cameras
+                else "Start its agent with --video, or add a camera on its page.",
+            )
+        try:
+            return self.cameras.source_of(cameras[video_id])
+        except SourceNotOffered as error:
+            raise WorkRefused(error.message, reason=SOURCE_NOT_OFFERED, hint=error.hint) from None
 
     def _prepare(self, content: JobContent, source: str, place: Allocation) -> None:
         """Writes the runner's file, which a runner that is there already reads anew, and notes where it will answer."""

@@ -3,69 +3,64 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
+from app.edge.agent.cameras import Cameras
+from app.inference.sources.allow_list import SourceNotOffered
 from app.inference.sources.factory import is_stream, shown
 from app.inference.sources.facts import SourceFacts, facts_of
 from app.kit.errors import BadInput
+from app.nodes.cameras import Camera
 
 Mark = tuple[int, int, int] | None
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Video:
-    """A video that this node offers."""
-
-    type: str
-    source: str
-    """Path or URL, which never leaves this node."""
-    name: str
-    """What may be shown of it."""
-
-
 class Videos:
-    """given: (type, path or URL); a video's id is its place in the list.
+    """What a node's cameras are to video jobs.
 
-    Raises BadInput for a path that is not there and a URL that is none; what a URL names is not asked.
+    Raises BadInput for a path that the agent was started with and that is not there; what a URL names is not asked.
     """
 
-    def __init__(self, given: Sequence[tuple[str, str]]) -> None:
-        self.by_id = {str(number): _video(kind, source) for number, (kind, source) in enumerate(given)}
+    def __init__(self, cameras: Cameras) -> None:
+        self.cameras = cameras
         self._known: dict[str, tuple[Mark, SourceFacts]] = {}
+        for camera in cameras.by_id().values():
+            if not is_stream(camera.source) and not _is_there(Path(camera.source)):
+                raise BadInput(
+                    f"there is no video {camera.source}", hint="Give --video a path that this machine has, or a URL."
+                )
 
     def told(self) -> dict[str, Mapping[str, str]]:
         """By id: {type, name}, and size, as 270x480, fps and problem, where there are. A file is looked at when it has
         changed."""
-        return {video_id: self._told(video_id, video) for video_id, video in self.by_id.items()}
+        cameras = self.cameras.by_id()
+        present = {camera.source for camera in cameras.values()}
+        self._known = {source: known for source, known in self._known.items() if source in present}
+        return {camera_id: self._told(camera) for camera_id, camera in cameras.items()}
 
-    def _told(self, video_id: str, video: Video) -> dict[str, str]:
-        facts = self._facts(video_id, video)
+    def _told(self, camera: Camera) -> dict[str, str]:
+        name = shown(camera.source) if is_stream(camera.source) else Path(camera.source).name
+        facts = self._facts(camera, name)
         size = f"{facts.width}x{facts.height}" if facts.width else ""
         fps = f"{facts.fps:.5g}" if facts.fps else ""
-        told = {"type": video.type, "name": video.name, "size": size, "fps": fps, "problem": facts.problem}
+        told = {"type": camera.type, "name": name, "size": size, "fps": fps, "problem": facts.problem}
         return {key: value for key, value in told.items() if value or key in ("type", "name")}
 
-    def _facts(self, video_id: str, video: Video) -> SourceFacts:
-        mark, known = _mark(video.source), self._known.get(video_id)
+    def _facts(self, camera: Camera, name: str) -> SourceFacts:
+        try:
+            source = self.cameras.source_of(camera)
+        except SourceNotOffered as error:
+            return SourceFacts(f"{error.message} {error.hint}")
+        mark, known = _mark(source), self._known.get(camera.source)
         if known is None or known[0] != mark:
-            is_gone = mark is None and not is_stream(video.source)
-            facts = SourceFacts(f"{video.name} is not there any more") if is_gone else facts_of(video.source)
-            known = self._known[video_id] = mark, facts
+            is_gone = mark is None and not is_stream(source)
+            facts = SourceFacts(f"{name} is not there{' any more' if known else ''}") if is_gone else facts_of(source)
+            known = self._known[camera.source] = mark, facts
             if known[1].problem:
-                logger.warning("Video %s: %s.", video_id, known[1].problem)
+                logger.warning("Video %s: %s.", camera.id, known[1].problem)
         return known[1]
-
-
-def _video(kind: str, source: str) -> Video:
-    if is_stream(source):
-        return Video(kind, source, shown(source))
-    path = Path(source)
-    if not _is_there(path):
-        raise BadInput(f"there is no video {source}", hint="Give --video a path that this machine has, or a URL.")
-    return Video(kind, source, path.name)
 
 
 def _is_there(path: Path) -> bool:

@@ -17,9 +17,6 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from app.kit.errors import BadInput
 
-CREDENTIALS = re.compile(r"(user(?:name)?|pass(?:wd|word)?|pwd)=[^&/?#]*", re.IGNORECASE)
-"""As some cameras have them in the path: `/user=admin&password=…&channel=1`."""
-
 
 class SourceNotOffered(BadInput):
     """Does not tell whether the source exists: else names of files could be guessed."""
@@ -36,19 +33,6 @@ def resolved(source: str, patterns: Sequence[str], withheld: Sequence[str] = ())
             hint="The node's administrator offers folders and URLs with `modelmill node --source`.",
         )
     return opened
-
-
-def named(pattern: str) -> str:
-    """What others may see of a URL or pattern: without user and password, also where a camera wants them in the path.
-
-    A password with a `/` that is not written as %2F looks like a host and a path: nothing before its `@` is told.
-    """
-    scheme, is_url, rest = pattern.partition("://")
-    if not is_url:
-        return pattern
-    rest = re.sub(r"^[^/]*@", "", rest)
-    rest = re.sub(r"^[^?]*@", "…@", rest)
-    return f"{scheme}://" + CREDENTIALS.sub(r"\1=…", rest)
 
 
 def _path(source: str, patterns: Sequence[str], withheld: Sequence[str]) -> str | None:

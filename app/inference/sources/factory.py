@@ -8,11 +8,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.inference.errors import SourceUnusable
-from app.inference.sources.allow_list import named
 from app.inference.sources.frames import Source, VideoSource
 from app.inference.sources.pace import Pace
 from app.inference.sources.pictures import SUFFIXES, Arrays, Pictures
 from app.inference.sources.video import Video
+from app.kit.network.url_credentials import without_credentials
 
 STREAMS = ("rtsp", "rtsps", "http", "https")
 """Other schemes of FFmpeg open files and programs, and are not for somebody else's text."""
@@ -94,4 +94,4 @@ def shown(url: str) -> str:
         raise SourceUnusable("the source is no URL that can be read", hint="Check its host and port.") from error
     if parts.scheme.lower() not in STREAMS:
         raise SourceUnusable(f"sources of {parts.scheme}:// are not read", hint=f"Known are {', '.join(STREAMS)}.")
-    return named(f"{parts.scheme}://{host}{port}{parts.path}")
+    return without_credentials(f"{parts.scheme}://{host}{port}{parts.path}")

@@ -17,6 +17,7 @@ from app.nodes import store
 from app.nodes.errors import BadNodeName, NodeBusy, NodeExists
 from app.nodes.model import NAME, OFFLINE_AFTER_S, Node, NodeReport, Operation, Order, Side, WorkKey
 from app.nodes.service import orders
+from app.nodes.service.cameras import NodeCameras
 from app.nodes.service.contract import MemberOf, NodeListeners, Note, Nudge, SecretHashing
 from app.nodes.service.node_access import NodeAccess, require_node
 
@@ -33,6 +34,7 @@ class Nodes:
 
     Attributes:
         access: who may use them.
+        cameras: those that administrators added to them.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Nodes:
         self.nudge = nudge
         self.listeners = listeners or NodeListeners()
         self.access = NodeAccess(database, member_of=member_of, note=note, permitted=self.listeners.permitted)
+        self.cameras = NodeCameras(database, nudge, note)
         self._looked_at: datetime | None = None
 
     # registration

@@ -21,7 +21,7 @@ def put(conn: Connection, order: Order) -> bool:
     """Store an order under a new number. False: the node already has the same one. Raises NodeNotFound."""
     if not store.hold_node(conn, order.node):
         raise NodeNotFound(f"There is no node {order.node!r}.")
-    former = store.lock_order(conn, order.node, order.key)
+    former = store.get_order(conn, order.node, order.key, is_locked=True)
     if former is not None and former.operation is not Operation.DELETE and _content_of(former) == _content_of(order):
         return False
     store.put_order(conn, replace(order, seq=store.next_seq(conn), operation=_operation(former), is_acknowledged=False))

@@ -184,7 +184,7 @@ class VideoCluster(JointDeployment):
         videos = [clips / "classroom-270p.mp4", begin_of(clips / "headpose-female-270p.mp4", self.folder / "head.mp4")]
         named = [argument for clip in videos for argument in ("--video", f"people indoor={clip}")]
         log = self.folder / f"{len(self.deployment.processes)}.log"
-        self.agent(EDGE, "edge", *named)
+        self.agent(EDGE, "edge", *named, "--source", str(self.folder))
         self.early = until(log.read_text, lambda text: "again" in text)
         self.start()
         self.agent(OTHER, "edge", *named)

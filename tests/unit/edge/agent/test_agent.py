@@ -17,6 +17,7 @@ from app.edge.agent import host_metrics, logs, options
 from app.edge.agent.agent import NodeAgent
 from app.edge.agent.allocation import environment_for_workers
 from app.edge.agent.backoff import Backoff, FailureCounter
+from app.edge.agent.cameras import Cameras
 from app.edge.agent.process import WorkerProcess, identity_of
 from app.edge.agent.server import build_application, listen
 from app.edge.agent.store import AgentStore
@@ -309,7 +310,7 @@ def test_what_cannot_be_offered_keeps_nothing_else_from_being_reported(tmp_path:
         given = options.AgentOptions("edge0", options.Side.EDGE, "http://127.0.0.1:1", tmp_path, address="10.0.0.7")
         store, web = AgentStore(tmp_path / "agent.db", "edge0"), WebClient(given.cloud, "edge0")
         with listen("127.0.0.1", 0) as listening:
-            agent = NodeAgent(given, [BadDriver(), GoodDriver()], store, web, listening)  # type: ignore[list-item]
+            agent = NodeAgent(given, [BadDriver(), GoodDriver()], Cameras(), store, web, listening)  # type: ignore[list-item]
             heartbeat, port = agent._heartbeat(False).report, listening.getsockname()[1]
         await web.close()
         store.close()

@@ -15,6 +15,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
+from app.edge.agent.cameras import Cameras
 from app.edge.agent.driver import Agent, Allocation, Blob, WorkRefused
 from app.edge.agent.store import AgentStore
 from app.edge.joint.driver import JointDriver
@@ -25,6 +26,7 @@ from app.joint_inference.hard_examples import Verdict
 from app.joint_inference.model.content import BigModel, OrderContent
 from app.joint_inference.model.resource import PLURAL, Role
 from app.joint_inference.model.tally import Sample, Source
+from app.nodes.cameras import CameraList
 from app.nodes.model import Operation, Order, WorkKey
 
 SHA, TWIN = "a" * 64, "b" * 64
@@ -88,7 +90,7 @@ BUILTIN = ("", "")
 
 # programs
 def test_a_bundled_worker_is_run_with_what_it_must_know(tmp_path: Path) -> None:
-    program = JointDriver().program(order(script=BUILTIN), place(tmp_path))
+    program = JointDriver(Cameras()).program(order(script=BUILTIN), place(tmp_path))
     assert list(program.command) == [sys.executable, "-m", "app.edge.joint.edge"]
     assert program.health_url == "http://127.0.0.1:9300/healthz"
     file = Path(program.environment["MODELMILL_WORK"])
@@ -106,28 +108,28 @@ def test_a_bundled_worker_is_run_with_what_it_must_know(tmp_path: Path) -> None:
 
 
 def test_a_big_model_is_healthy_when_its_service_answers(tmp_path: Path) -> None:
-    program = JointDriver().program(order(Role.CLOUD, script=BUILTIN), place(tmp_path, host="0.0.0.0"))
+    program = JointDriver(Cameras()).program(order(Role.CLOUD, script=BUILTIN), place(tmp_path, host="0.0.0.0"))
     assert program.command[-1] == "app.edge.joint.cloud"
     assert program.health_url == "http://127.0.0.1:9300/helmet-detection-demo"
 
 
 def test_a_worker_on_an_address_of_ipv6_is_asked_there(tmp_path: Path) -> None:
-    program = JointDriver().program(order(script=BUILTIN), place(tmp_path, host="fd00::7"))
+    program = JointDriver(Cameras()).program(order(script=BUILTIN), place(tmp_path, host="fd00::7"))
     assert program.health_url == "http://[fd00::7]:9300/healthz"
 
 
 def test_a_worker_needs_its_model_and_the_twin() -> None:
-    assert JointDriver().blobs(order()) == [Blob(SHA, 5), Blob(TWIN, 7)]
-    assert JointDriver().worker_name(order()) == "edgeworker"
-    assert JointDriver().worker_name(order(Role.CLOUD)) == "work"
+    assert JointDriver(Cameras()).blobs(order()) == [Blob(SHA, 5), Blob(TWIN, 7)]
+    assert JointDriver(Cameras()).worker_name(order()) == "edgeworker"
+    assert JointDriver(Cameras()).worker_name(order(Role.CLOUD)) == "work"
 
 
 @pytest.mark.parametrize("content", [{}, {"role": "edge"}, {"role": "x", "model": {"name": 1}}])
 def test_an_order_that_cannot_be_read_is_refused(content: dict[str, Any]) -> None:
     broken = Order(**{**vars(order()), "content": content})
     with pytest.raises(WorkRefused):
-        JointDriver().blobs(broken)
-    assert JointDriver().worker_name(broken) == "helmet-detection-demo-edge"
+        JointDriver(Cameras()).blobs(broken)
+    assert JointDriver(Cameras()).worker_name(broken) == "helmet-detection-demo-edge"
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"content": 1}'])
@@ -151,7 +153,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("folder", ["/code", "code", "{root}/code", "./code/../code"])
 def test_a_script_below_an_open_folder_is_run(root: Path, folder: str) -> None:
     named = (folder.format(root=root), "edge_inference.py")
-    program = JointDriver().program(order(script=named), place(root.parent, scripts=(root,)))
+    program = JointDriver(Cameras()).program(order(script=named), place(root.parent, scripts=(root,)))
     assert list(program.command) == [sys.executable, str((root / "code" / "edge_inference.py").resolve())]
     assert (program.health_url, program.listens) == ("", False)
     assert program.environment["HEM_NAME"] == "IBT"
@@ -161,7 +163,7 @@ def test_a_script_below_an_open_folder_is_run(root: Path, folder: str) -> None:
 
 def test_a_script_in_the_cloud_listens_where_it_is_told_to(root: Path) -> None:
     cloud = order(Role.CLOUD, script=("/code", "edge_inference.py"))
-    program = JointDriver().program(cloud, place(root.parent, host="10.0.0.7", scripts=(root,)))
+    program = JointDriver(Cameras()).program(cloud, place(root.parent, host="10.0.0.7", scripts=(root,)))
     assert (program.health_url, program.listens) == ("", True)
     assert program.environment["BIG_MODEL_BIND_IP"] == "10.0.0.7"
     assert program.environment["BIG_MODEL_BIND_PORT"] == "9300"
@@ -186,14 +188,16 @@ def test_a_script_outside_or_missing_is_refused_with_the_reason(
     root: Path, folder: str, file: str, reason: str
 ) -> None:
     with pytest.raises(WorkRefused) as refused:
-        JointDriver().program(order(script=(folder.format(root=root), file)), place(root.parent, scripts=(root,)))
+        JointDriver(Cameras()).program(
+            order(script=(folder.format(root=root), file)), place(root.parent, scripts=(root,))
+        )
     assert refused.value.reason == reason
     assert not (root.parent / "own" / "work.json").exists(), "no secret is written for it"
 
 
 def test_a_node_without_open_folders_runs_no_script(root: Path) -> None:
     with pytest.raises(WorkRefused) as refused:
-        JointDriver().program(order(), place(root.parent))
+        JointDriver(Cameras()).program(order(), place(root.parent))
     assert refused.value.reason == "ScriptRefused"
 
 
@@ -214,7 +218,7 @@ class Recorder:
         return [o for o in self.store.orders() if (o.key.kind, o.namespace, o.name) == (kind, namespace, name)]
 
     def owner_of(self, kind: str, worker: str) -> Order | None:
-        return next((o for o in self.store.orders() if JointDriver().worker_name(o) == worker), None)
+        return next((o for o in self.store.orders() if JointDriver(Cameras()).worker_name(o) == worker), None)
 
     def heard(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
         self.said.append((key, is_running, detail))
@@ -232,7 +236,7 @@ def agent(tmp_path: Path) -> Iterator[Recorder]:
 
 class Client:
     def __init__(self, agent: Agent) -> None:
-        self.app = Starlette(routes=JointDriver().routes(agent))
+        self.app = Starlette(routes=JointDriver(Cameras()).routes(agent))
 
     def post(self, path: str, **arguments: Any) -> httpx.Response:
         async def ask() -> httpx.Response:
@@ -255,7 +259,7 @@ def test_an_insert_by_hand_is_stored_once_however_often_it_comes(agent: Recorder
     (stored,) = agent.store.orders()
     assert (stored.key.part, stored.namespace, stored.name) == ("edge", "default", "helmet-detection-demo")
     with pytest.raises(WorkRefused) as refused:
-        JointDriver().blobs(stored)
+        JointDriver(Cameras()).blobs(stored)
     assert refused.value.reason == "ModelMissing"
 
 
@@ -436,7 +440,7 @@ def test_a_parameter_can_be_no_variable_but_its_own(tmp_path: Path, root: Path) 
     """Whatever a loader, a library or a proxy reads."""
     names = ("openssl_conf", "gconv_path", "https_proxy", "ld_preload", "pythonpath", "modelmill_work", "hem_name")
     made = with_parameters(**dict.fromkeys(names, "evil"), **{"a b": "no name"})
-    environment = JointDriver().program(made, place(tmp_path, scripts=(root,))).environment
+    environment = JointDriver(Cameras()).program(made, place(tmp_path, scripts=(root,))).environment
     assert {name for name, value in environment.items() if value == "evil"} == {f"PARAM_{n.upper()}" for n in names}
     assert "no name" not in environment.values()
     assert environment["HEM_NAME"] == "IBT"
@@ -447,15 +451,43 @@ def test_a_source_that_the_node_does_not_offer_is_refused_before_anything_starts
     spec = made.content["resource"]["spec"]["edgeWorker"]["workerSpec"]
     spec["parameters"] = [{"key": "source", "value": str(tmp_path / "homes" / "alice")}]
     with pytest.raises(WorkRefused, match="does not offer this source") as caught:
-        JointDriver([str(tmp_path / "cameras")]).program(made, place(tmp_path))
+        JointDriver(Cameras(sources=[str(tmp_path / "cameras")])).program(made, place(tmp_path))
     assert caught.value.reason == "SourceNotOffered" and str(tmp_path) not in caught.value.message
-    JointDriver([str(tmp_path / "homes")]).program(made, place(tmp_path))
+    JointDriver(Cameras(sources=[str(tmp_path / "homes")])).program(made, place(tmp_path))
     assert Work.read(place(tmp_path).folder / "work.json").source == str(tmp_path / "homes" / "alice")
+
+
+def test_a_service_names_a_video_of_its_node_by_its_number(tmp_path: Path) -> None:
+    def opened(driver: JointDriver, source: str, **withheld: list[str]) -> str:
+        made = order(script=BUILTIN)
+        made.content["resource"]["spec"]["edgeWorker"]["workerSpec"]["parameters"] = [
+            {"key": "source", "value": source}
+        ]
+        content = replace(OrderContent.from_json(made.content), withheld=withheld)
+        driver.program(replace(made, content=content.to_json()), place(tmp_path))
+        return Work.read(place(tmp_path).folder / "work.json").source
+
+    hall = str(tmp_path / "hall.mp4")
+    cameras = Cameras([("hall", hall)], ["rtsp://10.0.0.*/*"])
+    added, _ = CameraList().with_new("yard", "rtsp://ann:secret@10.0.0.7/1")
+    added, _ = added.with_new("street", "rtsp://10.0.1.7/1")
+    cameras.replace_added(added.to_json())
+    driver = JointDriver(cameras)
+    assert opened(driver, "video:0") == hall
+    assert opened(driver, "video:1000") == "rtsp://ann:secret@10.0.0.7/1"
+    for source, withheld, reason in (
+        ("video:7", [], "VideoNotFound"),
+        ("video:1000", ["1000"], "VideoNotFound"),
+        ("video:1001", [], "SourceNotOffered"),
+    ):
+        with pytest.raises(WorkRefused) as refused:
+            opened(driver, source, videos=withheld)
+        assert refused.value.reason == reason
 
 
 def test_a_camera_that_is_not_for_the_services_user_is_refused_and_the_others_are_offered(tmp_path: Path) -> None:
     video, folder = str(tmp_path / "yard.mp4"), str(tmp_path / "cameras")
-    driver = JointDriver([folder, "rtsp://u:p@10.0.0.*/cam*"], [video])
+    driver = JointDriver(Cameras([("hall", video)], [folder, "rtsp://u:p@10.0.0.*/cam*"]))
     assert driver.offers(cast(Any, None)) == {"sources": {folder: {}, "rtsp://10.0.0.*/cam*": {}}}
 
     def refused(source: str, withheld: dict[str, list[str]]) -> bool:

@@ -16,12 +16,14 @@ import pytest
 from starlette.applications import Starlette
 
 from app.edge.agent.allocation import _digest
+from app.edge.agent.cameras import Cameras
 from app.edge.agent.driver import Allocation, Blob, ProcessSpec, Reply, WorkRefused
 from app.edge.video.drivers import JobDriver, StageHostDriver
 from app.edge.video.work import RunnerWork, ServicesWork, WatchedWork
 from app.inference.prediction import MODEL_CARD, Format, ModelCard
 from app.kit.cli.command import Unreachable
 from app.kit.errors import BadInput, ModelmillError
+from app.nodes.cameras import CameraList
 from app.nodes.model import Operation, Order, WorkKey
 from app.video.model.job import JOBS, PART, SERVICES, SERVICES_PART
 
@@ -100,7 +102,7 @@ def clip(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def jobs(clip: Path) -> JobDriver:
-    return JobDriver([("people indoor", str(clip)), ("door", "rtsp://user:secret@10.0.0.9:554/main?token=t")])
+    return JobDriver(Cameras([("people indoor", str(clip)), ("door", "rtsp://user:secret@10.0.0.9:554/main?token=t")]))
 
 
 def digest(order: Order, program: ProcessSpec, files: list[str]) -> str:
@@ -164,7 +166,7 @@ def test_an_agent_with_another_address_or_other_videos_starts_its_runners_anew(j
     other.write_bytes(b"")
     before = jobs.program(job_order(), place(tmp_path))
     moved = jobs.program(job_order(), place(tmp_path, agent_url="http://127.0.0.2:9101"))
-    shown = JobDriver([("people indoor", str(other))]).program(job_order(), place(tmp_path))
+    shown = JobDriver(Cameras([("people indoor", str(other))])).program(job_order(), place(tmp_path))
     assert len({digest(job_order(), program, []) for program in (before, moved, shown)}) == 3
 
 
@@ -218,8 +220,13 @@ def test_a_job_on_a_video_that_is_not_here_is_refused(jobs: JobDriver, tmp_path:
         jobs.program(job_order(video_id="7"), place(tmp_path))
     assert refused.value.reason == "VideoNotFound"
     assert "0, 1" in refused.value.hint
+    added, _ = CameraList().with_new("yard", "rtsp://10.0.0.7/1")
+    jobs.cameras.replace_added(added.to_json())
     with pytest.raises(WorkRefused) as refused:
-        JobDriver([]).program(job_order(), place(tmp_path))
+        jobs.program(job_order(video_id="1000"), place(tmp_path))
+    assert refused.value.reason == "SourceNotOffered"
+    with pytest.raises(WorkRefused) as refused:
+        JobDriver(Cameras()).program(job_order(), place(tmp_path))
     assert (refused.value.reason, "--video" in refused.value.hint) == ("VideoNotFound", True)
 
 
@@ -269,14 +276,14 @@ def test_a_nodes_videos_are_offered_by_number_and_without_passwords(jobs: JobDri
         },
     }
     assert "secret" not in json.dumps(offered)
-    assert JobDriver([]).offers(FakeAgent()) == {}
+    assert JobDriver(Cameras()).offers(FakeAgent()) == {}
     assert StageHostDriver().offers(FakeAgent()) == {}
 
 
 @pytest.mark.parametrize("source", ["/nowhere/input.mov", "file:///etc/passwd", "rtsp://host:port/", "x\0y"])
 def test_a_video_that_cannot_be_there_is_refused_at_once(source: str) -> None:
     with pytest.raises(ModelmillError) as refused:
-        JobDriver([("traffic", source)])
+        JobDriver(Cameras([("traffic", source)]))
     assert isinstance(refused.value, BadInput)
     assert refused.value.hint
 
@@ -320,7 +327,7 @@ def asked(
     agent: FakeAgent, path: str, body: object = None, *, driver: JobDriver | None = None, **headers: str
 ) -> httpx.Response:
     """body None: it is a GET."""
-    routes = [*(driver or JobDriver([])).routes(agent), *StageHostDriver().routes(agent)]
+    routes = [*(driver or JobDriver(Cameras())).routes(agent), *StageHostDriver().routes(agent)]
 
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(Starlette(routes=routes))

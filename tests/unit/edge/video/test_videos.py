@@ -9,8 +9,10 @@ import av
 import numpy as np
 import pytest
 
+from app.edge.agent.cameras import Cameras
 from app.edge.video.videos import Videos
 from app.kit.errors import BadInput
+from app.nodes.cameras import CameraList
 from tests.unit.inference.sources.test_containers import begun, cut
 from tests.unit.inference.sources.test_orientation import taken
 from tests.unit.inference.sources.test_sources import film
@@ -34,7 +36,7 @@ def foreign(path: Path) -> Path:
 
 
 def told(source: object) -> dict[str, str]:
-    return dict(Videos([("hall", str(source))]).told()["0"])
+    return dict(Videos(Cameras([("hall", str(source))])).told()["0"])
 
 
 def test_of_a_good_video_its_size_as_it_is_shown_is_told(tmp_path: Path) -> None:
@@ -76,7 +78,7 @@ def test_a_cut_video_whose_index_is_there_says_how_much_of_it_is(tmp_path: Path)
 def test_a_file_is_looked_at_again_when_it_has_changed(tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
     path.touch()
-    videos = Videos([("hall", str(path))])
+    videos = Videos(Cameras([("hall", str(path))]))
     assert "it is empty" in videos.told()["0"]["problem"]
     film(path)
     assert "problem" not in videos.told()["0"]
@@ -93,7 +95,24 @@ def test_a_node_without_pyav_says_so_of_all_its_videos(
     assert "this node has no PyAV to read it with" in told(path if source == "a.mp4" else source)["problem"]
 
 
+def test_an_added_camera_is_told_with_what_speaks_against_it_and_no_more(tmp_path: Path) -> None:
+    film(tmp_path / "a.mp4")
+    cameras = Cameras(sources=[str(tmp_path)])
+    videos = Videos(cameras)
+    added, _ = CameraList().with_new("hall", str(tmp_path / "a.mp4"))
+    added, _ = added.with_new("hall", str(tmp_path / "none.mp4"))
+    added, _ = added.with_new("yard", "rtsp://ann:secret@camera/1")
+    cameras.replace_added(added.to_json())
+    told = videos.told()
+    assert told["1000"] == {"type": "hall", "name": "a.mp4", "size": "64x48", "fps": "12"}
+    assert told["1001"]["problem"] == "none.mp4 is not there"
+    assert told["1002"]["name"] == "rtsp://camera/1" and "does not offer this source" in told["1002"]["problem"]
+    changed, _ = added.changed("1000", type=None, source=str(tmp_path / "none.mp4"))
+    cameras.replace_added(changed.to_json())
+    assert videos.told()["1000"]["problem"] == "none.mp4 is not there", "what was known of the source before is gone"
+
+
 def test_a_video_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there is no video"):
-        Videos([("hall", str(tmp_path / "none.mp4"))])
-    assert Videos([]).told() == {}
+        Videos(Cameras([("hall", str(tmp_path / "none.mp4"))]))
+    assert Videos(Cameras()).told() == {}

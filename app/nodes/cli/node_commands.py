@@ -1,4 +1,4 @@
-"""`modelmill nodes …`: list, add, allow, remove; for administrators. A token goes to stdout, what was done to
+"""List, add and remove nodes, and say who may use them; for administrators. A token goes to stdout, what was done to
 stderr."""
 
 from __future__ import annotations
@@ -7,33 +7,25 @@ import json
 import sys
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from app.kit.access import words_of
-from app.kit.cli.command import EPILOG
-from app.kit.cli.service_options import AsJson, Url, token, url_of
+from app.kit.cli.service_options import AsJson, Url
 from app.kit.cli.tables import print_lines
 from app.kit.clock import age
 from app.kit.errors import BadInput
-
-if TYPE_CHECKING:
-    from app.nodes.client import NodesClient
+from app.nodes.cli.command_group import client_of, commands
 
 SIDES = ("edge", "cloud", "host")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.")]
-commands = typer.Typer(
-    help="The machines that run models: list, add, remove. `modelmill node` is what runs on each.",
-    no_args_is_help=True,
-    epilog=EPILOG,
-)
 
 
 @commands.command("list")
 def list_nodes(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
     """All nodes, by name, and how many workers run on each."""
-    with _client(context, url) as client:
+    with client_of(context, url) as client:
         nodes = client.nodes()
     nothing = "There are no nodes. `modelmill nodes add NAME` adds one."
     print_lines(nodes, partial(_node_line, now=datetime.now(UTC)), nothing, as_json=as_json)
@@ -53,7 +45,7 @@ def add(
     """Add a node, and print its token, this once."""
     if side not in SIDES:
         raise BadInput(f"{side!r} is no side.", hint=f"It is one of {', '.join(SIDES)}.")
-    with _client(context, url) as client:
+    with client_of(context, url) as client:
         registered = client.register(name, side, replace=replace)
     if as_json:
         typer.echo(json.dumps(registered, indent=2))
@@ -80,7 +72,7 @@ def allow(
         raise BadInput(
             "These contradict each other.", hint="Give names, --everybody or --administrators, and one camera."
         )
-    with _client(context, url) as client:
+    with client_of(context, url) as client:
         access = client.access(name)
         if who or everybody or administrators:
             access = client.put_access(name, _changed(access, None if everybody else who or [], video, source))
@@ -108,15 +100,9 @@ def _access_lines(name: str, access: dict[str, Any]) -> list[str]:
 @commands.command()
 def remove(context: typer.Context, name: Name, url: Url = None) -> None:
     """Remove a node that has no work; its token ends."""
-    with _client(context, url) as client:
+    with client_of(context, url) as client:
         client.remove(name)
     _print_note(f"Node {name} is removed, and its token has ended.")
-
-
-def _client(context: typer.Context, url: str | None) -> NodesClient:
-    from app.nodes.client import NodesClient
-
-    return NodesClient(url_of(context, url), token=token())
 
 
 def _node_line(node: dict[str, Any], now: datetime) -> str:

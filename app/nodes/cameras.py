@@ -1,0 +1,133 @@
+"""The cameras that an administrator adds to a node while its agent runs. Pure; shared by the web and the agent.
+
+A node opens one of them only where its own administrator offers it: the agent's --source is the allow list. What the
+agent was started with (--video) is not among these.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.kit.errors import BadInput, Conflict, NotFound
+from app.nodes.model import WorkKey
+
+CAMERAS = "nodecameras"
+"""The kind of the one order that tells a node all of them."""
+KEY = WorkKey(CAMERAS, "added", "all")
+FIRST_ID = 1000
+"""Smaller ids are places among the agent's --video."""
+MOST = 500
+MOST_TYPE, MOST_SOURCE = 64, 2000
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
+
+
+class BadCamera(BadInput):
+    code = "BAD_CAMERA"
+
+
+class CameraNotFound(NotFound):
+    """The node has none of this id that was added here; those of its agent's --video are changed at the agent."""
+
+    code = "CAMERA_NOT_FOUND"
+
+
+class CameraInUse(Conflict):
+    """A video job reads it."""
+
+    code = "CAMERA_IN_USE"
+
+
+@dataclass(frozen=True)
+class Camera:
+    """A camera, or another video, of a node."""
+
+    id: str
+    """A number, which no other video of the node has or had."""
+    type: str
+    """What it shows, for people: `traffic flow`."""
+    source: str
+    """An absolute path on the node, or a URL, perhaps with a password."""
+
+
+@dataclass(frozen=True)
+class CameraList:
+    """All cameras that were added to a node, by id."""
+
+    cameras: tuple[Camera, ...] = ()
+    next_id: int = FIRST_ID
+
+    def get(self, camera_id: str) -> Camera:
+        """Raises CameraNotFound."""
+        for camera in self.cameras:
+            if camera.id == camera_id:
+                return camera
+        raise CameraNotFound(
+            f"No camera {camera_id[:64]!r} was added to this node.",
+            hint="Those that its agent was started with are changed there, by --video.",
+        )
+
+    def with_new(self, type: str, source: str) -> tuple[CameraList, Camera]:
+        """The list with one more, and this one. Raises BadCamera."""
+        if len(self.cameras) >= MOST:
+            raise BadCamera(f"A node has at most {MOST} added cameras.")
+        camera = Camera(str(self.next_id), _type(type), _source(source))
+        return CameraList((*self.cameras, camera), self.next_id + 1), camera
+
+    def changed(self, camera_id: str, *, type: str | None, source: str | None) -> tuple[CameraList, Camera]:
+        """The list with another type or source of one, and this one. Raises CameraNotFound, BadCamera.
+
+        Args:
+            camera_id: which.
+            type: None: as it was.
+            source: None: as it was.
+        """
+        former = self.get(camera_id)
+        camera = replace(
+            former,
+            type=former.type if type is None else _type(type),
+            source=former.source if source is None else _source(source),
+        )
+        changed = tuple(camera if one.id == camera_id else one for one in self.cameras)
+        return replace(self, cameras=changed), camera
+
+    def without(self, camera_id: str) -> CameraList:
+        """Raises CameraNotFound."""
+        gone = self.get(camera_id)
+        return replace(self, cameras=tuple(camera for camera in self.cameras if camera is not gone))
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of the order."""
+        cameras = {camera.id: {"type": camera.type, "source": camera.source} for camera in self.cameras}
+        return {"cameras": cameras, "next_id": self.next_id}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> CameraList:
+        """Of the order's content; that of a deletion is empty."""
+        cameras = (
+            Camera(str(camera_id), str(one["type"]), str(one["source"]))
+            for camera_id, one in data.get("cameras", {}).items()
+        )
+        return CameraList(tuple(sorted(cameras, key=lambda camera: int(camera.id))), int(data.get("next_id", FIRST_ID)))
+
+
+def _type(text: str) -> str:
+    kind = text.strip()
+    if not kind or len(kind) > MOST_TYPE or not kind.isprintable():
+        raise BadCamera(
+            f"{text[:40]!r} is no name for a camera.", hint=f"It is a text of at most {MOST_TYPE} characters."
+        )
+    return kind
+
+
+def _source(text: str) -> str:
+    source = text.strip()
+    is_path = source.startswith("/") and source.isprintable()
+    if len(source) > MOST_SOURCE or not (is_path or _URL.fullmatch(source)):
+        raise BadCamera(
+            "This is no address of a camera.",
+            hint="Give a URL, as rtsp://user:password@10.0.0.7/stream, or an absolute path on the node.",
+        )
+    return source

@@ -1,0 +1,80 @@
+"""`modelmill nodes cameras …`: list, add, change, remove the cameras of a node while its agent runs; for
+administrators."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from app.kit.cli.command import EPILOG
+from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.tables import print_lines
+from app.kit.errors import BadInput
+from app.nodes.cli.command_group import client_of, commands
+
+Node = Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")]
+CameraId = Annotated[str, typer.Argument(metavar="ID", help="Of the camera, from 1000 on.")]
+SOURCE = "A URL, or an absolute path on the node; its agent's --source must offer it."
+cameras = typer.Typer(
+    help="The cameras that were added to a node while its agent ran: list, add, change, remove.",
+    no_args_is_help=True,
+    epilog=EPILOG,
+)
+commands.add_typer(cameras, name="cameras")
+
+
+@cameras.command("list")
+def list_cameras(context: typer.Context, node: Node, as_json: AsJson = False, url: Url = None) -> None:
+    """Cameras that were added. All of its videos: `modelmill video nodes`."""
+    with client_of(context, url) as client:
+        added = client.cameras(node)
+    nothing = f"None was added. `modelmill nodes cameras add {node} TYPE=SOURCE` adds one."
+    print_lines(added, _line, nothing, as_json=as_json)
+
+
+@cameras.command()
+def add(
+    context: typer.Context,
+    node: Node,
+    camera: Annotated[str, typer.Argument(metavar="TYPE=SOURCE", help=f"What it shows, and where it is. {SOURCE}")],
+    url: Url = None,
+) -> None:
+    """Add a camera, and print its id."""
+    kind, equals, source = camera.partition("=")
+    if not equals or "/" in kind:
+        raise BadInput(
+            f"{camera!r} names no camera.", hint="It should look like 'entrance=rtsp://user:password@10.0.0.7/stream'."
+        )
+    with client_of(context, url) as client:
+        added = client.add_camera(node, kind, source)
+    typer.echo(added["id"])
+    typer.echo(f"modelmill: {node} is told; `modelmill nodes cameras list {node}` and its page show it.", err=True)
+
+
+@cameras.command()
+def change(
+    context: typer.Context,
+    node: Node,
+    camera_id: CameraId,
+    type: Annotated[str | None, typer.Option(help="What it shows.")] = None,
+    source: Annotated[str | None, typer.Option(metavar="PATH|URL", help=SOURCE)] = None,
+    url: Url = None,
+) -> None:
+    """Change a camera; jobs that read it go on with the new source."""
+    if type is None and source is None:
+        raise BadInput("Nothing is to be changed.", hint="Give --type, --source, or both.")
+    with client_of(context, url) as client:
+        typer.echo(_line(client.change_camera(node, camera_id, type=type, source=source)))
+
+
+@cameras.command()
+def remove(context: typer.Context, node: Node, camera_id: CameraId, url: Url = None) -> None:
+    """Remove a camera that no job reads."""
+    with client_of(context, url) as client:
+        client.remove_camera(node, camera_id)
+    typer.echo(f"modelmill: camera {camera_id} of {node} is removed.", err=True)
+
+
+def _line(camera: dict[str, Any]) -> str:
+    return f"{camera['id']:>5}  {camera['type']:24}  {camera['source']}"

@@ -1,0 +1,102 @@
+"""The operations on the cameras that are added to nodes: the node hears of each change by an order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import Connection
+
+from app.kit.sql import Database
+from app.nodes import store
+from app.nodes.cameras import KEY, Camera, CameraInUse, CameraList
+from app.nodes.model import Operation, Order
+from app.nodes.service import orders
+from app.nodes.service.contract import Note, Nudge
+from app.nodes.service.node_access import require_node
+
+
+class NodeCameras:
+    """What administrators added to nodes while their agents ran."""
+
+    def __init__(self, database: Database, nudge: Nudge, note: Note) -> None:
+        """Args:
+        database: where the orders are stored.
+        nudge: called after a node's orders have changed.
+        note: writes an entry of the audit log in the transaction: by whom, what, to what, details.
+        """
+        self.database = database
+        self.nudge = nudge
+        self.note = note
+
+    def all(self, node: str) -> CameraList:
+        """Raises NodeNotFound."""
+        with self.database.read() as conn:
+            require_node(store.get_node(conn, node), node)
+            return _list(store.get_order(conn, node, KEY))
+
+    def add(self, node: str, type: str, source: str, *, by: str) -> Camera:
+        """Whether the node may open it, and whether pictures come, is said in the node's next report.
+
+        Args:
+            node: its name.
+            type: what the camera shows, for people.
+            source: an absolute path on the node, or a URL.
+            by: the administrator.
+
+        Raises:
+            NodeNotFound, BadCamera
+        """
+        return self._change(node, lambda cameras: cameras.with_new(type, source), "node.camera.add", by)
+
+    def change(
+        self, node: str, camera_id: str, *, type: str | None = None, source: str | None = None, by: str
+    ) -> Camera:
+        """Give it another type or source. Jobs that read it go on with the new source.
+
+        Args:
+            node: its name.
+            camera_id: which of its added cameras.
+            type: None: as it was.
+            source: None: as it was.
+            by: the administrator.
+
+        Raises:
+            NodeNotFound, CameraNotFound, BadCamera
+        """
+        return self._change(
+            node, lambda cameras: cameras.changed(camera_id, type=type, source=source), "node.camera.change", by
+        )
+
+    def remove(self, node: str, camera_id: str, *, by: str) -> None:
+        """Raises NodeNotFound, CameraNotFound, CameraInUse while a job reads it."""
+
+        def removal(cameras: CameraList) -> tuple[CameraList, Camera]:
+            return cameras.without(camera_id), cameras.get(camera_id)
+
+        self._change(node, removal, "node.camera.remove", by)
+
+    def _change(
+        self, node: str, change: Callable[[CameraList], tuple[CameraList, Camera]], action: str, by: str
+    ) -> Camera:
+        with self.database.write() as conn:
+            require_node(store.lock_node(conn, node), node)
+            cameras, camera = change(_list(store.get_order(conn, node, KEY, is_locked=True)))
+            if camera not in cameras.cameras:
+                _require_unused(conn, node, camera)
+            orders.put(conn, Order(0, node, KEY, "", "cameras", Operation.INSERT, 0, cameras.to_json()))
+            self.note(conn, by, action, f"node:{node}", {"camera": camera.id, "type": camera.type})
+        self.nudge(node)
+        return camera
+
+
+def _list(order: Order | None) -> CameraList:
+    return CameraList.from_json(order.content if order else {})
+
+
+def _require_unused(conn: Connection, node: str, camera: Camera) -> None:
+    contents: list[Any] = list(store.contents_on(conn, node))
+    if any(content.get("video_id") == camera.id for content in contents):
+        raise CameraInUse(
+            f"A video job reads the camera {camera.id} ({camera.type}).", hint="End the job, and remove it then."
+        )
