@@ -102,9 +102,7 @@ async def change_camera(request: Request) -> Response:
     require_admin(request)
     body, name = await json_body(request, schemas.ChangedCamera), request.path_params["name"]
     change, camera_id = nodes_of(request).cameras.change, request.path_params["camera"]
-    camera = await run_in_threadpool(
-        change, name, camera_id, type=body.type, source=body.source, by=user_of(request)
-    )
+    camera = await run_in_threadpool(change, name, camera_id, type=body.type, source=body.source, by=user_of(request))
     return json_answer(schemas.camera_answer(camera))
 
 

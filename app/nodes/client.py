@@ -38,7 +38,14 @@ class NodesClient(ApiClient):
         return self._json("POST", _cameras(name), json={"type": type, "source": source})
 
     def change_camera(self, name: str, camera_id: str, *, type: str | None, source: str | None) -> Record:
-        """None: as it was."""
+        """The changed camera.
+
+        Args:
+            name: of the node.
+            camera_id: which of those that were added here.
+            type: what it shows; None: as it was.
+            source: a URL or a path on the node; None: as it was.
+        """
         return self._json("PATCH", _cameras(name, camera_id), json={"type": type, "source": source})
 
     def remove_camera(self, name: str, camera_id: str) -> None:

@@ -122,7 +122,14 @@ def put_order(conn: Connection, order: Order) -> None:
 
 
 def get_order(conn: Connection, node: str, key: WorkKey, *, is_locked: bool = False) -> Order | None:
-    """is_locked: nobody else changes it until the transaction ends."""
+    """The order of this key; None: the node has none.
+
+    Args:
+        conn: the caller's transaction.
+        node: the name of the node.
+        key: of the work.
+        is_locked: nobody else changes it until the transaction ends.
+    """
     c = orders.c
     query = sa.select(orders).where(c.node == node, c.kind == key.kind, c.uid == key.uid, c.part == key.part)
     row = conn.execute(query.with_for_update() if is_locked else query).first()

@@ -916,6 +916,7 @@ def filled(path: str, whose: Mapping[str, str]) -> str:
         "job_uid": whose["job_uid"],
         "stage": "face_detection",
         "node": "edge0",
+        "camera": "1000",
         "target_id": whose["target_id"],
         "delivery_id": whose["delivery_id"],
         "share_id": whose["share_id"],

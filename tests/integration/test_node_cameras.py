@@ -82,9 +82,7 @@ def test_a_camera_that_a_job_reads_stays(boss: Within) -> None:
     with container_of(boss).database.write() as conn:
         (job,) = (one for one in nodes.pending(EDGE) if "video_id" in one.content)
         content = {**job.content, "video_id": camera["id"]}
-        nodes.order(
-            conn, EDGE, job.key, namespace="", name=job.name, generation=job.generation + 1, content=content
-        )
+        nodes.order(conn, EDGE, job.key, namespace="", name=job.name, generation=job.generation + 1, content=content)
     kept = boss.request("DELETE", f"{CAMERAS}/1000")
     assert (kept.status_code, kept.json()["error"]["code"]) == (409, "CAMERA_IN_USE")
     assert "A video job reads the camera 1000" in boss.post(f"{PAGE}/cameras/1000/remove").text

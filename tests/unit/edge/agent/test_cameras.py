@@ -26,7 +26,10 @@ def test_added_cameras_come_beside_the_given_ones_and_go_with_the_next_order() -
         ("1000", "rtsp://10.0.0.7/1"),
         ("1001", "rtsp://10.0.0.8/1"),
     ]
-    assert [cameras.source_of(one) for one in cameras.by_id().values()][1:] == ["rtsp://10.0.0.7/1", "rtsp://10.0.0.8/1"]
+    assert [cameras.source_of(one) for one in cameras.by_id().values()][1:] == [
+        "rtsp://10.0.0.7/1",
+        "rtsp://10.0.0.8/1",
+    ]
     cameras.replace_added({})
     assert list(cameras.by_id()) == ["0"]
 
