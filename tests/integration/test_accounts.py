@@ -15,13 +15,14 @@ import httpx
 import pytest
 
 from app.accounts.cli import seconds_of, size_of
-from app.accounts.model import is_name
+from app.accounts.model import Role, is_name
 from app.kit.cli.command import Exit
 from app.kit.errors import BadInput
+from app.settings import Settings
 from tests.harness.api import Api, pngs, small_model
 from tests.harness.deployment import Deployment
 from tests.harness.paths import REPOSITORY
-from tests.harness.users import OURS, Person, person
+from tests.harness.users import OURS, Person, Within, person, within
 
 MODELMILL = str(Path(sys.executable).with_name("modelmill"))
 TOKEN = re.compile(r"mm_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
@@ -341,3 +342,25 @@ def test_the_document_says_which_operations_need_a_token(api: Api) -> None:
         "/shared/{share_id}/files/{name}",
         "/device-results/{job_id}",
     }, "the last two ask for a key of their own"
+
+
+def test_what_was_done_to_a_user_is_told_in_words_with_units(settings: Settings) -> None:
+    with within(settings.model_copy(update={"accounts": True})) as web:
+        accounts = web.app.state.container.accounts
+        accounts.users.create("office", Role.ADMIN, by="test")
+        accounts.users.create("carol", Role.USER, by="office")
+        for quota in (20_000_000, 0):
+            accounts.users.change("carol", by="office", quota_bytes=quota)
+        accounts.users.change("carol", by="office", role=Role.ADMIN, groups=["lab", "night"], quota_files=1)
+        _, token = accounts.tokens.issue("office", by="test")
+        headers = {"Accept": "text/html", "Authorization": f"Bearer {token}"}
+        page = Within(web.app, **headers).get("/ui/admin/users/carol").text
+    cells = re.findall(r'class="audit-detail">(.*?)</td>', page, re.DOTALL)
+    assert [" ".join(re.sub("<[^>]+>", "", cell).split()) for cell in cells] == [
+        "the quota that all have → 1 file or folder",
+        "none → lab, night",
+        "User → Administrator",
+        "19.1 MiB → no limit",
+        "the quota that all have → 19.1 MiB",
+        "role User",
+    ]

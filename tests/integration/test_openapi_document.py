@@ -10,7 +10,9 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from pydantic import BaseModel
 
+from app.kit.web.api_page import groups
 from app.kit.web.openapi import Operation, document
+from app.kit.web.templates import environment
 from app.main import create_app
 from app.settings import Settings
 
@@ -41,6 +43,14 @@ def test_every_reference_leads_to_a_schema_and_every_schema_is_used(served: dict
     schemas = {f"#/components/schemas/{name}" for name in served["components"]["schemas"]}
     assert set(references(served)) == schemas
     assert not [name for name in schemas if "__" in name], "names are for people"
+
+
+def test_all_that_its_page_says_of_a_call_is_translated(served: dict[str, Any]) -> None:
+    advice = environment("zh-Hant").filters["advice"]
+    calls = [call for group in groups(served, "").values() for call in group]
+    texts = {text for call in calls for text in (call.summary, *(row.description for row in call.rows)) if text}
+    assert len(texts) > 200
+    assert [text for text in sorted(texts) if 'lang="en"' in advice(text)] == []
 
 
 def test_each_operation_says_who_may_ask(served: dict[str, Any], settings: Settings) -> None:

@@ -8,6 +8,8 @@ from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page, ViewportSize
 
 PHONE: ViewportSize = {"width": 375, "height": 800}
+LONGEST_PX = 3000
+"""Of a page on a phone: what is more is folded."""
 DESKTOP: ViewportSize = {"width": 1280, "height": 720}
 SERIOUS = ("serious", "critical")
 OF_COLORS = ("color-contrast", "link-in-text-block")
@@ -33,8 +35,9 @@ def assert_sound(page: Page) -> None:
 
 
 def assert_fits_a_phone(page: Page) -> None:
-    """Nothing scrolls sideways."""
+    """Nothing scrolls sideways, and the end is not out of sight."""
     assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"], _widest(page)
+    assert page.evaluate("document.scrollingElement.scrollHeight") <= LONGEST_PX
 
 
 def _assert_no_issues(page: Page, *rules: str) -> None:
