@@ -19,6 +19,7 @@ NAMES = (
     "training",
     "slow_clients",
     "rest",
+    "search",
 )
 WITH_OPTIONS = ("peers", "capacity", "joint", "video", "quality")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -17,7 +17,8 @@ from app.conversion.model import JobError, Stage
 from app.conversion.model.digest import digest
 from app.conversion.model.job_filter import parse
 from app.conversion.options import Chip, Options, ToolchainName
-from app.kit.clock import to_text
+from app.kit.clock import from_text, to_text
+from tests.harness.conversion_jobs import jobs_of_a_year
 from tests.harness.valkey import Valkey
 
 BEGIN = datetime(2026, 11, 20, tzinfo=UTC)
@@ -42,6 +43,24 @@ FILTERS = (
     "id:00000001",
     "owner:ann snr:>=0",
     "owner:bob",
+)
+OF_MANY = (
+    "status:completed",
+    "status:failed",
+    "snr:<20",
+    "snr:10..40",
+    "created:<7d",
+    "run",
+    "yolo nightly",
+    "run 1190",
+    "size:>300K snr:>20",
+    "size:>300K latency:<10ms",
+    "status:completed snr:>20 size:<5M",
+    "status:completed verdict:passed target:host",
+    "nightly status:completed took:>10s",
+    "snr:<12 size:>8M",
+    "snr:<20 size:>300K",
+    "status:failed snr:<20 tag:nightly model:yolo",
 )
 NAMES = ("yolo_v8", "Yunet face", "臉部偵測", "", "yolox-n face", "run 12")
 STEPS = st.sampled_from(["submit", "claim", "succeed", "succeed", "fail", "cancel", "delete", "vanish", "rename"])
@@ -151,6 +170,32 @@ def test_after_every_change_the_index_finds_what_the_filter_accepts(
     index.counts("ann", [])
     left = {key.decode() for key in valkey.client.keys("jobs:index:*")} - {"jobs:index:form", "jobs:index:expires"}
     assert left == set()
+
+
+@pytest.fixture
+def many(container: Container) -> Iterator[Container]:
+    """More jobs than are gone through in one step."""
+    for job in jobs_of_a_year(1200, "ann", until=NOW):
+        container.store.create(job, score=from_text(job.created_at).timestamp())
+    yield container
+
+
+@pytest.mark.parametrize("few", [1, 5000])
+def test_among_many_each_page_of_each_order_is_what_the_filter_accepts(many: Container, few: int) -> None:
+    jobs = [digest(job) for job in jobs_of_a_year(1200, "ann", until=NOW)]
+    index = JobIndex(many.store, few=few)
+    for text in OF_MANY:
+        query = parse(text, now=NOW)
+        accepted = {job.job_id: job for job in jobs if query.accepts(job)}
+        for sort, is_descending in ((Sort.CREATED, True), (Sort.SNR, False), (Sort.SNR, True), (Sort.SIZE, False)):
+            pages = [
+                index.search(query, "ann", sort=sort, is_descending=is_descending, offset=offset, limit=limit)
+                for offset, limit in ((0, 50), (50, 900), (950, 400))
+            ]
+            ids = [job_id for page in pages for job_id in page.job_ids]
+            assert {page.total for page in pages} == {len(accepted)}, text
+            assert len(ids) == len(set(ids)) and set(ids) == set(accepted), text
+            _assert_in_order([accepted[job_id].numbers.get(sort.value) for job_id in ids], sort, is_descending)
 
 
 def _assert_in_order(numbers: list[float | None], sort: Sort, is_descending: bool) -> None:

@@ -16,8 +16,9 @@ from app.kit.redis import record_index_scripts as scripts
 from app.kit.redis.records import Records
 
 PORTION = 200
-FEW = 20_000
-"""So many matches are brought together and sorted; of more, one goes along the order until the page is full."""
+FEW = 5_000
+"""Of several conditions: where so many records fit the rarest, they are brought together and sorted. Of more they are
+counted, and the page is made by going along the order until it is full."""
 NONE = "+inf"
 """In place of a number that a record has not; it is sorted last either way."""
 

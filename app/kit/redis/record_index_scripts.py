@@ -101,7 +101,7 @@ return 1
 # Returns how many there are, and the ids of the page.
 SEARCH = """
 local base, plan = ARGV[1], cjson.decode(ARGV[2])
-local FEW, STEP = tonumber(ARGV[3]), 500
+local FEW, STEP, MANY = tonumber(ARGV[3]), 500, 8
 local made = 0
 local function fresh() made = made + 1; return base .. 'tmp:' .. made end
 local function chunks(list, work)
@@ -125,135 +125,247 @@ local function words_with(kinds, piece)
       if not seen[key] then seen[key] = true; keys[#keys + 1] = key end
     end
   end
-  return union(keys)
+  return keys
 end
-local function resolved(alternative)
+local function sets_of(alternative)  -- it finds what is in any of these
   if alternative.terms then
     local keys = {}
     for _, term in ipairs(alternative.terms) do keys[#keys + 1] = base .. 't:' .. term end
-    return union(keys)
+    return keys
   end
-  local into = fresh()
   if alternative.id then
-    local low = '[' .. alternative.id
+    local into, low = fresh(), '[' .. alternative.id
     chunks(redis.call('ZRANGEBYLEX', base .. 'ids', low, low .. '\\255'),
       function(part) redis.call('SADD', into, unpack(part)) end)
-    return into
+    return {into}
   end
-  local keys = {}
-  for _, piece in ipairs(alternative.pieces) do keys[#keys + 1] = words_with(alternative.kinds, piece) end
-  if #keys == 1 then return keys[1] end
+  if #alternative.pieces == 1 then return words_with(alternative.kinds, alternative.pieces[1]) end
+  local keys, into = {}, fresh()
+  for _, piece in ipairs(alternative.pieces) do keys[#keys + 1] = union(words_with(alternative.kinds, piece)) end
   redis.call('SINTERSTORE', into, unpack(keys))
-  return into
+  return {into}
 end
 
 local sort = base .. 'n:' .. plan.sort
-local sets, ranges, all, wide = {}, {}, {sort}, nil
+local size = redis.call('ZCARD', sort)
+local page, offset, limit, total = {}, plan.offset, plan.limit, 0
+local clauses, sets, ranges = {}, {}, {}
 for _, clause in ipairs(plan.clauses) do
-  local key
-  local number = clause.number and base .. 'n:' .. clause.number
-  if number and #plan.clauses == 1 and redis.call('ZCOUNT', number, clause.low, clause.high) > FEW then
-    wide, key = clause, number
-  elseif number then
-    key = fresh()
-    redis.call('ZRANGESTORE', key, number, clause.low, clause.high, 'BYSCORE')
-    ranges[#ranges + 1] = key
+  local one = {low = clause.low, high = clause.high}
+  if clause.number then
+    one.key = base .. 'n:' .. clause.number
+    one.count = redis.call('ZCOUNT', one.key, one.low, one.high)
+    ranges[#ranges + 1] = one
   else
-    local keys = {}
-    for _, alternative in ipairs(clause.any) do keys[#keys + 1] = resolved(alternative) end
-    key = union(keys)
-    sets[#sets + 1] = key
-  end
-  all[#all + 1] = key
-end
-
-local page, offset, limit = {}, plan.offset, plan.limit
-
-local function take(from, is_without, check)
-  -- The members of `from` in order, those with the number first.
-  local low, high = '-inf', '(+inf'
-  if is_without then low, high = '+inf', '+inf' end
-  local at = check and 0 or offset
-  while #page < limit do
-    local count = check and STEP or limit - #page
-    local ids
-    if plan.is_descending then ids = redis.call('ZRANGE', from, high, low, 'BYSCORE', 'REV', 'LIMIT', at, count)
-    else ids = redis.call('ZRANGE', from, low, high, 'BYSCORE', 'LIMIT', at, count) end
-    if #ids == 0 then return end
-    at = at + #ids
-    for _, id in ipairs(check and check(ids) or ids) do
-      if check and offset > 0 then offset = offset - 1
-      elseif #page < limit then page[#page + 1] = id end
+    one.keys, one.count = {}, 0
+    for _, alternative in ipairs(clause.any) do
+      for _, key in ipairs(sets_of(alternative)) do
+        local count = redis.call('SCARD', key)
+        if count > 0 then one.keys[#one.keys + 1], one.count = key, one.count + count end
+      end
     end
-    if not check and #page < limit then return end
+  end
+  clauses[#clauses + 1] = one
+end
+table.sort(clauses, function(one, other) return one.count < other.count end)
+-- Of the rarest the matches are brought together; of the others only where there are many sets to look into.
+for at, one in ipairs(clauses) do
+  if one.keys and (at == 1 or #one.keys < 2 or #one.keys > MANY) then
+    one.key = union(one.keys)
+    one.count = redis.call('SCARD', one.key)
+    sets[#sets + 1] = one
   end
 end
+local first = clauses[1]
 
-local function accepted(ids)
-  for _, set in ipairs(sets) do
-    local is_in, kept = redis.call('SMISMEMBER', set, unpack(ids)), {}
-    for at, id in ipairs(ids) do if is_in[at] == 1 then kept[#kept + 1] = id end end
-    ids = kept
+local function bound(text)
+  local is_open, number = string.match(text, '^(%(?)(.*)$')
+  return tonumber(number) or (string.sub(number, 1, 1) == '-' and -math.huge or math.huge), is_open ~= ''
+end
+for _, one in ipairs(ranges) do
+  one.least, one.is_low_open = bound(one.low)
+  one.most, one.is_high_open = bound(one.high)
+end
+local function is_inside(one, score)
+  local number = tonumber(score) or math.huge
+  local is_above = number > one.least or (number == one.least and not one.is_low_open)
+  return is_above and (number < one.most or (number == one.most and not one.is_high_open))
+end
+
+-- Those of these that every clause accepts; `from` need not be asked, nor what the ids were taken by.
+local function accepted(ids, from)
+  for _, one in ipairs(clauses) do
     if #ids == 0 then return ids end
-  end
-  for _, range in ipairs(ranges) do
-    local scores, kept = redis.call('ZMSCORE', range, unpack(ids)), {}
-    for at, id in ipairs(ids) do if scores[at] then kept[#kept + 1] = id end end
-    ids = kept
-    if #ids == 0 then return ids end
+    if one ~= from and not one.is_done then
+      local kept = {}
+      if one.low then
+        local scores = redis.call('ZMSCORE', one.key, unpack(ids))
+        for at, id in ipairs(ids) do if is_inside(one, scores[at]) then kept[#kept + 1] = id end end
+      else
+        local is_in = {}
+        for _, key in ipairs(one.key and {one.key} or one.keys) do
+          for at, is_there in ipairs(redis.call('SMISMEMBER', key, unpack(ids))) do
+            if is_there == 1 then is_in[at] = true end
+          end
+        end
+        for at, id in ipairs(ids) do if is_in[at] then kept[#kept + 1] = id end end
+      end
+      ids = kept
+    end
   end
   return ids
 end
 
--- For a wide range that stands alone: its numbers are compared here, in place of a copy of it.
-local function between(ids)
-  local function bound(text)
-    local is_open, number = string.match(text, '^(%(?)(.*)$')
-    return tonumber(number) or (string.sub(number, 1, 1) == '-' and -math.huge or math.huge), is_open ~= ''
+local function ranked(from, start, stop)
+  if plan.is_descending then return redis.call('ZRANGE', from, start, stop, 'REV') end
+  return redis.call('ZRANGE', from, start, stop)
+end
+local function parts(from)  -- ranks, in the order of the page: those with the number first
+  local all, without = redis.call('ZCARD', from), redis.call('ZCOUNT', from, '+inf', '+inf')
+  if plan.is_descending then return {{without, all - 1}, {0, without - 1}} end
+  return {{0, all - without - 1}, {all - without, all - 1}}
+end
+local function take(from)
+  for _, part in ipairs(parts(from)) do
+    local length, start = part[2] - part[1] + 1, part[1] + offset
+    if offset >= length then
+      offset = offset - length
+    elseif #page < limit then
+      local stop = math.min(part[2], start + limit - #page - 1)
+      for _, id in ipairs(ranked(from, start, stop)) do page[#page + 1] = id end
+      offset = 0
+    end
   end
-  local low, is_low_open = bound(wide.low)
-  local high, is_high_open = bound(wide.high)
-  local scores, kept = redis.call('ZMSCORE', base .. 'n:' .. wide.number, unpack(ids)), {}
-  for at, id in ipairs(ids) do
-    local score = tonumber(scores[at]) or math.huge
-    local is_above = score > low or (score == low and not is_low_open)
-    if is_above and (score < high or (score == high and not is_high_open)) then kept[#kept + 1] = id end
-  end
-  return kept
 end
 
-local function size(key)
-  return redis.call(redis.call('TYPE', key).ok == 'zset' and 'ZCARD' or 'SCARD', key)
+-- Goes along the order until the page is full, or all is counted; false where that took more than so many steps.
+local function walk(from, most, is_counted)
+  local walked = 0
+  for _, part in ipairs(parts(from)) do
+    local at = part[1]
+    while at <= part[2] and (is_counted or #page < limit) do
+      if walked >= most then return false end
+      local ids = ranked(from, at, math.min(at + STEP - 1, part[2]))
+      at, walked = at + #ids, walked + #ids
+      for _, id in ipairs(accepted(ids)) do
+        if is_counted then total = total + 1 end
+        if offset > 0 then offset = offset - 1
+        elseif #page < limit then page[#page + 1] = id end
+      end
+    end
+  end
+  return true
 end
 
-local function narrowed()
-  local into, arguments = fresh(), {#all, unpack(all)}
+local function narrowed(keys)  -- what is in all of them, by the numbers of the first
+  local into, arguments = fresh(), {#keys, unpack(keys)}
   arguments[#arguments + 1] = 'WEIGHTS'
-  for at = 1, #all do arguments[#arguments + 1] = at == 1 and 1 or 0 end
+  for at = 1, #keys do arguments[#arguments + 1] = at == 1 and 1 or 0 end
   redis.call('ZINTERSTORE', into, unpack(arguments))
   return into
 end
-
--- Few: they are brought together and sorted. Many: one goes along the order until the page is full.
-local from, check, total = sort, nil, nil
-local least = math.huge
-for at = 2, #all do least = math.min(least, size(all[at])) end
-if wide then
-  total, check = redis.call('ZCOUNT', base .. 'n:' .. wide.number, wide.low, wide.high), between
-elseif #all > 1 then
-  local counted = least > FEW and redis.pcall('ZINTERCARD', #all, unpack(all))  -- since Redis 7
-  if type(counted) == 'number' and counted > FEW then
-    total, check = counted, accepted
-  else
-    from = narrowed()
-  end
+local function as_key(one)
+  if not one.low then return one.key end
+  local into = fresh()
+  redis.call('ZRANGESTORE', into, one.key, one.low, one.high, 'BYSCORE')
+  return into
 end
-total = total or redis.call('ZCARD', from)
-if total > offset then
-  local with = redis.call('ZCOUNT', from, '-inf', '(+inf')
-  if check or offset < with then take(from, false, check) end
-  if not check then offset = math.max(0, offset - with) end
-  if #page < limit then take(from, true, check) end
+
+-- Of `count` matches the page is full after a short walk where they are many, and brought together and sorted where
+-- they are few. Where they all lie at the far end a walk is given up when it has cost as much as that.
+local function fill(count, together)
+  local is_dense = count * 4 > size
+  local is_near = (offset + limit) * size * 4 < count * count
+  if count == 0 or ((is_dense or is_near) and walk(sort, is_dense and size or count)) then return end
+  page, offset = {}, plan.offset
+  take(narrowed({sort, together()}))
+end
+
+local function below(one)  -- how many numbers are too low for it
+  local low = string.sub(one.low, 1, 1) == '(' and string.sub(one.low, 2) or '(' .. one.low
+  return redis.call('ZCOUNT', one.key, '-inf', low)
+end
+local function through(one, start, stop, work)  -- the ids of these ranks
+  for at = start, stop, STEP do work(redis.call('ZRANGE', one.key, at, math.min(at + STEP - 1, stop))) end
+end
+
+-- Counts what all accept by going through the rarest, and keeps it where it is not most of all there is.
+local function counted_by_members()
+  local into, count = fresh(), 0
+  local function add(ids)
+    ids = accepted(ids, first)
+    count = count + #ids
+    if #ids > 0 and count * 4 <= size then redis.call('SADD', into, unpack(ids)) end
+  end
+  if first.low then
+    local start = below(first)
+    through(first, start, start + first.count - 1, add)
+  else
+    chunks(redis.call('SMEMBERS', first.key), add)
+  end
+  return count, into
+end
+
+-- Where most fit, fewer do not: what lies outside of the ranges is taken off what the sets, or else the rarest range,
+-- have in common. nil where that would be no less work.
+local function counted_by_outsides()
+  local keys, cost, rest = {}, 0, {}
+  for at, one in ipairs(sets) do keys[at] = one.key end
+  for at, one in ipairs(ranges) do
+    if #keys > 0 or one ~= first then
+      rest[#rest + 1], cost = one, cost + size - one.count
+    end
+  end
+  if #keys + #ranges < #clauses or cost > first.count then return nil end
+  local count = first.count
+  if #keys > 0 then count = redis.pcall('SINTERCARD', #keys, unpack(keys)) end  -- since Redis 7
+  if type(count) ~= 'number' then return nil end
+  for _, one in ipairs(rest) do one.is_done = true end
+  for _, one in ipairs(rest) do
+    local function take_off(ids) count = count - #accepted(ids) end
+    local start = below(one)
+    through(one, 0, start - 1, take_off)
+    through(one, start + one.count, size - 1, take_off)
+    one.is_done = false
+  end
+  return count
+end
+
+if #clauses == 0 then
+  total = size
+  take(sort)
+elseif #clauses == 1 and first.low and first.key == sort then
+  total = first.count
+  if plan.is_descending then
+    page = redis.call('ZRANGE', sort, first.high, first.low, 'BYSCORE', 'REV', 'LIMIT', offset, limit)
+  else
+    page = redis.call('ZRANGE', sort, first.low, first.high, 'BYSCORE', 'LIMIT', offset, limit)
+  end
+elseif #clauses == 1 then
+  total = first.count
+  fill(total, function() return as_key(first) end)
+elseif first.count <= FEW then
+  local keys, done = {sort}, #sets
+  if first.low then
+    keys[2], first.is_done, done = as_key(first), true, done + 1
+  end
+  for _, one in ipairs(sets) do
+    keys[#keys + 1], one.is_done = one.key, true
+  end
+  local from = narrowed(keys)
+  if done < #clauses then
+    walk(from, math.huge, true)
+  else
+    total = redis.call('ZCARD', from)
+    take(from)
+  end
+else
+  local into
+  total = counted_by_outsides()
+  if not total then total, into = counted_by_members() end
+  fill(total, function()
+    return into or select(2, counted_by_members())
+  end)
 end
 for at = 1, made do redis.call('UNLINK', base .. 'tmp:' .. at) end
 return {total, unpack(page)}
