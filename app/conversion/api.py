@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from app.conversion import object_keys, schemas
 from app.conversion.access import conversion_of
-from app.conversion.model import JobRecord, Stage
+from app.conversion.model import Artifact, JobRecord, Stage
 from app.conversion.service import Conversion
 from app.conversion.service.submissions import Submission
 from app.conversion.service.system import read_system
@@ -130,9 +130,21 @@ def get_artifact(request: Request) -> Response:
     name = request.path_params["name"]
     jobs = conversion_of(request).jobs
     artifact = jobs.artifact(request.path_params["job_id"], name, user_of(request))
+    return artifact_stream(request, artifact, name, jobs.read)
+
+
+def artifact_stream(
+    request: Request, artifact: Artifact, name: str, read: Callable[[Artifact, int, int], Iterator[bytes]]
+) -> Response:
+    """A file of a job as a download, by any of the endpoints that give one.
+
+    Args:
+        name: of the file.
+        read: yields the bytes start <= i < end.
+    """
     return stream_bytes(
         request,
-        lambda start, end: jobs.read(artifact, start, end),
+        lambda start, end: read(artifact, start, end),
         size=artifact.size_bytes,
         etag=artifact.sha256,
         name=name,
@@ -185,16 +197,7 @@ _MULTIPART = {
             "schema": {
                 "type": "object",
                 "properties": {
-                    "model": {
-                        "type": "string",
-                        "format": "binary",
-                        "description": "an ONNX file, or a zip of one and of the files its weights lie in",
-                    },
-                    "weights": {
-                        "type": "array",
-                        "items": {"type": "string", "format": "binary"},
-                        "description": "files beside the model that its weights lie in, such as model.onnx.data",
-                    },
+                    **schemas.MODEL_FILES,
                     "images": {
                         "type": "array",
                         "items": {"type": "string", "format": "binary"},

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from app.conversion import archive_schemas as schemas
 from app.conversion import model
 from app.conversion.access import archive_of, conversion_of
-from app.conversion.api import FILES, JOB_ID, media_type_of
+from app.conversion.api import FILES, JOB_ID, artifact_stream
 from app.conversion.archive_index import ArchiveFilter
 from app.conversion.errors import NotArchived
 from app.conversion.schemas import JobAnswer
@@ -20,7 +20,7 @@ from app.conversion.service.descriptions import ArchivedJob
 from app.kit.clock import to_text
 from app.kit.objects import ObjectMissing
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_body, query, stream_bytes
+from app.kit.web.http import json_body, query
 from app.kit.web.openapi import Operation
 
 
@@ -78,14 +78,7 @@ def convert_again(request: Request) -> Response:
 def get_archived_file(request: Request) -> Response:
     archive, name = archive_of(request), request.path_params["name"]
     artifact = archive.artifact(request.path_params["job_id"], name, user_of(request))
-    return stream_bytes(
-        request,
-        lambda start, end: archive.read(artifact, start, end),
-        size=artifact.size_bytes,
-        etag=artifact.sha256,
-        name=name,
-        media_type=media_type_of(name),
-    )
+    return artifact_stream(request, artifact, name, archive.read)
 
 
 def _job(archived: ArchivedJob) -> Response:

@@ -19,6 +19,21 @@ Key = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 CURSOR = r"^[0-9]{1,20}(\.[0-9]{1,20})?$"
 
 
+MODEL_FILES: dict[str, dict[str, Any]] = {
+    "model": {
+        "type": "string",
+        "format": "binary",
+        "description": "an ONNX file, or a zip of one and of the files its weights lie in",
+    },
+    "weights": {
+        "type": "array",
+        "items": {"type": "string", "format": "binary"},
+        "description": "files beside the model that its weights lie in, such as model.onnx.data",
+    },
+}
+"""Parts of a form by which a model is sent, as JSON schemas."""
+
+
 class NewJob(Strict):
     """Body of POST /jobs."""
 

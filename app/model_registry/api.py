@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.conversion.schemas import MODEL_FILES
 from app.kit.clock import now
 from app.kit.objects.blobs import blob_key
 from app.kit.web.auth import user_of
@@ -97,16 +98,7 @@ def _inlined(model: type[BaseModel]) -> dict[str, Any]:
 
 _FIELDS = {
     "name": {"type": "string"},
-    "model": {
-        "type": "string",
-        "format": "binary",
-        "description": "an ONNX file, or a zip of one and of the files its weights lie in",
-    },
-    "weights": {
-        "type": "array",
-        "items": {"type": "string", "format": "binary"},
-        "description": "files beside the model that its weights lie in, such as model.onnx.data",
-    },
+    **MODEL_FILES,
     "decoder": {"type": "string"},
     "labels": {"type": "string", "description": "names of the classes, one in each line"},
     "preprocess": {"type": "string", "description": "JSON, as options.preprocess of a conversion"},

@@ -7,10 +7,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.conversion.access import conversion_of
-from app.conversion.api import FILES, JOB_ID, media_type_of
+from app.conversion.api import FILES, JOB_ID, artifact_stream
 from app.kit.clock import now
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_answer, json_body, query, stream_bytes
+from app.kit.web.http import json_answer, json_body, query
 from app.kit.web.openapi import Operation
 from app.kit.web.public_address import reached_url
 from app.shares import schemas
@@ -44,14 +44,7 @@ def get_shared_file(request: Request) -> Response:
     key, name = query(request, schemas.KeyQuery).key, request.path_params["name"]
     artifact = shares_of(request).file(request.path_params["share_id"], key, name, now=now())
     jobs = conversion_of(request).jobs
-    return stream_bytes(
-        request,
-        lambda start, end: jobs.read(artifact, start, end),
-        size=artifact.size_bytes,
-        etag=artifact.sha256,
-        name=name,
-        media_type=media_type_of(name),
-    )
+    return artifact_stream(request, artifact, name, jobs.read)
 
 
 def shared_url(request: Request, share_id: str, key: str) -> str:

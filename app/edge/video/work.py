@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from app.kit.errors import BadInput
 from app.kit.files.whole_files import write_whole
@@ -57,11 +57,7 @@ class RunnerWork:
             return RunnerWork(
                 JobContent.from_json(data["content"]),
                 str(data["source"]),
-                str(data["host"]),
-                int(data["port"]),
-                Path(data["folder"]),
-                str(data["agent_url"]),
-                str(data["node"]),
+                *_surroundings(data),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError, BadInput) as error:
             raise NoWork(f"{path} does not say what this runner is to do: {error}.") from None
@@ -96,14 +92,15 @@ class ServicesWork:
             return ServicesWork(
                 ServicesContent.from_json(data["content"]),
                 {str(sha256): Path(file) for sha256, file in data["blobs"].items()},
-                str(data["host"]),
-                int(data["port"]),
-                Path(data["folder"]),
-                str(data["agent_url"]),
-                str(data["node"]),
+                *_surroundings(data),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise NoWork(f"{path} does not say what this process is to do: {error}.") from None
+
+
+def _surroundings(data: Any) -> tuple[str, int, Path, str, str]:
+    """Host, port, folder, agent_url and node."""
+    return str(data["host"]), int(data["port"]), Path(data["folder"]), str(data["agent_url"]), str(data["node"])
 
 
 class WatchedWork(Generic[Work]):
