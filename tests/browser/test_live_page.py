@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.harness.api import Api, pngs, small_model
 from tests.harness.browser.complaints import Watch
@@ -85,3 +85,43 @@ def test_polling_alone_takes_a_job_to_its_end_and_then_stops_by_itself(
     badge(page, "Converted")
     expect(page.locator(f"#job-poll-{waiting_job}")).to_have_count(1)
     expect(page.locator("main [hx-trigger*=every]")).to_have_count(0)
+
+
+def without_polling(page: Page, *paths: str) -> None:
+    """Fragments of these pages ask again only when their stream says so."""
+
+    def strip(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, body=re.sub(r", every \d+s", "", answer.text()))
+
+    for path in paths:
+        page.route(re.compile(rf"{path}(\?.*)?$"), strip)
+
+
+def test_the_list_of_jobs_follows_its_stream_alone(page: Page, waiting_job: str, own_deployment: Deployment) -> None:
+    without_polling(page, "/ui/jobs", "/ui/jobs/live")
+    traffic = Traffic(page)
+    page.goto("/ui/jobs")
+    assert traffic.response(re.compile("/ui/jobs/events"), timeout_s=60).ok
+    state = page.locator(f"#job-state-{waiting_job}")
+    expect(state).to_contain_text("NEF")
+    wake(own_deployment)
+    expect(state).to_contain_text("Converted", timeout=60_000)
+    expect(page.locator("#jobs-live")).to_have_count(1)
+
+
+def test_a_sweep_follows_its_stream_alone_and_asks_no_more_at_its_end(page: Page, api: Api) -> None:
+    """Nobody works on its queue here, so it waits until it is cancelled."""
+    inputs = api.upload(small_model(), pngs(3))
+    models = [{"name": "net", "model_key": inputs["model_key"], "quant_key": inputs["quant_key"]}]
+    body = {"models": models, "options": [{"name": "usual"}]}
+    sweep_id = api.http.post("/sweeps", json=body).raise_for_status().json()["sweep_id"]
+    without_polling(page, f"/ui/sweeps/{sweep_id}")
+    traffic = Traffic(page)
+    page.goto(f"/ui/sweeps/{sweep_id}")
+    assert traffic.response(re.compile(f"/ui/sweeps/{sweep_id}/events"), timeout_s=60).ok
+    table = page.locator("#sweep-live")
+    expect(table).to_contain_text("Waiting")
+    api.http.post(f"/sweeps/{sweep_id}/cancel").raise_for_status()
+    expect(table).to_contain_text("Cancelled", timeout=60_000)
+    expect(table).not_to_have_attribute("hx-trigger", re.compile("changed"))
