@@ -17,7 +17,7 @@ from app.conversion.access import batches_of, conversion_of
 from app.conversion.errors import KeyNotFound, TooManyJobs
 from app.conversion.model import SNR_DB_MIN
 from app.conversion.options import Chip, Options, ToolchainName
-from app.conversion.pages import new_batch, new_foot, new_form, new_view, samples, suggestions
+from app.conversion.pages import new_form, new_submission, new_view, samples, suggestions
 from app.conversion.pages.new_form import FormProblem, Values, field_problem, place_of, problem_of
 from app.conversion.pages.quality import saturation_columns
 from app.conversion.service import Conversion
@@ -144,12 +144,12 @@ def _store(conversion: Conversion, user: str, sent: SentForm, values: Values) ->
         files = sent.files.get(part, [])
         if not files:
             continue
-        first, *further = new_batch.grouped_models(files) if part == "model" else [files]
+        first, *further = new_submission.grouped_models(files) if part == "model" else [files]
         try:
             values[key_field], values[name_field] = stored(conversion.uploads, user, part, first)
             if part == "model":
                 keys = dict(stored(conversion.uploads, user, part, each) for each in further)
-                values["more_models"] = new_batch.further_lines(keys)
+                values["more_models"] = new_submission.further_lines(keys)
         except ModelmillError as error:
             errors[part] = problem_of(error)
     return errors
@@ -165,7 +165,9 @@ def _submit(request: Request, values: Values, errors: Errors) -> str:
     if job is None:
         return ""
     try:
-        return _begin_sweep(request, job, values, errors) if new_batch.is_batch(values) else _begin_job(request, job)
+        return (
+            _begin_sweep(request, job, values, errors) if new_submission.is_batch(values) else _begin_job(request, job)
+        )
     except ModelmillError as error:
         if error.status >= 500 or isinstance(error, TooManyJobs):
             raise  # no change of the form mends that
@@ -187,11 +189,11 @@ def _begin_job(request: Request, job: schemas.NewJob) -> str:
 
 
 def _begin_sweep(request: Request, job: schemas.NewJob, values: Values, errors: Errors) -> str:
-    batch = new_batch.batch_of(previews_of(request), values, user_of(request), errors)
+    batch = new_submission.batch_of(previews_of(request), values, user_of(request), errors)
     if batch is None:
         return ""
     conversion_of(request).submissions.admission.check_served(job.options.toolchain)
-    name = values["name"] or new_batch.name_of(values)
+    name = values["name"] or new_submission.name_of(values)
     sweep_id = batches_of(request).begin(
         user_of(request), batch.models, batch.variants, name=name, tags=job.tags, no_cache=job.no_cache
     )
@@ -250,7 +252,7 @@ async def foot_part(request: Request) -> Response:
 def _foot_view(request: Request, values: Values, errors: Errors | None = None) -> dict[str, Any]:
     user, toolchains = user_of(request), settings_of(request).toolchains
     view = new_view.page_view(previews_of(request), values, errors or {}, user, toolchains, _unserved(request))
-    foot = new_foot.foot_of(conversion_of(request), user, view, reached_url(request))
+    foot = new_submission.foot_of(conversion_of(request), user, view, reached_url(request))
     return {**view, "foot": foot, **_sets_view(request)}
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 from app.conversion import object_keys, presets
 from app.conversion.intake import calibration_checks
 from app.conversion.options import NO_GOAL, Chip, Preprocess, ToolchainName
-from app.conversion.pages import new_batch, new_form, suggestions
+from app.conversion.pages import new_form, new_submission, suggestions
 from app.conversion.pages.new_form import GROUPS, FormProblem, Values, problem_of, target_of
 from app.conversion.service.previews import ImagesPreview, ModelPreview, Previews
 from app.conversion.toolchains.base import GOOD_SAMPLES
@@ -70,7 +70,7 @@ def model_view(previews: Previews, values: Values, errors: Errors, user: str) ->
         "operators": operators,
         "compact": compact,
         "recognized": _recognized(preview, values),
-        "further": new_batch.further_models(previews, values, user),
+        "further": new_submission.further_models(previews, values, user),
     }
 
 

@@ -1,7 +1,10 @@
-"""Several models or several presets in one form: they become one sweep."""
+"""What the form of a new conversion would make: a job, or a sweep of several models or presets. What speaks against it,
+how long it takes, and the same by curl, Python and the command line."""
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -12,11 +15,14 @@ from app.conversion.options import Options, Preprocess, ToolchainName
 from app.conversion.pages import new_form
 from app.conversion.pages.new_form import FormProblem, Values, problem_of
 from app.conversion.pages.suggestions import Suggestion
+from app.conversion.service import Conversion
 from app.conversion.service.batches import BatchModel, Variant
 from app.conversion.service.previews import ModelPreview, Previews
 from app.kit.errors import ModelmillError
 from app.kit.web.multipart_form import SentFile
 
+MODEL, IMAGES = "model.onnx", "images.zip"
+"""Names in the commands of what is not chosen yet."""
 NAME_MAX = 80
 MODELS_MAX = 50
 
@@ -157,3 +163,106 @@ def _preview(
         return None, problem_of(error)
     problem = preview.problem(toolchain)
     return preview, problem_of(problem) if problem else None
+
+
+@dataclass(frozen=True)
+class Foot:
+    jobs: int
+    """How many conversions it would be."""
+    warnings: int
+    blocks: int
+    """How many findings make it impossible."""
+    ahead: int
+    """Jobs that wait for the first stage."""
+    forecast_s: float | None
+    """Seconds to the end of one job that was submitted now."""
+    commands: Mapping[str, str]
+    """By "curl", "python" and "cli"; empty while the options cannot be."""
+
+
+def foot_of(conversion: Conversion, user: str, view: Mapping[str, Any], url: str) -> Foot:
+    """
+    Args:
+        view: Of the whole form, see new_view.page_view.
+        url: Of this service, as the reader reaches it.
+    """
+    values: Values = view["values"]
+    toolchain, _ = new_form.target_of(values)
+    severities = [finding.severity for finding in view["findings"]]
+    recognized = view["recognized"]
+    doubts = [
+        bool(view["missing"]),
+        toolchain.value in view["unserved"],
+        bool(recognized and recognized.is_sure and not recognized.likeliest.is_taken and not view["further"]),
+    ]
+    problems = [view["model_problem"], view["images_problem"], *(each.problem for each in view["further"])]
+    jobs = (1 + len(view["further"])) * len(new_form.variants_of(values))
+    return Foot(
+        jobs=jobs,
+        warnings=severities.count("warns") + sum(doubts),
+        blocks=severities.count("blocks") + sum(map(bool, problems)),
+        ahead=conversion.estimates.ahead(),
+        forecast_s=conversion.estimates.forecast_s(toolchain.value),
+        commands=_commands(conversion, user, values, view["open_inputs"], url),
+    )
+
+
+def _commands(
+    conversion: Conversion, user: str, values: Values, open_inputs: new_form.OpenInputs, url: str
+) -> dict[str, str]:
+    options, _ = new_form.options_of(values, open_inputs)
+    if options is None:
+        return {}
+    if is_batch(values):
+        batch = batch_of(conversion.previews, values, user, {}) if values["model_key"] else None
+        return _of_sweep(batch, values, url) if batch else {}
+    return _of_job(options, values, url)
+
+
+def _of_job(options: Options, values: Values, url: str) -> dict[str, str]:
+    # The preprocessing is named even where it is the usual one: else what is recognized would be taken.
+    preprocess = options.preprocess.model_dump(mode="json")
+    chosen = {**options.model_dump(mode="json", exclude_defaults=True), "preprocess": preprocess}
+    tags = new_form.tags_of(values)
+    model, images = values["model_name"] or MODEL, values["quant_name"] or IMAGES
+    no_cache = values["no_cache"] == "1"
+    chosen_besides = (("name", values["name"]), ("tags", list(tags)), ("no_cache", no_cache))
+    named = {name: value for name, value in chosen_besides if value}
+    keys = {"model_key": values["model_key"] or "…", "quant_key": values["quant_key"] or "…"}
+    curl = _post(f"{url}/jobs", {**keys, **named, "options": chosen})
+    if "…" in keys.values():
+        files = f"-F {shlex.quote(f'model=@{model}')} -F {shlex.quote(f'images=@{images}')}"
+        curl = f"curl {files} {url}/uploads\n{curl}"
+    given = "".join(f", {name}={value!r}" for name, value in {**named, "options": chosen}.items() if value)
+    python = (
+        f"from modelmill_client import Modelmill\n\nwith Modelmill({url!r}) as client:\n"
+        f"    job = client.convert({model!r}, {images!r}{given})\n    job.wait(progress=True)\n    job.download('out/')"
+    )
+    flags = [f"--name {shlex.quote(values['name'])}"] if values["name"] else []
+    flags += [f"--tag {shlex.quote(tag)}" for tag in tags]
+    flags += ["--no-cache"] if no_cache else []
+    flags += ["--options options.json", f"--url {url}"]
+    cli = (
+        f"echo {shlex.quote(json.dumps(chosen))} > options.json\n"
+        f"modelmill convert {shlex.quote(model)} {shlex.quote(images)} {' '.join(flags)}"
+    )
+    return {"curl": curl, "python": python, "cli": cli}
+
+
+def _of_sweep(batch: Batch, values: Values, url: str) -> dict[str, str]:
+    models, variants = [dict(vars(each)) for each in batch.models], [dict(vars(each)) for each in batch.variants]
+    name = values["name"] or name_of(values)
+    no_cache = {"no_cache": True} if values["no_cache"] == "1" else {}
+    body = {"name": name, "tags": list(new_form.tags_of(values)), **no_cache, "models": models, "options": variants}
+    flag = "".join(f", {name}={value}" for name, value in no_cache.items())
+    python = (
+        f"from modelmill_client import Modelmill\n\nwith Modelmill({url!r}) as client:\n"
+        f"    sweep = client.sweep(models={models!r}, options={variants!r}, name={name!r}{flag})\n"
+        f"    print(client.sweep_table(sweep['sweep_id']))"
+    )
+    return {"curl": _post(f"{url}/sweeps", body), "python": python}
+
+
+def _post(url: str, body: Mapping[str, Any]) -> str:
+    text = shlex.quote(json.dumps(body, ensure_ascii=False))
+    return f"curl -H 'Content-Type: application/json' -d {text} {url}"
