@@ -36,7 +36,6 @@ from typing import Any, NoReturn
 from app.kit.sandbox import kernel, landlock, namespaces, seccomp
 from app.kit.sandbox.paths import SHARED_MEMORY, SandboxPaths, of_python
 
-PR_SET_CHILD_SUBREAPER = 36
 TEMPORARY = ".tmp"
 MAX_REQUEST_BYTES = 1 << 20
 TICK_S = 0.1
@@ -87,7 +86,7 @@ def _places(request: dict[str, Any], given: int, python: SandboxPaths) -> Sandbo
 def _supervise(request: dict[str, Any], places: SandboxPaths, job_fd: int, log_fd: int, report_fd: int) -> NoReturn:
     started = time.monotonic()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    kernel.prctl(PR_SET_CHILD_SUBREAPER, 1)
+    kernel.adopt_orphans()
     child = os.fork()
     if child == 0:
         os.close(job_fd)

@@ -6,8 +6,11 @@ import contextlib
 import ctypes
 import os
 import platform
+import signal
 import sys
 
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 PR_CAPBSET_DROP = 24
 MACHINE = platform.machine() if sys.maxsize > 1 << 32 else ""
@@ -28,6 +31,16 @@ def syscall(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char] |
 def prctl(option: int, value: int = 0, pointer: ctypes.c_void_p | None = None) -> int:
     nothing = ctypes.c_void_p(None)
     return _checked(_libc.prctl(option, ctypes.c_ulong(value), pointer or nothing, nothing, nothing))
+
+
+def die_with_parent() -> None:
+    """This process is killed as soon as the thread that started it ends."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """What the children of this process leave behind becomes its own children."""
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def unshare(flags: int) -> None:

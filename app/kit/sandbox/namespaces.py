@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import struct
 import traceback
 from collections.abc import Iterable
@@ -22,7 +21,6 @@ from app.kit.sandbox.paths import SHARED_MEMORY
 MOUNTS, IPC, USER, PROCESSES, NETWORK = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
 OUTSIDE = USER | NETWORK | IPC
 ALL = OUTSIDE | PROCESSES | MOUNTS
-PR_SET_PDEATHSIG = 1
 NOSUID, NODEV, NOEXEC, BIND, ALL_BELOW, PRIVATE = 2, 4, 8, 1 << 12, 1 << 14, 1 << 18
 MOUNT_SETATTR, HERE, RECURSIVE, READ_ONLY = 442, -100, 0x8000, 1
 
@@ -46,7 +44,7 @@ def enter(flags: int) -> None:
         child = os.fork()
         if child:
             os._exit(_code_of(child))
-        kernel.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        kernel.die_with_parent()
 
 
 def fork(flags: int, writes: Iterable[str] = (), *, memory_bytes: int = 0) -> int:

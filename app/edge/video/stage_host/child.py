@@ -5,7 +5,6 @@ FD is its end of a pair of sockets; then how logs are written. It does one thing
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import resource
@@ -27,11 +26,11 @@ from app.inference.picture_codec import encode
 from app.inference.prediction import MODEL_CARD, Picture
 from app.kit.errors import ModelmillError
 from app.kit.observability.logs import Format, Level, configure
+from app.kit.sandbox.kernel import die_with_parent
 from app.kit.text.error_text import OUT_OF_MEMORY, reason_of
 
 MOST_MEMORY = 2 << 30
 """Bytes of memory of its own that a child may have."""
-PR_SET_PDEATHSIG = 1
 ChildAnswer = tuple[dict[str, Any], list[bytes]]
 logger = logging.getLogger(__name__)
 
@@ -117,7 +116,7 @@ def run(end: socket.socket) -> None:
 
 
 def main() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the host ends us
     configure(cast(Format, sys.argv[2]), cast(Level, sys.argv[3]))
     os.dup2(2, 1)  # what a library prints is log
