@@ -4,7 +4,7 @@
   if (!palette) return;
   const text = document.getElementById("palette-text");
   const results = document.getElementById("palette-results");
-  const help = document.getElementById("keys");
+  const help = document.getElementById("keys-help");
 
   // --- the palette: the field keeps the focus, the chosen option is told by aria-activedescendant
   const options = () => [...results.querySelectorAll('[role="option"]')];

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 from starlette.requests import Request
@@ -20,6 +21,7 @@ document_of = AppState[Callable[[], dict[str, Any]]]("openapi")
 VERBS = ("get", "post", "put", "patch", "delete", "head", "options")
 NO_GROUP = ("api", "v1", "v2", "{}")
 """Segments of paths that name no subject."""
+PHRASES = {str(status.value): status.phrase for status in HTTPStatus}
 EXAMPLES = {"string": "…", "integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}}
 
 
@@ -36,14 +38,22 @@ class Row:
 
 
 @dataclass(frozen=True)
+class DescribedAnswer:
+    statuses: list[str]
+    meaning: str
+    """Empty for errors of which nothing is said but what their statuses say."""
+    schema: str
+    """Its name, or ''."""
+
+
+@dataclass(frozen=True)
 class Call:
     anchor: str
     verb: str
     path: str
     summary: str
     rows: list[Row]
-    answers: list[tuple[str, str, str]]
-    """(status, what it means, the schema's name or '')."""
+    answers: list[DescribedAnswer]
     curl: str
 
 
@@ -77,10 +87,7 @@ def _call(document: Mapping[str, Any], verb: str, path: str, operation: Mapping[
     kind, content = _first(body)
     schema = _resolved(document, content.get("schema", {}))
     fields = list(_fields(document, schema))
-    answers = [
-        (status, answer.get("description", ""), _answer_name(answer))
-        for status, answer in operation["responses"].items()
-    ]
+    answers = _answers(operation["responses"])
     curl = _curl(verb, address + path, kind, _example(document, schema) if kind == "application/json" else None)
     return Call(
         operation["operationId"], verb.upper(), path, operation.get("summary", ""), given + fields, answers, curl
@@ -120,6 +127,17 @@ def _kind(document: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     if schema.get("type") == "array":
         return f"[{_kind(document, schema.get('items', {}))}]"
     return str(schema.get("format") or schema.get("type", "any"))
+
+
+def _answers(responses: Mapping[str, Mapping[str, Any]]) -> list[DescribedAnswer]:
+    """What means the same in the same form is one answer: a dozen lines of errors hide those that say something."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for status, answer in responses.items():
+        meaning = answer.get("description", "")
+        if status.startswith(("4", "5")) and meaning == PHRASES.get(status):
+            meaning = ""
+        alike.setdefault((meaning, _answer_name(answer)), []).append(status)
+    return [DescribedAnswer(statuses, meaning, schema) for (meaning, schema), statuses in alike.items()]
 
 
 def _answer_name(answer: Mapping[str, Any]) -> str:

@@ -20,13 +20,21 @@ STAND_STILL = """async () => {
     await Promise.allSettled(fading.map((one) => one.finished));
 }"""
 """Colors fade from theme to theme: those in between are no color of ours."""
-OPEN_DETAILS = """() => [...document.querySelectorAll('details')].slice(0, 20).forEach((one) => { one.open = true; })"""
+OPEN_DETAILS = """() => [...document.querySelectorAll('details')].forEach((one, place) => {
+    if (place < 20) one.open = true; else one.remove();
+})"""
 """A page with hundreds of them has many alike."""
+REPEATED_IDS = """() => {
+    const ids = [...document.querySelectorAll('[id]')].map((one) => one.id);
+    return ids.filter((id, place) => ids.indexOf(id) !== place);
+}"""
 
 
 def assert_sound(page: Page) -> None:
     """Of a page that was opened on a phone, in light colors."""
     assert_fits_a_phone(page)
+    repeated = page.evaluate(REPEATED_IDS)
+    assert not repeated, repeated
     page.set_viewport_size(DESKTOP)
     page.evaluate(OPEN_DETAILS)
     _assert_no_issues(page)
