@@ -341,8 +341,6 @@ def test_a_conversion_is_added_and_then_says_what_became_of_it(database: Databas
         for row in (begun, made, other):
             store.put_conversion(conn, row)
         assert store.conversions_of(conn, "t1") == [made, other]
-        assert store.conversion_of_job(conn, made.job_id) == made
-        assert store.conversion_of_job(conn, "none") is None
 
 
 def test_the_version_before_can_be_gone_back_to(database: Database) -> None:

@@ -6,7 +6,6 @@ and adds the event, all in one step. Knows no rules beyond the transition table.
 
 from app.training.store.conversions import (
     claim_conversion,
-    conversion_of_job,
     conversions_due,
     conversions_of,
     put_conversion,
@@ -60,7 +59,6 @@ __all__ = [
     "change",
     "change_attempt",
     "claim_conversion",
-    "conversion_of_job",
     "conversions_due",
     "conversions_of",
     "count_by_state",

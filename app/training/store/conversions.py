@@ -58,8 +58,3 @@ def conversions_of(conn: Connection, task_id: str) -> list[Conversion]:
     """Oldest first."""
     query = sa.select(conversions).where(conversions.c.task_id == task_id).order_by(conversions.c.created_at)
     return [to_conversion(row) for row in conn.execute(query)]
-
-
-def conversion_of_job(conn: Connection, job_id: str) -> Conversion | None:
-    row = conn.execute(sa.select(conversions).where(conversions.c.job_id == job_id)).first()
-    return to_conversion(row) if row else None
