@@ -7,8 +7,8 @@ from app.conversion.toolchains.host.search.interval import interval_of
 from app.conversion.toolchains.host.search.judge import Score
 from app.conversion.toolchains.host.search.report import FLOOR_DB
 
-SPREAD_DB_MAX, ALTERED_SPREAD_DB_MAX = 2.0, 4.0
-"""A mean is this much above the goal at most because its pictures differ: as given, and altered."""
+SPREAD_DB_MAX = 2.0
+"""A mean is this much above the goal at most because its pictures differ."""
 MARGIN_DB, FLOOR_MARGIN_DB = 1.0, 3.0
 """What is chosen holds goal and floor by so much: pictures of other scenes lie lower than those that have chosen."""
 
@@ -16,14 +16,14 @@ MARGIN_DB, FLOOR_MARGIN_DB = 1.0, 3.0
 def holds(goal: Goal, score: Score, margin_db: float = 0.0, floor_margin_db: float = 0.0) -> bool:
     """Args: margin_db, floor_margin_db: how much more than the goal and the floor is demanded of SNR."""
     if goal.kind == "snr" and goal.threshold is not None:
-        is_sure = assured_db(score, SPREAD_DB_MAX) >= goal.threshold + margin_db
+        is_sure = assured_db(score) >= goal.threshold + margin_db
         return is_sure and score.min_db >= FLOOR_DB + floor_margin_db
     if goal.kind == "drop" and goal.threshold is not None:
         return score.drop_percent is not None and score.drop_percent <= goal.threshold
     return True
 
 
-def assured_db(score: Score, spread_db_max: float) -> float:
+def assured_db(score: Score) -> float:
     """The lower end of the interval of the mean, but no more than that below it; of one picture its value."""
     low, _ = interval_of(score.values)
-    return score.mean_db if low is None else max(low, score.mean_db - spread_db_max)
+    return score.mean_db if low is None else max(low, score.mean_db - SPREAD_DB_MAX)

@@ -13,9 +13,9 @@ from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.inputs import Array, Samples
 from app.conversion.toolchains.host.quantizer import QuantizationPlan, without_tensors
 from app.conversion.toolchains.host.search.candidates import Choice
-from app.conversion.toolchains.host.search.ranges import range_of
+from app.conversion.toolchains.host.search.ranges import WIDE_METHOD, range_of
 from app.conversion.toolchains.host.search.split import Split
-from app.conversion.toolchains.host.search.statistics import ActivationStatistics, Step, collect
+from app.conversion.toolchains.host.search.statistics import ActivationStatistics, PartStatistics, Step, collect
 from app.conversion.toolchains.host.search.template import Activation, Precision, Template
 
 
@@ -46,7 +46,7 @@ class Basis:
 
     def ranges(self, choice: Choice, parts: Sequence[int]) -> dict[str, Range]:
         """By activation; those in 16 bits can spare the levels for their extremes."""
-        methods = {**dict(choice.methods), **dict.fromkeys(choice.wide, "minmax")}
+        methods = {**dict(choice.methods), **dict.fromkeys(choice.wide, WIDE_METHOD)}
         return {
             activation.name: self._range(activation, methods.get(activation.name, choice.method), tuple(parts))
             for activation in self.template.activations
@@ -63,9 +63,13 @@ class Basis:
         key = (activation.name, method, parts)
         if key not in self._ranges:
             known = [tensor for tensor in activation.tensors if tensor in self.statistics.parts]
-            ranges = [range_of(self.statistics.of(tensor, parts), method) for tensor in known]
+            ranges = [range_of(self._statistics(tensor, method, parts), method) for tensor in known]
             self._ranges[key] = min((r[0] for r in ranges), default=0.0), max((r[1] for r in ranges), default=0.0)
         return self._ranges[key]
+
+    def _statistics(self, tensor: str, method: str, parts: tuple[int, ...]) -> PartStatistics:
+        """Of altered pictures, too, but for min-max, which is what a plain conversion takes."""
+        return self.statistics.of(tensor, parts, with_altered=method != "minmax")
 
 
 def basis_of(
@@ -92,7 +96,7 @@ def basis_of(
         NothingToQuantize: As far as its tensors are finite.
         StageFailed: onnxruntime's quantizer cannot make a model.
     """
-    statistics = collect(model, plan.tensors, samples, split.part_of, threads=threads, step=step)
+    statistics = collect(model, plan.tensors, samples, split, threads=threads, step=step)
     if statistics.not_finite:
         plan = without_tensors(model, plan, statistics.not_finite)
     if plan.problem:

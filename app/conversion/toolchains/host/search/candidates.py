@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, Literal
 
 from app.conversion.toolchains.host.search.judge import Score
@@ -77,12 +78,16 @@ class TriedCandidate:
     score: Score
     is_good: bool
     """It holds the goal."""
+    holds_as_given: bool
+    """It holds the goal but for altered pictures."""
     tensors: int
     """Activations and weights that are quantized, of which some are in 16 bits."""
     size_bytes: int | None = None
     latency_ms: float | None = None
     altered_db: float | None = None
     """What is sure of altered pictures; None where none was judged on."""
+    sure_db: float = -inf
+    """What is sure of pictures as given and of altered ones, whichever is lower."""
 
     @property
     def order(self) -> tuple[int, float]:
@@ -137,7 +142,7 @@ def _verdict(one: TriedCandidate, taken: TriedCandidate) -> VerdictCode:
     if one is taken:
         return "taken"
     if not one.is_good:
-        below: VerdictCode = "below_goal" if one.altered_db is None else "below_goal_altered"
+        below: VerdictCode = "below_goal_altered" if one.holds_as_given else "below_goal"
         return below if taken.is_good else "worse"
     return "dearer" if one.choice.tensors_16 > taken.choice.tensors_16 else "worse"
 

@@ -10,8 +10,9 @@ from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.inputs import Array
 
 UINT16, INT16, INT32 = np.uint16, np.int16, np.int32
-HEADROOM = 1.5
-"""A range of 16 bits is made this much wider: pictures not seen yet exceed it, and 65,536 levels can spare it."""
+HEADROOM = 4.0
+"""A range of 16 bits is made this much wider: pictures of other scenes exceed it, what is cut off costs more there than
+all that 8 bits round, and 65,536 levels can spare two bits."""
 SCALE_MIN = 1e-30
 """Of a tensor that is always zero; a scale of zero is no number to divide by."""
 

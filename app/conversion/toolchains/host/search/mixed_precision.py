@@ -13,14 +13,17 @@ LEFT_LEAST = 1e-3
 """Of the noise of a picture, once the tensor that makes most of it is exact."""
 
 
-def ordered(rows: Sequence[Sensitivity]) -> list[Sensitivity]:
+def ordered(rows: Sequence[Sensitivity], *, with_own_ranges: bool) -> list[Sensitivity]:
     """Greedy: each next one lifts the predicted SNR of the worst judged tensor most, in dB at the mean of the pictures.
 
     A picture whose output is nearly silent has much noise for its signal, and counts as one picture all the same.
+
+    Args:
+        with_own_ranges: What is left in 8 bits has the range with which it costs least alone.
     """
     if not rows:
         return []
-    noise = np.stack([row.noise for row in rows])
+    noise = np.stack([row.noise if with_own_ranges else row.usual_noise for row in rows])
     left, order = list(range(len(rows))), []
     total = noise.sum(axis=0)
     while left:

@@ -10,6 +10,8 @@ from app.conversion.toolchains.host.search.statistics import PartStatistics
 
 METHODS = ("minmax", "p99.999", "mse", "mean", "p99.99")
 """min-max over all pictures; percentiles; least squared error in 8 bits; the mean of the pictures' extremes."""
+WIDE_METHOD = "extremes"
+"""Of activations in 16 bits: min-max, over altered pictures, too."""
 CUTS = np.linspace(1.0, 0.2, 33)
 """Shares of a tensor's extremes at which least squared error may cut."""
 LEVELS = 255
@@ -24,7 +26,7 @@ def range_of(statistics: PartStatistics, method: str) -> Range:
     if statistics.pictures == 0:
         return OF_NOTHING
     low, high = min(statistics.low, 0.0), max(statistics.high, 0.0)
-    if method == "minmax":
+    if method in ("minmax", WIDE_METHOD):
         return low, high
     if method == "mean":
         return (

@@ -20,13 +20,7 @@ from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.inputs import Samples
 from app.conversion.toolchains.host.quantizer import QuantizationPlan
 from app.conversion.toolchains.host.search import mixed_precision, sensitivity
-from app.conversion.toolchains.host.search.acceptance import (
-    ALTERED_SPREAD_DB_MAX,
-    FLOOR_MARGIN_DB,
-    MARGIN_DB,
-    assured_db,
-    holds,
-)
+from app.conversion.toolchains.host.search.acceptance import FLOOR_MARGIN_DB, MARGIN_DB, assured_db, holds
 from app.conversion.toolchains.host.search.basis import Basis, basis_of
 from app.conversion.toolchains.host.search.bias_correction import Shift, corrections, measured_shifts
 from app.conversion.toolchains.host.search.budget import Budget
@@ -192,8 +186,9 @@ class _Search:
 
     @property
     def _best_in_8_bits(self) -> Choice:
+        """On altered pictures, too: a range that cuts extremes costs most where it has not seen them."""
         narrow = [one for one in self.trail.candidates if one.choice.tensors_16 == 0]
-        return max(narrow, key=lambda one: one.score.mean_db).choice
+        return max(narrow, key=lambda one: one.sure_db).choice
 
     def _equalized(self) -> Iterator[Choice]:
         best = self._best_in_8_bits
@@ -214,7 +209,7 @@ class _Search:
     def _mixed(self) -> Iterator[Choice]:
         """The fewest tensors in 16 bits, in the order of what they save, then without those that are not needed."""
         base = self._best_in_8_bits
-        order = [*mixed_precision.ordered(self.rows), *self._not_measured(base)]
+        order = [*mixed_precision.ordered(self.rows, with_own_ranges=bool(base.methods)), *self._not_measured(base)]
         if not self.rows:  # it cannot be told which tensors need them
             yield _widened(base, order)
             return
@@ -240,7 +235,8 @@ class _Search:
         names = [(activation.name, False) for activation in template.activations]
         names += [(weight.name, True) for weight in template.weights]
         nothing = np.zeros((0, 0))
-        return [Sensitivity(name, "", is_weight, "", nothing) for name, is_weight in names if name not in known]
+        left = [(name, is_weight) for name, is_weight in names if name not in known]
+        return [Sensitivity(name, "", is_weight, "", nothing, nothing) for name, is_weight in left]
 
     def _sensitivities(self, base: Choice) -> list[Sensitivity]:
         """Of each tensor alone in 8 bits, with the range that suits it best; none where it cannot be measured."""
@@ -270,17 +266,18 @@ class _Search:
         judged = self.judge.judge(self._build(choice), self.split.choose)
         template = self._basis(choice).template
         is_near = holds(self.goal, judged.score, MARGIN_DB, FLOOR_MARGIN_DB) and judged.score.mean_db >= self.least_db
-        altered_db = self._altered_db(choice) if is_near else None
-        is_good = is_near and (altered_db is None or altered_db >= (self.goal.threshold or 0.0))
+        altered_db = self._altered_db(choice) if is_near or choice.tensors_16 == 0 else None
         candidate = TriedCandidate(
             len(self.trail.candidates),
             choice,
             judged.score,
-            is_good,
+            is_near and (altered_db is None or altered_db >= (self.goal.threshold or 0.0)),
+            is_near,
             len(template.activations) + len(template.weights),
             judged.size_bytes,
             judged.latency_ms,
             altered_db,
+            min(assured_db(judged.score), inf if altered_db is None else altered_db),
         )
         self.trail.candidates.append(candidate)
         mean, lowest = candidate.score.mean_db, candidate.score.min_db
@@ -291,14 +288,14 @@ class _Search:
         return candidate
 
     def _altered_db(self, choice: Choice) -> float | None:
-        """What is sure of altered pictures: of the first alteration below the goal, or of the one that does worst. None
-        where SNR is not the goal, or the inputs are no pictures."""
+        """What is sure of altered pictures: of the alteration that does worst, or, with 16 bits, of the first that is
+        below the goal. None where SNR is not the goal, or the inputs are no pictures."""
         if self.goal.kind != "snr" or self.goal.threshold is None:
             return None
         lowest = inf
         for score in self.judge.judge_altered(self._build(choice), self.split.choose):
-            lowest = min(lowest, assured_db(score, ALTERED_SPREAD_DB_MAX))
-            if lowest < self.goal.threshold:
+            lowest = min(lowest, assured_db(score))
+            if choice.tensors_16 and lowest < self.goal.threshold:
                 break
         return lowest if lowest < inf else None
 

@@ -1,5 +1,6 @@
 """What the float model's activations are like, collected in one pass over the pictures: per tensor and part of the
-split the range, the mean of the pictures' ranges, a histogram, and the reach of each channel.
+split the range, the mean of the pictures' ranges, a histogram, and the reach of each channel. Some pictures are run
+altered, too, and counted apart, so that ranges which cut extremes do not cut what other scenes need.
 
 Memory does not grow with the number of pictures. Tensors leave the runtime in groups of bounded size, one picture at a
 time.
@@ -7,6 +8,7 @@ time.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +19,10 @@ import numpy as np
 from app.conversion.toolchains.host.calibration import is_moderate, tensor_sizes, with_outputs
 from app.conversion.toolchains.host.equivalence import require_finite_arrays
 from app.conversion.toolchains.host.histogram import Histogram
-from app.conversion.toolchains.host.inputs import Array, SampleArrays, Samples
+from app.conversion.toolchains.host.inputs import Array, Samples
 from app.conversion.toolchains.host.runtime import open_session, run
+from app.conversion.toolchains.host.search.alterations import ALTERATIONS, altered
+from app.conversion.toolchains.host.search.split import Split
 
 GROUP_BYTES = 128 << 20
 """Of inner tensors that leave the runtime together."""
@@ -26,6 +30,8 @@ HISTOGRAM_PICTURES = 64
 """More pictures of a part widen its ranges, but its histogram is made."""
 HISTOGRAM_VALUES = 1 << 15
 """Of one tensor of one picture, evenly spaced; extremes are taken of all."""
+ALTERED_EVERY = 3
+"""One in so many pictures is altered, too, by each alteration in turn."""
 
 Step = Callable[[int, int], None]
 
@@ -62,14 +68,19 @@ class ActivationStatistics:
     """By tensor, one entry per part."""
 
     parts: dict[str, tuple[PartStatistics, ...]]
+    altered: dict[str, tuple[PartStatistics, ...]]
+    """Of pictures of that part, altered."""
     not_finite: dict[str, str]
     """Inner tensors that held NaN, an infinity or more than HUGE, and in which picture: they stay in float."""
     pictures: Counter[int] = field(default_factory=Counter)
     """How many there were, by part."""
 
-    def of(self, tensor: str, parts: Sequence[int]) -> PartStatistics:
+    def of(self, tensor: str, parts: Sequence[int], *, with_altered: bool = False) -> PartStatistics:
         """The tensor's statistics over these parts together."""
-        return merged([self.parts[tensor][part] for part in parts])
+        chosen = [self.parts[tensor][part] for part in parts]
+        if with_altered:
+            chosen += [self.altered[tensor][part] for part in parts]
+        return merged(chosen)
 
 
 def merged(parts: Sequence[PartStatistics]) -> PartStatistics:
@@ -88,40 +99,49 @@ def merged(parts: Sequence[PartStatistics]) -> PartStatistics:
 
 
 def collect(
-    model: Any, tensors: Sequence[str], samples: Samples, part_of: Sequence[int], *, threads: int, step: Step
+    model: Any, tensors: Sequence[str], samples: Samples, split: Split, *, threads: int, step: Step
 ) -> ActivationStatistics:
-    """Run the float model over all samples.
-
-    Args:
-        part_of: The part of each sample, by its place.
+    """Run the float model over all samples; those that report are only looked at for what is not finite.
 
     Raises:
         NotFinite: An input or an output of the model holds a NaN or an infinity.
     """
-    count = max(part_of, default=0) + 1
-    statistics = ActivationStatistics({name: tuple(PartStatistics() for _ in range(count)) for name in tensors}, {})
+    given, changed = ({name: _nothing(split.parts) for name in tensors} for _ in range(2))
+    statistics = ActivationStatistics(given, changed, {})
     sessions = [
         (open_session(with_outputs(model, group).SerializeToString(), threads), group)
         for group in _groups(model, tensors)
     ]
     own = [output.name for output in model.graph.output]
-    for place, sample in enumerate(samples):
+    kinds = itertools.cycle(ALTERATIONS)
+    for place, (part, sample) in enumerate(zip(split.part_of, samples, strict=False)):
         require_finite_arrays(sample.arrays, sample.name)
-        for name, array in _values(sessions, own, sample):
-            if is_moderate(array):
-                statistics.parts[name][part_of[place]].add(array)
-            else:
+        for name, array in _values(sessions, own, sample.arrays, sample.name):
+            if not is_moderate(array):
                 statistics.not_finite.setdefault(name, sample.name)
-        statistics.pictures[part_of[place]] += 1
+            elif part in split.final:
+                statistics.parts[name][part].add(array)
+        if part in split.final and statistics.pictures[part] % ALTERED_EVERY == 0:
+            for name, array in _values(sessions, own, altered(sample.arrays, next(kinds)) or {}):
+                if is_moderate(array):
+                    statistics.altered[name][part].add(array)
+        statistics.pictures[part] += 1
         step(place + 1, len(samples))
     return statistics
 
 
-def _values(sessions: list[tuple[Any, list[str]]], own: list[str], sample: SampleArrays) -> Iterator[tuple[str, Array]]:
-    for number, (session, group) in enumerate(sessions):
-        values = run(session, sample.arrays)
-        if number == 0:
-            require_finite_arrays({name: values[name] for name in own if name in values}, sample.name)
+def _nothing(count: int) -> tuple[PartStatistics, ...]:
+    return tuple(PartStatistics() for _ in range(count))
+
+
+def _values(
+    sessions: list[tuple[Any, list[str]]], own: list[str], arrays: Mapping[str, Array], sample: str = ""
+) -> Iterator[tuple[str, Array]]:
+    """Tensors by name; none of no arrays. Raises NotFinite for outputs of a sample that has a name."""
+    for number, (session, group) in enumerate(sessions if arrays else []):
+        values = run(session, arrays, None)
+        if number == 0 and sample:
+            require_finite_arrays({name: values[name] for name in own if name in values}, sample)
         for name in group:
             yield name, values.pop(name) if name not in own else values[name]
 

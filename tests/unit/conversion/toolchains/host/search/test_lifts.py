@@ -10,6 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from app.conversion.options import HostQuantization
+from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantizer import plan
 from app.conversion.toolchains.host.runtime import open_session, run
@@ -20,7 +21,7 @@ from app.conversion.toolchains.host.search.candidates import Choice
 from app.conversion.toolchains.host.search.equalization import equalized
 from app.conversion.toolchains.host.search.split import split_of
 from tests.harness.models.host import model_of, random_weights
-from tests.unit.conversion.toolchains.host.search.test_search import network, pictures
+from tests.unit.conversion.toolchains.host.search.test_search import Picture, network, pictures
 
 LIMITS = np.array([40.0, 1.0, 0.5, 2.0, 1.0, 0.0], np.float32)
 
@@ -130,14 +131,43 @@ def test_sensitivity_is_the_noise_of_one_tensor_alone_and_orders_what_gets_16_bi
     rows = sensitivity.measure(known.template, ranges, pictures(2), ["y"], 20.0, threads=1, has_time=lambda: True)
     by_tensor = {row.tensor: row for row in rows}
     assert {"x", "b", "d", "w1", "w2", "w3"} <= by_tensor.keys()
-    assert min(rows, key=lambda row: row.snr_db).tensor == "d" == mixed_precision.ordered(rows)[0].tensor
+    assert min(rows, key=lambda row: row.snr_db).tensor == "d"
+    assert mixed_precision.ordered(rows, with_own_ranges=False)[0].tensor == "d"
     assert by_tensor["w1"].is_weight and by_tensor["w1"].snr_db > 25
 
 
 def test_a_picture_that_is_nearly_silent_does_not_decide_alone() -> None:
-    in_all = sensitivity.Sensitivity("in all", "", False, "", np.array([[0.010], [0.010], [0.010]]))
-    in_silence = sensitivity.Sensitivity("in silence", "", False, "", np.array([[0.001], [0.001], [0.500]]))
-    assert mixed_precision.ordered([in_silence, in_all])[0] is in_all
+    in_all = row("in all", [0.010, 0.010, 0.010], [0.010, 0.010, 0.010])
+    in_silence = row("in silence", [0.001, 0.001, 0.500], [0.001, 0.001, 0.500])
+    assert mixed_precision.ordered([in_silence, in_all], with_own_ranges=True)[0] is in_all
+
+
+def test_tensors_are_ordered_by_what_they_cost_with_the_ranges_that_they_have() -> None:
+    helped, other = row("helped", [0.001], [0.100]), row("other", [0.010], [0.010])
+    assert mixed_precision.ordered([helped, other], with_own_ranges=True)[0] is other
+    assert mixed_precision.ordered([helped, other], with_own_ranges=False)[0] is helped
+
+
+def row(tensor: str, noise: list[float], usual_noise: list[float]) -> sensitivity.Sensitivity:
+    """A tensor's noise to signal at one output, by picture."""
+    own, usual = (np.array(values)[:, None] for values in (noise, usual_noise))
+    return sensitivity.Sensitivity(tensor, "", False, "mse", own, usual)
+
+
+def test_another_range_is_taken_where_it_is_better_on_each_picture() -> None:
+    known = basis()
+    usual = known.ranges(Choice("minmax"), (0, 1, 2))
+    narrow, wide = {**usual, "d": (0.0, usual["d"][1] / 8)}, {**usual, "d": (0.0, usual["d"][1] * 8)}
+    quiet, loud = (Picture(name, {"x": share * pictures(1)[0].arrays["x"]}) for name, share in (("q", 0.1), ("l", 1.0)))
+
+    def method(first: dict[str, Range], second: dict[str, Range], samples: list[Picture]) -> str:
+        ranges = {"first": first, "second": second}
+        rows = sensitivity.measure(known.template, ranges, samples, ["y"], 60.0, threads=1, has_time=lambda: True)
+        return next(one.method for one in rows if one.tensor == "d")
+
+    assert method(usual, narrow, [quiet] * 8) == "second"
+    assert method(usual, narrow, [quiet] * 8 + [loud]) == "first", "it clips what one of nine pictures needs"
+    assert method(wide, usual, [quiet, loud]) == "second"
 
 
 def test_the_fewest_that_hold_are_met_by_doubling_and_bisection() -> None:

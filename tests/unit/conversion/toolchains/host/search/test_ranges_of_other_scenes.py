@@ -1,0 +1,65 @@
+"""Ranges that hold on pictures unlike those that were given: altered ones count, and 16 bits have room to spare."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.conversion.options import HostQuantization
+from app.conversion.toolchains.host.quantizer import plan
+from app.conversion.toolchains.host.search.basis import Basis, basis_of
+from app.conversion.toolchains.host.search.candidates import Choice
+from app.conversion.toolchains.host.search.integers import UINT16, activation_parameters
+from app.conversion.toolchains.host.search.split import split_of
+from tests.unit.conversion.toolchains.host.search.test_search import Picture, network
+
+SIDE = 20
+
+
+def basis() -> Basis:
+    """Of pictures with a small loud place in the middle, which is larger from nearer."""
+    samples = []
+    for place in range(6):
+        array = np.random.default_rng(place).normal(size=(1, 3, SIDE, SIDE)).astype(np.float32) / 2
+        array[:, :, 9:11, 9:11] += 4.0
+        samples.append(Picture(f"p{place}", {"x": array}))
+    model, options, split = network(side=SIDE), HostQuantization(), split_of(len(samples))
+    return basis_of(model, plan(model, options), samples, split, options, threads=1, step=lambda *_: None)
+
+
+@pytest.mark.parametrize("method", ["p99.99", "mse", "mean"])
+def test_ranges_that_cut_are_set_on_altered_pictures_too(method: str) -> None:
+    known = basis()
+    altered = known.statistics.altered["b"]
+    assert [part.pictures for part in altered] == [1, 1, 1], "one in three"
+    with_altered = known.ranges(Choice(method), (0, 1, 2))["b"]
+    for part in altered:
+        part.pictures, part.histogram.counts[:] = 0, 0
+    assert basis_without(known).ranges(Choice(method), (0, 1, 2))["b"] != with_altered
+
+
+def basis_without(known: Basis) -> Basis:
+    """The same with no range computed yet."""
+    return Basis(known.model, known.plan, known.statistics, known.template)
+
+
+def test_min_max_is_what_a_plain_conversion_takes() -> None:
+    known = basis()
+    given = known.statistics.of("b", (0, 1, 2))
+    assert known.ranges(Choice("minmax"), (0, 1, 2))["b"] == (min(given.low, 0.0), given.high)
+
+
+def test_in_16_bits_the_extremes_of_altered_pictures_count() -> None:
+    known = basis()
+    low, high = known.ranges(Choice("mse", wide=frozenset({"b"})), (0, 1, 2))["b"]
+    everything = known.statistics.of("b", (0, 1, 2), with_altered=True)
+    assert (low, high) == (min(everything.low, 0.0), everything.high)
+    assert high >= known.statistics.of("b", (0, 1, 2)).high
+
+
+def test_in_16_bits_a_value_three_times_beyond_the_range_is_not_cut_off() -> None:
+    scale, zero = activation_parameters((-1.0, 2.0), UINT16)
+    for value in (-3.0, 6.0):
+        integer = np.clip(round(value / scale) + zero, 0, np.iinfo(UINT16).max)
+        assert (integer - zero) * scale == pytest.approx(value, abs=scale)
+    assert scale < 3.0 / 255 / 50, "and what is within is held far better than in 8 bits"
