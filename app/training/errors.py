@@ -21,6 +21,12 @@ class TaskNotReleasable(Conflict):
     code = "TASK_NOT_RELEASABLE"
 
 
+class ProgramNotStored(Conflict):
+    """The common folder does not take the program of the demonstration."""
+
+    code = "TRAINING_PROGRAM_NOT_STORED"
+
+
 class TaskNotFinished(Conflict):
     """It has not succeeded (yet): there is nothing to convert."""
 

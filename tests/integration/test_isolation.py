@@ -480,6 +480,7 @@ SENDING = {
     "POST /api/v2/tasks",
     "POST /ui/tasks/new",
     "POST /ui/tasks/new/preview",
+    "POST /ui/tasks/demonstration",
     f"POST {VIDEO}/jobs",
     f"POST {VIDEO}/profile",
     f"POST {VIDEO}/what-if",
@@ -759,6 +760,7 @@ def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
         "POST /api/v2/tasks": [{"content": f"workload: sft\nmodel_id: a/b\nn_gpus_per_node: 1\ntrain_file: {file}\n"}],
         "POST /ui/tasks/new": [{"data": {**task, "action": action}} for action in ("submit", "preview", "mode:yaml")],
         "POST /ui/tasks/new/preview": [{"data": task}],
+        "POST /ui/tasks/demonstration": nothing,
         "GET /ui/jobs/compare": [
             {"params": {"a": whose["job_id"]}},
             {"params": {"a": whose["job_id"], "b": whose["job_id"]}},

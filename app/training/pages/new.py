@@ -26,7 +26,7 @@ from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.editor import FORM, Draft, Problems, action_of, as_form, as_text, problems_of_text, refused, with_retry
 from app.kit.web.forms import sent_fields
-from app.kit.web.idempotency import KeyReused
+from app.kit.web.idempotency import KeyReused, form_once
 from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.model import Demand, Workload
@@ -89,6 +89,13 @@ def _resumed(request: Request, text: str, task_id: str, step: str) -> str:
 async def create(request: Request) -> Response:
     sent = await sent_fields(request, most_bytes=MAX_SPEC_BYTES, what="A task")
     return await run_in_threadpool(_create, request, sent)
+
+
+async def demonstrate(request: Request) -> Response:
+    """Start the smallest task; where its curve is drawn."""
+    tasks, user = training_of(request).tasks, user_of(request)
+    task = await run_in_threadpool(partial(tasks.demonstrate, user, now=now()))
+    return see_other(f"/ui/tasks/{task.task_id}/metrics")
 
 
 async def preview(request: Request) -> Response:
@@ -218,4 +225,5 @@ ROUTES = [
     Route("/ui/tasks/new", new),
     Route("/ui/tasks/new", create, methods=["POST"]),
     Route("/ui/tasks/new/preview", preview, methods=["POST"]),
+    Route("/ui/tasks/demonstration", form_once(demonstrate), methods=["POST"]),
 ]

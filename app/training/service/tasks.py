@@ -9,6 +9,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from app.homes.model import COMMON
 from app.homes.service import Homes
 from app.kit.clock import now as moment
 from app.kit.clock import to_text
@@ -19,6 +20,7 @@ from app.training.errors import TaskFinished, TaskNotFound, TaskNotReleasable
 from app.training.model import Attempt, Event, Priority, State, Task, TaskEvent
 from app.training.model.queue_order import QueuePolicy
 from app.training.service.checkpoints import Checkpoint, checkpoints_of_task
+from app.training.service.demonstration import SPEC, put_program
 from app.training.service.folders import checkpoints_of, folders_of, log_of, models_in
 from app.training.service.options import TrainingOptions
 from app.training.service.submission import CheckConversion, TaskSubmission, check_priority
@@ -80,6 +82,23 @@ class Tasks:
         if is_new:
             self.kick()
         return task, is_new
+
+    def demonstrate(self, user: str, *, now: datetime) -> Task:
+        """Put the smallest task that there is at the end of the queue.
+
+        Args:
+            user: Whose it is.
+            now: When it is sent.
+
+        Raises:
+            TrainingOff: There is no cluster.
+            ProgramNotStored: The nodes could not find its program.
+            TooManyTasks: As of every task.
+        """
+        if self.options.is_on:
+            put_program(self.homes.options.root)
+        task, _ = self.submit(user, SPEC.format(common=f"{self.homes.options.prefix}/{COMMON}").encode(), now=now)
+        return task
 
     def get(self, user: str, task_id: str) -> TaskView:
         with self.database.read() as conn:

@@ -16,6 +16,7 @@ from tests.harness.api import until
 from tests.harness.ray_cluster import RayCluster, running_cluster
 from tests.harness.training.deployment import ENDED, TASKS, Trainer
 from tests.harness.training.ray_jobs import ON_WORKER, new_id
+from tests.harness.users import OURS
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 READER = """
@@ -77,6 +78,16 @@ def test_a_job_reads_what_its_user_uploaded(trainer: Trainer) -> None:
     task_id = trainer.run(code_path, train_file=path)
     assert trainer.reaches(task_id, *ENDED)["state"] == "SUCCEEDED"
     assert f"sha256 {hashlib.sha256(data).hexdigest()}" in trainer.logs(task_id)
+
+
+def test_the_demonstration_trains_by_a_button_and_shows_its_curve(trainer: Trainer) -> None:
+    begun = trainer.http.post("/ui/tasks/demonstration?once=0123456789abcdef", headers=OURS)
+    assert begun.status_code == 303, begun.text
+    path = begun.headers["location"]
+    task = trainer.reaches(path.split("/")[3], *ENDED)
+    assert (task["state"], task["name"]) == ("SUCCEEDED", "learning curve"), task["error_summary"]
+    page = trainer.http.get(path).text
+    assert 'data-title="loss"' in page and 'data-title="accuracy"' in page
 
 
 @pytest.mark.parametrize(

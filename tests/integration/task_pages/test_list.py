@@ -83,7 +83,9 @@ def test_a_long_list_is_gone_through_by_links_and_keeps_its_filters(finn: httpx.
 def test_who_has_no_task_is_told_what_to_do(deployment: Deployment) -> None:
     with person(deployment, "newcomer").browser() as client:
         page = client.get("/ui/tasks")
+        demonstrations = client.get("/ui/demonstrations")
     assert "Nothing has been trained yet" in text_of(page) and 'href="/ui/tasks/new"' in page.text
+    assert all('action="/ui/tasks/demonstration?once=' in one.text for one in (page, demonstrations))
 
 
 def test_a_cluster_that_does_not_answer_is_told_on_every_page(

@@ -1,0 +1,46 @@
+"""The smallest training that there is to see: a bundled program on one CPU, whose learning curve takes a moment."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+from app.homes.model import COMMON
+from app.kit.files.data_files import data_folder
+from app.training.errors import ProgramNotStored
+
+SAMPLE = data_folder("ops/samples/curve")
+PROGRAM = "train.py"
+CODE = f"code/{SAMPLE.name}"
+SPEC = f"""\
+workload: script
+name: learning curve
+code_path: {{common}}/{CODE}
+program: {PROGRAM}
+n_gpus_per_node: 0
+cpus: 1
+"""
+
+
+def put_program(homes: Path) -> None:
+    """Have the bundled program in the common folder of the data homes, where the nodes find it.
+
+    Raises:
+        ProgramNotStored: The folder cannot be written.
+    """
+    target, source = homes / COMMON / CODE / PROGRAM, (SAMPLE / PROGRAM).read_bytes()
+    draft = target.with_name(f".{uuid4().hex}")
+    try:
+        if target.is_file() and target.read_bytes() == source:
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_bytes(source)
+        draft.replace(target)
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink()
+        raise ProgramNotStored(
+            f"The program of the demonstration cannot be stored: {error.strerror}.",
+            hint="Whoever runs this installation copies ops/samples/curve to common/code/curve of the data homes.",
+        ) from error
