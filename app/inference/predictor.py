@@ -15,8 +15,8 @@ from app.inference.decoders.class_names import usual_labels
 from app.inference.decoders.classifier import may_be_probabilities
 from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.prediction import Decoder, ModelCard, Picture, Prediction, PredictorOptions
-from app.inference.preprocess_options import Preprocess
-from app.inference.preprocessing import Layout, Preprocessor, Size, input_layout, preprocess_of
+from app.inference.preparation import Preparation, is_default, read_preparation
+from app.inference.preprocessing import Layout, Preprocessor, Size, input_layout, preparation_of
 from app.inference.runtimes import Runtime, Tensor, open_runtime
 
 GREY = 127
@@ -133,8 +133,8 @@ def _fitted(runtime: Runtime, card: ModelCard, options: PredictorOptions) -> Pre
 def _preparer(
     runtime: Runtime, layout: Layout, family: ModelFamily, card: ModelCard, options: PredictorOptions
 ) -> Preprocessor:
-    preprocess = preprocess_of(_usual(family, runtime.preprocess), _chosen(card), options.preprocess)
-    return Preprocessor(layout, runtime.input.dtype, preprocess)
+    preparation = preparation_of(_usual(family, runtime.preprocess), _chosen(card), options.preprocess)
+    return Preprocessor(layout, runtime.input.dtype, preparation)
 
 
 def _doubt(values: npt.NDArray[Any]) -> str:
@@ -163,16 +163,15 @@ def _ports(outputs: tuple[Tensor, ...]) -> list[OutputSpec]:
 
 def _chosen(card: ModelCard) -> Mapping[str, Any]:
     """The card's preprocessing; empty for a conversion that was left to the default."""
-    is_default = card.toolchain and dict(card.preprocess) == Preprocess().model_dump(mode="json")
-    return {} if is_default else card.preprocess
+    return {} if card.toolchain and is_default(card.preprocess) else card.preprocess
 
 
-def _usual(family: ModelFamily, of_file: Mapping[str, Any]) -> Preprocess:
+def _usual(family: ModelFamily, of_file: Mapping[str, Any]) -> Preparation:
     """What the file was converted with; its family's where that was left to the default."""
     if not of_file:
         return family.preprocess
     try:
-        preprocess = Preprocess.model_validate(dict(of_file))
+        preparation = read_preparation(of_file)
     except ValueError as error:
         raise ModelUnusable("the model's own preprocessing cannot be read", hint="Convert the model anew.") from error
-    return family.preprocess if preprocess == Preprocess() else preprocess
+    return family.preprocess if preparation == Preparation() else preparation

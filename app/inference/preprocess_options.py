@@ -1,4 +1,5 @@
-"""What may be chosen of how a picture becomes a model input. `app.inference.preprocessing` has the arithmetic."""
+"""What may be chosen of how a picture becomes a model input. `app.inference.preprocessing` has the arithmetic, and
+`app.inference.preparation` the same choice for nodes."""
 
 from __future__ import annotations
 

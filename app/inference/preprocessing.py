@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
-from pydantic import ValidationError
 
 from app.inference.errors import ModelUnusable
 from app.inference.prediction import Picture
-from app.inference.preprocess_options import Preprocess
+from app.inference.preparation import Preparation, read_preparation
 from app.kit.errors import BadInput
+from app.kit.text.json_form import FormError
+
+if TYPE_CHECKING:  # nodes do without
+    from app.inference.preprocess_options import Preprocess
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.floating]
@@ -111,16 +114,14 @@ def shape_text(shape: Shape) -> str:
     return "[" + ", ".join("?" if side is None else str(side) for side in shape) + "]"
 
 
-def preprocess_of(base: Preprocess, card: Mapping[str, Any], overrides: Mapping[str, Any]) -> Preprocess:
+def preparation_of(base: Preparation, card: Mapping[str, Any], overrides: Mapping[str, Any]) -> Preparation:
     """`base` where the card says nothing, then the overrides field by field. Raises ModelUnusable."""
     try:
-        chosen = Preprocess.model_validate(dict(card)) if card else base
-        return Preprocess.model_validate({**chosen.model_dump(), **overrides}) if overrides else chosen
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
+        chosen = read_preparation(card) if card else base
+        return read_preparation(overrides, chosen) if overrides else chosen
+    except FormError as error:
         raise ModelUnusable(
-            f"preprocess.{field}: {first['msg']}", hint="Fields are color, resize, pad_value, scale, mean and std."
+            f"preprocess.{error}", hint="Fields are color, resize, pad_value, scale, mean and std."
         ) from error
 
 
@@ -141,7 +142,7 @@ class Preprocessor:
         self,
         layout: Layout,
         dtype: str,
-        options: Preprocess,
+        options: Preparation | Preprocess,
         *,
         subject: str = "the model's input",
         error: type[BadInput] = ModelUnusable,

@@ -16,9 +16,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
-
 from app.kit.errors import BadRequest
+from app.kit.text.json_form import FormError
 from app.nodes.model import NODE_REPORT, NodeReport, Operation, Order, WorkKey
 
 MAX_UP_BYTES = 1 << 20
@@ -178,9 +177,8 @@ def _unpack(frame: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Any]
 def _report(data: object) -> NodeReport:
     try:
         return NODE_REPORT.read(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        raise BadFrame(f"{'.'.join(['report', *map(str, first['loc'])])}: {first['msg']}") from None
+    except FormError as error:
+        raise BadFrame(str(FormError(("report", *error.place), error.problem))) from None
 
 
 def _order_seqs(data: object) -> dict[str, int] | None:

@@ -197,7 +197,7 @@ def _serve_plain() -> None:
     """The plain process: a line with a work folder in, a line with the seconds of each stage out."""
     for module in libraries.of_stages(Stage):
         importlib.import_module(module)
-    from app.conversion.toolchains.host import HostToolchain
+    from app.conversion.toolchains.host.toolchain import HostToolchain
     from app.settings import load_settings
 
     answers = os.fdopen(os.dup(1), "w", buffering=1)

@@ -24,7 +24,7 @@ from app.conversion.model import Stage
 from app.conversion.options import Options
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import OUTPUTS, REF_IMAGES, StageRequest
-from app.conversion.toolchains.host import HostToolchain
+from app.conversion.toolchains.host.toolchain import HostToolchain
 from app.conversion.toolchains.samples import SampleSet
 from ops.benchmarks.quantizers.contenders import Contender, Conversion, contenders, convert
 from ops.benchmarks.quantizers.judge import Judged, Sample, judge

@@ -14,7 +14,7 @@ import pytest
 from app.conversion.model import Stage
 from app.conversion.options import Options, ToolchainName
 from app.conversion.toolchains.base import OUTPUTS, StageRequest, StageResult, Toolchain
-from app.conversion.toolchains.host import HostToolchain
+from app.conversion.toolchains.host.toolchain import HostToolchain
 from app.kit.errors import ModelmillError
 from app.kit.sandbox.errors import StageFailed
 from tests.harness.models.host import convolutional, pictures, work_folder

@@ -19,7 +19,7 @@ def main(stage: Stage, folder: Path) -> None:
     before = set(sys.modules)
     from app.conversion.options import Options
     from app.conversion.toolchains.base import StageRequest
-    from app.conversion.toolchains.host import HostToolchain
+    from app.conversion.toolchains.host.toolchain import HostToolchain
 
     HostToolchain().run(StageRequest(stage, folder, Options(), 1), lambda *_: None)
     print(*sorted(set(sys.modules) - before), sep=",")

@@ -16,7 +16,7 @@ from tests.standins import kneron
 
 def convert(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """request: {toolchain}. All three stages of a small model."""
-    from app.conversion.toolchains.host import HostToolchain
+    from app.conversion.toolchains.host.toolchain import HostToolchain
 
     folder = Path.cwd()
     if request["toolchain"] == "kneron":

@@ -35,7 +35,15 @@ HEAVY = {
     "typer",
 }
 OF_THE_WORKER = {"dramatiq", "redis", "sqlalchemy", "starlette"}
-OF_THE_CONTROL_PLANE = {"dramatiq", "minio", "redis", "sqlalchemy"}
+OF_THE_CONTROL_PLANE = {"dramatiq", "minio", "pydantic", "redis", "sqlalchemy"}
+PROCESSES_OF_A_NODE = (
+    "app.edge.agent.agent",
+    "app.edge.joint.cloud",
+    "app.edge.joint.edge",
+    "app.edge.video.runner.main",
+    "app.edge.video.stage_host.child",
+    "app.edge.video.stage_host.host",
+)
 PRELOAD = """
 from app.standalone.preloaded_parent import preload
 preload(json.loads(sys.argv[1]))
@@ -52,9 +60,10 @@ app.bootstrap.edge.drivers(app.edge.agent.cameras.Cameras())
 PREDICTOR = """
 from pathlib import Path
 import app.inference.annotations, app.inference.picture_codec, app.inference.sources
-from app.inference.prediction import Format, ModelCard, PredictorOptions
+from app.inference.prediction import MODEL_CARD, Format, ModelCard, PredictorOptions
 from app.inference.predictor import open_predictor
-open_predictor(ModelCard("m", Format.ONNX, "0", 1), Path(json.loads(sys.argv[1])), None, PredictorOptions())
+card = MODEL_CARD.read(MODEL_CARD.write(ModelCard("m", Format.ONNX, "0", 1, preprocess={"scale": 1})))
+open_predictor(card, Path(json.loads(sys.argv[1])), None, PredictorOptions())
 """
 COMPARISON = """
 from pathlib import Path
@@ -96,6 +105,12 @@ def test_a_stage_loads_nothing_that_only_its_worker_uses() -> None:
 
 def test_an_edge_node_needs_no_redis_no_sql_and_no_object_store() -> None:
     assert loaded_by(NODE) & OF_THE_CONTROL_PLANE == set()
+
+
+@pytest.mark.parametrize("process", PROCESSES_OF_A_NODE)
+def test_a_process_of_a_node_starts_without_what_only_the_control_plane_uses(process: str) -> None:
+    """Nor does it load what runs models, before there is one: each start of them waits for all of it."""
+    assert loaded_by(IMPORT, [process]) & {*OF_THE_CONTROL_PLANE, "av", "onnxruntime"} == set()
 
 
 def test_a_node_needs_no_service_of_the_web_to_look_at_pictures(tmp_path: Path) -> None:

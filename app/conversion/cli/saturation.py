@@ -61,10 +61,10 @@ def _curve(model: Path, archive: Path, preprocess: str | None, threads: int) -> 
     from app.conversion.model import Stage
     from app.conversion.options import Options
     from app.conversion.toolchains.base import REF_IMAGES, StageRequest
-    from app.conversion.toolchains.host import HostToolchain
     from app.conversion.toolchains.host.inputs import reference_samples
     from app.conversion.toolchains.host.provenance import inputs_of
     from app.conversion.toolchains.host.saturation import saturation_curve
+    from app.conversion.toolchains.host.toolchain import HostToolchain
 
     checked = check_model(model, Options(), max_bytes=model.stat().st_size)
     options = _options(preprocess, checked.recognition)

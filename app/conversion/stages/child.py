@@ -48,6 +48,6 @@ def _toolchain(name: ToolchainName, kneron_python: Path) -> Toolchain:
         from app.conversion.toolchains.kneron import KneronToolchain
 
         return KneronToolchain(kneron_python)
-    from app.conversion.toolchains.host import HostToolchain
+    from app.conversion.toolchains.host.toolchain import HostToolchain
 
     return HostToolchain()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -19,6 +19,7 @@ from app.edge.worker_server import answered, json_of, parts_in
 from app.joint_inference.model.resource import PLURAL, Role
 from app.joint_inference.model.tally import Sample
 from app.kit.errors import BadRequest, ModelmillError, NotFound
+from app.kit.text.json_form import FormError, JsonForm
 from app.kit.web.request_body import whole_body
 from app.nodes.model import Operation, Order, WorkKey
 
@@ -37,23 +38,25 @@ class UnknownWorker(NotFound):
     code = "WORKER_NOT_FOUND"
 
 
-class WorkerInfo(BaseModel):
+@dataclass(frozen=True)
+class WorkerInfo:
     """A worker's report of itself, in the requirement's form."""
-
-    model_config = ConfigDict(extra="ignore")
 
     name: str
     namespace: str
     ownerName: str  # noqa: N815  # the requirement's
     ownerKind: str  # noqa: N815
-    kind: str = "inference"
     status: Literal["completed", "failed", "running"]
+    kind: str = "inference"
     taskInfo: dict[str, Any] | None = None  # noqa: N815
     ownerInfo: dict[str, Any] | None = None  # noqa: N815
     """Sedna's name of taskInfo."""
     uid: str = ""
     """Of the service."""
-    detail: dict[str, Any] = Field(default_factory=dict)
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+WORKER_INFO = JsonForm(WorkerInfo)
 
 
 def routes(agent: Agent, name_of: NameOf) -> list[BaseRoute]:
@@ -91,10 +94,11 @@ class DriverEndpoints:
     async def info(self, request: Request) -> Response:
         body = await whole_body(request, MAX_BODY_BYTES, "A body")
         try:
-            info = WorkerInfo.model_validate_json(body)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            raise BadRequest(f"{'.'.join(map(str, first['loc'])) or 'body'}: {first['msg']}") from None
+            info = WORKER_INFO.read(json.loads(body))
+        except FormError as error:
+            raise BadRequest(f"{error.place[0] if error.place else 'body'}: {error.problem}") from None
+        except (ValueError, RecursionError):
+            raise BadRequest("body: This is no JSON.") from None
         worker = request.path_params["worker"]
         if info.name != worker:
             raise BadRequest(f"The body is of the worker {info.name!r}, and the path of {worker!r}.")

@@ -10,7 +10,7 @@ from pathlib import Path
 from app.conversion.model import Stage
 from app.conversion.options import Options
 from app.conversion.toolchains.base import OUTPUTS, REF_IMAGES, StageRequest
-from app.conversion.toolchains.host import HostToolchain
+from app.conversion.toolchains.host.toolchain import HostToolchain
 
 
 def main(path: str) -> None:

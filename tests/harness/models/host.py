@@ -15,7 +15,7 @@ from PIL import Image
 from app.conversion.model import Stage
 from app.conversion.options import Options
 from app.conversion.toolchains.base import StageRequest, StageResult
-from app.conversion.toolchains.host import HostToolchain
+from app.conversion.toolchains.host.toolchain import HostToolchain
 
 SIDE = 16
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from PIL import Image
 
 from app.conversion.toolchains.samples import preprocess_image
 from app.inference.picture_codec import EXIF_ORIENTATION, decode
+from app.inference.preparation import read_preparation
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Preprocessor, input_layout
 from tests.harness.pictures import pixels, png, spec
@@ -28,7 +30,8 @@ COLORS = ["auto", "RGB", "BGR", "GRAY"]
 def both(path: Path, shape: tuple[int, ...], dtype: str, options: Preprocess) -> tuple[np.ndarray, np.ndarray]:
     """As the converter calibrates with it, and as a node runs it."""
     calibrated = preprocess_image(path, spec(*shape, dtype=dtype), options)
-    run, _ = Preprocessor(input_layout(shape, (0, 0)), dtype, options).prepare(decode(path.read_bytes()))
+    chosen = read_preparation(json.loads(options.model_dump_json()))
+    run, _ = Preprocessor(input_layout(shape, (0, 0)), dtype, chosen).prepare(decode(path.read_bytes()))
     return calibrated, run
 
 

@@ -12,7 +12,8 @@ from app.conversion.options import Preprocess
 from app.conversion.toolchains.samples import preprocess_image
 from app.inference.errors import ModelUnusable
 from app.inference.picture_codec import decode
-from app.inference.preprocessing import Preprocessor, fit_of, input_layout, preprocess_of
+from app.inference.preparation import Preparation, read_preparation
+from app.inference.preprocessing import Preprocessor, fit_of, input_layout, preparation_of
 from tests.harness.pictures import pixels, png, spec
 
 CASES = [
@@ -82,17 +83,17 @@ def test_open_sides_that_nobody_gives_are_refused() -> None:
 )
 def test_options_that_do_not_fit_the_input_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ModelUnusable, match=message):
-        Preprocessor(input_layout((1, 3, 8, 8), (0, 0)), "float32", Preprocess.model_validate(options))
+        Preprocessor(input_layout((1, 3, 8, 8), (0, 0)), "float32", read_preparation(options))
 
 
 def test_the_card_stands_before_the_family_and_an_override_before_both_field_by_field() -> None:
-    family = Preprocess(color="BGR", scale=1)
-    assert preprocess_of(family, {}, {}) == family
-    assert preprocess_of(family, {"color": "RGB"}, {}) == Preprocess(color="RGB")
-    assert preprocess_of(family, {}, {"resize": "letterbox"}) == Preprocess(color="BGR", scale=1, resize="letterbox")
+    family = Preparation(color="BGR", scale=1)
+    assert preparation_of(family, {}, {}) == family
+    assert preparation_of(family, {"color": "RGB"}, {}) == Preparation(color="RGB")
+    assert preparation_of(family, {}, {"resize": "letterbox"}) == Preparation(color="BGR", scale=1, resize="letterbox")
 
 
 @pytest.mark.parametrize(("card", "overrides"), [({"colour": "RGB"}, {}), ({}, {"std": [0]}), ({"scale": "big"}, {})])
 def test_preprocessing_that_is_none_is_refused_by_its_field(card: dict[str, Any], overrides: dict[str, Any]) -> None:
     with pytest.raises(ModelUnusable, match=r"preprocess\.(colour|std|scale)"):
-        preprocess_of(Preprocess(), card, overrides)
+        preparation_of(Preparation(), card, overrides)

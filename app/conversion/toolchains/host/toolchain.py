@@ -1,0 +1,26 @@
+"""The stages of the host toolchain. It must not import the heavy libraries before a stage runs."""
+
+from __future__ import annotations
+
+from app.conversion.model import Stage
+from app.conversion.options import ToolchainName
+from app.conversion.toolchains.base import Progress, StageRequest, StageResult
+
+
+class HostToolchain:
+    """Keeps the contract of toolchains.base."""
+
+    name = ToolchainName.HOST
+
+    def run(self, request: StageRequest, progress: Progress) -> StageResult:
+        if request.stage is Stage.ONNX:
+            from app.conversion.toolchains.host.onnx_stage import run_onnx_stage
+
+            return run_onnx_stage(request, progress)
+        if request.stage is Stage.BIE:
+            from app.conversion.toolchains.host.bie_stage import run_bie_stage
+
+            return run_bie_stage(request, progress)
+        from app.conversion.toolchains.host.nef_stage import run_nef_stage
+
+        return run_nef_stage(request, progress)
