@@ -28,4 +28,5 @@ _STAGES = {
 def of_stages(stages: Iterable[Stage]) -> tuple[str, ...]:
     """For a worker of these stages."""
     modules = [module for stage in stages for module in _STAGES[stage]]
-    return (*CHECKS, "app.conversion.stages.child", *dict.fromkeys(modules))
+    own = ("app.conversion.stages.child", "app.conversion.toolchains.host.toolchain")
+    return (*CHECKS, *own, *dict.fromkeys(modules))
