@@ -9,10 +9,12 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from app.accounts.model import Role
+from app.bootstrap.container import assemble
 from tests.browser.conftest import PATIENCE_MS, OpenContext
 from tests.harness.browser.complaints import Watch
 from tests.harness.browser.page_rules import PHONE, assert_fits_a_phone, assert_sound
 from tests.harness.browser.phone import Phone, opened_phone
+from tests.harness.conversion_jobs import finished_job
 from tests.harness.deployment import Deployment
 from tests.harness.users import Person, person
 
@@ -128,6 +130,31 @@ def test_a_user_is_created_given_a_token_and_signs_in_with_it(
     assert token not in page.url
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/ui/login")
+
+
+def test_a_link_to_a_job_is_opened_by_another_user_until_it_is_revoked(
+    signed_in: SignedIn, open_context: OpenContext, boss: Person, guarded: Deployment, watches: list[Watch]
+) -> None:
+    container = assemble(guarded.settings())
+    job = finished_job(container, boss.name, "faces for you", files={"out.nef": b"a network"})
+    container.close()
+    page = signed_in(f"/ui/jobs/{job.job_id}/shares")
+    page.get_by_label("For whom").fill("alice")
+    page.get_by_role("button", name="Make a link").click()
+    url = page.locator("#share-url").inner_text()
+    other = open_context().new_page()
+    sign_in(other, person(guarded, "alice"), "/ui/jobs")
+    expect(other.get_by_text("faces for you")).to_have_count(0)
+    other.goto(url)
+    expect(other.get_by_role("heading", level=1)).to_have_text("faces for you")
+    with other.expect_download() as begun:
+        other.get_by_role("link", name="out.nef").click()
+    assert begun.value.path().read_bytes() == b"a network"
+    page.get_by_role("button", name="Revoke alice").click()
+    expect(page.get_by_text("The link was revoked.")).to_be_visible()
+    for watch in watches:
+        watch.expect(r"status of 404")
+    assert other.reload().status == 404
 
 
 def test_what_the_page_has_asked_for_does_not_lead_whoever_signs_out_elsewhere(signed_in: SignedIn) -> None:

@@ -118,6 +118,23 @@ def test_models_dropped_together_become_a_sweep_with_its_plot(page: Page, servic
     expect(page.locator(".trade-point")).to_have_count(4, timeout=100_000)
 
 
+def test_what_the_doctor_advises_is_applied_by_a_click_and_the_job_is_made_with_it(
+    page: Page, api: Api, tmp_path: Path
+) -> None:
+    (tmp_path / "net.onnx").write_bytes(small_model())
+    for name, data in pngs(4):
+        (tmp_path / name).write_bytes(data)
+    page.goto("/ui/jobs/new")
+    drop(page.locator("[data-drop-all]"), *sorted(tmp_path.iterdir()))
+    doctor = page.get_by_role("region", name="Calibration doctor")
+    doctor.get_by_role("button", name="Use (x − 127) / 128").click()
+    expect(doctor.locator("[data-apply]")).to_have_count(0)
+    expect(doctor).to_contain_text("Few samples")
+    job = api.wait(convert(page), has_ended)
+    chosen = job["options"]["preprocess"]
+    assert (job["status"], chosen["mean"], chosen["std"]) == ("COMPLETED", [127.0], [128.0])
+
+
 def test_a_failing_model_shows_its_reason_a_hint_and_the_last_lines_of_its_log(page: Page, api: Api) -> None:
     job_id = api.start(not_a_number_model(), pngs(3))
     page.goto(f"/ui/jobs/{job_id}")

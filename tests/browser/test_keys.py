@@ -58,3 +58,19 @@ def test_rows_are_walked_ticked_and_opened_by_keys(page: Page, finished: str) ->
     row.locator("[data-row-link]").focus()
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(f"/ui/jobs/{finished}"))
+
+
+def test_a_ticked_job_is_tagged_by_keys_and_the_tag_is_taken_back(page: Page, finished: str) -> None:
+    page.goto("/ui/jobs?q=name:finished")
+    page.locator(f'input[name="id"][value="{finished}"]').check()
+    page.get_by_role("button", name="Tag…").press("Enter")
+    expect(page.get_by_role("button", name="Add the tag")).to_be_disabled()
+    page.keyboard.type("by keys")
+    page.keyboard.press("Enter")
+    tag = page.locator(".job-line .tag", has_text="by keys")
+    expect(page.locator(".notice")).to_contain_text("1 job has got the tag by keys.")
+    expect(tag).to_have_count(1)
+    expect(page.locator("[data-filter]")).to_have_value("name:finished")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".notice")).to_contain_text("Undone")
+    expect(tag).to_have_count(0)
