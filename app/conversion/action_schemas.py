@@ -31,7 +31,7 @@ class CandidateAnswer(OfView):
     """Of the worst output."""
     snr_min_db: float | None
     altered_db: float | None
-    """The lower end of what the pictures give from nearer and darker; null where the others had decided."""
+    """The lower end of what the pictures give from nearer and darker; null where they were not tried."""
     int8_share: float | None
     size_bytes: int | None
     latency_ms: float | None

@@ -63,6 +63,9 @@ class HostQuantization(Frozen):
     options below decide; and so it is where method, percentile or per_channel is given, and no goal."""
     budget_s: float = Field(default=DEFAULT_BUDGET_S, gt=0, le=BUDGET_S_MAX)
     """Seconds that the search may take; it then keeps the best so far."""
+    report_images: str = Field(default="", max_length=200)
+    """A folder of the archive of reference samples, such as "report": what lies in it neither calibrates nor chooses,
+    and the result of the search is reported on it. Empty: some of all are set aside for that."""
     method: Literal["minmax", "percentile", "entropy"] = "minmax"
     percentile: float = Field(default=99.999, gt=50, le=100)
     """Only for method percentile: share of activations that the range keeps, in percent."""
@@ -89,6 +92,8 @@ class HostQuantization(Frozen):
         turned = [knob for knob in KNOBS if getattr(self, knob) != type(self).model_fields[knob].default]
         if self.goal and turned:
             raise ValueError(f"a search for a goal chooses {', '.join(turned)} by itself: leave out one of the two")
+        if self.report_images and not self.goal:
+            raise ValueError("report_images are what the result of a search is reported on: name a goal")
         return self
 
 

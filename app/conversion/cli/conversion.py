@@ -44,6 +44,8 @@ class ConversionOrder:
     tags: tuple[str, ...] = ()
     timeout_s: float | None = None
     no_cache: bool = False
+    report_images: Path | None = None
+    """A folder of images that neither calibrate nor choose."""
 
     @property
     def stem(self) -> str:
@@ -54,7 +56,7 @@ class ConversionOrder:
 def submit(client: ConversionClient, order: ConversionOrder, display: ProgressDisplay) -> Record:
     """Upload the inputs and create the job. Returns its record."""
     if is_source(order.model):
-        with packed(order.images) as images:
+        with packed(order.images, order.report_images) as images:
             quant_key = client.upload_images(images)["quant_key"]
         keys = {"model_key": fetched_key(client, order.model, display), "quant_key": quant_key}
     else:
@@ -77,7 +79,7 @@ def submit(client: ConversionClient, order: ConversionOrder, display: ProgressDi
 def _uploaded(client: ConversionClient, order: ConversionOrder, display: ProgressDisplay) -> Record:
     path = Path(order.model)
     require_file(path, "model")
-    with bundled(path) as model, packed(order.images) as images:
+    with bundled(path) as model, packed(order.images, order.report_images) as images:
         total = model.stat().st_size + images.stat().st_size
         done = 0
 
@@ -294,7 +296,7 @@ def _places(model: Path) -> list[str]:
 
 
 @contextlib.contextmanager
-def packed(images: Sequence[Path]) -> Iterator[Path]:
+def packed(images: Sequence[Path], report: Path | None = None) -> Iterator[Path]:
     """One file with all of them: a lone file as it is; folders and several files in a temporary zip."""
     from app.conversion.sample_kinds import KINDS
 
@@ -302,7 +304,7 @@ def packed(images: Sequence[Path]) -> Iterator[Path]:
         if not path.exists():
             raise NotFound(f"there is no {path}", hint="Images are a folder, a zip, pictures, .npy or .npz files.")
     try:
-        with inputs.packed(images, tuple(KINDS)) as archive:
+        with inputs.packed(images, tuple(KINDS), report) as archive:
             yield archive
     except errors.NoImages as error:
         raise NoImages(error.message, hint=error.hint) from error

@@ -78,6 +78,14 @@ def convert(
     per_channel: Annotated[
         bool | None, typer.Option("--per-channel/--per-tensor", help="Of the weights.", rich_help_panel=QUANTIZE)
     ] = None,
+    report_images: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Images that neither calibrate nor choose: the result of the search is reported on them.",
+            rich_help_panel=QUANTIZE,
+        ),
+    ] = None,
     allow_damaged: Annotated[
         bool | None, typer.Option("--allow-damaged", help="Leave out images that cannot be read.")
     ] = None,
@@ -99,6 +107,8 @@ def convert(
     url: Url = None,
 ) -> None:
     """Convert an ONNX model: ONNX → BIE → NEF. Uploads, waits, downloads the results to DIR."""
+    from modelmill_client.inputs import REPORT_FOLDER
+
     from app.conversion.cli.conversion import ConversionOrder
     from app.conversion.cli.convert import numbers, options_of, preprocess_flags, seconds
 
@@ -116,14 +126,24 @@ def convert(
         "quantization.method": method or (None if percentile is None else "percentile"),
         "quantization.percentile": percentile,
         "quantization.per_channel": per_channel,
+        "quantization.report_images": None if report_images is None else REPORT_FOLDER,
         "allow_damaged_images": allow_damaged,
     }
+    if report_images is not None and toolchain == "kneron":
+        raise BadRequest("--report-images is for the toolchain host", hint="The vendor's toolchain judges by itself.")
     if min_snr is not None and not wait:
         raise BadRequest("--min-snr needs the result of the job", hint="Leave out --no-wait.")
     given = {path: value for path, value in flags.items() if value is not None}
     chosen = options_of(options, {**preprocess_flags(preprocess), **given}, shape or [])
     order = ConversionOrder(
-        model, images, chosen, name=name, tags=tuple(tag or ()), timeout_s=timeout, no_cache=no_cache
+        model,
+        images,
+        chosen,
+        name=name,
+        tags=tuple(tag or ()),
+        timeout_s=timeout,
+        no_cache=no_cache,
+        report_images=report_images,
     )
     with client_of(context, url) as client:
         if wait:

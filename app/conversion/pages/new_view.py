@@ -272,6 +272,10 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "quantization.exclude_nodes": ("Nodes left in float", "One node name per line, as in out.onnx."),
     "quantization.goal": ("Goal", "snr>=20 searches for it; drop<=1%%, smallest, fastest. none: as chosen below."),
     "quantization.budget_s": ("Time budget, seconds", "For a goal: the search keeps the best so far."),
+    "quantization.report_images": (
+        "Folder of pictures to report on",
+        "For a goal: what lies in this folder of the zip neither calibrates nor chooses.",
+    ),
     "quantization.saturation": (
         "How many pictures are enough",
         "Also measures SNR against their number, by calibrating anew with 1, 2, 4 and so on.",
@@ -320,6 +324,7 @@ _APPLIES: Mapping[str, _Applies] = {
     "quantization.percentile": lambda v: not _has_goal(v) and v.get("quantization.method") == "percentile",
     "quantization.per_channel": lambda v: not _has_goal(v),
     "quantization.budget_s": _has_goal,
+    "quantization.report_images": _has_goal,
     "kneron.budget_s": lambda v: bool(v.get("kneron.goal")),
     "kneron.flops_ratio": lambda v: "mixbw" in [v.get(name) for name in _MIXBW],
     "kneron.percentage": lambda v: v.get("kneron.datapath_range_method") == "percentage",

@@ -53,3 +53,9 @@ def test_a_goal_and_what_it_decides_are_not_given_together() -> None:
         HostQuantization(goal="snr>=20", method="entropy")
     with pytest.raises(ValidationError, match="is not a goal"):
         HostQuantization(goal="good")
+
+
+def test_a_set_to_report_on_needs_a_search() -> None:
+    assert HostQuantization(report_images="report").goal == "snr>=20"
+    with pytest.raises(ValidationError, match="name a goal"):
+        HostQuantization(goal="none", report_images="report")

@@ -24,7 +24,7 @@ class Candidate:
     """Of the worst output, mean over the pictures it was judged on."""
     snr_min_db: float | None = None
     altered_db: float | None = None
-    """What is sure of altered pictures; None where the others had decided."""
+    """What is sure of altered pictures; None where they were not tried."""
     int8_share: float | None = None
     """0..1 of the tensors."""
     size_bytes: int | None = None

@@ -55,6 +55,8 @@ class Judgement:
     """What is sure of the same pictures, nearer and darker; None where none of these was judged on."""
     is_met: bool | None
     task: TaskScore | None
+    is_own_set: bool = False
+    """The pictures that were judged on were sent for that."""
 
     @property
     def is_uneven(self) -> bool:
@@ -84,7 +86,8 @@ def read_judgement(bie: Report) -> Judgement | None:
     names = ("mean_db", "p5_db", "min_db", "low_db", "high_db", "floor_db", "altered_db", "is_met")
     numbers = {name: matching.get(name) for name in names}
     counts = {name: matching.get(name, 0) for name in ("calibrate", "choose", "report", "n")}
-    return Judgement(**counts, **numbers, task=_task(matching.get("task")))
+    is_own_set = bool(matching.get("is_own_set"))
+    return Judgement(**counts, **numbers, task=_task(matching.get("task")), is_own_set=is_own_set)
 
 
 def read_sensitivity(bie: Report) -> dict[str, float]:

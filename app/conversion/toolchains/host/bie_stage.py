@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,10 @@ from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
 from app.conversion.toolchains.host.saturation import SAMPLES_LEAST, saturation_curve
 from app.conversion.toolchains.host.search.basis import NothingToQuantize
 from app.conversion.toolchains.host.search.search import SearchResult, search
+from app.conversion.toolchains.host.search.split import within
 from app.conversion.toolchains.host.task_metrics import task_meter
 from app.conversion.toolchains.tensor_comparison import OutputStatistics
+from app.kit.errors import BadInput
 from app.kit.files.digest import sha256_of
 from app.kit.sandbox.errors import StageFailed
 
@@ -53,7 +55,8 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
     if source is None:
         raise NoImages("there are no reference samples to calibrate on")
     samples = CachedSamples(source)
-    quantized = _quantize(model, samples, request, progress)
+    reporting = _reporting(source.names, request)
+    quantized = _quantize(model, samples, reporting, request, progress)
     skipped: list[dict[str, str]] = source.skipped
     _write(quantized, request, skipped)
     measured = _measure(quantized, samples, request, progress)
@@ -79,14 +82,33 @@ def _load(request: StageRequest) -> Any:
     return onnx.load(str(path))
 
 
-def _quantize(model: Any, samples: CachedSamples, request: StageRequest, progress: Progress) -> QuantizedModel:
+def _reporting(names: Sequence[str], request: StageRequest) -> tuple[int, ...]:
+    """Places of the samples that were sent to report on. Raises BadInput where there are none, or no others."""
+    folder = request.options.quantization.report_images
+    places = within(names, folder) if folder else ()
+    if folder and not places:
+        raise BadInput(
+            f"no reference sample lies in the folder {folder!r}, which is to be reported on",
+            hint="Name the folder as it is in the archive: quantization.report_images.",
+        )
+    if folder and len(places) == len(names):
+        raise BadInput(
+            f"all reference samples lie in the folder {folder!r}, so none is left to calibrate on",
+            hint="Put those that calibrate beside it.",
+        )
+    return places
+
+
+def _quantize(
+    model: Any, samples: CachedSamples, reporting: Sequence[int], request: StageRequest, progress: Progress
+) -> QuantizedModel:
     options = request.options.quantization
     chosen = plan(model, options)
     if chosen.problem:
         print(f"warning: {chosen.problem}")
         return QuantizedModel(model, copy.deepcopy(model), chosen, ActivationRanges({}, 0), [chosen.problem])
     if options.goal:
-        return _searched(model, chosen, samples, request, progress)
+        return _searched(model, chosen, samples, reporting, request, progress)
     print(f"calibrating {len(chosen.tensors)} tensors on {len(samples)} samples, method {options.method}")
 
     def step(done: int, of: int) -> None:
@@ -120,7 +142,12 @@ def _odd_warnings(not_finite: Mapping[str, str]) -> list[str]:
 
 
 def _searched(
-    model: Any, chosen: QuantizationPlan, samples: CachedSamples, request: StageRequest, progress: Progress
+    model: Any,
+    chosen: QuantizationPlan,
+    samples: CachedSamples,
+    reporting: Sequence[int],
+    request: StageRequest,
+    progress: Progress,
 ) -> QuantizedModel:
     options = request.options.quantization
     goal = parse_goal(options.goal)
@@ -140,6 +167,7 @@ def _searched(
             threads=request.threads,
             meter_of=lambda: task_meter(model),
             step=step,
+            reporting=reporting,
         )
     except NothingToQuantize as nothing:
         odd = _odd_warnings(nothing.statistics.not_finite)

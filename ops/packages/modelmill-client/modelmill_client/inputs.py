@@ -21,34 +21,45 @@ KINDS = frozenset(
     )
 )
 """Endings of what can be a reference image."""
+REPORT_FOLDER = "report"
+"""Where images to report on lie in what is sent; options["quantization"]["report_images"] says so."""
 WEIGHTS = (".data", "_data", ".weights", ".bin")
 """Endings that are put behind a model's name for the file of its weights."""
 
 
 @contextlib.contextmanager
-def packed(images: Sequence[Path], kinds: Sequence[str] = ()) -> Iterator[Path]:
+def packed(images: Sequence[Path], kinds: Sequence[str] = (), report: Path | None = None) -> Iterator[Path]:
     """One file with all of them: a lone file as it is; folders and several files in a temporary zip.
 
     Args:
         images: Files and folders.
         kinds: Endings, with their dot, of what is taken from folders; those of KINDS when left out.
+        report: A folder or file of images that is put into REPORT_FOLDER.
 
     Raises:
-        NoImages: There is no such file, or none of these kinds.
+        NoImages: There is no such file, or none of these kinds; or a zip is to get images into REPORT_FOLDER.
     """
-    for path in images:
+    reporting = [] if report is None else [report]
+    for path in [*images, *reporting]:
         if not path.exists():
             raise NoImages(f"there is no {path}", hint="Images are a folder, a zip, pictures, .npy or .npz files.")
-    if len(images) == 1 and images[0].is_file():
+    if report is not None and any(path.suffix.lower() == ".zip" for path in images):
+        raise NoImages(
+            "images to report on cannot be put into a zip",
+            hint="Give the folder it was made of, or put them into a folder of it and name that in the options.",
+        )
+    if len(images) == 1 and images[0].is_file() and report is None:
         yield images[0]
         return
-    members = list(_members(images, frozenset(kinds) or KINDS))
-    if not members:
+    chosen = frozenset(kinds) or KINDS
+    members = list(_members(images, chosen))
+    set_aside = [(f"{REPORT_FOLDER}/{name}", path) for name, path in _members(reporting, chosen)]
+    if not members or (reporting and not set_aside):
         raise NoImages(
-            f"there are no pictures and no arrays in {', '.join(map(str, images))}",
+            f"there are no pictures and no arrays in {', '.join(map(str, reporting if members else images))}",
             hint="Pictures are .jpg .png .bmp .webp .heic and the like; arrays are .npy or .npz.",
         )
-    with zipped(members) as archive:
+    with zipped([*members, *set_aside]) as archive:
         yield archive
 
 

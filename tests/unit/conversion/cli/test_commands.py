@@ -184,6 +184,29 @@ def test_files_of_the_same_name_from_two_folders_stay_apart(tmp_path):
         assert sorted(archive.read(name) for name in archive.namelist()) == [b"one", b"two"]
 
 
+def test_images_to_report_on_lie_in_a_folder_of_their_own(tmp_path):
+    for folder in ("one", "two", "none"):
+        (tmp_path / folder).mkdir()
+    for name in ("one/a.png", "two/a.png"):
+        (tmp_path / name).write_bytes(name.encode())
+    with packed([tmp_path / "one"], tmp_path / "two") as path, zipfile.ZipFile(path) as archive:
+        assert {name: archive.read(name) for name in archive.namelist()} == {
+            "a.png": b"one/a.png",
+            "report/a.png": b"two/a.png",
+        }
+    with pytest.raises(NoImages, match="none"), packed([tmp_path / "one"], tmp_path / "none"):
+        pass
+    (tmp_path / "one.zip").write_bytes(b"PK")
+    with pytest.raises(NoImages, match="zip"), packed([tmp_path / "one.zip"], tmp_path / "two"):
+        pass
+
+
+def test_the_vendors_toolchain_takes_no_images_to_report_on(monkeypatch, capsys, tmp_path):
+    arguments = ("convert", "m.onnx", str(tmp_path), "--toolchain", "kneron", "--report-images", str(tmp_path))
+    assert typed(monkeypatch, *arguments) == Exit.BAD_INPUT
+    assert "--report-images is for the toolchain host" in capsys.readouterr().err
+
+
 def test_a_folder_without_samples_is_refused_before_anything_is_sent(tmp_path):
     with pytest.raises(NoImages, match="no pictures"), packed([tmp_path]):
         pass

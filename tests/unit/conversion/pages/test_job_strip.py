@@ -50,6 +50,8 @@ def test_a_goal_that_was_missed_is_said_with_the_range_of_the_judgement() -> Non
     assert "The goal snr>=45 was not reached. Nothing that was tried reaches it." in text
     assert "On 10 pictures that set no range: mean 30.1 to 40.2 dB." in text
     assert "The same pictures, nearer and darker: mean of at least 28.4 dB." in text
+    own = strip(Reports(ONNX, {**BIE, "goal": goal, "judgement": {**judgement, "is_own_set": True}}, NEF), "host")
+    assert "On the 10 pictures that were sent to report on: mean 30.1 to 40.2 dB." in own
 
 
 def test_a_conversion_for_a_chip_is_told_in_the_evaluators_numbers_as_estimates() -> None:

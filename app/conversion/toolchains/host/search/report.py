@@ -80,7 +80,7 @@ class SearchOutcome:
             "calibrate": split.size(*split.final),
             "choose": split.size(*split.choose),
             "report": split.size(split.report) if split.report is not None else split.size(*split.choose),
-            "is_own_set": False,
+            "is_own_set": split.is_own_set,
             "n": len(values),
             "mean_db": _rounded(score.mean_db if values else None),
             "p5_db": _rounded(float(np.percentile(values, 5)) if values else None),

@@ -78,6 +78,7 @@ def search(
     threads: int,
     meter_of: Callable[[], Any | None],
     step: Step,
+    reporting: Sequence[int] = (),
 ) -> SearchResult:
     """Find the cheapest quantization that holds the goal.
 
@@ -89,13 +90,14 @@ def search(
         threads: of onnxruntime.
         meter_of: makes a meter of the task for a candidate; None: the task is not measured.
         step: called with the share that is done, 0..1, and what is being done.
+        reporting: places of the samples that neither calibrate nor choose; the result is reported on them.
 
     Raises:
         NotFinite: An input or an output of the float model holds a NaN or an infinity.
         NothingToQuantize: As far as its tensors are finite.
         StageFailed: onnxruntime's quantizer cannot make a model.
     """
-    return _Search(model, plan, samples, options, goal, threads, meter_of, step).run()
+    return _Search(model, plan, samples, options, goal, threads, meter_of, step, reporting).run()
 
 
 class _Search:
@@ -109,11 +111,12 @@ class _Search:
         threads: int,
         meter_of: Callable[[], Any | None],
         step: Step,
+        reporting: Sequence[int],
     ) -> None:
         self.samples, self.options, self.goal = samples, options, goal
         self.threads, self.step = threads, step
         self.budget = Budget(options.budget_s)
-        self.split = split_of(len(samples))
+        self.split = split_of(len(samples), reporting)
         self.given = self._basis_of(model, plan)
         self.equalized: Basis | None = None
         self.judge = Judge(model, samples, self.split, threads=threads, meter_of=meter_of)

@@ -1,11 +1,14 @@
 """Which pictures calibrate, which choose between candidates, and which the result is reported on.
 
 From 30 pictures on these are three disjoint sets. With fewer, each picture is judged by a model that was calibrated
-without it (k-fold); the same pictures then choose and report, which the judgement says.
+without it (k-fold); the same pictures then choose and report, which the judgement says. A set of one's own for
+reporting is that in both cases, and the others calibrate and choose.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,23 +29,23 @@ class Split:
         parts: How many there are.
         choose: Parts that judge candidates, each by a model calibrated on `calibrating(part)`.
         report: The part that reports; None where those that choose do.
+        is_own_set: It was named to be that.
     """
 
     part_of: tuple[int, ...]
     parts: int
     choose: tuple[int, ...]
     report: int | None
+    is_own_set: bool = False
 
     def calibrating(self, part: int) -> tuple[int, ...]:
         """The parts whose statistics a model judged on `part` is made of."""
-        if self.report is not None:
-            return (0,) if part == 1 else (0, 1)
-        return tuple(p for p in range(self.parts) if p != part) or (part,)
+        return tuple(p for p in self.final if p != part) or (part,)
 
     @property
     def final(self) -> tuple[int, ...]:
         """The parts that calibrate the file that is handed out."""
-        return (0, 1) if self.report is not None else tuple(range(self.parts))
+        return tuple(part for part in range(self.parts) if part != self.report)
 
     def size(self, *parts: int) -> int:
         return sum(part in parts for part in self.part_of)
@@ -53,16 +56,41 @@ class Split:
         return frozenset(self.choose) | ({self.report} if self.report is not None else frozenset())
 
 
-def split_of(count: int, seed: int = SEED) -> Split:
-    """Split `count` pictures, the same way each time."""
-    order = np.random.default_rng(seed).permutation(count)
+def split_of(count: int, own: Iterable[int] = (), seed: int = SEED) -> Split:
+    """Split `count` pictures, the same way each time.
+
+    Args:
+        own: Places of those that are to report; some must be left.
+    """
+    reporting = sorted(own)
+    left = np.setdiff1d(np.arange(count), reporting)
+    order = left[np.random.default_rng(seed).permutation(left.size)]
     part_of = np.zeros(count, dtype=int)
-    if count >= SPLIT_FROM:
-        choose = min(max(SET_MIN, round(CHOOSE_SHARE * count)), CHOOSE_MAX)
-        report = min(max(SET_MIN, round(REPORT_SHARE * count)), REPORT_MAX)
+    if left.size >= SPLIT_FROM:
+        choose = min(max(SET_MIN, round(CHOOSE_SHARE * left.size)), CHOOSE_MAX)
+        report = 0 if reporting else min(max(SET_MIN, round(REPORT_SHARE * left.size)), REPORT_MAX)
         part_of[order[:choose]] = 1
-        part_of[order[choose : choose + report]] = 2
-        return Split(tuple(int(p) for p in part_of), 3, (1,), 2)
-    parts = max(1, min(FOLDS, count))
-    part_of[order] = np.arange(count) % parts
-    return Split(tuple(int(p) for p in part_of), parts, tuple(range(parts)), None)
+        part_of[[*reporting, *order[choose : choose + report]]] = 2
+        return Split(tuple(int(p) for p in part_of), 3, (1,), 2, bool(reporting))
+    folds = max(1, min(FOLDS, left.size))
+    part_of[order] = np.arange(left.size) % folds
+    part_of[reporting] = folds
+    report_part = folds if reporting else None
+    parts = folds + bool(reporting)
+    return Split(tuple(int(p) for p in part_of), parts, tuple(range(folds)), report_part, bool(reporting))
+
+
+def within(names: Sequence[str], folder: str) -> tuple[int, ...]:
+    """Places of the samples that lie in this folder of the archive.
+
+    Args:
+        names: Of samples, as they were unpacked or as they lie below a folder.
+        folder: Such as "report" or "pictures/report".
+    """
+    beginning = _flat(folder.strip("/") + "/")
+    return tuple(place for place, name in enumerate(names) if _flat(name).startswith(beginning))
+
+
+def _flat(name: str) -> str:
+    """As unpacking calls files: folders joined by "__", anything unusual replaced by "_"."""
+    return re.sub(r"[^\w.-]", "_", name.replace("/", "__"))

@@ -103,6 +103,13 @@ def collect(
 ) -> ActivationStatistics:
     """Run the float model over all samples; those that report are only looked at for what is not finite.
 
+    Args:
+        model: onnx.ModelProto, float.
+        tensors: those whose statistics are kept, by name.
+        split: the part of each sample.
+        threads: of onnxruntime.
+        step: called after each sample with how many are done, and of how many.
+
     Raises:
         NotFinite: An input or an output of the model holds a NaN or an infinity.
     """

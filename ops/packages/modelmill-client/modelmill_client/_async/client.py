@@ -14,7 +14,7 @@ from modelmill_client._async.job import AsyncJob
 from modelmill_client._async.resumable import send_file
 from modelmill_client._async.transport import DEFAULT_URL, AsyncTransport, OnBytes
 from modelmill_client.comparison import Comparison, compare_records
-from modelmill_client.inputs import PathLike, packed, parts, weights_beside, zipped
+from modelmill_client.inputs import REPORT_FOLDER, PathLike, packed, parts, weights_beside, zipped
 
 PAGE = 200
 RESUMABLE_BYTES = 64 << 20
@@ -62,6 +62,7 @@ class AsyncModelmill:
         images: Images,
         *,
         goal: str = "",
+        report_images: PathLike | None = None,
         name: str = "",
         tags: Sequence[str] = (),
         options: Mapping[str, Any] | None = None,
@@ -73,6 +74,7 @@ class AsyncModelmill:
             model: An ONNX file; weights that lie beside it under its name go with it.
             images: A folder, a zip, or files: pictures, .npy, .npz.
             goal: As `snr>=20` (the default), `none`; of the toolchain host; short for options["quantization"]["goal"].
+            report_images: A folder of images that neither calibrate nor choose: the search reports on them.
             name: Of the job; the model's when left out.
             tags: To find it by.
             options: As of POST /jobs.
@@ -88,11 +90,14 @@ class AsyncModelmill:
         """
         path = Path(model)
         several = [images] if isinstance(images, (str, os.PathLike)) else list(images)
-        with packed([Path(each) for each in several]) as archive:
+        report = None if report_images is None else Path(report_images)
+        with packed([Path(each) for each in several], report=report) as archive:
             keys = await self.upload(path, archive)
         chosen = dict(options or {})
-        if goal:
-            chosen["quantization"] = {**chosen.get("quantization", {}), "goal": goal}
+        given = {"goal": goal, "report_images": "" if report is None else REPORT_FOLDER}
+        if any(given.values()):
+            own = {name: value for name, value in given.items() if value}
+            chosen["quantization"] = {**chosen.get("quantization", {}), **own}
         label = (name or path.stem)[:200]
         model_key, quant_key = keys["model_key"], keys["quant_key"]
         return await self.submit(model_key, quant_key, options=chosen, name=label, tags=tags, no_cache=no_cache)

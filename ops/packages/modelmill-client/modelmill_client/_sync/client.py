@@ -15,7 +15,7 @@ from modelmill_client._sync.job import Job
 from modelmill_client._sync.resumable import send_file
 from modelmill_client._sync.transport import DEFAULT_URL, OnBytes, Transport
 from modelmill_client.comparison import Comparison, compare_records
-from modelmill_client.inputs import PathLike, packed, parts, weights_beside, zipped
+from modelmill_client.inputs import REPORT_FOLDER, PathLike, packed, parts, weights_beside, zipped
 
 PAGE = 200
 RESUMABLE_BYTES = 64 << 20
@@ -63,6 +63,7 @@ class Modelmill:
         images: Images,
         *,
         goal: str = "",
+        report_images: PathLike | None = None,
         name: str = "",
         tags: Sequence[str] = (),
         options: Mapping[str, Any] | None = None,
@@ -74,6 +75,7 @@ class Modelmill:
             model: An ONNX file; weights that lie beside it under its name go with it.
             images: A folder, a zip, or files: pictures, .npy, .npz.
             goal: As `snr>=20` (the default), `none`; of the toolchain host; short for options["quantization"]["goal"].
+            report_images: A folder of images that neither calibrate nor choose: the search reports on them.
             name: Of the job; the model's when left out.
             tags: To find it by.
             options: As of POST /jobs.
@@ -89,11 +91,14 @@ class Modelmill:
         """
         path = Path(model)
         several = [images] if isinstance(images, (str, os.PathLike)) else list(images)
-        with packed([Path(each) for each in several]) as archive:
+        report = None if report_images is None else Path(report_images)
+        with packed([Path(each) for each in several], report=report) as archive:
             keys = self.upload(path, archive)
         chosen = dict(options or {})
-        if goal:
-            chosen["quantization"] = {**chosen.get("quantization", {}), "goal": goal}
+        given = {"goal": goal, "report_images": "" if report is None else REPORT_FOLDER}
+        if any(given.values()):
+            own = {name: value for name, value in given.items() if value}
+            chosen["quantization"] = {**chosen.get("quantization", {}), **own}
         label = (name or path.stem)[:200]
         model_key, quant_key = keys["model_key"], keys["quant_key"]
         return self.submit(model_key, quant_key, options=chosen, name=label, tags=tags, no_cache=no_cache)

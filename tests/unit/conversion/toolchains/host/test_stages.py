@@ -16,6 +16,7 @@ from app.conversion.options import HostQuantization, Options
 from app.conversion.toolchains.host.bie_stage import quality_warnings
 from app.conversion.toolchains.host.quality import judged_verdict
 from app.conversion.toolchains.host.runtime import HostModel
+from app.kit.errors import BadInput
 from app.kit.sandbox.errors import StageFailed
 from tests.harness.models.host import (
     arrays,
@@ -215,6 +216,31 @@ def test_a_graph_with_nothing_to_quantize_still_becomes_a_bie_and_a_nef_with_a_w
     assert (report["verdict"]["passed"], report["verdict"]["nothing_quantized"]) == (False, True)
     assert reports[Stage.BIE].summary["passed"] is None
     assert report["quality"]["outputs"][0]["exact"] is True
+
+
+@pytest.mark.parametrize(("folder_name", "words"), [("elsewhere", "no reference sample lies"), ("p", "all reference")])
+def test_a_folder_to_report_on_holds_some_of_the_samples_and_not_all(
+    tmp_path: Path, folder_name: str, words: str
+) -> None:
+    options = Options(quantization=HostQuantization(report_images=folder_name))
+    folder = work_folder(tmp_path, convolutional(), pictures(2))
+    for picture in (folder / "ref_images").iterdir():
+        picture.rename(picture.with_name(f"p__{picture.name}"))
+    run_stage(Stage.ONNX, folder, options)
+    with pytest.raises(BadInput, match=words):
+        run_stage(Stage.BIE, folder, options)
+
+
+def test_a_folder_of_samples_to_report_on_sets_no_range(tmp_path: Path) -> None:
+    options = Options(quantization=HostQuantization(report_images="report"))
+    folder = work_folder(tmp_path, convolutional(), pictures(6))
+    for number in (0, 3):
+        picture = folder / "ref_images" / f"picture_{number:03}.png"
+        picture.rename(picture.with_name(f"report__{picture.name}"))
+    run_stage(Stage.ONNX, folder, options)
+    report = run_stage(Stage.BIE, folder, options).report
+    assert report["calibration"]["samples"] == 4
+    assert (report["judgement"]["is_own_set"], report["judgement"]["n"]) == (True, 2)
 
 
 def test_excluded_nodes_stay_in_float(tmp_path: Path) -> None:

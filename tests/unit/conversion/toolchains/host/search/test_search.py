@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +72,7 @@ def searched(
     count: int = 9,
     budget_s: float = 120.0,
     side: int = SIDE,
+    reporting: Sequence[int] = (),
 ) -> SearchResult:
     model = network(outlier=outlier, activation=activation, side=side)
     options = HostQuantization(goal=goal, budget_s=budget_s)
@@ -84,6 +85,7 @@ def searched(
         threads=1,
         meter_of=lambda: None,
         step=lambda *_: None,
+        reporting=reporting,
     )
 
 
@@ -122,11 +124,11 @@ def test_what_holds_on_these_pictures_but_not_from_nearer_or_darker_is_not_taken
     assert result.goal["is_reached"] and taken["altered_db"] >= 24
     assert result.judgement["altered_db"] == taken["altered_db"]
     exact = network(side=20)
-    darker = [_snr_db(exact, result.model, altered(one.arrays, "darker") or {}) for one in pictures(9, 20)]
+    darker = [snr_db(exact, result.model, altered(one.arrays, "darker") or {}) for one in pictures(9, 20)]
     assert np.mean(darker) >= 24
 
 
-def _snr_db(exact: Any, quantized: Any, arrays: Mapping[str, Array]) -> float:
+def snr_db(exact: Any, quantized: Any, arrays: Mapping[str, Array]) -> float:
     x, y = (run(open_session(m.SerializeToString(), 1), arrays)["y"] for m in (exact, quantized))
     return float(10 * np.log10(np.square(x).sum() / np.square(x - y).sum()))
 
@@ -137,7 +139,7 @@ def test_a_goal_that_is_held_at_once_ends_the_search_at_once() -> None:
 
 def test_the_model_that_is_handed_out_computes_what_the_report_says() -> None:
     result = searched("snr>=30", outlier=40.0)
-    snr = [_snr_db(network(outlier=40.0), result.model, picture.arrays) for picture in pictures(9)]
+    snr = [snr_db(network(outlier=40.0), result.model, picture.arrays) for picture in pictures(9)]
     assert np.mean(snr) == pytest.approx(result.judgement["mean_db"], abs=3)
     assert np.mean(snr) >= 30
 
@@ -187,7 +189,7 @@ def test_from_thirty_pictures_on_the_result_is_reported_on_others() -> None:
     assert judgement["calibrate"] == 22
     assert judgement["low_db"] <= judgement["mean_db"] <= judgement["high_db"]
     reporting = [one for one, part in zip(pictures(32), split_of(32).part_of, strict=True) if part == 2]
-    own = [_snr_db(network(), result.model, one.arrays) for one in reporting]
+    own = [snr_db(network(), result.model, one.arrays) for one in reporting]
     assert (np.mean(own), np.min(own)) == pytest.approx((judgement["mean_db"], judgement["min_db"]), abs=0.01)
 
 

@@ -1,0 +1,55 @@
+"""Which pictures calibrate, choose and report."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.conversion.toolchains.host.search.split import Split, split_of, within
+from tests.unit.conversion.toolchains.host.search.test_search import network, pictures, searched, snr_db
+
+OWN = (1, 4, 7)
+
+
+def places(split: Split, *parts: int) -> list[int]:
+    return [place for place, part in enumerate(split.part_of) if part in parts]
+
+
+@pytest.mark.parametrize("count", [4, 12, 40])
+def test_a_set_of_ones_own_reports_and_does_nothing_else(count: int) -> None:
+    own = [place for place in OWN if place < count - 1]
+    split = split_of(count, own)
+    assert split.report is not None and split.is_own_set
+    assert places(split, split.report) == own
+    assert split.report not in {*split.final, *split.choose}
+    assert places(split, *split.final) == [place for place in range(count) if place not in own]
+    for part in split.choose:
+        assert part not in split.calibrating(part) or split.final == (part,)
+
+
+def test_from_thirty_left_on_some_choose_and_none_of_them_report() -> None:
+    split = split_of(33, OWN)
+    assert (split.size(0), split.size(1), split.size(2)) == (20, 10, 3)
+    assert (split.choose, split.calibrating(1), split.calibrating(2)) == ((1,), (0,), (0, 1))
+
+
+def test_without_one_a_third_set_is_made_or_those_that_choose_report() -> None:
+    assert [split_of(40).size(part) for part in range(3)] == [18, 12, 10]
+    assert (split_of(9).report, split_of(9).is_own_set, split_of(9).choose) == (None, False, (0, 1, 2))
+
+
+def test_a_folder_is_told_by_the_names_that_unpacking_gives() -> None:
+    names = ["a.png", "report__a.png", "reports__b.png", "my_pictures__report__c.png", "report/d.png"]
+    assert within(names, "report") == (1, 4)
+    assert within(names, "my pictures/report/") == (3,)
+    assert within(names, "nowhere") == ()
+
+
+def test_the_result_is_reported_on_the_set_of_ones_own() -> None:
+    result = searched("snr>=20", count=9, reporting=OWN)
+    judgement = result.judgement
+    assert (judgement["is_own_set"], judgement["report"], judgement["n"]) == (True, 3, 3)
+    assert (judgement["calibrate"], judgement["choose"], result.pictures) == (6, 6, 6)
+    own = [snr_db(network(), result.model, pictures(9)[place].arrays) for place in OWN]
+    assert (np.mean(own), np.min(own)) == pytest.approx((judgement["mean_db"], judgement["min_db"]), abs=0.01)
+    assert not searched("snr>=20", count=9).judgement["is_own_set"]
