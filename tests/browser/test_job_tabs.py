@@ -8,7 +8,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenContext
-from tests.harness.api import Api
+from tests.harness.api import Api, pngs, small_model
+from tests.harness.browser.page_rules import assert_fits_a_phone
+from tests.harness.deployment import Deployment
 
 SHOWS = {
     "Layers": re.compile("SNR added up"),
@@ -16,7 +18,6 @@ SHOWS = {
     "Options": re.compile("Made with"),
     "API": re.compile("curl"),
 }
-PHONE_PIXELS = 3000
 
 
 def tab(page: Page, name: str) -> None:
@@ -104,9 +105,20 @@ def test_a_failure_says_whose_it_is_and_leads_into_the_log(page: Page, failed: s
     tab(page, "Log")
 
 
-@pytest.mark.parametrize("job", ["finished", "failed"])
+@pytest.fixture(scope="module")
+def searched(service: Deployment) -> str:
+    """The id of a job that a search was made for, which tried a dozen candidates."""
+    with Api(service.url) as client:
+        options = {"quantization": {"goal": "snr>=60", "budget_s": 20}}
+        job = client.convert(small_model(), pngs(20), name="A searched one", options=options)
+    assert job["status"] == "COMPLETED", job["error"]
+    return str(job["job_id"])
+
+
+@pytest.mark.parametrize("job", ["finished", "failed", "searched"])
 def test_the_page_is_short_on_a_phone(open_context: OpenContext, request: pytest.FixtureRequest, job: str) -> None:
     page = open_context(viewport={"width": 375, "height": 800}).new_page()
     page.goto(f"/ui/jobs/{request.getfixturevalue(job)}")
     expect(page.locator(".job-panel")).to_be_visible()
-    assert page.evaluate("document.scrollingElement.scrollHeight") < PHONE_PIXELS
+    assert page.locator(".pareto").count() == (job != "failed")
+    assert_fits_a_phone(page)

@@ -68,7 +68,7 @@ def test_a_ticked_job_is_tagged_by_keys_and_the_tag_is_taken_back(page: Page, fi
     page.keyboard.type("by keys")
     page.keyboard.press("Enter")
     tag = page.locator(".job-line .tag", has_text="by keys")
-    expect(page.locator(".notice")).to_contain_text("1 job has got the tag by keys.")
+    expect(page.locator(".notice")).to_contain_text("1 job now has the tag by keys.")
     expect(tag).to_have_count(1)
     expect(page.locator("[data-filter]")).to_have_value("name:finished")
     page.get_by_role("button", name="Undo").click()

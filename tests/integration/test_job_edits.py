@@ -106,7 +106,7 @@ def test_a_tag_on_ticked_jobs_is_taken_back_from_those_alone_that_got_it(web: Wi
     container.conversion.edits.change(has_it.job_id, LOCAL, tags=("night", "first"))
     ids = [has_it.job_id, other.job_id]
     page = told(web, id=ids, action="tag", tag=" night ", view="/ui/jobs?q=status%3Aended")
-    assert "1 job has got the tag night." in page and 'value="status:ended"' in page, "the list as it was open"
+    assert "1 job now has the tag night." in page and 'value="status:ended"' in page, "the list as it was open"
     assert container.store.require(other.job_id).tags == ("night",)
     assert undo(page)["id"] == [other.job_id]
     page = told(web, **undo(page))
@@ -114,7 +114,10 @@ def test_a_tag_on_ticked_jobs_is_taken_back_from_those_alone_that_got_it(web: Wi
     assert [container.store.require(i).tags for i in ids] == [("night", "first"), ()]
 
 
-@pytest.mark.parametrize(("action", "words"), [("keep", "1 job is kept for good now."), ("untag", "The tag a is off")])
+WORDS = {"keep": "1 job is kept for good.", "untag": "The tag a was removed from 1 job."}
+
+
+@pytest.mark.parametrize(("action", "words"), WORDS.items())
 def test_what_is_kept_and_untagged_is_taken_back(web: Within, container: Container, action: str, words: str) -> None:
     job = finished_job(container, LOCAL)
     container.conversion.edits.change(job.job_id, LOCAL, tags=("a",))
@@ -139,7 +142,7 @@ def test_a_job_with_as_many_tags_as_there_may_be_is_told_of(web: Within, contain
     full, other = finished_job(container, LOCAL), finished_job(container, LOCAL)
     container.conversion.edits.change(full.job_id, LOCAL, tags=tuple(f"t{number}" for number in range(20)))
     page = told(web, id=[full.job_id, other.job_id], action="tag", tag="one more")
-    assert "1 job has got the tag one more." in page and "1 job could not be changed" in page
+    assert "1 job now has the tag one more." in page and "1 job could not be changed" in page
 
 
 def test_where_there_are_accounts_the_first_tab_is_mine(settings: Settings) -> None:
