@@ -152,12 +152,12 @@ class Deployment:
         so for one that is stopped: it is told that nothing came.
         """
         pids = processes.with_descendants([process.pid])
-        processes.stop(pids)
-        ports = processes.local_ports(pids)
-        for client in self.redis.client_list():
-            if int(client["addr"].rpartition(":")[2]) in ports and "b" in client["flags"]:
-                self.redis.client_unblock(int(client["id"]))
         try:
+            processes.stop(pids)
+            ports = processes.local_ports(pids)
+            for client in self.redis.client_list():
+                if int(client["addr"].rpartition(":")[2]) in ports and "b" in client["flags"]:
+                    self.redis.client_unblock(int(client["id"]))
             yield
         finally:
             self.go_on(process)
