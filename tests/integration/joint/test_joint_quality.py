@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import pytest
@@ -34,6 +34,12 @@ class Measured:
     @property
     def random(self) -> float:
         return self.edge + self.upload * (self.cloud - self.edge)
+
+
+def third_of_mixed() -> Case:
+    """Every third picture: so much of it tells as much. `ops/bench joint` measures the whole stream."""
+    whole = mixed()
+    return replace(whole, pictures=whole.pictures[::3], truth=whole.truth[::3])
 
 
 @cache
@@ -83,7 +89,7 @@ def test_the_small_model_alone_would_not_have_done() -> None:
 
 @pytest.mark.slow
 def test_on_the_mixed_stream_the_faces_are_counted_right_at_little_more_than_half_of_the_traffic() -> None:
-    measurement = measured(mixed)
+    measurement = measured(third_of_mixed)
     assert measurement.upload <= 0.55
     assert measurement.joint >= 0.95
     assert measurement.edge <= 0.6
@@ -92,11 +98,11 @@ def test_on_the_mixed_stream_the_faces_are_counted_right_at_little_more_than_hal
 @pytest.mark.slow
 def test_without_the_candidates_below_the_threshold_the_same_algorithm_is_blind() -> None:
     """What is mined are the boxes that were nearly results: of results alone it finds few of the hard ones."""
-    case = case_of(mixed)
+    case = case_of(third_of_mixed)
     algorithm = make(case.algorithm, case.parameters)
     seen = [
         algorithm(Prediction(boxes=prediction.boxes, candidates=prediction.boxes)).is_hard
-        for prediction in edge_answers(mixed)
+        for prediction in edge_answers(third_of_mixed)
     ]
     assert sum(seen) / len(seen) <= 0.2
 
