@@ -59,7 +59,7 @@ class RayCluster:
         self.folder = Path(tempfile.mkdtemp(prefix="mm-ray-", dir="/tmp"))  # short: it holds UNIX sockets
         self.head: Process | None = None
         self.workers: list[Process] = []
-        self._starting: dict[Process, tuple[int, int]] = {}
+        self._size_of: dict[Process, tuple[int, int]] = {}
 
     @property
     def address(self) -> str:
@@ -101,14 +101,14 @@ class RayCluster:
         )
         started = self._run("workers", command)
         self.workers.append(started)
-        self._starting[started] = gpus, cpus
+        self._size_of[started] = gpus, cpus
 
     def wait_until_ready(self) -> None:
-        """All workers that run are known and idle, and jobs are accepted."""
+        """All workers are known and idle, and jobs are accepted. Those that have ended are started again."""
         gateway = RayGateway(self.options())
 
         def is_ready() -> bool:
-            self._start_late_ones_again()
+            self._start_ended_ones_again()
             try:
                 known = [node for node in gateway.nodes() if node.may_train and node.free_cpus == node.total_cpus]
                 gateway.job("of-nobody--a01")
@@ -118,19 +118,18 @@ class RayCluster:
 
         self._until("jobs are accepted", is_ready)
         gateway.close()
-        self._starting.clear()
 
-    def _start_late_ones_again(self) -> None:
-        """Ray gives a worker 30 s to start, which on a busy machine are too few."""
-        for process, size in list(self._starting.items()):
-            if not process.is_running():
-                del self._starting[process]
-                self.workers.remove(process)
-                self.start_worker(*size)
+    def _start_ended_ones_again(self) -> None:
+        """Whose raylet was killed; and Ray gives a worker 30 s to start, which on a busy machine are too few."""
+        for process in [worker for worker in self.workers if not worker.is_running()]:
+            self.workers.remove(process)
+            self.start_worker(*self._size_of.pop(process))
 
     def kill_worker(self, index: int = 0) -> None:
         """As when its machine loses its power: all that runs there is gone at once."""
-        _end(self.workers.pop(index))
+        worker = self.workers.pop(index)
+        del self._size_of[worker]
+        _end(worker)
 
     def kill_raylet(self, of: str) -> None:
         """Ray's own process of the node with this id crashes; the programs there are left behind for a moment."""
@@ -167,7 +166,7 @@ class RayCluster:
         for worker in self.workers:
             _end(worker)
         self.workers.clear()
-        self._starting.clear()
+        self._size_of.clear()
         self.kill_head()
 
     def close(self) -> None:

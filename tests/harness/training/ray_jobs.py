@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import time
 import uuid
+from collections.abc import Callable
+
+import pytest
 
 from app.kit.backoff import GrowingPause
+from app.training.errors import RayUnreachable
 from app.training.gateway import Gateway, RayJob, RayStatus, Submission
 from app.training.model import Node
 from tests.harness.api import until
@@ -13,6 +18,10 @@ from tests.harness.ray_cluster import RESOURCE
 ON_WORKER = {RESOURCE: 1.0}
 PAUSES = GrowingPause(first_s=0.2, longest_s=0.4, growth=1.2)
 """Each look costs Ray and us some milliseconds of the processor, and a job takes seconds."""
+
+
+SHORT_S = 2.0
+"""Time-out of gateways that are to give up."""
 
 
 def new_id() -> str:
@@ -37,3 +46,24 @@ def reaching(gateway: Gateway, submission_id: str, *statuses: RayStatus) -> RayJ
 
 def workers(gateway: Gateway) -> list[Node]:
     return [node for node in gateway.nodes() if node.may_train]
+
+
+def in_time(call: Callable[[], object]) -> RayUnreachable:
+    """It ends long before Ray itself would, which is never."""
+    before = time.monotonic()
+    with pytest.raises(RayUnreachable) as caught:
+        call()
+    assert time.monotonic() - before < 5 * SHORT_S
+    assert caught.value.hint
+    return caught.value
+
+
+EVERY_CALL: dict[str, Callable[[Gateway], object]] = {
+    "submit": lambda gateway: gateway.submit(Submission(new_id(), "true")),
+    "job": lambda gateway: gateway.job(new_id()),
+    "stop": lambda gateway: gateway.stop(new_id()),
+    "nodes": lambda gateway: gateway.nodes(),
+    "placement_groups": lambda gateway: gateway.placement_groups(),
+    "log_tail": lambda gateway: gateway.log_tail(RayJob(new_id(), RayStatus.RUNNING, driver_node_id="ab"), 10),
+    "log": lambda gateway: list(gateway.log(RayJob(new_id(), RayStatus.RUNNING, driver_node_id="ab"))),
+}

@@ -6,43 +6,19 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from app.training.errors import RayUnreachable
-from app.training.gateway import Gateway, RayJob, RayStatus, Submission
+from app.training.gateway import Gateway, RayStatus
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
 from tests.harness.api import until
 from tests.harness.ray_cluster import RayCluster, running_cluster
-from tests.harness.training.ray_jobs import ended, new_id, reaching, submitted
+from tests.harness.training.ray_jobs import EVERY_CALL, SHORT_S, ended, in_time, new_id, reaching, submitted
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
-SHORT_S = 2.0
-"""Time-out of these gateways."""
-
-
-def in_time(call: Callable[[], object]) -> RayUnreachable:
-    """It ends long before Ray itself would, which is never."""
-    before = time.monotonic()
-    with pytest.raises(RayUnreachable) as caught:
-        call()
-    assert time.monotonic() - before < 5 * SHORT_S
-    assert caught.value.hint
-    return caught.value
-
-
-EVERY_CALL: dict[str, Callable[[Gateway], object]] = {
-    "submit": lambda gateway: gateway.submit(Submission(new_id(), "true")),
-    "job": lambda gateway: gateway.job(new_id()),
-    "stop": lambda gateway: gateway.stop(new_id()),
-    "nodes": lambda gateway: gateway.nodes(),
-    "placement_groups": lambda gateway: gateway.placement_groups(),
-    "log_tail": lambda gateway: gateway.log_tail(RayJob(new_id(), RayStatus.RUNNING, driver_node_id="ab"), 10),
-    "log": lambda gateway: list(gateway.log(RayJob(new_id(), RayStatus.RUNNING, driver_node_id="ab"))),
-}
 
 
 def every_call_fails(options: RayOptions) -> dict[str, str]:
@@ -86,8 +62,70 @@ def test_what_is_no_job_server_does_not_say_that_a_job_is_gone(tmp_path):
         server.kill()
 
 
-# --- a cluster of their own, with a token, to which something happens -------------------------------
-@pytest.fixture(scope="module")
+def test_a_token_is_shown_to_nobody():
+    assert "a-token" not in repr(RayOptions("http://127.0.0.1:1", "127.0.0.1:1", "a-token"))
+
+
+# --- what happens to a cluster, and passes ----------------------------------------------------------
+@pytest.fixture
+def impatient(ray_cluster: RayCluster) -> Iterator[RayGateway]:
+    made = RayGateway(ray_cluster.options(timeout_s=SHORT_S))
+    yield made
+    made.close()
+
+
+def test_while_the_head_stands_still_ray_is_unreachable(ray_cluster, impatient):
+    assert len(impatient.nodes()) == 3
+    assert impatient.job(new_id()) is None
+    with ray_cluster.stalled_head():
+        every_call_fails(ray_cluster.options(timeout_s=SHORT_S))
+    assert until(lambda: answers(impatient))
+
+
+def test_a_gcs_that_died_behind_a_dashboard_that_lives_does_not_say_that_a_job_is_gone(ray_cluster, impatient):
+    submission_id = submitted(impatient, "sleep 1000")
+    reaching(impatient, submission_id, RayStatus.RUNNING)
+    ray_cluster.signal_head("gcs_server", signal.SIGSTOP)
+    try:
+        in_time(lambda: impatient.job(submission_id))
+        in_time(impatient.nodes)
+    finally:
+        ray_cluster.signal_head("gcs_server", signal.SIGCONT)
+    until(lambda: answers(impatient))
+    impatient.stop(submission_id)
+    assert ended(impatient, submission_id).status is RayStatus.STOPPED
+
+
+def answers(gateway: Gateway) -> bool:
+    try:
+        return gateway.job(new_id()) is None and len(gateway.nodes()) > 0
+    except RayUnreachable:
+        return False
+
+
+@pytest.fixture
+def mended(ray_cluster: RayCluster) -> Iterator[RayCluster]:
+    """Whole again for the tests after this one."""
+    yield ray_cluster
+    ray_cluster.wait_until_ready()
+
+
+def test_when_a_raylet_is_killed_its_job_fails_its_log_is_gone_and_its_node_too(mended, impatient):
+    submission_id = submitted(impatient, "echo something; sleep 1000")
+    job = reaching(impatient, submission_id, RayStatus.RUNNING)
+    until(lambda: b"something" in impatient.log_tail(job, 10))
+
+    mended.kill_raylet(of=job.driver_node_id)
+
+    job = ended(impatient, submission_id)
+    assert (job.status, job.error_type, job.exit_code) == (RayStatus.FAILED, "JOB_SUPERVISOR_ACTOR_DIED", None)
+    assert impatient.log_tail(job, 10) == b""
+    assert list(impatient.log(job)) == []
+    until(impatient.nodes, lambda nodes: len(nodes) == 2)
+
+
+# --- a cluster of their own, with a token ------------------------------------------------------------
+@pytest.fixture
 def frail_cluster() -> Iterator[RayCluster]:
     with running_cluster(token="a-token-of-this-cluster") as cluster:
         yield cluster
@@ -98,64 +136,6 @@ def frail(frail_cluster: RayCluster) -> Iterator[RayGateway]:
     made = RayGateway(frail_cluster.options(timeout_s=SHORT_S))
     yield made
     made.close()
-
-
-@pytest.mark.parametrize("token", ["", "a-token-of-another-cluster"], ids=["none", "wrong"])
-@pytest.mark.parametrize(
-    "call", [EVERY_CALL["job"], EVERY_CALL["nodes"], EVERY_CALL["submit"]], ids=["job", "nodes", "submit"]
-)
-def test_without_the_token_of_the_cluster_it_says_so(frail_cluster, token, call):
-    options = frail_cluster.options(timeout_s=SHORT_S)
-    gateway = RayGateway(RayOptions(options.address, options.gcs_address, token, timeout_s=SHORT_S))
-    assert "MODELMILL_RAY_TOKEN" in in_time(lambda: call(gateway)).hint
-    gateway.close()
-
-
-def test_the_token_is_shown_to_nobody(frail_cluster):
-    assert "a-token" not in repr(frail_cluster.options())
-
-
-def test_while_the_head_stands_still_ray_is_unreachable(frail_cluster, frail):
-    assert len(frail.nodes()) == 2
-    assert frail.job(new_id()) is None
-    with frail_cluster.stalled_head():
-        every_call_fails(frail_cluster.options(timeout_s=SHORT_S))
-    assert until(lambda: answers(frail))
-
-
-def test_a_gcs_that_died_behind_a_dashboard_that_lives_does_not_say_that_a_job_is_gone(frail_cluster, frail):
-    submission_id = submitted(frail, "sleep 1000")
-    reaching(frail, submission_id, RayStatus.RUNNING)
-    frail_cluster.signal_head("gcs_server", signal.SIGSTOP)
-    try:
-        in_time(lambda: frail.job(submission_id))
-        in_time(frail.nodes)
-    finally:
-        frail_cluster.signal_head("gcs_server", signal.SIGCONT)
-    until(lambda: answers(frail))
-    frail.stop(submission_id)
-    assert ended(frail, submission_id).status is RayStatus.STOPPED
-
-
-def answers(gateway: Gateway) -> bool:
-    try:
-        return gateway.job(new_id()) is None and len(gateway.nodes()) > 0
-    except RayUnreachable:
-        return False
-
-
-def test_when_a_raylet_is_killed_its_job_fails_its_log_is_gone_and_its_node_too(frail_cluster, frail):
-    submission_id = submitted(frail, "echo something; sleep 1000")
-    job = reaching(frail, submission_id, RayStatus.RUNNING)
-    until(lambda: b"something" in frail.log_tail(job, 10))
-
-    frail_cluster.kill_raylet(of=job.driver_node_id)
-
-    job = ended(frail, submission_id)
-    assert (job.status, job.error_type, job.exit_code) == (RayStatus.FAILED, "JOB_SUPERVISOR_ACTOR_DIED", None)
-    assert frail.log_tail(job, 10) == b""
-    assert list(frail.log(job)) == []
-    until(frail.nodes, lambda nodes: len(nodes) == 1)
 
 
 @pytest.mark.exhaustive

@@ -11,19 +11,21 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from app.training.gateway import RayStatus, Submission
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
+from ops import ray_local
 from ops.ray_run import RunFolder, began
 from tests.harness.api import until
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_ports
 from tests.harness.processes import with_descendants
 from tests.harness.ray_cluster import RayCluster, is_raylet
-from tests.harness.training.ray_jobs import ON_WORKER, reaching
+from tests.harness.training.ray_jobs import EVERY_CALL, ON_WORKER, SHORT_S, in_time, reaching
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -35,6 +37,7 @@ class Local:
         self.data = data
         self.folder = RunFolder(data)
         self.port, self.gcs_port = free_ports(2)
+        self.may_run = False
 
     def run(self, verb: str, *flags: str) -> subprocess.CompletedProcess[str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MODELMILL_")}
@@ -49,6 +52,7 @@ class Local:
         )
 
     def start(self, *flags: str) -> subprocess.CompletedProcess[str]:
+        self.may_run = True
         return self.run("start", "--port", str(self.port), "--gcs-port", str(self.gcs_port), "--cpus", "4", *flags)
 
     def pids(self) -> list[int]:
@@ -56,12 +60,16 @@ class Local:
         assert known is not None
         return list(with_descendants(node.pid for node in known.nodes))
 
+    def close(self) -> None:
+        if self.may_run:
+            self.run("stop")
+
 
 @pytest.fixture
 def local(tmp_path: Path) -> Iterator[Local]:
     made = Local(tmp_path)
     yield made
-    made.run("stop")
+    made.close()
 
 
 def options(text: str) -> RayOptions:
@@ -69,17 +77,36 @@ def options(text: str) -> RayOptions:
     return RayOptions(settings["RAY_ADDRESS"], settings["RAY_GCS_ADDRESS"], settings["RAY_TOKEN"])
 
 
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Local, str]]:
+    """One that runs, until a test stops it, and what it has printed."""
+    made = Local(tmp_path_factory.mktemp("started"))
+    done = made.start("--gpus", "2")
+    assert done.returncode == 0, done.stderr
+    yield made, done.stdout
+    made.close()
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("token", ["", "a-token-of-another-cluster"], ids=["none", "wrong"])
+@pytest.mark.parametrize("call", ["job", "nodes", "submit"])
+def test_without_the_token_of_the_cluster_the_gateway_says_so(started: tuple[Local, str], token: str, call: str):
+    _, printed = started
+    gateway = RayGateway(replace(options(printed), token=token, timeout_s=SHORT_S))
+    assert "MODELMILL_RAY_TOKEN" in in_time(lambda: EVERY_CALL[call](gateway)).hint
+    gateway.close()
+
+
 @pytest.mark.ray
 def test_what_it_prints_leads_to_a_ray_that_runs_jobs_and_ends_with_them_and_nothing_else(
-    local, ray_cluster: RayCluster
+    started: tuple[Local, str], ray_cluster: RayCluster
 ):
-    done = local.start("--gpus", "2")
-    assert done.returncode == 0, done.stderr
-    gateway = RayGateway(options(done.stdout))
+    local, printed = started
+    gateway = RayGateway(options(printed))
     nodes = {node.may_train: (node.total_gpus, node.total_cpus) for node in gateway.nodes()}
     assert nodes == {False: (0, 0), True: (2, 4)}
     again = local.start()
-    assert (again.returncode, again.stdout) == (0, done.stdout)
+    assert (again.returncode, again.stdout) == (0, printed)
     assert "runs already" in again.stderr
     assert "2 of 2 GPUs" in local.run("status").stderr
     assert_token_is_private(local)
@@ -152,11 +179,12 @@ def test_a_process_that_got_the_number_of_one_of_ours_is_left_alone(local):
 
 
 @pytest.mark.parametrize("kept", ["", "{", "[]", '{"nodes": 1}'])
-def test_what_is_remembered_may_be_damaged(local, kept):
-    local.folder.path.mkdir(parents=True)
-    (local.folder.path / "cluster.json").write_text(kept)
-    assert local.run("stop").returncode == 0
-    assert local.run("status").returncode == 3
+def test_what_is_remembered_may_be_damaged(tmp_path, kept):
+    folder = RunFolder(tmp_path).path
+    folder.mkdir(parents=True)
+    (folder / "cluster.json").write_text(kept)
+    assert ray_local.main(["stop", "--data", str(tmp_path)]) == 0
+    assert ray_local.main(["status", "--data", str(tmp_path)]) == ray_local.NOT_RUNNING
 
 
 @pytest.mark.parametrize("flag", ["--port", "--gcs-port"])
