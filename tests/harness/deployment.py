@@ -111,6 +111,12 @@ class Deployment:
         started = [self._start_worker(module, queue) for queue, count in counts.items() for _ in range(count)]
         self._until_up(lambda: self._live() == len(started), started)
 
+    def another_worker(self, queue: str) -> None:
+        """One more beside those that live, for tests of what two do at once."""
+        live = self._live()
+        process = self._start_worker("actors", queue)
+        self._until_up(lambda: self._live() > live, [process])
+
     def web(self) -> Process:
         process = self._start_web()
         self._until_up(self._web_answers, [process])

@@ -162,18 +162,14 @@ def test_deletion_is_deletion(api: Api) -> None:
     assert sources(again) == dict.fromkeys(STEPS)
 
 
-def test_two_at_once_are_one_work(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_two_at_once_are_one_work(caching: Deployment, api: Api) -> None:
     """Two workers of stage BIE: without waiting for each other both would quantize."""
-    model, pictures = slow_model(64), pngs(10, side=64)
-    with Deployment(tmp_path_factory.mktemp("two"), cache_max_bytes=str(1 << 30)) as deployment:
-        deployment.workers("actors", onnx=1, bie=2, nef=1, done=1)
-        deployment.web()
-        with Api(deployment.url) as client:
-            stored = client.upload(model, pictures)
-            plain = {"quantization": {"goal": "none"}}
-            body = {"model_key": stored["model_key"], "quant_key": stored["quant_key"], "options": plain}
-            started = [client.http.post("/jobs", json=body).json()["job_id"] for _ in range(2)]
-            jobs = [client.wait(job_id, has_ended) for job_id in started]
+    caching.another_worker("bie")
+    stored = api.upload(slow_model(64), pngs(10, side=64))
+    plain = {"quantization": {"goal": "none"}}
+    body = {"model_key": stored["model_key"], "quant_key": stored["quant_key"], "options": plain}
+    started = [api.http.post("/jobs", json=body).json()["job_id"] for _ in range(2)]
+    jobs = [api.wait(job_id, has_ended) for job_id in started]
     assert [job["status"] for job in jobs] == ["COMPLETED"] * 2
     done = [job for job in jobs if job["stages"]["bie"]["reused_from"] is None]
     assert len(done) == 1
