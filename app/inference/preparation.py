@@ -3,6 +3,7 @@ of what the start of each of their processes costs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -33,6 +34,9 @@ class Preparation:
         for name, values in (("mean", self.mean), ("std", self.std)):
             if not 1 <= len(values) <= CHANNELS:
                 raise FormError((name,), f"1 to {CHANNELS} values are possible")
+        for name, numbers in (("scale", (self.scale,)), ("mean", self.mean), ("std", self.std)):
+            if not all(map(math.isfinite, numbers)):
+                raise FormError((name,), "a finite number is expected")
         if min(self.std) <= 0:
             raise FormError(("std",), "what is divided by is above 0")
 
@@ -59,4 +63,4 @@ def read_preparation(data: Mapping[str, Any], base: Preparation | None = None) -
 
 def is_default(data: Mapping[str, Any]) -> bool:
     """Is it what a conversion has to which no preprocessing was named?"""
-    return dict(data) == _FORM.write(Preparation())
+    return set(data) == _NAMES and _FORM.read(data) == Preparation()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
@@ -34,6 +33,11 @@ class Shape:
     corners: int = 0
     is_closed: bool = True
     span: tuple[float, float] = (0.0, 1.0)
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.weight <= 0:
+            raise FormError(("weight",), "is above 0")
 
 
 SHAPE = JsonForm(Shape)
@@ -44,7 +48,7 @@ def test_it_is_written_field_by_field() -> None:
     assert json.dumps(SHAPE.write(BOX)) == (
         '{"name": "box", "points": [{"x": 0.5, "y": 1e-09}, {"x": 1.0, "y": 2.0}], "side": "left", '
         '"notes": {"b": [1, null], "a": true}, "parent": null, "way": "in", "corners": 0, "is_closed": true, '
-        '"span": [0.0, 1.0]}'
+        '"span": [0.0, 1.0], "weight": 1.0}'
     )
 
 
@@ -55,24 +59,23 @@ def test_it_is_read_as_it_was_and_what_a_newer_version_adds_is_passed_over() -> 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (None, "is to be an object"),
-        ([], "is to be an object"),
-        ({}, "name: is missing"),
-        ({"name": 1}, "name: is to be a text"),
-        ({"name": "a"}, "points: is missing"),
-        ({"name": "a", "points": 1}, "points: is to be an array"),
-        ({"name": "a", "points": [{"x": 1}]}, "points.0.y: is missing"),
-        ({"name": "a", "points": [{"x": True, "y": 1}]}, "points.0.x: is to be a number"),
-        ({"name": "a", "points": [{"x": math.nan, "y": 1}]}, "points.0.x: is to be a finite number"),
-        ({"name": "a", "points": [{"x": 10**400, "y": 1}]}, "points.0.x: is to be a finite number"),
-        ({**SHAPE.write(BOX), "side": "up"}, "side: is to be left"),
-        ({**SHAPE.write(BOX), "way": "up"}, "way: is to be in, out"),
-        ({**SHAPE.write(BOX), "notes": {1: 2}}, "notes: is to be a text"),
-        ({**SHAPE.write(BOX), "notes": []}, "notes: is to be an object"),
-        ({**SHAPE.write(BOX), "parent": 1}, "parent: is to be a text"),
-        ({**SHAPE.write(BOX), "corners": 1.5}, "corners: is to be a whole number"),
-        ({**SHAPE.write(BOX), "is_closed": 1}, "is_closed: is to be true or false"),
-        ({**SHAPE.write(BOX), "span": [1]}, "span: is to have 2 values"),
+        (None, "Expected `object`, got `null`"),
+        ([], "Expected `object`, got `array`"),
+        ({}, "Object missing required field `name`"),
+        ({"name": 1}, "name: Expected `str`, got `int`"),
+        ({"name": "a", "points": 1}, "points: Expected `array`, got `int`"),
+        ({"name": "a", "points": [{"x": 1}]}, "points.0: Object missing required field `y`"),
+        ({"name": "a", "points": [{"x": True, "y": 1}]}, "points.0.x: Expected `float`, got `bool`"),
+        ({"name": "a", "points": [{"x": 10**400, "y": 1}]}, "points.0.x: Number out of range"),
+        ({**SHAPE.write(BOX), "side": "up"}, "side: Invalid enum value 'up'"),
+        ({**SHAPE.write(BOX), "way": "up"}, "way: Invalid enum value 'up'"),
+        ({**SHAPE.write(BOX), "notes": {1: 2}}, "notes: Expected `str`, got `int`"),
+        ({**SHAPE.write(BOX), "notes": []}, "notes: Expected `object`, got `array`"),
+        ({**SHAPE.write(BOX), "parent": 1}, "parent: Expected `str | null`, got `int`"),
+        ({**SHAPE.write(BOX), "corners": 1.5}, "corners: Expected `int`, got `float`"),
+        ({**SHAPE.write(BOX), "is_closed": 1}, "is_closed: Expected `bool`, got `int`"),
+        ({**SHAPE.write(BOX), "span": [1]}, "span: Expected `array` of length 2, got 1"),
+        ({**SHAPE.write(BOX), "weight": -1}, "weight: is above 0"),
     ],
     ids=str,
 )
@@ -83,5 +86,5 @@ def test_another_form_is_refused_by_its_place(data: object, message: str) -> Non
 
 
 def test_a_number_is_of_its_fields_type() -> None:
-    read = SHAPE.read({"name": "a", "points": [{"x": 1, "y": 2}], "corners": 4.0})
-    assert (repr(read.points[0]), repr(read.corners)) == ("Point(x=1.0, y=2.0)", "4")
+    read = SHAPE.read({"name": "a", "points": [{"x": 1, "y": 2}]})
+    assert repr(read.points[0]) == "Point(x=1.0, y=2.0)"
