@@ -25,7 +25,7 @@ NOT_FINITE_DB = -100.0
 """Of an output with a NaN or an infinity, or of another shape than the float model's."""
 ALTERED = 8
 """Pictures of which each alteration is judged, spread over those that choose: less would not tell their spread."""
-LATENCY_RUNS, TURNS = 5, 7
+LATENCY_RUNS, TURNS = 3, 7
 NOISE = 1.05
 """Latencies nearer than that are equal."""
 Build = Callable[[int], Any]

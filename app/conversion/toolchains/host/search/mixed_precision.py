@@ -8,7 +8,7 @@ import numpy as np
 
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
 
-PRUNES, NEAR = 8, 8
+NEAR = 8
 LEFT_LEAST = 1e-3
 """Of the noise of a picture, once the tensor that makes most of it is exact."""
 
@@ -54,15 +54,3 @@ def fewest(count: int, holds: Callable[[int], bool]) -> int | None:
         else:
             low = middle
     return high
-
-
-def pruned(chosen: Sequence[Sensitivity], holds: Callable[[Sequence[Sensitivity]], bool]) -> list[Sensitivity]:
-    """Without those that are not needed, tried in PRUNES groups; those that save least come first."""
-    kept = list(chosen)
-    size = -(-len(kept) // PRUNES)
-    for end in range(len(chosen), 0, -size):
-        group = chosen[max(0, end - size) : end]
-        without = [row for row in kept if not any(row is other for other in group)]
-        if without and holds(without):
-            kept = without
-    return kept

@@ -36,8 +36,6 @@ from app.kit.sandbox.errors import StageFailed
 FIRST_METHODS = METHODS[:4]
 """Tried for all activations at once, first the one that a plain conversion takes; the others only for single ones."""
 SENSITIVITY_PICTURES = 4
-PRUNING_DB = 1.0
-"""What a tensor less in 16 bits may cost: of many that are tried without one, some hold the goal by chance."""
 SENSITIVITY_SHARE, SEARCH_SHARE = 0.6, 0.9
 """Of the budget, at which each part of the search ends."""
 
@@ -122,7 +120,6 @@ class _Search:
         self.judge = Judge(model, samples, self.split, threads=threads, meter_of=meter_of)
         self.trail = Trail()
         self.rows: list[Sensitivity] = []
-        self.least_db = -inf
         self._shifts: dict[tuple[Choice, tuple[int, ...]], list[Shift]] = {}
 
     def run(self) -> SearchResult:
@@ -198,7 +195,7 @@ class _Search:
         model, count = equalized(self.given.model, lambda tensor: self.given.limits(tensor, self.split.final))
         if count == 0:
             return
-        self.equalized = self._basis_of(model, self.given.plan)
+        self.equalized = self._basis_of(model, self.given.plan, are_known=True)
         for method in dict.fromkeys((best.method, "mse")):
             yield Choice(method, is_equalized=True)
 
@@ -210,27 +207,17 @@ class _Search:
             yield replace(base, methods=methods)
 
     def _mixed(self) -> Iterator[Choice]:
-        """The fewest tensors in 16 bits, in the order of what they save, then without those that are not needed."""
+        """The fewest tensors in 16 bits, in the order of what they save."""
         base = self._best_in_8_bits
         order = [*mixed_precision.ordered(self.rows, with_own_ranges=bool(base.methods)), *self._not_measured(base)]
         if not self.rows:  # it cannot be told which tensors need them
             yield _widened(base, order)
             return
-        tried: dict[frozenset[str], bool] = {}
 
-        def holds(rows: Sequence[Sensitivity]) -> bool:
-            choice = _widened(base, rows)
-            names = choice.wide | choice.wide_weights
-            if names not in tried:
-                if not self.budget.allows(SEARCH_SHARE):
-                    return False
-                tried[names] = self._try(choice).is_good
-            return tried[names]
+        def holds_with(count: int) -> bool:
+            return self.budget.allows(SEARCH_SHARE) and self._try(_widened(base, order[:count])).is_good
 
-        count = mixed_precision.fewest(len(order), lambda k: holds(order[:k]))
-        if count is not None:
-            self.least_db = self.trail.best.score.mean_db - PRUNING_DB
-            mixed_precision.pruned(order[:count], holds)
+        mixed_precision.fewest(len(order), holds_with)
 
     def _not_measured(self, base: Choice) -> list[Sensitivity]:
         """Tensors that there was no time for: the last to get 16 bits."""
@@ -268,7 +255,7 @@ class _Search:
     def _try(self, choice: Choice) -> TriedCandidate:
         judged = self.judge.judge(self._build(choice), self.split.choose)
         template = self._basis(choice).template
-        is_near = holds(self.goal, judged.score, MARGIN_DB, FLOOR_MARGIN_DB) and judged.score.mean_db >= self.least_db
+        is_near = holds(self.goal, judged.score, MARGIN_DB, FLOOR_MARGIN_DB)
         altered_db = self._altered_db(choice) if is_near or choice.tensors_16 == 0 else None
         candidate = TriedCandidate(
             len(self.trail.candidates),
@@ -325,11 +312,13 @@ class _Search:
     def _basis(self, choice: Choice) -> Basis:
         return self.equalized if choice.is_equalized and self.equalized is not None else self.given
 
-    def _basis_of(self, model: Any, plan: QuantizationPlan) -> Basis:
+    def _basis_of(self, model: Any, plan: QuantizationPlan, *, are_known: bool = False) -> Basis:
         def step(done: int, of: int) -> None:
             self.step(0.0, f"calibrating {done}/{of}")
 
-        return basis_of(model, plan, self.samples, self.split, self.options, threads=self.threads, step=step)
+        return basis_of(
+            model, plan, self.samples, self.split, self.options, threads=self.threads, step=step, are_known=are_known
+        )
 
     def _tell(self, text: str) -> None:
         self.step(min(1.0, self.budget.elapsed_s / self.budget.seconds), text)

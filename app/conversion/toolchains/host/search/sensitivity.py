@@ -112,8 +112,8 @@ def _best_range(probe: _Probe, tensor: str, layer: str, ranges: Mapping[str, Ran
         if any(are_near(ranges[method], before) for before in tried):
             continue
         tried.append(ranges[method])
-        other = probe.noise(feeds(tensor, ranges[method], np.uint8))
-        if (other.max(axis=1, initial=0.0) < BETTER * best.noise.max(axis=1, initial=0.0)).all():
+        other = probe.noise_below(feeds(tensor, ranges[method], np.uint8), BETTER * best.noise.max(axis=1, initial=0.0))
+        if other is not None:
             best = replace(best, method=method, noise=other)
     return best
 
@@ -145,18 +145,27 @@ class _Probe:
 
     def noise(self, changed: Mapping[str, Array]) -> npt.NDArray[np.float64]:
         """Noise to signal, [pictures, targets]; NaN becomes NOISE_MAX, a silent target 0."""
-        actual = self._run(changed)
-        return np.array(
-            [[_ratio(x, y) for x, y in zip(*pair, strict=True)] for pair in zip(self._expected, actual, strict=True)]
-        )
+        rows = zip(self._expected, self._run(changed), strict=True)
+        return np.array([_ratios(expected, actual) for expected, actual in rows])
+
+    def noise_below(
+        self, changed: Mapping[str, Array], limits: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64] | None:
+        """The same where each picture's is below its limit; else None, as soon as one is not."""
+        rows = []
+        for live, expected, limit in zip(self._live, self._expected, limits, strict=True):
+            rows.append(_ratios(expected, self._run_one(live, changed)))
+            if max(rows[-1], default=0.0) >= limit:
+                return None
+        return np.array(rows)
 
     def _run(self, changed: Mapping[str, Array]) -> list[list[Array]]:
-        def one(live: dict[str, Array]) -> list[Array]:
-            values = run(self._session, {**live, **self._off, **changed}, self._names)
-            return [values[name] for name in self._names]
-
         with ThreadPoolExecutor(self._threads) as pool:
-            return list(pool.map(one, self._live))
+            return list(pool.map(lambda live: self._run_one(live, changed), self._live))
+
+    def _run_one(self, live: Mapping[str, Array], changed: Mapping[str, Array]) -> list[Array]:
+        values = run(self._session, {**live, **self._off, **changed}, self._names)
+        return [values[name] for name in self._names]
 
 
 def _stretches(model: Any, tensors: int) -> list[tuple[int, int]]:
@@ -164,6 +173,11 @@ def _stretches(model: Any, tensors: int) -> list[tuple[int, int]]:
     pieces = max(1, min(STRETCHES_MAX, tensors // STRETCH))
     bounds = [round(count * piece / pieces) for piece in range(pieces + 1)]
     return list(pairwise(bounds))
+
+
+def _ratios(expected: Sequence[Array], actual: Sequence[Array]) -> list[float]:
+    """At each target."""
+    return [_ratio(x, y) for x, y in zip(expected, actual, strict=True)]
 
 
 def _ratio(reference: Array, actual: Array) -> float:
