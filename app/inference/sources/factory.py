@@ -14,7 +14,7 @@ from app.inference.sources.pictures import SUFFIXES, Arrays, Pictures
 from app.inference.sources.video import Video
 from app.kit.network.url_credentials import without_credentials
 
-STREAMS = ("rtsp", "rtsps", "http", "https")
+STREAMS = ("rtsp", "rtsps", "rtmp", "rtmps", "srt", "udp", "http", "https")
 """Other schemes of FFmpeg open files and programs, and are not for somebody else's text."""
 
 
@@ -26,7 +26,8 @@ def open_source(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Source:
-    """Open a folder of pictures (sorted by name), a picture, an .npz, a video file, or the URL of a stream.
+    """Open a folder of pictures (sorted by name), a picture, an .npz, a video file, a camera of this machine
+    (/dev/video0), or the URL of a stream.
 
     Args:
         fps: at most so many frames a second, by their own time and the clock; 0: all, as fast as they are read.
@@ -58,7 +59,14 @@ def open_video_source(text: str) -> tuple[VideoSource, str, bool]:
         raise SourceUnusable(
             f"there is no source {text!r} on this node", hint="Give a path that this node has, or a URL."
         )
+    if path.is_char_device():
+        return Video(str(path.resolve()), path.name, live=True), path.name, True
     return _reel(path), path.name, False
+
+
+def is_live(text: str) -> bool:
+    """It comes by itself: a stream, or a camera of this machine."""
+    return is_stream(text) or Path(text).is_char_device()
 
 
 def is_stream(text: str) -> bool:
@@ -80,7 +88,10 @@ def _reel(path: Path) -> VideoSource:
     if suffix == ".npz":
         return Arrays(path)
     if not path.is_file():
-        raise SourceUnusable(f"{path.name} is neither a file nor a folder", hint="Devices are not read; give a stream.")
+        raise SourceUnusable(
+            f"{path.name} is neither a file nor a folder",
+            hint="Give a file, a folder, a camera as /dev/video0, or a stream.",
+        )
     return Video(str(path.resolve()), path.name, live=False)
 
 

@@ -25,10 +25,13 @@ CONTAINERS = "mov,mp4,matroska,webm,avi,gif,apng,mpegts,mpeg,mpegvideo,mjpeg,h26
 """Files that hold their pictures. Playlists are none: what they name is somebody else's."""
 OF_FILE = {"protocol_whitelist": "file", "format_whitelist": CONTAINERS}
 OF_STREAM = {
-    "protocol_whitelist": "rtsp,rtsps,rtp,srtp,udp,tcp,tls,http,https,httpproxy,crypto",
+    "protocol_whitelist": "rtsp,rtsps,rtp,srtp,rtmp,rtmps,rtmpt,rtmpts,srt,udp,tcp,tls,http,https,httpproxy,crypto",
     "rtsp_flags": "prefer_tcp",
 }
 """FFmpeg follows what a stream names, but never to a file. UDP only from a camera that refuses TCP."""
+CAMERA, OF_DEVICE = "v4l2", dict[str, str]()
+"""Cameras of this machine, by Video4Linux2."""
+OF_CAMERAS = {errno.ENOTTY: "it is no camera", errno.EBUSY: "another program has the camera open"}
 UNTIMED = 0x80
 """FFmpeg's flag of forms that carry no times, as a camera's MJPEG: it makes them up from a usual rate."""
 LOST = frozenset({errno.EIO, errno.ECONNRESET, errno.EPIPE})
@@ -38,6 +41,8 @@ REFUSALS = {
     "HTTPForbiddenError": "its user may not see it (403)",
     "HTTPNotFoundError": "its host has no such stream (404)",
     "ConnectionRefusedError": "nothing listens at its host and port",
+    "ProtocolNotFoundError": "the FFmpeg of this node does not know this kind of address",
+    "PermissionError": "the user that the agent runs as may not open it; cameras belong to the group video",
 }
 """PyAV's exceptions in a reader's words."""
 MICROSECONDS = 1_000_000
@@ -47,13 +52,21 @@ END_S = 2.0
 
 
 class Video:
-    """place: a path or a URL; name: of it, for a reader, without a password. live: it comes from elsewhere, and has
-    no end but one that it tells beforehand."""
+    """A video, read from its begin."""
 
     def __init__(self, place: str, name: str, *, live: bool) -> None:
-        """Raises DecoderMissing without PyAV."""
+        """
+        Args:
+            place: A path or a URL; of a camera of this machine, its device.
+            name: Of it, for a reader, without a password.
+            live: It comes by itself, and has no end but one that it tells beforehand.
+
+        Raises:
+            DecoderMissing: Without PyAV.
+        """
         self._av = require_pyav(name)
         self._place, self._name, self._live = place, name, live
+        self._is_device = live and place.startswith("/")
         self.fps = 0.0
         self.is_endless = live
 
@@ -86,9 +99,13 @@ class Video:
 
     def _opened(self) -> Any:
         began = time.monotonic()
+        options = OF_DEVICE if self._is_device else OF_STREAM if self._live else OF_FILE
         try:
             container = self._av.open(
-                self._place, options=OF_STREAM if self._live else OF_FILE, timeout=TIMEOUT_S if self._live else None
+                self._place,
+                format=CAMERA if self._is_device else None,
+                options=options,
+                timeout=TIMEOUT_S if self._live else None,
             )
         except self._av.FFmpegError as error:
             raise SourceUnusable(
@@ -137,6 +154,8 @@ class Video:
         """Why it could not be opened. FFmpeg calls a host that says nothing `Invalid data` in some places."""
         if self._live and after_s >= TIMEOUT_S:
             return _silence()
+        if self._is_device:
+            return OF_CAMERAS.get(getattr(error, "errno", 0)) or REFUSALS.get(type(error).__name__) or _why(error)
         if self._live and getattr(error, "errno", 0) == errno.EIO:
             return "its host is not known, or has ended the connection"
         return REFUSALS.get(type(error).__name__) or self._reason(error)

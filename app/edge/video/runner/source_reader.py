@@ -19,7 +19,7 @@ from app.edge.video.runner.plan_metrics import PlanMetrics
 from app.edge.video.runner.resize import in_colour
 from app.inference.errors import DamagedPicture, SourceUnusable
 from app.inference.sources import open_video_source
-from app.inference.sources.factory import is_stream
+from app.inference.sources.factory import is_live
 from app.inference.sources.frames import LazyFrame, VideoSource
 from app.inference.sources.pace import Pace
 from app.video.model.job import Ending, RestartPolicy
@@ -32,7 +32,7 @@ class JobSource:
     def __init__(self, source: str) -> None:
         """source: path or URL."""
         self._source = source
-        self.is_live = is_stream(source)
+        self.is_live = is_live(source)
         self._opened: VideoSource | None = None
 
     def open(self) -> VideoSource:
