@@ -45,7 +45,8 @@ def assert_sound(page: Page) -> None:
 def assert_fits_a_phone(page: Page) -> None:
     """Nothing scrolls sideways, and the end is not out of sight."""
     assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"], _widest(page)
-    assert page.evaluate("document.scrollingElement.scrollHeight") <= LONGEST_PX
+    height = page.evaluate("document.scrollingElement.scrollHeight")
+    assert height <= LONGEST_PX, height
 
 
 def _assert_no_issues(page: Page, *rules: str) -> None:
