@@ -155,7 +155,6 @@ for _, clause in ipairs(plan.clauses) do
   if clause.number then
     one.key = base .. 'n:' .. clause.number
     one.count = redis.call('ZCOUNT', one.key, one.low, one.high)
-    ranges[#ranges + 1] = one
   else
     one.keys, one.count = {}, 0
     for _, alternative in ipairs(clause.any) do
@@ -165,7 +164,9 @@ for _, clause in ipairs(plan.clauses) do
       end
     end
   end
-  clauses[#clauses + 1] = one
+  local is_all = one.count == size and (one.low or #one.keys == 1)  -- whatever fits the others fits it, too
+  if not is_all then clauses[#clauses + 1] = one end
+  if not is_all and one.low then ranges[#ranges + 1] = one end
 end
 table.sort(clauses, function(one, other) return one.count < other.count end)
 -- Of the rarest the matches are brought together; of the others only where there are many sets to look into.
@@ -317,8 +318,8 @@ local function counted_by_outsides()
     end
   end
   if #keys + #ranges < #clauses or cost > first.count then return nil end
-  local count = first.count
-  if #keys > 0 then count = redis.pcall('SINTERCARD', #keys, unpack(keys)) end  -- since Redis 7
+  local count = #keys == 1 and sets[1].count or first.count
+  if #keys > 1 then count = redis.pcall('SINTERCARD', #keys, unpack(keys)) end  -- since Redis 7
   if type(count) ~= 'number' then return nil end
   for _, one in ipairs(rest) do one.is_done = true end
   for _, one in ipairs(rest) do
