@@ -86,7 +86,7 @@ def not_a_number_model() -> bytes:
     return bytes(model.SerializeToString())
 
 
-def slow_model(side: int = 192) -> bytes:
+def slow_model(side: int) -> bytes:
     """Takes pictures of this size in colour, and a good while for hundreds; a small one is soon through stage ONNX."""
     weights = {"w0": host_models.random_weights(48, 3, 3, 3)}
     weights |= {f"w{i}": host_models.random_weights(48, 48, 3, 3, seed=i) * 0.1 for i in range(1, 7)}

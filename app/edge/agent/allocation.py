@@ -22,6 +22,9 @@ PASSED = re.compile(
     rf"|SSL_CERT_(FILE|DIR)|(CUDA|NVIDIA|LIBVA|OMP|OPENBLAS|MKL)_\w+|{LOGS}\w+"
 )
 """Variables of the agent that programs need to run at all, to find libraries and devices, and to log."""
+DEFAULTS = {f"{LOGS}FORMAT": "console", "OPENBLAS_NUM_THREADS": "1"}
+"""What workers are started with unless the agent has other values. numpy's library of linear algebra starts a thread
+for each processor, which is a tenth of what a worker's start costs, and models run in onnxruntime."""
 WORK = "work"
 """The folder of the workers' folders."""
 
@@ -100,7 +103,7 @@ def environment_for_workers(ours: Mapping[str, str], passed: Collection[str] = (
     Workers may run users' scripts, so no token is among them. Workers log for people unless told otherwise.
     """
     variables = {name: value for name, value in ours.items() if name in passed or PASSED.fullmatch(name)}
-    return {f"{LOGS}FORMAT": "console", **variables}
+    return {**DEFAULTS, **variables}
 
 
 def _digest(order: Order, program: ProcessSpec, files: list[str], port: int) -> str:

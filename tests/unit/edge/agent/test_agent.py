@@ -205,10 +205,12 @@ def test_an_end_is_told_in_words() -> None:
 def test_workers_get_the_environment_without_our_secrets() -> None:
     secrets = ("MODELMILL_TOKEN", "MODELMILL_SECRET_KEY", "AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY", "PATHS", "XPATH")
     ours = {**dict.fromkeys(secrets, "x"), "PATH": "/bin", "LC_ALL": "C", "MODELMILL_LOG_LEVEL": "debug"}
-    kept = {"PATH": "/bin", "LC_ALL": "C", "MODELMILL_LOG_LEVEL": "debug", "MODELMILL_LOG_FORMAT": "console"}
+    kept = {"PATH": "/bin", "LC_ALL": "C", "MODELMILL_LOG_LEVEL": "debug"}
+    kept |= {"MODELMILL_LOG_FORMAT": "console", "OPENBLAS_NUM_THREADS": "1"}
     assert environment_for_workers(ours) == kept
     assert environment_for_workers(ours, ["HTTPS_PROXY"]) == {**kept, "HTTPS_PROXY": "x"}
-    assert environment_for_workers({"MODELMILL_LOG_FORMAT": "json"}) == {"MODELMILL_LOG_FORMAT": "json"}
+    of_the_administrator = {"MODELMILL_LOG_FORMAT": "json", "OPENBLAS_NUM_THREADS": "4"}
+    assert environment_for_workers(of_the_administrator) == of_the_administrator
 
 
 # figures
