@@ -13,7 +13,7 @@
   const widthOf = (frame) => Math.max(frame.clientWidth, 240);
   const isLow = (frame) => heightOf(frame) < 200;  // no room for what the x axis is: the legend says it
   const phone = window.matchMedia("(max-width: 640px)");
-  const heightOf = (frame) => Number(frame.dataset.height) * (phone.matches ? 0.75 : 1);
+  const heightOf = (frame) => (phone.matches ? Math.max(Number(frame.dataset.height) * 0.6, 112) : Number(frame.dataset.height));
 
   const wordsOf = (kind) => document.querySelector(`.key-${CSS.escape(kind)}`)?.textContent.trim() || kind;  // of the page's legend
 
