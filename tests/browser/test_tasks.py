@@ -221,14 +221,3 @@ def test_everything_on_the_page_of_a_task_is_reached_by_keyboard(page: Page, ids
         page.keyboard.press("Tab")
         seen.add(page.evaluate("document.activeElement.textContent.trim() || document.activeElement.name"))
     assert {"Log", "Submit again…", "Convert", "images", "Whole log", "Log of attempt 1", "Copy"} <= seen
-
-
-def test_folded_curves_are_as_wide_as_the_others_once_they_are_opened(page: Page, ids: dict[str, str]) -> None:
-    page.goto(PAGES["metrics"].format(**ids))
-    page.locator("details.more > summary").click()
-    page.wait_for_function(
-        """() => {
-            const frames = [...document.querySelectorAll("details.more .plot-frame")];
-            return frames.length && frames.every((one) => one.querySelector(".u-wrap").offsetWidth === one.clientWidth);
-        }"""
-    )

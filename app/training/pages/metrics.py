@@ -26,8 +26,6 @@ SMOOTHINGS = (0.0, 0.6, 0.9)
 MOST_OTHERS = 3
 OFFERED = 20
 """The latest tasks, to be drawn beside this one."""
-PLOTS_FIRST = 9
-"""The others are folded: with all of them a page is too long on a phone."""
 
 
 class CurveView(BaseModel):
@@ -91,7 +89,6 @@ def _context(request: Request, chosen: CurveView) -> dict[str, Any]:
         "groups": groups,
         "group": group,
         "plots": plots,
-        "plots_first": PLOTS_FIRST,
         "curves": read[0],
         "others": others,
         "offered": _offered(request, view),
