@@ -205,7 +205,8 @@ def test_a_busy_machine_shows_in_the_resource_picture_which_is_never_old(cluster
         assert all(service["cpu_ratio"] < 0.9 for service in services), "of a busy machine the services have a part"
         return [node["cpu_ratio"] for node in resources_now.values()]
 
-    burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    command = ["nice", "-n", "19", sys.executable, "-c", "while True: pass"]  # what other tests need is theirs
+    burning = [subprocess.Popen(command) for _ in range(os.cpu_count() or 1)]
     try:
         until(figures, lambda info: min(info) > 0.9)
     finally:
