@@ -63,4 +63,4 @@ def read_preparation(data: Mapping[str, Any], base: Preparation | None = None) -
 
 def is_default(data: Mapping[str, Any]) -> bool:
     """Is it what a conversion has to which no preprocessing was named?"""
-    return set(data) == _NAMES and _FORM.read(data) == Preparation()
+    return dict(data) == _FORM.write(Preparation())

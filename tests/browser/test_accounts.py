@@ -182,6 +182,6 @@ def test_signing_out_in_one_window_leads_the_other_to_the_log_in(signed_in: Sign
     other = page.context.new_page()
     other.goto("/ui/account")
     for watch in watches:
-        watch.expect(r"status of 401")
+        watch.expect(r"status (of )?401")  # of what it polls for, and of its stream
     other.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/ui/login?next=/ui/system")  # by the fragment that the page asks for every five seconds

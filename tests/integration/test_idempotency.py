@@ -32,6 +32,7 @@ CREATING = {
     "/api/v2/video/jobs",
     "/api/v2/video/profile",
     "/neptune/nodes",
+    "/neptune/nodes/{name}/cameras",
     "/api/v2/users",
     "/api/v2/me/tokens",
     "/api/v2/users/{name}/tokens",

@@ -18,6 +18,7 @@ from tests.harness.deployment import Deployment
 from tests.harness.users import Person
 
 mcp = pytest.importorskip("mcp")
+stdio_client = pytest.importorskip("mcp.client.stdio").stdio_client
 PATIENCE_S = 120
 Ask = Callable[..., Awaitable[dict[str, Any]]]
 
@@ -28,7 +29,7 @@ def with_agent(url: str, token: str, talk: Callable[[Any, Ask], Awaitable[None]]
     command = mcp.StdioServerParameters(command=sys.executable, args=["-m", "app.cli.main", "mcp"], env=env)
 
     async def run() -> None:
-        async with mcp.Client(command) as client:
+        async with mcp.Client(stdio_client(command, errlog=sys.stderr)) as client:
 
             async def ask(tool: str, **arguments: Any) -> dict[str, Any]:
                 answer = await client.call_tool(tool, arguments)

@@ -6,7 +6,7 @@ By msgspec, which takes a tenth of pydantic's time to load: nodes read and write
 from __future__ import annotations
 
 import re
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
@@ -41,8 +41,7 @@ class JsonForm(Generic[T]):
 
     def write(self, value: T) -> dict[str, Any]:
         """What json.dumps takes."""
-        written: dict[str, Any] = msgspec.to_builtins(value)
-        return written
+        return cast("dict[str, Any]", _arrays(msgspec.to_builtins(value)))
 
     def read(self, data: object) -> T:
         """A value of what `write` gave. Keys that are no fields are passed over: a newer version may have more.
@@ -57,3 +56,10 @@ class JsonForm(Generic[T]):
                 raise error.__cause__ from None
             at = _AT.search(str(error))
             raise FormError(tuple(_STEP.findall(at["path"])) if at else (), _AT.sub("", str(error))) from None
+
+
+def _arrays(value: Any) -> Any:
+    """msgspec leaves tuples as they are."""
+    if isinstance(value, dict):
+        return {key: _arrays(each) for key, each in value.items()}
+    return [_arrays(each) for each in value] if isinstance(value, list | tuple) else value

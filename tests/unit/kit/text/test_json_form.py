@@ -52,6 +52,10 @@ def test_it_is_written_field_by_field() -> None:
     )
 
 
+def test_what_is_written_compares_equal_to_what_is_read_from_json() -> None:
+    assert SHAPE.write(BOX) == json.loads(json.dumps(SHAPE.write(BOX)))
+
+
 def test_it_is_read_as_it_was_and_what_a_newer_version_adds_is_passed_over() -> None:
     assert SHAPE.read(json.loads(json.dumps({**SHAPE.write(BOX), "colour": "red"}))) == BOX
 
