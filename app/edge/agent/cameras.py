@@ -8,6 +8,9 @@ from typing import Any
 from app.inference.sources.allow_list import resolved
 from app.nodes.cameras import Camera, CameraList
 
+SOURCE_NOT_OFFERED = "SourceNotOffered"
+"""Why a node does not run what reads a source that it does not offer."""
+
 
 class Cameras:
     """What may be looked at on this node.

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from starlette.routing import BaseRoute
 
-from app.edge.agent.cameras import Cameras
+from app.edge.agent.cameras import SOURCE_NOT_OFFERED, Cameras
 from app.edge.agent.driver import Agent, Allocation, Blob, ProcessSpec, WorkRefused
 from app.edge.joint.driver_routes import routes
 from app.edge.joint.work import VARIABLE, Work
@@ -30,7 +30,6 @@ VIDEO = "video:"
 """Before the id of a video of the node, as a source."""
 PARAMETER = "PARAM_"
 """Prefix of each name: a parameter never decides which code the interpreter or a library loads."""
-SOURCE_NOT_OFFERED = "SourceNotOffered"
 SCRIPT_REFUSED, SCRIPT_NOT_FOUND = "ScriptRefused", "ScriptNotFound"
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from starlette.routing import BaseRoute
 
-from app.edge.agent.cameras import Cameras
+from app.edge.agent.cameras import SOURCE_NOT_OFFERED, Cameras
 from app.edge.agent.driver import Agent, Allocation, Blob, ProcessSpec, WorkRefused
 from app.edge.video import driver_routes
 from app.edge.video.videos import Videos
@@ -21,7 +21,6 @@ from app.video.model.job import JOBS, SERVICES, JobContent, ServicesContent
 
 RUNNER, HOST = "app.edge.video.runner.main", "app.edge.video.stage_host.host"
 WORK = "work.json"
-SOURCE_NOT_OFFERED = "SourceNotOffered"
 Content = TypeVar("Content")
 OF_JOBS_CHANGING = ("plan", "constraint", "hosts")
 OF_SERVICES_CHANGING = ("stages", "peers")
