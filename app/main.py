@@ -39,7 +39,8 @@ from app.kit.web.common_pages import ROUTES as KIT_PAGES
 from app.kit.web.http import EXCEPTION_HANDLERS, error_forms_of
 from app.kit.web.idempotency import AnswerCache, kept_answers_of
 from app.kit.web.navigation import in_order, navigation_of
-from app.kit.web.openapi import Operation, document
+from app.kit.web.openapi import document
+from app.kit.web.operations import Operation
 from app.kit.web.security import KnownHostsOnly, SameOriginOnly, SecurityHeaders
 from app.kit.web.sse import hub_of
 from app.kit.web.state import features_of

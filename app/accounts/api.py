@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,9 +11,16 @@ from app.accounts.access import accounts_of, token_of
 from app.accounts.model import ALL_SCOPES, Role, Token
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.http import json_answer, json_body, query
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operations
 
 NO_STORE = {"Cache-Control": "no-store"}
+_ROLES = ", ".join(Role)
+OPERATIONS = Operations(
+    {
+        "token_id": {"type": "string", "pattern": "^[0-9a-f]{12}$"},
+        "name": {"type": "string", "pattern": schemas.NAME_PATTERN},
+    }
+)
 
 
 def me_of(request: Request) -> schemas.MeAnswer:
@@ -29,10 +34,18 @@ def me_of(request: Request) -> schemas.MeAnswer:
     )
 
 
+@OPERATIONS.add("GET", "/api/v2/me/tokens", "My tokens", {200: schemas.TokensAnswer})
 def list_my_tokens(request: Request) -> Response:
     return _tokens(request, user_of(request))
 
 
+@OPERATIONS.add(
+    "POST",
+    "/api/v2/me/tokens",
+    "Issue a token for myself; it is shown this once",
+    {201: schemas.IssuedToken},
+    body=schemas.NewToken,
+)
 async def issue_my_token(request: Request) -> Response:
     """It may do no more, and lives no longer, than the token that asks for it."""
     body = await json_body(request, schemas.NewToken)
@@ -40,10 +53,25 @@ async def issue_my_token(request: Request) -> Response:
     return await _issue(request, user_of(request), body, within=maker)
 
 
+@OPERATIONS.add(
+    "DELETE",
+    "/api/v2/me/tokens/{token_id}",
+    "Revoke a token of mine; 200 tells of the tokens it had made, 204 that it had made none",
+    {200: schemas.RevocationAnswer, 204: None},
+    query=schemas.RevocationQuery,
+)
 def revoke_my_token(request: Request) -> Response:
     return _revoke(request, user_of(request))
 
 
+@OPERATIONS.add(
+    "GET",
+    "/api/v2/users",
+    "Users by name (administrators)",
+    {200: schemas.UsersAnswer},
+    more_errors=(404,),
+    query=schemas.UserQuery,
+)
 def list_users(request: Request) -> Response:
     params = query(request, schemas.UserQuery)
     users = accounts_of(request).users.page(text=params.q, after=params.after, limit=params.limit)
@@ -53,6 +81,14 @@ def list_users(request: Request) -> Response:
     )
 
 
+@OPERATIONS.add(
+    "POST",
+    "/api/v2/users",
+    f"Create a user; roles: {_ROLES}; their one-time SFTP password is shown this once (administrators)",
+    {201: schemas.CreatedUser},
+    more_errors=(404, 409),
+    body=schemas.NewUser,
+)
 async def create_user(request: Request) -> Response:
     body = await json_body(request, schemas.NewUser)
     user, password = await run_in_threadpool(
@@ -68,10 +104,19 @@ async def create_user(request: Request) -> Response:
     return json_answer(answer, 201, {"Location": f"/api/v2/users/{user.name}", **NO_STORE})
 
 
+@OPERATIONS.add("GET", "/api/v2/users/{name}", "A user (administrators)", {200: schemas.UserAnswer})
 def get_user(request: Request) -> Response:
     return _user(request)
 
 
+@OPERATIONS.add(
+    "PATCH",
+    "/api/v2/users/{name}",
+    "Change role or quota, disable or enable (administrators)",
+    {200: schemas.UserAnswer},
+    more_errors=(409,),
+    body=schemas.UserChange,
+)
 async def change_user(request: Request) -> Response:
     body = await json_body(request, schemas.UserChange)
     fields = {name: getattr(body, name) for name in body.model_fields_set}
@@ -81,25 +126,56 @@ async def change_user(request: Request) -> Response:
     return await run_in_threadpool(_user, request)
 
 
+@OPERATIONS.add(
+    "DELETE",
+    "/api/v2/users/{name}",
+    "Delete a user (administrators)",
+    {204: None},
+    more_errors=(409,),
+    query=schemas.Deletion,
+)
 def delete_user(request: Request) -> Response:
     params = query(request, schemas.Deletion)
     accounts_of(request).users.delete(request.path_params["name"], by=user_of(request), is_cancelling=params.cancel)
     return Response(status_code=204)
 
 
+@OPERATIONS.add("GET", "/api/v2/users/{name}/tokens", "A user's tokens (administrators)", {200: schemas.TokensAnswer})
 def list_tokens(request: Request) -> Response:
     return _tokens(request, accounts_of(request).users.get(request.path_params["name"]).name)
 
 
+@OPERATIONS.add(
+    "POST",
+    "/api/v2/users/{name}/tokens",
+    "Issue a token; it is shown this once (administrators)",
+    {201: schemas.IssuedToken},
+    body=schemas.NewToken,
+)
 async def issue_token(request: Request) -> Response:
     body = await json_body(request, schemas.NewToken)
     return await _issue(request, request.path_params["name"], body)
 
 
+@OPERATIONS.add(
+    "DELETE",
+    "/api/v2/users/{name}/tokens/{token_id}",
+    "Revoke a token (administrators); 200 tells of the tokens it had made, 204 that it had made none",
+    {200: schemas.RevocationAnswer, 204: None},
+    query=schemas.RevocationQuery,
+)
 def revoke_token(request: Request) -> Response:
     return _revoke(request, request.path_params["name"])
 
 
+@OPERATIONS.add(
+    "GET",
+    "/api/v2/audit",
+    "Who did what to which account, newest first (administrators)",
+    {200: schemas.AuditAnswer},
+    more_errors=(404,),
+    query=schemas.AuditQuery,
+)
 def get_audit(request: Request) -> Response:
     params = query(request, schemas.AuditQuery)
     entries = accounts_of(request).audit_log.entries(**params.model_dump())
@@ -149,123 +225,3 @@ def _user(request: Request) -> Response:
     user = accounts.users.get(name)
     used = [token.last_used_at for token in accounts.tokens.of(name) if token.last_used_at]
     return json_answer(schemas.user_answer(user, max(used, default=None)))
-
-
-_NAME: dict[str, dict[str, Any]] = {"name": {"type": "string", "pattern": schemas.NAME_PATTERN}}
-_TOKEN_ID: dict[str, dict[str, Any]] = {"token_id": {"type": "string", "pattern": "^[0-9a-f]{12}$"}}
-_ROLES = ", ".join(Role)
-
-OPERATIONS = [
-    Operation(
-        "GET",
-        "/api/v2/me/tokens",
-        list_my_tokens,
-        "My tokens",
-        {200: schemas.TokensAnswer},
-        errors=(503,),
-    ),
-    Operation(
-        "POST",
-        "/api/v2/me/tokens",
-        issue_my_token,
-        "Issue a token for myself; it is shown this once",
-        {201: schemas.IssuedToken},
-        errors=(400, 413, 422, 503),
-        body=schemas.NewToken,
-    ),
-    Operation(
-        "DELETE",
-        "/api/v2/me/tokens/{token_id}",
-        revoke_my_token,
-        "Revoke a token of mine; 200 tells of the tokens it had made, 204 that it had made none",
-        {200: schemas.RevocationAnswer, 204: None},
-        errors=(404, 422, 503),
-        query=schemas.RevocationQuery,
-        parameters=_TOKEN_ID,
-    ),
-    Operation(
-        "GET",
-        "/api/v2/users",
-        list_users,
-        "Users by name (administrators)",
-        {200: schemas.UsersAnswer},
-        errors=(404, 422, 503),
-        query=schemas.UserQuery,
-    ),
-    Operation(
-        "POST",
-        "/api/v2/users",
-        create_user,
-        f"Create a user; roles: {_ROLES}; their one-time SFTP password is shown this once (administrators)",
-        {201: schemas.CreatedUser},
-        errors=(400, 404, 409, 413, 422, 503),
-        body=schemas.NewUser,
-    ),
-    Operation(
-        "GET",
-        "/api/v2/users/{name}",
-        get_user,
-        "A user (administrators)",
-        {200: schemas.UserAnswer},
-        errors=(404, 503),
-        parameters=_NAME,
-    ),
-    Operation(
-        "PATCH",
-        "/api/v2/users/{name}",
-        change_user,
-        "Change role or quota, disable or enable (administrators)",
-        {200: schemas.UserAnswer},
-        errors=(400, 404, 409, 413, 422, 503),
-        body=schemas.UserChange,
-        parameters=_NAME,
-    ),
-    Operation(
-        "DELETE",
-        "/api/v2/users/{name}",
-        delete_user,
-        "Delete a user (administrators)",
-        {204: None},
-        errors=(404, 409, 422, 503),
-        query=schemas.Deletion,
-        parameters=_NAME,
-    ),
-    Operation(
-        "GET",
-        "/api/v2/users/{name}/tokens",
-        list_tokens,
-        "A user's tokens (administrators)",
-        {200: schemas.TokensAnswer},
-        errors=(404, 503),
-        parameters=_NAME,
-    ),
-    Operation(
-        "POST",
-        "/api/v2/users/{name}/tokens",
-        issue_token,
-        "Issue a token; it is shown this once (administrators)",
-        {201: schemas.IssuedToken},
-        errors=(400, 404, 413, 422, 503),
-        body=schemas.NewToken,
-        parameters=_NAME,
-    ),
-    Operation(
-        "DELETE",
-        "/api/v2/users/{name}/tokens/{token_id}",
-        revoke_token,
-        "Revoke a token (administrators); 200 tells of the tokens it had made, 204 that it had made none",
-        {200: schemas.RevocationAnswer, 204: None},
-        errors=(404, 422, 503),
-        query=schemas.RevocationQuery,
-        parameters={**_NAME, **_TOKEN_ID},
-    ),
-    Operation(
-        "GET",
-        "/api/v2/audit",
-        get_audit,
-        "Who did what to which account, newest first (administrators)",
-        {200: schemas.AuditAnswer},
-        errors=(404, 422, 503),
-        query=schemas.AuditQuery,
-    ),
-]

@@ -13,9 +13,17 @@ from app.conversion.service.quality.actions import Action, actions_of
 from app.conversion.service.quality.candidates import pareto, read_search
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operations
+
+OPERATIONS = Operations(JOB_ID)
 
 
+@OPERATIONS.add(
+    "GET",
+    "/jobs/{job_id}/actions",
+    "What to do next about a conversion, the most worthwhile first, and what its search tried",
+    {200: ActionsAnswer},
+)
 def list_actions(request: Request) -> Response:
     """Empty lists for a job of which nothing is measured yet."""
     conversion = conversion_of(request)
@@ -35,16 +43,3 @@ def list_actions(request: Request) -> Response:
 
 def _action(action: Action) -> ActionAnswer:
     return ActionAnswer(**vars(action), text=action.text)
-
-
-OPERATIONS = [
-    Operation(
-        "GET",
-        "/jobs/{job_id}/actions",
-        list_actions,
-        "What to do next about a conversion, the most worthwhile first, and what its search tried",
-        {200: ActionsAnswer},
-        errors=(404, 503),
-        parameters=JOB_ID,
-    )
-]

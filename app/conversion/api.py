@@ -25,21 +25,59 @@ from app.kit.errors import NotFound
 from app.kit.redis.change_hub import ChangeHub
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer, json_body, query, stream_bytes
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operations
 from app.kit.web.public_address import reached_link
 from app.kit.web.sse import EventFrames, event_stream, frame, hub_of, record_frames
 from app.settings import settings_of
 
 OTHER_MEDIA_TYPE = "application/octet-stream"
 MEDIA_TYPES = {".json": "application/json", ".log": "text/plain; charset=utf-8", ".zip": "application/zip"}
+_MULTIPART = {
+    "required": True,
+    "content": {
+        "multipart/form-data": {
+            "schema": {
+                "type": "object",
+                "properties": {
+                    **schemas.MODEL_FILES,
+                    "images": {
+                        "type": "array",
+                        "items": {"type": "string", "format": "binary"},
+                        "description": "one zip, or many images, .npy or .npz files",
+                    },
+                },
+            }
+        }
+    },
+}
+FILES = (OTHER_MEDIA_TYPE, *(kind.partition(";")[0] for kind in MEDIA_TYPES.values()))
+JOB_ID = {"job_id": {"type": "string", "format": "uuid"}}
+_STEP: dict[str, dict[str, Any]] = {**JOB_ID, "step": {"type": "string", "enum": [stage.step for stage in Stage]}}
+OPERATIONS = Operations({**_STEP, **JOB_ID})
 
 
+@OPERATIONS.add(
+    "POST",
+    "/uploads",
+    "Upload a model, its reference images, or both",
+    {201: schemas.UploadAnswer},
+    more_errors=(415, 507),
+    body=_MULTIPART,
+)
 async def upload(request: Request) -> Response:
     user = user_of(request)
     answer = await receive_upload(request, conversion_of(request).uploads, user)
     return JSONResponse(answer.model_dump(), status_code=201)
 
 
+@OPERATIONS.add(
+    "POST",
+    "/uploads/presign",
+    "Links to PUT inputs straight to the object store",
+    {201: schemas.LinksAnswer},
+    more_errors=(507,),
+    body=schemas.NewLinks,
+)
 async def presign_uploads(request: Request) -> Response:
     inputs = await json_body(request, schemas.NewLinks)
     names = [
@@ -59,6 +97,14 @@ async def presign_uploads(request: Request) -> Response:
     return JSONResponse(answer, status_code=201)
 
 
+@OPERATIONS.add(
+    "POST",
+    "/jobs",
+    "Create a conversion job from uploaded inputs",
+    {201: schemas.JobAnswer},
+    more_errors=(429, 507),
+    body=schemas.NewJob,
+)
 async def create_job(request: Request) -> Response:
     body = await json_body(request, schemas.NewJob)
     submission = Submission(
@@ -75,6 +121,9 @@ async def create_job(request: Request) -> Response:
     return job_response(conversion, record, 201, {"Location": f"/jobs/{record.job_id}"})
 
 
+@OPERATIONS.add(
+    "GET", "/jobs", "Jobs, newest first", {200: schemas.JobsAnswer}, more_errors=(400,), query=schemas.JobQuery
+)
 def list_jobs(request: Request) -> Response:
     params = query(request, schemas.JobQuery)
     job_filter = JobFilter(
@@ -85,21 +134,32 @@ def list_jobs(request: Request) -> Response:
     return JSONResponse({"jobs": [conversion.job_json(record) for record in records], "next_cursor": cursor})
 
 
+@OPERATIONS.add("GET", "/jobs/{job_id}", "The state of a job", {200: schemas.JobAnswer})
 def get_job(request: Request) -> Response:
     conversion = conversion_of(request)
     return job_response(conversion, conversion.jobs.get(request.path_params["job_id"], user_of(request)))
 
 
+@OPERATIONS.add(
+    "POST", "/jobs/{job_id}/cancel", "End a queued or running job", {200: schemas.JobAnswer}, more_errors=(409,)
+)
 def cancel_job(request: Request) -> Response:
     conversion = conversion_of(request)
     return job_response(conversion, conversion.jobs.cancel(request.path_params["job_id"], user_of(request)))
 
 
+@OPERATIONS.add("DELETE", "/jobs/{job_id}", "Forget a finished job and its files", {204: None}, more_errors=(409,))
 def delete_job(request: Request) -> Response:
     conversion_of(request).jobs.delete(request.path_params["job_id"], user_of(request))
     return Response(status_code=204)
 
 
+@OPERATIONS.add(
+    "GET",
+    "/jobs/{job_id}/events",
+    "Server-sent events: status at every change, then done",
+    {200: ("text/event-stream",)},
+)
 async def job_events(request: Request) -> Response:
     """The state at once, then at every change; ends with `done`, or with `gone` when the record was forgotten."""
     job_id, user = request.path_params["job_id"], user_of(request)
@@ -108,6 +168,14 @@ async def job_events(request: Request) -> Response:
     return event_stream(request, job_frames(hub_of(request), conversion, job_id, user))
 
 
+@OPERATIONS.add(
+    "GET",
+    "/jobs/{job_id}/logs/{step}",
+    "The log of a step from an offset, live or afterwards",
+    {200: ("text/plain",)},
+    query=schemas.LogQuery,
+    headers={"X-Log-Next-Offset": "offset to ask for next", "X-Log-Complete": "true when nothing will follow"},
+)
 def job_log(request: Request) -> Response:
     params = query(request, schemas.LogQuery)
     stage = _stage(request.path_params["step"])
@@ -120,12 +188,20 @@ def job_log(request: Request) -> Response:
     return Response(portion.text, media_type="text/plain; charset=utf-8", headers=headers)
 
 
+@OPERATIONS.add("GET", "/jobs/{job_id}/artifacts", "The files of a job", {200: schemas.ArtifactsAnswer})
 def list_artifacts(request: Request) -> Response:
     record = conversion_of(request).jobs.get(request.path_params["job_id"], user_of(request))
     artifacts = [{"name": name, **vars(artifact)} for name, artifact in sorted(record.artifacts.items())]
     return JSONResponse({"artifacts": artifacts})
 
 
+@OPERATIONS.add(
+    "GET",
+    "/jobs/{job_id}/artifacts/{name}",
+    "Download a file of a job; Range is honored",
+    {200: FILES, 206: FILES, 304: None},
+    more_errors=(416,),
+)
 def get_artifact(request: Request) -> Response:
     name = request.path_params["name"]
     jobs = conversion_of(request).jobs
@@ -156,6 +232,9 @@ def media_type_of(name: str) -> str:
     return MEDIA_TYPES.get(f".{name.rpartition('.')[2]}", OTHER_MEDIA_TYPE)
 
 
+@OPERATIONS.add(
+    "GET", "/jobs/{job_id}/artifacts/{name}/link", "A link to a file that expires", {200: schemas.LinkAnswer}
+)
 def link_artifact(request: Request) -> Response:
     """A link that needs no log-in and expires: for wget on the device."""
     name = request.path_params["name"]
@@ -166,6 +245,7 @@ def link_artifact(request: Request) -> Response:
     return JSONResponse({"url": url, "expires_at": to_text(now() + timedelta(seconds=ttl_s))})
 
 
+@OPERATIONS.add("GET", "/system", "Workers, queues, health and versions", {200: SystemAnswer}, errors=())
 def get_system(request: Request) -> Response:
     """Workers, queues, health and versions; what is away is said with status 200."""
     system = read_system(conversion_of(request), settings_of(request), user_of(request), now())
@@ -188,149 +268,6 @@ def job_response(
         headers: beside the usual ones; None: no others.
     """
     return JSONResponse(conversion.job_json(record), status_code=status, headers=headers)
-
-
-_MULTIPART = {
-    "required": True,
-    "content": {
-        "multipart/form-data": {
-            "schema": {
-                "type": "object",
-                "properties": {
-                    **schemas.MODEL_FILES,
-                    "images": {
-                        "type": "array",
-                        "items": {"type": "string", "format": "binary"},
-                        "description": "one zip, or many images, .npy or .npz files",
-                    },
-                },
-            }
-        }
-    },
-}
-FILES = (OTHER_MEDIA_TYPE, *(kind.partition(";")[0] for kind in MEDIA_TYPES.values()))
-JOB_ID = {"job_id": {"type": "string", "format": "uuid"}}
-_STEP: dict[str, dict[str, Any]] = {**JOB_ID, "step": {"type": "string", "enum": [stage.step for stage in Stage]}}
-
-OPERATIONS = [
-    Operation(
-        "POST",
-        "/uploads",
-        upload,
-        "Upload a model, its reference images, or both",
-        {201: schemas.UploadAnswer},
-        errors=(400, 413, 415, 422, 503, 507),
-        body=_MULTIPART,
-    ),
-    Operation(
-        "POST",
-        "/uploads/presign",
-        presign_uploads,
-        "Links to PUT inputs straight to the object store",
-        {201: schemas.LinksAnswer},
-        errors=(400, 413, 422, 503, 507),
-        body=schemas.NewLinks,
-    ),
-    Operation(
-        "POST",
-        "/jobs",
-        create_job,
-        "Create a conversion job from uploaded inputs",
-        {201: schemas.JobAnswer},
-        errors=(400, 413, 422, 429, 503, 507),
-        body=schemas.NewJob,
-    ),
-    Operation(
-        "GET",
-        "/jobs",
-        list_jobs,
-        "Jobs, newest first",
-        {200: schemas.JobsAnswer},
-        errors=(400, 422, 503),
-        query=schemas.JobQuery,
-    ),
-    Operation(
-        "GET",
-        "/jobs/{job_id}",
-        get_job,
-        "The state of a job",
-        {200: schemas.JobAnswer},
-        errors=(404, 503),
-        parameters=JOB_ID,
-    ),
-    Operation(
-        "DELETE",
-        "/jobs/{job_id}",
-        delete_job,
-        "Forget a finished job and its files",
-        {204: None},
-        errors=(404, 409, 503),
-        parameters=JOB_ID,
-    ),
-    Operation(
-        "GET",
-        "/jobs/{job_id}/events",
-        job_events,
-        "Server-sent events: status at every change, then done",
-        {200: ("text/event-stream",)},
-        errors=(404, 503),
-        parameters=JOB_ID,
-    ),
-    Operation(
-        "POST",
-        "/jobs/{job_id}/cancel",
-        cancel_job,
-        "End a queued or running job",
-        {200: schemas.JobAnswer},
-        errors=(404, 409, 503),
-        parameters=JOB_ID,
-    ),
-    Operation(
-        "GET",
-        "/jobs/{job_id}/logs/{step}",
-        job_log,
-        "The log of a step from an offset, live or afterwards",
-        {200: ("text/plain",)},
-        errors=(404, 422, 503),
-        query=schemas.LogQuery,
-        parameters=_STEP,
-        headers={"X-Log-Next-Offset": "offset to ask for next", "X-Log-Complete": "true when nothing will follow"},
-    ),
-    Operation(
-        "GET",
-        "/jobs/{job_id}/artifacts",
-        list_artifacts,
-        "The files of a job",
-        {200: schemas.ArtifactsAnswer},
-        errors=(404, 503),
-        parameters=JOB_ID,
-    ),
-    Operation(
-        "GET",
-        "/jobs/{job_id}/artifacts/{name}",
-        get_artifact,
-        "Download a file of a job; Range is honored",
-        {200: FILES, 206: FILES, 304: None},
-        errors=(404, 416, 503),
-        parameters=JOB_ID,
-    ),
-    Operation(
-        "GET",
-        "/jobs/{job_id}/artifacts/{name}/link",
-        link_artifact,
-        "A link to a file that expires",
-        {200: schemas.LinkAnswer},
-        errors=(404, 503),
-        parameters=JOB_ID,
-    ),
-    Operation(
-        "GET",
-        "/system",
-        get_system,
-        "Workers, queues, health and versions",
-        {200: SystemAnswer},
-    ),
-]
 
 
 MIN_FRAME_GAP_S = 0.05

@@ -21,9 +21,18 @@ from app.kit.clock import to_text
 from app.kit.objects import ObjectMissing
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_body, query
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operations
+
+OPERATIONS = Operations(JOB_ID)
 
 
+@OPERATIONS.add(
+    "GET",
+    "/archive",
+    "Jobs that have completed, also before a reset, the last finished first",
+    {200: schemas.ArchiveAnswer},
+    query=schemas.ArchiveQuery,
+)
 def list_archive(request: Request) -> Response:
     params, user = query(request, schemas.ArchiveQuery), user_of(request)
     if params.owner not in (None, user):  # others' jobs are as if there were none
@@ -49,21 +58,40 @@ def filter_of(params: schemas.ArchiveQuery) -> ArchiveFilter:
     )
 
 
+@OPERATIONS.add(
+    "GET", "/archive/{job_id}", "A job of the archive as it was at its end", {200: schemas.ArchivedJobAnswer}
+)
 def get_archived(request: Request) -> Response:
     return _job(archive_of(request).get(request.path_params["job_id"], user_of(request)))
 
 
+@OPERATIONS.add("DELETE", "/archive/{job_id}", "Delete a job of the archive with all its files", {204: None})
 def delete_archived(request: Request) -> Response:
     archive_of(request).delete(request.path_params["job_id"], user_of(request))
     return Response(status_code=204)
 
 
+@OPERATIONS.add(
+    "PUT",
+    "/archive/{job_id}/keep",
+    "Keep a job however old it grows, or no longer",
+    {200: schemas.ArchivedJobAnswer},
+    more_errors=(507,),
+    body=schemas.ArchiveChange,
+)
 async def keep_archived(request: Request) -> Response:
     body = await json_body(request, schemas.ArchiveChange)
     archive, job_id, user = archive_of(request), request.path_params["job_id"], user_of(request)
     return _job(await run_in_threadpool(archive.keep, job_id, user, is_kept=body.is_kept))
 
 
+@OPERATIONS.add(
+    "POST",
+    "/archive/{job_id}/convert",
+    "Convert once more what a job of the archive was made from",
+    {201: JobAnswer},
+    more_errors=(409, 422, 429, 507),
+)
 def convert_again(request: Request) -> Response:
     """Submit once more what the job was made from."""
     job_id = request.path_params["job_id"]
@@ -75,6 +103,13 @@ def convert_again(request: Request) -> Response:
     return JSONResponse(conversion_of(request).job_json(record), status_code=201, headers=headers)
 
 
+@OPERATIONS.add(
+    "GET",
+    "/archive/{job_id}/artifacts/{name}",
+    "Download a file of a job of the archive; Range is honored",
+    {200: FILES, 206: FILES, 304: None},
+    more_errors=(416,),
+)
 def get_archived_file(request: Request) -> Response:
     archive, name = archive_of(request), request.path_params["name"]
     artifact = archive.artifact(request.path_params["job_id"], name, user_of(request))
@@ -88,62 +123,3 @@ def _job(archived: ArchivedJob) -> Response:
         "is_far_over_usual_time": False,
     }
     return JSONResponse({"job": job, "is_kept": archived.is_kept})
-
-
-OPERATIONS = [
-    Operation(
-        "GET",
-        "/archive",
-        list_archive,
-        "Jobs that have completed, also before a reset, the last finished first",
-        {200: schemas.ArchiveAnswer},
-        errors=(422, 503),
-        query=schemas.ArchiveQuery,
-    ),
-    Operation(
-        "GET",
-        "/archive/{job_id}",
-        get_archived,
-        "A job of the archive as it was at its end",
-        {200: schemas.ArchivedJobAnswer},
-        errors=(404, 503),
-        parameters=JOB_ID,
-    ),
-    Operation(
-        "DELETE",
-        "/archive/{job_id}",
-        delete_archived,
-        "Delete a job of the archive with all its files",
-        {204: None},
-        errors=(404, 503),
-        parameters=JOB_ID,
-    ),
-    Operation(
-        "PUT",
-        "/archive/{job_id}/keep",
-        keep_archived,
-        "Keep a job however old it grows, or no longer",
-        {200: schemas.ArchivedJobAnswer},
-        errors=(400, 404, 413, 422, 503, 507),
-        parameters=JOB_ID,
-        body=schemas.ArchiveChange,
-    ),
-    Operation(
-        "POST",
-        "/archive/{job_id}/convert",
-        convert_again,
-        "Convert once more what a job of the archive was made from",
-        {201: JobAnswer},
-        errors=(404, 409, 422, 429, 503, 507),
-        parameters=JOB_ID,
-    ),
-    Operation(
-        "GET",
-        "/archive/{job_id}/artifacts/{name}",
-        get_archived_file,
-        "Download a file of a job of the archive; Range is honored",
-        {200: FILES, 206: FILES, 304: None},
-        errors=(404, 416, 503),
-        parameters=JOB_ID,
-    ),
-]

@@ -11,9 +11,18 @@ from app.conversion.access import conversion_of
 from app.conversion.api import JOB_ID, job_response
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer, json_body
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operations
+
+OPERATIONS = Operations(JOB_ID)
 
 
+@OPERATIONS.add(
+    "PATCH",
+    "/jobs/{job_id}",
+    "Change its name, tags or notes, or have its files kept",
+    {200: schemas.JobAnswer},
+    body=schemas.JobChange,
+)
 async def change_job(request: Request) -> Response:
     values = (await json_body(request, schemas.JobChange)).model_dump(exclude_none=True)
     conversion, job_id, user = conversion_of(request), request.path_params["job_id"], user_of(request)
@@ -21,6 +30,13 @@ async def change_job(request: Request) -> Response:
     return await run_in_threadpool(job_response, conversion, record)
 
 
+@OPERATIONS.add(
+    "POST",
+    "/jobs/bulk",
+    "Cancel, delete, tag or keep many jobs; what cannot be done to one keeps no other from it",
+    {200: schemas.BulkAnswer},
+    body=schemas.BulkChange,
+)
 async def change_jobs(request: Request) -> Response:
     body = await json_body(request, schemas.BulkChange)
     edits, user = conversion_of(request).edits, user_of(request)
@@ -30,26 +46,3 @@ async def change_jobs(request: Request) -> Response:
     problems = [{"job_id": job_id, **error.to_dict()} for job_id, error in result.problems.items()]
     answer = schemas.BulkAnswer.model_validate({"done": list(result.done), "problems": problems})
     return json_answer(answer)
-
-
-OPERATIONS = [
-    Operation(
-        "POST",
-        "/jobs/bulk",
-        change_jobs,
-        "Cancel, delete, tag or keep many jobs; what cannot be done to one keeps no other from it",
-        {200: schemas.BulkAnswer},
-        errors=(400, 413, 422, 503),
-        body=schemas.BulkChange,
-    ),
-    Operation(
-        "PATCH",
-        "/jobs/{job_id}",
-        change_job,
-        "Change its name, tags or notes, or have its files kept",
-        {200: schemas.JobAnswer},
-        errors=(400, 404, 413, 422, 503),
-        body=schemas.JobChange,
-        parameters=JOB_ID,
-    ),
-]

@@ -7,11 +7,21 @@ from starlette.responses import Response
 
 from app.conversion.access import conversion_of
 from app.conversion.errors import NoReceipts
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operations
 
 MEDIA_TYPE = "application/x-pem-file"
+OPERATIONS = Operations()
 
 
+@OPERATIONS.add(
+    "GET",
+    "/receipts/key",
+    "The Ed25519 public key with which receipts are checked, as PEM",
+    {200: (MEDIA_TYPE,)},
+    errors=(404,),
+    headers={"X-Key-Id": "what receipts name this key by"},
+    callers=(),
+)
 def get_receipt_key(request: Request) -> Response:
     """Tells nothing of anybody, so it is open to all: whoever was handed a model can check its receipt."""
     key = conversion_of(request).receipts.public_key
@@ -21,17 +31,3 @@ def get_receipt_key(request: Request) -> Response:
             hint="The operator sets MODELMILL_SECRET_KEY, to the same for the web and the scheduler.",
         )
     return Response(key.pem, media_type=MEDIA_TYPE, headers={"X-Key-Id": key.key_id})
-
-
-OPERATIONS = [
-    Operation(
-        "GET",
-        "/receipts/key",
-        get_receipt_key,
-        "The Ed25519 public key with which receipts are checked, as PEM",
-        {200: (MEDIA_TYPE,)},
-        errors=(404,),
-        headers={"X-Key-Id": "what receipts name this key by"},
-        callers=(),
-    )
-]

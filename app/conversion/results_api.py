@@ -12,21 +12,40 @@ from app.conversion.service.results import StoredJob
 from app.kit.clock import to_text
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer, query, stream_bytes
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operations
+
+OPERATIONS = Operations(JOB_ID)
 
 
+@OPERATIONS.add(
+    "GET",
+    "/results",
+    "Jobs that a reset has ended and whose files are still stored, newest first",
+    {200: schemas.ResultsAnswer},
+    query=schemas.ResultsQuery,
+)
 def list_results(request: Request) -> Response:
     params = query(request, schemas.ResultsQuery)
     jobs, cursor = conversion_of(request).results.page(user_of(request), limit=params.limit, after=params.cursor)
     return json_answer(schemas.ResultsAnswer(results=[_result_answer(job) for job in jobs], next_cursor=cursor))
 
 
+@OPERATIONS.add(
+    "GET", "/results/{job_id}", "What is stored of a job, whether or not it is known still", {200: schemas.ResultAnswer}
+)
 def get_result(request: Request) -> Response:
     return json_answer(
         _result_answer(conversion_of(request).results.get(request.path_params["job_id"], user_of(request)))
     )
 
 
+@OPERATIONS.add(
+    "GET",
+    "/results/{job_id}/{name}",
+    "Download a stored file; Range is honored",
+    {200: FILES, 206: FILES, 304: None},
+    more_errors=(416,),
+)
 def get_result_file(request: Request) -> Response:
     results, name = conversion_of(request).results, request.path_params["name"]
     file = results.file(request.path_params["job_id"], name, user_of(request))
@@ -50,34 +69,3 @@ def _result_answer(job: StoredJob) -> schemas.ResultAnswer:
         is_finished=job.is_finished,
         files=[schemas.ResultFile(name=file.name, size_bytes=file.size_bytes) for file in job.files],
     )
-
-
-OPERATIONS = [
-    Operation(
-        "GET",
-        "/results",
-        list_results,
-        "Jobs that a reset has ended and whose files are still stored, newest first",
-        {200: schemas.ResultsAnswer},
-        errors=(422, 503),
-        query=schemas.ResultsQuery,
-    ),
-    Operation(
-        "GET",
-        "/results/{job_id}",
-        get_result,
-        "What is stored of a job, whether or not it is known still",
-        {200: schemas.ResultAnswer},
-        errors=(404, 503),
-        parameters=JOB_ID,
-    ),
-    Operation(
-        "GET",
-        "/results/{job_id}/{name}",
-        get_result_file,
-        "Download a stored file; Range is honored",
-        {200: FILES, 206: FILES, 304: None},
-        errors=(404, 416, 503),
-        parameters=JOB_ID,
-    ),
-]

@@ -16,21 +16,49 @@ from app.conversion.service.resumable_uploads import ResumableUpload, ResumableU
 from app.kit.errors import Conflict
 from app.kit.web import tus
 from app.kit.web.auth import user_of
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operations
 from app.kit.web.thread_stream import hand_over
 from app.settings import settings_of
 
 ROOT = "/uploads/resumable"
 KEY_HEADER = "Upload-Key"
 """Of a whole upload: its key, to submit a job with."""
+_NUMBER = {"type": "string", "pattern": "^[0-9]{1,15}$"}
+_VERSION = {"Tus-Resumable": {"type": "string", "const": tus.VERSION}}
+_BODY = {"required": True, "content": {tus.BODY_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
+_STANDS = {
+    "Tus-Resumable": "version of the protocol",
+    "Upload-Offset": "bytes that are stored",
+    "Upload-Length": "bytes of the whole upload",
+    "Upload-Expires": "when it is deleted unless it goes on",
+    KEY_HEADER: "once it is whole: its key, to submit a job with",
+}
+OPERATIONS = Operations({"upload_id": {"type": "string", "format": "uuid"}})
 
 
+@OPERATIONS.add(
+    "OPTIONS",
+    ROOT,
+    "What the resumable uploads understand (tus 1.0)",
+    {204: None},
+    errors=(),
+    headers={"Tus-Version": "versions", "Tus-Extension": "extensions", "Tus-Max-Size": "bytes of the largest file"},
+)
 def resumable_uploads(request: Request) -> Response:
     """What is understood here."""
     settings = settings_of(request)
     return Response(status_code=204, headers=tus.described(max(settings.max_model_bytes, settings.max_images_bytes)))
 
 
+@OPERATIONS.add(
+    "POST",
+    ROOT,
+    "Begin a resumable upload (tus 1.0): metadata `field`, model or images, and `filename`",
+    {201: None},
+    more_errors=(400, 412, 413, 429, 507),
+    sent_headers={**_VERSION, "Upload-Length": _NUMBER, "Upload-Metadata": {"type": "string"}},
+    headers={"Location": "where it is continued", **_STANDS},
+)
 async def begin_resumable_upload(request: Request) -> Response:
     tus.check_version(request)
     metadata, length = tus.metadata_of(request), tus.length_of(request)
@@ -42,6 +70,15 @@ async def begin_resumable_upload(request: Request) -> Response:
     return Response(status_code=201, headers={**_headers(upload), "Location": location})
 
 
+@OPERATIONS.add(
+    "HEAD",
+    f"{ROOT}/{{upload_id}}",
+    "How far a resumable upload came",
+    {200: None},
+    more_errors=(409, 412, 413, 422, 507),
+    sent_headers=_VERSION,
+    headers=_STANDS,
+)
 async def get_resumable_upload(request: Request) -> Response:
     """How far it came. What was still receiving it in this process ends: who asks means to go on."""
     tus.check_version(request)
@@ -52,6 +89,16 @@ async def get_resumable_upload(request: Request) -> Response:
     return Response(status_code=200, headers=_headers(await run_in_threadpool(uploads.get, upload_id, user)))
 
 
+@OPERATIONS.add(
+    "PATCH",
+    f"{ROOT}/{{upload_id}}",
+    "Continue a resumable upload from where it stands",
+    {204: None},
+    more_errors=(409, 412, 415, 460, 507),
+    sent_headers={**_VERSION, "Upload-Offset": _NUMBER, "Upload-Checksum": {"type": "string"}},
+    body=_BODY,
+    headers=_STANDS,
+)
 async def continue_resumable_upload(request: Request) -> Response:
     tus.check_version(request)
     upload_id, user = request.path_params["upload_id"], user_of(request)
@@ -70,6 +117,15 @@ async def _receive(
     await hand_over(request.stream(), lambda chunks: uploads.append(upload, offset, chunks, checksum))
 
 
+@OPERATIONS.add(
+    "DELETE",
+    f"{ROOT}/{{upload_id}}",
+    "End a resumable upload and delete what came of it",
+    {204: None},
+    more_errors=(412,),
+    sent_headers=_VERSION,
+    headers={"Tus-Resumable": "version of the protocol"},
+)
 async def discard_resumable_upload(request: Request) -> Response:
     tus.check_version(request)
     upload_id, user = request.path_params["upload_id"], user_of(request)
@@ -137,71 +193,3 @@ class _Receivers:
 
 
 _receivers = _Receivers()
-
-
-_ID = {"upload_id": {"type": "string", "format": "uuid"}}
-_NUMBER = {"type": "string", "pattern": "^[0-9]{1,15}$"}
-_VERSION = {"Tus-Resumable": {"type": "string", "const": tus.VERSION}}
-_BODY = {"required": True, "content": {tus.BODY_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
-_STANDS = {
-    "Tus-Resumable": "version of the protocol",
-    "Upload-Offset": "bytes that are stored",
-    "Upload-Length": "bytes of the whole upload",
-    "Upload-Expires": "when it is deleted unless it goes on",
-    KEY_HEADER: "once it is whole: its key, to submit a job with",
-}
-
-OPERATIONS = [
-    Operation(
-        "OPTIONS",
-        ROOT,
-        resumable_uploads,
-        "What the resumable uploads understand (tus 1.0)",
-        {204: None},
-        headers={"Tus-Version": "versions", "Tus-Extension": "extensions", "Tus-Max-Size": "bytes of the largest file"},
-    ),
-    Operation(
-        "POST",
-        ROOT,
-        begin_resumable_upload,
-        "Begin a resumable upload (tus 1.0): metadata `field`, model or images, and `filename`",
-        {201: None},
-        errors=(400, 412, 413, 429, 503, 507),
-        sent_headers={**_VERSION, "Upload-Length": _NUMBER, "Upload-Metadata": {"type": "string"}},
-        headers={"Location": "where it is continued", **_STANDS},
-    ),
-    Operation(
-        "HEAD",
-        f"{ROOT}/{{upload_id}}",
-        get_resumable_upload,
-        "How far a resumable upload came",
-        {200: None},
-        errors=(404, 409, 412, 413, 422, 503, 507),
-        sent_headers=_VERSION,
-        parameters=_ID,
-        headers=_STANDS,
-    ),
-    Operation(
-        "PATCH",
-        f"{ROOT}/{{upload_id}}",
-        continue_resumable_upload,
-        "Continue a resumable upload from where it stands",
-        {204: None},
-        errors=(400, 404, 409, 412, 413, 415, 422, 460, 503, 507),
-        sent_headers={**_VERSION, "Upload-Offset": _NUMBER, "Upload-Checksum": {"type": "string"}},
-        body=_BODY,
-        parameters=_ID,
-        headers=_STANDS,
-    ),
-    Operation(
-        "DELETE",
-        f"{ROOT}/{{upload_id}}",
-        discard_resumable_upload,
-        "End a resumable upload and delete what came of it",
-        {204: None},
-        errors=(404, 412, 503),
-        sent_headers=_VERSION,
-        parameters=_ID,
-        headers={"Tus-Resumable": "version of the protocol"},
-    ),
-]

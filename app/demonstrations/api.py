@@ -9,7 +9,7 @@ from starlette.responses import Response
 from app.demonstrations.access import demonstrations_of
 from app.demonstrations.service import DemoName, DemoState
 from app.kit.web.http import json_answer
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operations
 
 
 class DemonstrationAnswer(BaseModel):
@@ -25,18 +25,17 @@ class DemonstrationsAnswer(BaseModel):
     demonstrations: list[DemonstrationAnswer]
 
 
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add(
+    "GET",
+    "/api/v2/demonstrations",
+    "The demonstrations of joint inference and video, and how they are",
+    {200: DemonstrationsAnswer},
+    errors=(),
+)
 def list_demonstrations(request: Request) -> Response:
     service = demonstrations_of(request)
     answers = [DemonstrationAnswer(name=view.name, state=view.state, lines=view.lines) for view in service.views()]
     return json_answer(DemonstrationsAnswer(is_offered=service.is_offered, demonstrations=answers))
-
-
-OPERATIONS = [
-    Operation(
-        "GET",
-        "/api/v2/demonstrations",
-        list_demonstrations,
-        "The demonstrations of joint inference and video, and how they are",
-        {200: DemonstrationsAnswer},
-    ),
-]

@@ -17,21 +17,40 @@ from app.exchange.pack.service import DeviceResult
 from app.kit.clock import now, to_text
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.http import json_answer, json_body
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operations
 from app.kit.web.public_address import reached_link
 from app.settings import settings_of
 
 ZIP = "application/zip"
-TRANSFER_ID = {"transfer_id": {"type": "string", "format": "uuid"}}
-JOB_ID = {"job_id": {"type": "string", "format": "uuid"}}
+OPERATIONS = Operations(
+    {"transfer_id": {"type": "string", "format": "uuid"}, "job_id": {"type": "string", "format": "uuid"}}
+)
 
 
+@OPERATIONS.add(
+    "POST",
+    "/transfers",
+    "Fetch a model from a hub, a registry, a bucket or a URL",
+    {202: schemas.TransferAnswer},
+    more_errors=(429,),
+    body=schemas.NewFetch,
+    creates_later=True,
+)
 async def fetch_model(request: Request) -> Response:
     body = await json_body(request, schemas.NewFetch)
     user = user_of(request)
     return _accepted(await run_in_threadpool(exchange_of(request).fetch, user, body.source, now=now()))
 
 
+@OPERATIONS.add(
+    "POST",
+    "/jobs/{job_id}/exports",
+    "Push the results of a job to MLflow or to a hub",
+    {202: schemas.TransferAnswer},
+    more_errors=(429,),
+    body=schemas.NewExport,
+    creates_later=True,
+)
 async def export_job(request: Request) -> Response:
     body = await json_body(request, schemas.NewExport)
     transfer = await run_in_threadpool(
@@ -45,10 +64,18 @@ async def export_job(request: Request) -> Response:
     return _accepted(transfer)
 
 
+@OPERATIONS.add("GET", "/transfers/{transfer_id}", "The state of a transfer", {200: schemas.TransferAnswer})
 def get_transfer(request: Request) -> Response:
     return _json(exchange_of(request).get(user_of(request), request.path_params["transfer_id"]))
 
 
+@OPERATIONS.add(
+    "GET",
+    "/jobs/{job_id}/pack",
+    "What runs the model of a job elsewhere: NEF, preprocessing, test inputs and smoke.py",
+    {200: (ZIP,)},
+    more_errors=(400, 422),
+)
 def get_pack(request: Request) -> Response:
     job_id = request.path_params["job_id"]
     caller = caller_of(request)
@@ -58,6 +85,15 @@ def get_pack(request: Request) -> Response:
     return FileResponse(path, media_type=ZIP, filename=f"modelmill-{job_id[:8]}.zip", background=clean_up)
 
 
+@OPERATIONS.add(
+    "POST",
+    "/device-results/{job_id}",
+    "What came of the tests of a pack on a device, by the token in it",
+    {204: None},
+    errors=(400, 403, 413, 422, 503),
+    body=schemas.NewDeviceResult,
+    callers=(),
+)
 async def add_device_result(request: Request) -> Response:
     """By the token in a pack, which is good for its job alone."""
     body = await json_body(request, schemas.NewDeviceResult)
@@ -67,6 +103,12 @@ async def add_device_result(request: Request) -> Response:
     return Response(status_code=204)
 
 
+@OPERATIONS.add(
+    "GET",
+    "/jobs/{job_id}/device-results",
+    "What devices have reported of the packs of a job, newest first",
+    {200: schemas.DeviceResultsAnswer},
+)
 def list_device_results(request: Request) -> Response:
     results = packs_of(request).results(user_of(request), request.path_params["job_id"])
     answers = [schemas.DeviceResultAnswer(**asdict(result)) for result in results]
@@ -79,66 +121,3 @@ def _accepted(transfer: Transfer) -> Response:
 
 def _json(transfer: Transfer, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return json_answer(schemas.TransferAnswer.model_validate(TRANSFER.write(transfer)), status, headers)
-
-
-OPERATIONS = [
-    Operation(
-        "GET",
-        "/jobs/{job_id}/pack",
-        get_pack,
-        "What runs the model of a job elsewhere: NEF, preprocessing, test inputs and smoke.py",
-        {200: (ZIP,)},
-        errors=(400, 404, 422, 503),
-        parameters=JOB_ID,
-    ),
-    Operation(
-        "POST",
-        "/device-results/{job_id}",
-        add_device_result,
-        "What came of the tests of a pack on a device, by the token in it",
-        {204: None},
-        errors=(400, 403, 413, 422, 503),
-        body=schemas.NewDeviceResult,
-        parameters=JOB_ID,
-        callers=(),
-    ),
-    Operation(
-        "GET",
-        "/jobs/{job_id}/device-results",
-        list_device_results,
-        "What devices have reported of the packs of a job, newest first",
-        {200: schemas.DeviceResultsAnswer},
-        errors=(404, 503),
-        parameters=JOB_ID,
-    ),
-    Operation(
-        "POST",
-        "/transfers",
-        fetch_model,
-        "Fetch a model from a hub, a registry, a bucket or a URL",
-        {202: schemas.TransferAnswer},
-        errors=(400, 413, 422, 429, 503),
-        body=schemas.NewFetch,
-        creates_later=True,
-    ),
-    Operation(
-        "GET",
-        "/transfers/{transfer_id}",
-        get_transfer,
-        "The state of a transfer",
-        {200: schemas.TransferAnswer},
-        errors=(404, 503),
-        parameters=TRANSFER_ID,
-    ),
-    Operation(
-        "POST",
-        "/jobs/{job_id}/exports",
-        export_job,
-        "Push the results of a job to MLflow or to a hub",
-        {202: schemas.TransferAnswer},
-        errors=(400, 404, 413, 422, 429, 503),
-        body=schemas.NewExport,
-        parameters=JOB_ID,
-        creates_later=True,
-    ),
-]

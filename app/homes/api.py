@@ -23,11 +23,17 @@ from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import caller_of
 from app.kit.web.http import json_answer, json_body, query
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operations
 from app.kit.web.thread_stream import hand_over
 
 DAY_S = 86400
 NO_STORE = {"Cache-Control": "no-store"}
+_ANY_FILE: dict[str, Any] = {
+    "required": True,
+    "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+}
+_DISK = (400, 403, 404, 409, 422, 503, 507)
+OPERATIONS = Operations({"name": {"type": "string", "pattern": NAME_PATTERN}})
 
 
 class FileExists(NameTaken):
@@ -37,6 +43,7 @@ class FileExists(NameTaken):
     code = "FILE_EXISTS"
 
 
+@OPERATIONS.add("GET", "/api/v2/me", "Who I am, what my token may do, and where my data is", {200: schemas.MeAnswer})
 def get_me(request: Request) -> Response:
     return json_answer(schemas.MeAnswer(**me_of(request).model_dump(), data=data_of(described_home_of(request))))
 
@@ -65,6 +72,14 @@ def data_of(home: Home) -> schemas.DataAnswer:
     )
 
 
+@OPERATIONS.add(
+    "GET",
+    "/api/v2/files",
+    "What is in a folder of my data home, or of the common one",
+    {200: schemas.FolderAnswer},
+    more_errors=(400, 403, 404, 409, 507),
+    query=schemas.FolderQuery,
+)
 def list_files(request: Request) -> Response:
     params, home = query(request, schemas.FolderQuery), home_of(request)
     location = home.locate(params.path.removesuffix("/") or params.path)  # a folder may be written with a slash
@@ -74,11 +89,28 @@ def list_files(request: Request) -> Response:
     return json_answer(schemas.FolderAnswer(path=path, entries=entries, total=page.total, next_cursor=page.next_cursor))
 
 
+@OPERATIONS.add(
+    "GET",
+    "/api/v2/files/content",
+    "Download a file; Range is honored",
+    {200: (MEDIA_TYPE,), 206: (MEDIA_TYPE,), 304: None},
+    more_errors=(400, 403, 404, 409, 416, 507),
+    query=schemas.FileQuery,
+)
 def get_file(request: Request) -> Response:
     params, home = query(request, schemas.FileQuery), home_of(request)
     return download(request, home, home.locate(params.path))
 
 
+@OPERATIONS.add(
+    "PUT",
+    "/api/v2/files/content",
+    "Upload a file: the body as it is; with If-None-Match: * nothing is written over",
+    {200: schemas.EntryAnswer, 201: schemas.EntryAnswer},
+    more_errors=(403, 404, 409, 412, 507),
+    query=schemas.FileQuery,
+    body=_ANY_FILE,
+)
 async def put_file(request: Request) -> Response:
     """The body is the file, as it is; it streams to its place and appears there when it is whole."""
     params, home = query(request, schemas.FileQuery), await run_in_threadpool(home_of, request)
@@ -99,6 +131,14 @@ async def put_file(request: Request) -> Response:
     return json_answer(_entry(home, HomePath(path.removeprefix("/")), entry), 201 if is_new else 200)
 
 
+@OPERATIONS.add(
+    "POST",
+    "/api/v2/files/folders",
+    "Make a folder",
+    {201: schemas.PlaceAnswer},
+    more_errors=(403, 404, 409, 507),
+    body=schemas.NewFolder,
+)
 async def make_folder(request: Request) -> Response:
     body, home = await json_body(request, schemas.NewFolder), await run_in_threadpool(home_of, request)
     path = home.own(body.path)
@@ -106,6 +146,14 @@ async def make_folder(request: Request) -> Response:
     return json_answer(schemas.PlaceAnswer(path=home.logical(path.removeprefix("/"))), 201)
 
 
+@OPERATIONS.add(
+    "POST",
+    "/api/v2/files/move",
+    "Move or rename; out of the trash, too",
+    {200: schemas.PlaceAnswer},
+    more_errors=(403, 404, 409, 507),
+    body=schemas.Move,
+)
 async def move_file(request: Request) -> Response:
     body, home = await json_body(request, schemas.Move), await run_in_threadpool(home_of, request)
     source, target = home.own(body.source, field="source"), home.own(body.target, field="target")
@@ -113,18 +161,39 @@ async def move_file(request: Request) -> Response:
     return json_answer(schemas.PlaceAnswer(path=home.logical(target.removeprefix("/"))))
 
 
+@OPERATIONS.add(
+    "DELETE",
+    "/api/v2/files",
+    "Put into the trash; what is there already goes for good",
+    {200: schemas.RemovedAnswer},
+    more_errors=(400, 403, 404, 409, 507),
+    query=schemas.FileQuery,
+)
 def remove_file(request: Request) -> Response:
     params, home = query(request, schemas.FileQuery), home_of(request)
     trashed = home.files.remove(home.user, home.own(params.path), now=now())
     return json_answer(schemas.RemovedAnswer(trashed_to=home.logical(trashed) if trashed else None))
 
 
+@OPERATIONS.add(
+    "POST",
+    "/api/v2/me/sftp-password",
+    "A one-time SFTP password; the one before ends",
+    {201: schemas.OneTimePassword},
+    more_errors=(404,),
+)
 def reset_sftp_password(request: Request) -> Response:
     caller = caller_of(request)
     password = homes_of(request).sftp.reset_password(caller.user, by=caller.user, token_id=caller.token_id)
     return json_answer(schemas.OneTimePassword(password=password), 201, NO_STORE)
 
 
+@OPERATIONS.add(
+    "POST",
+    "/api/v2/users/{name}/sftp-reset",
+    "A one-time SFTP password for a user, shown this once; the one before ends (administrators)",
+    {201: schemas.OneTimePassword},
+)
 def reset_sftp_password_of(request: Request) -> Response:
     """By an administrator."""
     user = accounts_of(request).users.get(request.path_params["name"]).name
@@ -133,6 +202,14 @@ def reset_sftp_password_of(request: Request) -> Response:
     return json_answer(schemas.OneTimePassword(password=password), 201, NO_STORE)
 
 
+@OPERATIONS.add(
+    "PUT",
+    "/api/v2/me/sftp-password",
+    "Choose my SFTP password",
+    {204: None},
+    more_errors=(404,),
+    body=schemas.NewPassword,
+)
 async def set_sftp_password(request: Request) -> Response:
     body, caller = await json_body(request, schemas.NewPassword), caller_of(request)
     await run_in_threadpool(
@@ -141,10 +218,25 @@ async def set_sftp_password(request: Request) -> Response:
     return Response(status_code=204)
 
 
+@OPERATIONS.add(
+    "GET",
+    "/api/v2/me/ssh-keys",
+    "The public keys that may log in by SFTP",
+    {200: schemas.KeysAnswer},
+    more_errors=(404,),
+)
 def get_ssh_keys(request: Request) -> Response:
     return _keys(request)
 
 
+@OPERATIONS.add(
+    "PUT",
+    "/api/v2/me/ssh-keys",
+    "Replace the public keys that may log in by SFTP",
+    {200: schemas.KeysAnswer},
+    more_errors=(404,),
+    body=schemas.Keys,
+)
 async def set_ssh_keys(request: Request) -> Response:
     body, caller = await json_body(request, schemas.Keys), caller_of(request)
     await run_in_threadpool(
@@ -173,119 +265,3 @@ def _is_there(home: Home, path: str) -> bool:
 def _length(request: Request) -> int:
     length = request.headers.get("content-length", "")
     return int(length) if length.isascii() and length.isdigit() else 0
-
-
-_ANY_FILE: dict[str, Any] = {
-    "required": True,
-    "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
-}
-_DISK = (400, 403, 404, 409, 422, 503, 507)
-
-OPERATIONS = [
-    Operation(
-        "GET",
-        "/api/v2/me",
-        get_me,
-        "Who I am, what my token may do, and where my data is",
-        {200: schemas.MeAnswer},
-        errors=(503,),
-    ),
-    Operation(
-        "GET",
-        "/api/v2/files",
-        list_files,
-        "What is in a folder of my data home, or of the common one",
-        {200: schemas.FolderAnswer},
-        errors=_DISK,
-        query=schemas.FolderQuery,
-    ),
-    Operation(
-        "GET",
-        "/api/v2/files/content",
-        get_file,
-        "Download a file; Range is honored",
-        {200: (MEDIA_TYPE,), 206: (MEDIA_TYPE,), 304: None},
-        errors=(*_DISK, 416),
-        query=schemas.FileQuery,
-    ),
-    Operation(
-        "PUT",
-        "/api/v2/files/content",
-        put_file,
-        "Upload a file: the body as it is; with If-None-Match: * nothing is written over",
-        {200: schemas.EntryAnswer, 201: schemas.EntryAnswer},
-        errors=(*_DISK, 412, 413),
-        query=schemas.FileQuery,
-        body=_ANY_FILE,
-    ),
-    Operation(
-        "DELETE",
-        "/api/v2/files",
-        remove_file,
-        "Put into the trash; what is there already goes for good",
-        {200: schemas.RemovedAnswer},
-        errors=_DISK,
-        query=schemas.FileQuery,
-    ),
-    Operation(
-        "POST",
-        "/api/v2/files/folders",
-        make_folder,
-        "Make a folder",
-        {201: schemas.PlaceAnswer},
-        errors=(*_DISK, 413),
-        body=schemas.NewFolder,
-    ),
-    Operation(
-        "POST",
-        "/api/v2/files/move",
-        move_file,
-        "Move or rename; out of the trash, too",
-        {200: schemas.PlaceAnswer},
-        errors=(*_DISK, 413),
-        body=schemas.Move,
-    ),
-    Operation(
-        "POST",
-        "/api/v2/me/sftp-password",
-        reset_sftp_password,
-        "A one-time SFTP password; the one before ends",
-        {201: schemas.OneTimePassword},
-        errors=(404, 503),
-    ),
-    Operation(
-        "POST",
-        "/api/v2/users/{name}/sftp-reset",
-        reset_sftp_password_of,
-        "A one-time SFTP password for a user, shown this once; the one before ends (administrators)",
-        {201: schemas.OneTimePassword},
-        errors=(404, 503),
-        parameters={"name": {"type": "string", "pattern": NAME_PATTERN}},
-    ),
-    Operation(
-        "PUT",
-        "/api/v2/me/sftp-password",
-        set_sftp_password,
-        "Choose my SFTP password",
-        {204: None},
-        errors=(400, 404, 413, 422, 503),
-        body=schemas.NewPassword,
-    ),
-    Operation(
-        "GET",
-        "/api/v2/me/ssh-keys",
-        get_ssh_keys,
-        "The public keys that may log in by SFTP",
-        {200: schemas.KeysAnswer},
-        errors=(404, 503),
-    ),
-    Operation(
-        "PUT",
-        "/api/v2/me/ssh-keys",
-        set_ssh_keys,
-        "Replace the public keys that may log in by SFTP",
-        {200: schemas.KeysAnswer},
-        errors=(400, 404, 413, 422, 503),
-        body=schemas.Keys,
-    ),
-]

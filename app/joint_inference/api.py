@@ -23,100 +23,11 @@ from app.kit.clock import now
 from app.kit.errors import BadRequest
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer, query
-from app.kit.web.openapi import NODES, USERS, Operation
+from app.kit.web.operations import NODES, USERS, Operations
 from app.kit.web.request_body import whole_body
 from app.nodes.access import node_of
 
 YAML = "application/yaml"
-
-
-async def create_service(request: Request) -> Response:
-    resource, user = parse_document(await whole_body(request, MAX_BYTES, "A resource")), user_of(request)
-    services = joint_of(request).services
-    if query(request, schemas.ApplyQuery).apply:
-        service, is_new = await run_in_threadpool(services.apply, user, resource, now=now())
-    else:
-        service, is_new = await run_in_threadpool(services.create, user, resource, now=now()), True
-    return await _whole(request, service, 201 if is_new else 200, advice(resource))
-
-
-def list_services(request: Request) -> Response:
-    filters = query(request, schemas.ServiceQuery)
-    services, cursor = joint_of(request).services.page(
-        user_of(request),
-        namespace=filters.namespace,
-        text=filters.q,
-        state=filters.state,
-        cursor=filters.cursor,
-        limit=filters.limit,
-    )
-    return json_answer(schemas.ServicesAnswer(services=[responses.summary(s) for s in services], next_cursor=cursor))
-
-
-async def get_service(request: Request) -> Response:
-    service = await run_in_threadpool(joint_of(request).services.get, user_of(request), *named(request))
-    return await _whole(request, service)
-
-
-async def replace_service(request: Request) -> Response:
-    resource = parse_document(await whole_body(request, MAX_BYTES, "A resource"))
-    services = joint_of(request).services
-    service = await run_in_threadpool(services.replace, user_of(request), *named(request), resource, now=now())
-    return await _whole(request, service, 200, advice(resource))
-
-
-async def delete_service(request: Request) -> Response:
-    service = await run_in_threadpool(joint_of(request).services.delete, user_of(request), *named(request), now=now())
-    return await _whole(request, service, 202)
-
-
-def service_events(request: Request) -> Response:
-    events = joint_of(request).services.events(user_of(request), *named(request))
-    return json_answer(schemas.EventsAnswer(events=[responses.event(event) for event in events]))
-
-
-def service_samples(request: Request) -> Response:
-    joint, user = joint_of(request), user_of(request)
-    service = joint.services.get(user, *named(request))
-    return json_answer(responses.samples(service, joint.reports.samples(user, *named(request))))
-
-
-def sample_picture(request: Request) -> Response:
-    reports = joint_of(request).reports
-    picture, content_type = reports.picture(user_of(request), *named(request), request.path_params["sample_id"])
-    headers = {"Cache-Control": "private, max-age=86400", "Content-Security-Policy": "default-src 'none'; sandbox"}
-    return Response(picture, media_type=content_type, headers=headers)
-
-
-async def report_status(request: Request) -> Response:
-    """Of a node for what it runs; of a user for their own."""
-    try:
-        body = json.loads(await whole_body(request, MAX_BYTES, "A resource"))
-    except ValueError as error:
-        raise BadRequest("The body is not JSON.", hint=str(error)) from None
-    namespace, name = named(request)
-    reports = joint_of(request).reports
-    await run_in_threadpool(reports.take, namespace, name, body, node=node_of(request), user=user_of(request))
-    return json_answer(schemas.Acknowledged())
-
-
-async def add_sample(request: Request) -> Response:
-    sample, picture, content_type = await read_sample(request)
-    reports, uid = joint_of(request).reports, request.path_params["uid"]
-    await run_in_threadpool(reports.add_sample, node_of(request), uid, sample, picture, content_type, now=now())
-    return Response(status_code=204)
-
-
-def named(request: Request) -> tuple[str, str]:
-    """Namespace and name of the path."""
-    return request.path_params["namespace"], request.path_params["name"]
-
-
-async def _whole(request: Request, service: Service, status: int = 200, warnings: Sequence[str] = ()) -> Response:
-    workers = await run_in_threadpool(joint_of(request).services.workers, service, now=now())
-    return json_answer(responses.whole(service, workers, warnings), status, {"Location": responses.place_of(service)})
-
-
 _RESOURCE: dict[str, Any] = {
     "required": True,
     "content": {YAML: {"schema": {"type": "string"}}, "application/json": {"schema": {"type": "object"}}},
@@ -142,100 +53,128 @@ _NAMED: dict[str, dict[str, Any]] = {
     "namespace": {"type": "string", "pattern": NAMESPACE_PATTERN},
     "name": {"type": "string", "pattern": NAME_PATTERN},
 }
+OPERATIONS = Operations(_NAMED)
 
-OPERATIONS = [
-    Operation(
-        "POST",
-        SERVICES,
-        create_service,
-        "Create a JointInferenceService; with apply=true also replace one",
-        {200: schemas.ServiceAnswer, 201: schemas.ServiceAnswer},
-        errors=(400, 409, 413, 422, 503),
-        body=_RESOURCE,
-        query=schemas.ApplyQuery,
-    ),
-    Operation(
-        "GET",
-        SERVICES,
-        list_services,
-        "My services, newest first",
-        {200: schemas.ServicesAnswer},
-        errors=(422, 503),
-        query=schemas.ServiceQuery,
-    ),
-    Operation(
-        "GET",
-        _ONE,
-        get_service,
-        "A service: the resource, its workers, what they report",
-        {200: schemas.ServiceAnswer},
-        errors=(404, 503),
-        parameters=_NAMED,
-    ),
-    Operation(
-        "PUT",
-        _ONE,
-        replace_service,
-        "Replace a service's specification",
-        {200: schemas.ServiceAnswer},
-        errors=(400, 404, 409, 413, 422, 503),
-        body=_RESOURCE,
-        parameters=_NAMED,
-    ),
-    Operation(
-        "DELETE",
-        _ONE,
-        delete_service,
-        "End a service's workers, and forget it then",
-        {202: schemas.ServiceAnswer},
-        errors=(404, 503),
-        parameters=_NAMED,
-    ),
-    Operation(
-        "GET",
-        f"{_ONE}/events",
-        service_events,
-        "What happened to a service, newest first",
-        {200: schemas.EventsAnswer},
-        errors=(404, 503),
-        parameters=_NAMED,
-    ),
-    Operation(
-        "GET",
-        f"{_ONE}/samples",
-        service_samples,
-        "Its newest hard samples with both answers",
-        {200: schemas.SamplesAnswer},
-        errors=(404, 503),
-        parameters=_NAMED,
-    ),
-    Operation(
-        "GET",
-        f"{_ONE}/samples/{{sample_id}}",
-        sample_picture,
-        "The picture of a hard sample",
-        {200: ("image/jpeg", "image/png")},
-        errors=(404, 503),
-        parameters=_NAMED,
-    ),
-    Operation(
-        "POST",
-        f"/{{namespace}}/neptune/upstream/{PLURAL}/{{name}}/status",
-        report_status,
-        "What a service's worker did, reported by its node",
-        {200: schemas.Acknowledged},
-        errors=(400, 404, 413, 422, 503),
-        body=_STATUS,
-        callers=(*USERS, *NODES),
-    ),
-    Operation(
-        "POST",
-        f"/neptune/link/{{node}}/{PLURAL}/{{uid}}/samples",
-        add_sample,
-        "A hard sample to look at, reported by its node",
-        {204: None},
-        errors=(400, 401, 404, 413, 415, 422, 503),
-        body=_SAMPLE,
-        callers=NODES,
-    ),
-]
+
+@OPERATIONS.add(
+    "POST",
+    SERVICES,
+    "Create a JointInferenceService; with apply=true also replace one",
+    {200: schemas.ServiceAnswer, 201: schemas.ServiceAnswer},
+    more_errors=(409,),
+    body=_RESOURCE,
+    query=schemas.ApplyQuery,
+)
+async def create_service(request: Request) -> Response:
+    resource, user = parse_document(await whole_body(request, MAX_BYTES, "A resource")), user_of(request)
+    services = joint_of(request).services
+    if query(request, schemas.ApplyQuery).apply:
+        service, is_new = await run_in_threadpool(services.apply, user, resource, now=now())
+    else:
+        service, is_new = await run_in_threadpool(services.create, user, resource, now=now()), True
+    return await _whole(request, service, 201 if is_new else 200, advice(resource))
+
+
+@OPERATIONS.add("GET", SERVICES, "My services, newest first", {200: schemas.ServicesAnswer}, query=schemas.ServiceQuery)
+def list_services(request: Request) -> Response:
+    filters = query(request, schemas.ServiceQuery)
+    services, cursor = joint_of(request).services.page(
+        user_of(request),
+        namespace=filters.namespace,
+        text=filters.q,
+        state=filters.state,
+        cursor=filters.cursor,
+        limit=filters.limit,
+    )
+    return json_answer(schemas.ServicesAnswer(services=[responses.summary(s) for s in services], next_cursor=cursor))
+
+
+@OPERATIONS.add("GET", _ONE, "A service: the resource, its workers, what they report", {200: schemas.ServiceAnswer})
+async def get_service(request: Request) -> Response:
+    service = await run_in_threadpool(joint_of(request).services.get, user_of(request), *named(request))
+    return await _whole(request, service)
+
+
+@OPERATIONS.add(
+    "PUT", _ONE, "Replace a service's specification", {200: schemas.ServiceAnswer}, more_errors=(409,), body=_RESOURCE
+)
+async def replace_service(request: Request) -> Response:
+    resource = parse_document(await whole_body(request, MAX_BYTES, "A resource"))
+    services = joint_of(request).services
+    service = await run_in_threadpool(services.replace, user_of(request), *named(request), resource, now=now())
+    return await _whole(request, service, 200, advice(resource))
+
+
+@OPERATIONS.add("DELETE", _ONE, "End a service's workers, and forget it then", {202: schemas.ServiceAnswer})
+async def delete_service(request: Request) -> Response:
+    service = await run_in_threadpool(joint_of(request).services.delete, user_of(request), *named(request), now=now())
+    return await _whole(request, service, 202)
+
+
+@OPERATIONS.add("GET", f"{_ONE}/events", "What happened to a service, newest first", {200: schemas.EventsAnswer})
+def service_events(request: Request) -> Response:
+    events = joint_of(request).services.events(user_of(request), *named(request))
+    return json_answer(schemas.EventsAnswer(events=[responses.event(event) for event in events]))
+
+
+@OPERATIONS.add("GET", f"{_ONE}/samples", "Its newest hard samples with both answers", {200: schemas.SamplesAnswer})
+def service_samples(request: Request) -> Response:
+    joint, user = joint_of(request), user_of(request)
+    service = joint.services.get(user, *named(request))
+    return json_answer(responses.samples(service, joint.reports.samples(user, *named(request))))
+
+
+@OPERATIONS.add(
+    "GET", f"{_ONE}/samples/{{sample_id}}", "The picture of a hard sample", {200: ("image/jpeg", "image/png")}
+)
+def sample_picture(request: Request) -> Response:
+    reports = joint_of(request).reports
+    picture, content_type = reports.picture(user_of(request), *named(request), request.path_params["sample_id"])
+    headers = {"Cache-Control": "private, max-age=86400", "Content-Security-Policy": "default-src 'none'; sandbox"}
+    return Response(picture, media_type=content_type, headers=headers)
+
+
+@OPERATIONS.add(
+    "POST",
+    f"/{{namespace}}/neptune/upstream/{PLURAL}/{{name}}/status",
+    "What a service's worker did, reported by its node",
+    {200: schemas.Acknowledged},
+    body=_STATUS,
+    callers=(*USERS, *NODES),
+)
+async def report_status(request: Request) -> Response:
+    """Of a node for what it runs; of a user for their own."""
+    try:
+        body = json.loads(await whole_body(request, MAX_BYTES, "A resource"))
+    except ValueError as error:
+        raise BadRequest("The body is not JSON.", hint=str(error)) from None
+    namespace, name = named(request)
+    reports = joint_of(request).reports
+    await run_in_threadpool(reports.take, namespace, name, body, node=node_of(request), user=user_of(request))
+    return json_answer(schemas.Acknowledged())
+
+
+@OPERATIONS.add(
+    "POST",
+    f"/neptune/link/{{node}}/{PLURAL}/{{uid}}/samples",
+    "A hard sample to look at, reported by its node",
+    {204: None},
+    more_errors=(401, 415),
+    body=_SAMPLE,
+    callers=NODES,
+)
+async def add_sample(request: Request) -> Response:
+    sample, picture, content_type = await read_sample(request)
+    reports, uid = joint_of(request).reports, request.path_params["uid"]
+    await run_in_threadpool(reports.add_sample, node_of(request), uid, sample, picture, content_type, now=now())
+    return Response(status_code=204)
+
+
+def named(request: Request) -> tuple[str, str]:
+    """Namespace and name of the path."""
+    return request.path_params["namespace"], request.path_params["name"]
+
+
+async def _whole(request: Request, service: Service, status: int = 200, warnings: Sequence[str] = ()) -> Response:
+    workers = await run_in_threadpool(joint_of(request).services.workers, service, now=now())
+    return json_answer(responses.whole(service, workers, warnings), status, {"Location": responses.place_of(service)})

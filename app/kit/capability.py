@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from app.kit.web.http import ErrorForm, Paths
-    from app.kit.web.openapi import Operation
+    from app.kit.web.operations import Operation
 
 
 @dataclass(frozen=True)

@@ -18,72 +18,13 @@ from app.kit.objects.blobs import blob_key
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer, json_body, query, stream_bytes
 from app.kit.web.multipart import plain_name
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operations
 from app.model_registry import schemas
 from app.model_registry.access import models_of
 from app.model_registry.schemas import FILE, MODELS, NAMED
 from app.model_registry.uploads import receive_model
 
 MEDIA_TYPE = "application/octet-stream"
-
-
-def list_models(request: Request) -> Response:
-    params = query(request, schemas.ModelsQuery)
-    models, cursor = models_of(request).page(user_of(request), text=params.q, cursor=params.cursor, limit=params.limit)
-    return json_answer(
-        schemas.ModelsAnswer(models=[schemas.model_answer(model) for model in models], next_cursor=cursor)
-    )
-
-
-async def add_model(request: Request) -> Response:
-    """Of a job when it is JSON; uploaded when it is multipart."""
-    models, user = models_of(request), user_of(request)
-    if request.headers.get("content-type", "").startswith("multipart/"):
-        model = await receive_model(request, models, user)
-    else:
-        body = await json_body(request, schemas.NewModel)
-        model = await run_in_threadpool(
-            models.add_from_job,
-            user,
-            body.name,
-            body.job_id,
-            body.artifact,
-            now=now(),
-            decoder=body.decoder,
-            labels=body.labels,
-        )
-    return json_answer(schemas.model_answer(model), 201, {"Location": schemas.address(NAMED, model.name)})
-
-
-def get_model(request: Request) -> Response:
-    params = query(request, schemas.NamedQuery)
-    return json_answer(schemas.model_answer(models_of(request).get(user_of(request), params.name)))
-
-
-def remove_model(request: Request) -> Response:
-    params = query(request, schemas.NamedQuery)
-    models_of(request).remove(user_of(request), params.name)
-    return Response(status_code=204)
-
-
-def get_model_file(request: Request) -> Response:
-    params, models = query(request, schemas.NamedQuery), models_of(request)
-    card = models.get(user_of(request), params.name).card
-    key = blob_key(card.sha256)
-    return stream_bytes(
-        request,
-        lambda start, end: models.objects.read(key, start=start, end=end),
-        size=card.size_bytes,
-        etag=card.sha256,
-        name=file_name(card.name, card.format.value),
-        media_type=MEDIA_TYPE,
-    )
-
-
-def file_name(name: str, ending: str) -> str:
-    """What its file is saved as. Of a name that points into a job it is the job's: faces/out.nef → faces.nef."""
-    stem = name.removesuffix(f"/out.{ending}").removesuffix(f".{ending}")
-    return f"{plain_name(stem)}.{ending}"
 
 
 def _inlined(model: type[BaseModel]) -> dict[str, Any]:
@@ -112,51 +53,89 @@ _BODY: dict[str, Any] = {
         },
     },
 }
+OPERATIONS = Operations()
 
-OPERATIONS = [
-    Operation(
-        "GET",
-        MODELS,
-        list_models,
-        "My models, newest first",
-        {200: schemas.ModelsAnswer},
-        errors=(422, 503),
-        query=schemas.ModelsQuery,
-    ),
-    Operation(
-        "POST",
-        MODELS,
-        add_model,
-        "Keep a model under a name: of a completed job as JSON, or an ONNX as multipart",
-        {201: schemas.ModelAnswer},
-        errors=(400, 404, 409, 413, 415, 422, 503, 507),
-        body=_BODY,
-    ),
-    Operation(
-        "GET",
-        NAMED,
-        get_model,
-        "A model",
-        {200: schemas.ModelAnswer},
-        errors=(404, 422, 503),
-        query=schemas.NamedQuery,
-    ),
-    Operation(
-        "DELETE",
-        NAMED,
-        remove_model,
-        "Forget a model and its files; one that is used stays",
-        {204: None},
-        errors=(404, 409, 422, 503),
-        query=schemas.NamedQuery,
-    ),
-    Operation(
-        "GET",
-        FILE,
-        get_model_file,
-        "Download the file of a model; Range is honored",
-        {200: (MEDIA_TYPE,), 206: (MEDIA_TYPE,), 304: None},
-        errors=(404, 416, 422, 503),
-        query=schemas.NamedQuery,
-    ),
-]
+
+@OPERATIONS.add("GET", MODELS, "My models, newest first", {200: schemas.ModelsAnswer}, query=schemas.ModelsQuery)
+def list_models(request: Request) -> Response:
+    params = query(request, schemas.ModelsQuery)
+    models, cursor = models_of(request).page(user_of(request), text=params.q, cursor=params.cursor, limit=params.limit)
+    return json_answer(
+        schemas.ModelsAnswer(models=[schemas.model_answer(model) for model in models], next_cursor=cursor)
+    )
+
+
+@OPERATIONS.add(
+    "POST",
+    MODELS,
+    "Keep a model under a name: of a completed job as JSON, or an ONNX as multipart",
+    {201: schemas.ModelAnswer},
+    more_errors=(404, 409, 415, 507),
+    body=_BODY,
+)
+async def add_model(request: Request) -> Response:
+    """Of a job when it is JSON; uploaded when it is multipart."""
+    models, user = models_of(request), user_of(request)
+    if request.headers.get("content-type", "").startswith("multipart/"):
+        model = await receive_model(request, models, user)
+    else:
+        body = await json_body(request, schemas.NewModel)
+        model = await run_in_threadpool(
+            models.add_from_job,
+            user,
+            body.name,
+            body.job_id,
+            body.artifact,
+            now=now(),
+            decoder=body.decoder,
+            labels=body.labels,
+        )
+    return json_answer(schemas.model_answer(model), 201, {"Location": schemas.address(NAMED, model.name)})
+
+
+@OPERATIONS.add("GET", NAMED, "A model", {200: schemas.ModelAnswer}, more_errors=(404,), query=schemas.NamedQuery)
+def get_model(request: Request) -> Response:
+    params = query(request, schemas.NamedQuery)
+    return json_answer(schemas.model_answer(models_of(request).get(user_of(request), params.name)))
+
+
+@OPERATIONS.add(
+    "DELETE",
+    NAMED,
+    "Forget a model and its files; one that is used stays",
+    {204: None},
+    more_errors=(404, 409),
+    query=schemas.NamedQuery,
+)
+def remove_model(request: Request) -> Response:
+    params = query(request, schemas.NamedQuery)
+    models_of(request).remove(user_of(request), params.name)
+    return Response(status_code=204)
+
+
+@OPERATIONS.add(
+    "GET",
+    FILE,
+    "Download the file of a model; Range is honored",
+    {200: (MEDIA_TYPE,), 206: (MEDIA_TYPE,), 304: None},
+    more_errors=(404, 416),
+    query=schemas.NamedQuery,
+)
+def get_model_file(request: Request) -> Response:
+    params, models = query(request, schemas.NamedQuery), models_of(request)
+    card = models.get(user_of(request), params.name).card
+    key = blob_key(card.sha256)
+    return stream_bytes(
+        request,
+        lambda start, end: models.objects.read(key, start=start, end=end),
+        size=card.size_bytes,
+        etag=card.sha256,
+        name=file_name(card.name, card.format.value),
+        media_type=MEDIA_TYPE,
+    )
+
+
+def file_name(name: str, ending: str) -> str:
+    """What its file is saved as. Of a name that points into a job it is the job's: faces/out.nef → faces.nef."""
+    stem = name.removesuffix(f"/out.{ending}").removesuffix(f".{ending}")
+    return f"{plain_name(stem)}.{ending}"

@@ -17,7 +17,7 @@ from app.kit.objects.blobs import SHA256, blob_key
 from app.kit.redis.change_hub import changed
 from app.kit.web.auth import LINK, caller_of, user_of
 from app.kit.web.http import json_answer, json_body, query, stream_bytes
-from app.kit.web.openapi import NODES, Operation
+from app.kit.web.operations import NODES, Operations
 from app.kit.web.public_address import reached_url
 from app.kit.web.request_body import whole_body
 from app.kit.web.shutdown import is_ending
@@ -34,6 +34,15 @@ from app.nodes.wire import MAX_UP_BYTES, Acknowledgement, Heartbeat, order_frame
 SLICE_S = 1.0
 """How soon a waiting poll notices that the server ends."""
 NO_STORE = {"Cache-Control": "no-store"}
+_RANGE: dict[str, dict[str, Any]] = {"Range": {"type": "string", "pattern": "^bytes=[0-9]{1,9}-[0-9]{0,9}$"}}
+OPERATIONS = Operations(
+    {
+        "camera": {"type": "string", "pattern": "^[0-9]{1,9}$"},
+        "name": {"type": "string", "pattern": schemas.NAME_PATTERN},
+        "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        "node": {"type": "string", "pattern": schemas.NAME_PATTERN},
+    }
+)
 
 
 class LinkSuperseded(Conflict):
@@ -49,6 +58,14 @@ class NoSuchBlob(NotFound):
 
 
 # --- for users --------------------------------------------------------------------------------------
+@OPERATIONS.add(
+    "POST",
+    "/neptune/nodes",
+    "Register a node; its token is shown this once (administrators)",
+    {201: schemas.RegisteredAnswer},
+    more_errors=(409,),
+    body=schemas.NewNode,
+)
 async def register_node(request: Request) -> Response:
     require_admin(request)
     body = await json_body(request, schemas.NewNode)
@@ -60,21 +77,38 @@ async def register_node(request: Request) -> Response:
     return json_answer(answer, 201, {"Location": f"/neptune/nodes/{node.name}", **NO_STORE})
 
 
+@OPERATIONS.add("GET", "/neptune/nodes", "Nodes that I may use, by name", {200: schemas.NodesAnswer})
 def list_nodes(request: Request) -> Response:
     at, is_whole, nodes = now(), caller_of(request).is_admin, nodes_of(request).access.seen_by(user_of(request))
     return json_answer(schemas.NodesAnswer(nodes=[schemas.node_answer(node, at, is_whole=is_whole) for node in nodes]))
 
 
+@OPERATIONS.add("GET", "/neptune/nodes/{name}", "A node, and what its workers do", {200: schemas.NodeAnswer})
 def get_node(request: Request) -> Response:
     node = nodes_of(request).access.get_for(user_of(request), request.path_params["name"])
     return json_answer(schemas.node_answer(node, now(), is_whole=caller_of(request).is_admin))
 
 
+@OPERATIONS.add(
+    "GET",
+    "/neptune/nodes/{name}/access",
+    "Who may use a node and its cameras (administrators)",
+    {200: schemas.Access},
+    more_errors=(403,),
+)
 def get_access(request: Request) -> Response:
     require_admin(request)
     return json_answer(schemas.Access(**nodes_of(request).access.grants(request.path_params["name"]).to_json()))
 
 
+@OPERATIONS.add(
+    "PUT",
+    "/neptune/nodes/{name}/access",
+    "Say who may use a node and its cameras; what of others' runs there is ended (administrators)",
+    {200: schemas.Access},
+    more_errors=(403,),
+    body=schemas.Access,
+)
 async def put_access(request: Request) -> Response:
     require_admin(request)
     body, name = await json_body(request, schemas.Access), request.path_params["name"]
@@ -83,12 +117,27 @@ async def put_access(request: Request) -> Response:
     return json_answer(schemas.Access(**grants.to_json()))
 
 
+@OPERATIONS.add(
+    "GET",
+    "/neptune/nodes/{name}/cameras",
+    "Cameras that were added to a node while its agent ran (administrators)",
+    {200: schemas.CamerasAnswer},
+    more_errors=(403,),
+)
 def list_cameras(request: Request) -> Response:
     require_admin(request)
     cameras = nodes_of(request).cameras.all(request.path_params["name"]).cameras
     return json_answer(schemas.CamerasAnswer(cameras=[schemas.camera_answer(camera) for camera in cameras]))
 
 
+@OPERATIONS.add(
+    "POST",
+    "/neptune/nodes/{name}/cameras",
+    "Add a camera; whether the node may and can open it is in its next report (administrators)",
+    {201: schemas.CameraAnswer},
+    more_errors=(403, 409),
+    body=schemas.NewCamera,
+)
 async def add_camera(request: Request) -> Response:
     require_admin(request)
     body, name = await json_body(request, schemas.NewCamera), request.path_params["name"]
@@ -98,6 +147,14 @@ async def add_camera(request: Request) -> Response:
     return json_answer(schemas.camera_answer(camera), 201, {"Location": location})
 
 
+@OPERATIONS.add(
+    "PATCH",
+    "/neptune/nodes/{name}/cameras/{camera}",
+    "Change a camera; jobs that read it go on with the new source (administrators)",
+    {200: schemas.CameraAnswer},
+    more_errors=(403,),
+    body=schemas.ChangedCamera,
+)
 async def change_camera(request: Request) -> Response:
     require_admin(request)
     body, name = await json_body(request, schemas.ChangedCamera), request.path_params["name"]
@@ -106,12 +163,26 @@ async def change_camera(request: Request) -> Response:
     return json_answer(schemas.camera_answer(camera))
 
 
+@OPERATIONS.add(
+    "DELETE",
+    "/neptune/nodes/{name}/cameras/{camera}",
+    "Remove a camera that no job reads (administrators)",
+    {204: None},
+    more_errors=(403, 409),
+)
 def remove_camera(request: Request) -> Response:
     require_admin(request)
     nodes_of(request).cameras.remove(request.path_params["name"], request.path_params["camera"], by=user_of(request))
     return Response(status_code=204)
 
 
+@OPERATIONS.add(
+    "DELETE",
+    "/neptune/nodes/{name}",
+    "Remove a node that has no work (administrators)",
+    {204: None},
+    more_errors=(409,),
+)
 def remove_node(request: Request) -> Response:
     require_admin(request)
     nodes_of(request).remove(request.path_params["name"])
@@ -119,6 +190,15 @@ def remove_node(request: Request) -> Response:
 
 
 # --- for the nodes ----------------------------------------------------------------------------------
+@OPERATIONS.add(
+    "GET",
+    LINK + "/{node}/messages",
+    "What a node is to run; waits for it (the node's token)",
+    {200: schemas.MessagesAnswer},
+    errors=(403, 409, 422, 503),
+    query=schemas.MessagesQuery,
+    callers=NODES,
+)
 async def poll_messages(request: Request) -> Response:
     """Long polling, for networks that block WebSockets."""
     name, body = this_node(request), query(request, schemas.MessagesQuery)
@@ -135,12 +215,30 @@ async def poll_messages(request: Request) -> Response:
                 raise LinkSuperseded("Another connection of this node has taken the place of this one.")
 
 
+@OPERATIONS.add(
+    "POST",
+    LINK + "/{node}/acknowledge",
+    "A node has stored messages (the node's token)",
+    {204: None},
+    errors=(400, 413, 503),
+    body=schemas.Acknowledged,
+    callers=NODES,
+)
 async def acknowledge_messages(request: Request) -> Response:
     name, message = this_node(request), Acknowledgement.from_json(await _sent(request))
     await run_in_threadpool(handle_message, nodes_of(request), name, message)
     return Response(status_code=204)
 
 
+@OPERATIONS.add(
+    "POST",
+    LINK + "/{node}/report",
+    "A node's sign of life (the node's token)",
+    {204: None},
+    errors=(400, 404, 413, 503),
+    body=schemas.Report,
+    callers=NODES,
+)
 async def report_node(request: Request) -> Response:
     name, message = this_node(request), Heartbeat.from_json(await _sent(request))
     await run_in_threadpool(handle_message, nodes_of(request), name, message)
@@ -149,6 +247,15 @@ async def report_node(request: Request) -> Response:
     return Response(status_code=204)
 
 
+@OPERATIONS.add(
+    "GET",
+    LINK + "/{node}/blobs/{sha256}",
+    "A file that a message to the node names (the node's token)",
+    {200: ("application/octet-stream",), 206: ("application/octet-stream",), 304: None},
+    more_errors=(403, 416),
+    sent_headers=_RANGE,
+    callers=NODES,
+)
 def get_blob(request: Request) -> Response:
     name, sha256 = this_node(request), str(request.path_params["sha256"])
     if SHA256.fullmatch(sha256) is None or not nodes_of(request).may_read(name, sha256):
@@ -178,149 +285,5 @@ def _messages(due: list[Order]) -> Response:
     return JSONResponse({"messages": [order_frame(order) for order in due]}, headers=NO_STORE)
 
 
-_NAME: dict[str, dict[str, Any]] = {"name": {"type": "string", "pattern": schemas.NAME_PATTERN}}
-_CAMERA: dict[str, dict[str, Any]] = {"camera": {"type": "string", "pattern": "^[0-9]{1,9}$"}}
-_NODE: dict[str, dict[str, Any]] = {"node": {"type": "string", "pattern": schemas.NAME_PATTERN}}
-_SHA256: dict[str, dict[str, Any]] = {"sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}}
-_RANGE: dict[str, dict[str, Any]] = {"Range": {"type": "string", "pattern": "^bytes=[0-9]{1,9}-[0-9]{0,9}$"}}
-
-OPERATIONS = [
-    Operation(
-        "POST",
-        "/neptune/nodes",
-        register_node,
-        "Register a node; its token is shown this once (administrators)",
-        {201: schemas.RegisteredAnswer},
-        errors=(400, 409, 413, 422, 503),
-        body=schemas.NewNode,
-    ),
-    Operation(
-        "GET",
-        "/neptune/nodes",
-        list_nodes,
-        "Nodes that I may use, by name",
-        {200: schemas.NodesAnswer},
-        errors=(503,),
-    ),
-    Operation(
-        "GET",
-        "/neptune/nodes/{name}",
-        get_node,
-        "A node, and what its workers do",
-        {200: schemas.NodeAnswer},
-        errors=(404, 503),
-        parameters=_NAME,
-    ),
-    Operation(
-        "GET",
-        "/neptune/nodes/{name}/access",
-        get_access,
-        "Who may use a node and its cameras (administrators)",
-        {200: schemas.Access},
-        errors=(403, 404, 503),
-        parameters=_NAME,
-    ),
-    Operation(
-        "PUT",
-        "/neptune/nodes/{name}/access",
-        put_access,
-        "Say who may use a node and its cameras; what of others' runs there is ended (administrators)",
-        {200: schemas.Access},
-        errors=(400, 403, 404, 413, 422, 503),
-        body=schemas.Access,
-        parameters=_NAME,
-    ),
-    Operation(
-        "GET",
-        "/neptune/nodes/{name}/cameras",
-        list_cameras,
-        "Cameras that were added to a node while its agent ran (administrators)",
-        {200: schemas.CamerasAnswer},
-        errors=(403, 404, 503),
-        parameters=_NAME,
-    ),
-    Operation(
-        "POST",
-        "/neptune/nodes/{name}/cameras",
-        add_camera,
-        "Add a camera; whether the node may and can open it is in its next report (administrators)",
-        {201: schemas.CameraAnswer},
-        errors=(400, 403, 404, 409, 413, 422, 503),
-        body=schemas.NewCamera,
-        parameters=_NAME,
-    ),
-    Operation(
-        "PATCH",
-        "/neptune/nodes/{name}/cameras/{camera}",
-        change_camera,
-        "Change a camera; jobs that read it go on with the new source (administrators)",
-        {200: schemas.CameraAnswer},
-        errors=(400, 403, 404, 413, 422, 503),
-        body=schemas.ChangedCamera,
-        parameters={**_NAME, **_CAMERA},
-    ),
-    Operation(
-        "DELETE",
-        "/neptune/nodes/{name}/cameras/{camera}",
-        remove_camera,
-        "Remove a camera that no job reads (administrators)",
-        {204: None},
-        errors=(403, 404, 409, 503),
-        parameters={**_NAME, **_CAMERA},
-    ),
-    Operation(
-        "DELETE",
-        "/neptune/nodes/{name}",
-        remove_node,
-        "Remove a node that has no work (administrators)",
-        {204: None},
-        errors=(404, 409, 503),
-        parameters=_NAME,
-    ),
-    Operation(
-        "GET",
-        LINK + "/{node}/messages",
-        poll_messages,
-        "What a node is to run; waits for it (the node's token)",
-        {200: schemas.MessagesAnswer},
-        errors=(403, 409, 422, 503),
-        query=schemas.MessagesQuery,
-        parameters=_NODE,
-        callers=NODES,
-    ),
-    Operation(
-        "POST",
-        LINK + "/{node}/acknowledge",
-        acknowledge_messages,
-        "A node has stored messages (the node's token)",
-        {204: None},
-        errors=(400, 413, 503),
-        body=schemas.Acknowledged,
-        parameters=_NODE,
-        callers=NODES,
-    ),
-    Operation(
-        "POST",
-        LINK + "/{node}/report",
-        report_node,
-        "A node's sign of life (the node's token)",
-        {204: None},
-        errors=(400, 404, 413, 503),
-        body=schemas.Report,
-        parameters=_NODE,
-        callers=NODES,
-    ),
-    Operation(
-        "GET",
-        LINK + "/{node}/blobs/{sha256}",
-        get_blob,
-        "A file that a message to the node names (the node's token)",
-        {200: ("application/octet-stream",), 206: ("application/octet-stream",), 304: None},
-        errors=(403, 404, 416, 503),
-        parameters={**_NODE, **_SHA256},
-        sent_headers=_RANGE,
-        callers=NODES,
-    ),
-]
 ROUTES: list[BaseRoute] = [WebSocketRoute(LINK + "/{node}/socket", socket)]
 """What is no HTTP operation: the socket."""

@@ -11,16 +11,24 @@ from app.conversion.api import FILES, JOB_ID, artifact_stream
 from app.kit.clock import now
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer, json_body, query
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operations
 from app.kit.web.public_address import reached_url
 from app.shares import schemas
 from app.shares.access import shares_of
 
 SHARES = "/jobs/{job_id}/shares"
 SHARED = "/shared"
-_SHARE_ID = {"share_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"}}
+OPERATIONS = Operations({**JOB_ID, "share_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"}})
 
 
+@OPERATIONS.add(
+    "POST",
+    SHARES,
+    "A link by which others see the job and download its files, without an account",
+    {201: schemas.NewShareAnswer},
+    more_errors=(429,),
+    body=schemas.NewShare,
+)
 async def share_job(request: Request) -> Response:
     body, job_id = await json_body(request, schemas.NewShare), request.path_params["job_id"]
     shares, user = shares_of(request), user_of(request)
@@ -29,17 +37,28 @@ async def share_job(request: Request) -> Response:
     return json_answer(schemas.new_share_answer(share, url), 201)
 
 
+@OPERATIONS.add("GET", SHARES, "The links to a job", {200: schemas.SharesAnswer})
 def list_shares(request: Request) -> Response:
     shares = shares_of(request).of_job(request.path_params["job_id"], user_of(request))
     return json_answer(schemas.SharesAnswer(shares=[schemas.share_answer(share) for share in shares]))
 
 
+@OPERATIONS.add("DELETE", SHARES + "/{share_id}", "Revoke a link", {204: None})
 def revoke_share(request: Request) -> Response:
     job_id, share_id = request.path_params["job_id"], request.path_params["share_id"]
     shares_of(request).revoke(job_id, user_of(request), share_id, now=now())
     return Response(status_code=204)
 
 
+@OPERATIONS.add(
+    "GET",
+    SHARED + "/{share_id}/files/{name}",
+    "Download a file of a job that was shared; Range is honored",
+    {200: FILES, 206: FILES, 304: None},
+    more_errors=(416,),
+    query=schemas.KeyQuery,
+    callers=(),
+)
 def get_shared_file(request: Request) -> Response:
     key, name = query(request, schemas.KeyQuery).key, request.path_params["name"]
     artifact = shares_of(request).file(request.path_params["share_id"], key, name, now=now())
@@ -50,40 +69,3 @@ def get_shared_file(request: Request) -> Response:
 def shared_url(request: Request, share_id: str, key: str) -> str:
     """The link. Its key stands in the query, which no log has."""
     return f"{reached_url(request)}/ui{SHARED}/{share_id}?key={key}"
-
-
-OPERATIONS = [
-    Operation(
-        "POST",
-        SHARES,
-        share_job,
-        "A link by which others see the job and download its files, without an account",
-        {201: schemas.NewShareAnswer},
-        errors=(400, 404, 413, 422, 429, 503),
-        body=schemas.NewShare,
-        parameters=JOB_ID,
-    ),
-    Operation(
-        "GET", SHARES, list_shares, "The links to a job", {200: schemas.SharesAnswer}, (404, 503), parameters=JOB_ID
-    ),
-    Operation(
-        "DELETE",
-        SHARES + "/{share_id}",
-        revoke_share,
-        "Revoke a link",
-        {204: None},
-        errors=(404, 503),
-        parameters={**JOB_ID, **_SHARE_ID},
-    ),
-    Operation(
-        "GET",
-        SHARED + "/{share_id}/files/{name}",
-        get_shared_file,
-        "Download a file of a job that was shared; Range is honored",
-        {200: FILES, 206: FILES, 304: None},
-        errors=(404, 416, 422, 503),
-        query=schemas.KeyQuery,
-        parameters=_SHARE_ID,
-        callers=(),
-    ),
-]

@@ -12,15 +12,23 @@ from starlette.responses import Response
 from app.kit.clock import now
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer, json_body, query
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operations
 from app.sweeps import schemas
 from app.sweeps.access import sweeps_of
 from app.sweeps.schemas import SWEEPS
 
 _SWEEP = SWEEPS + "/{sweep_id}"
-_SWEEP_ID = {"sweep_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"}}
+OPERATIONS = Operations({"sweep_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"}})
 
 
+@OPERATIONS.add(
+    "POST",
+    SWEEPS,
+    "Convert every model with every set of options, as there is room",
+    {201: schemas.SweepAnswer},
+    more_errors=(429,),
+    body=schemas.NewSweep,
+)
 async def create_sweep(request: Request) -> Response:
     body = await json_body(request, schemas.NewSweep)
     models, variants = body.parts()
@@ -33,6 +41,7 @@ async def create_sweep(request: Request) -> Response:
     return json_answer(schemas.sweep_answer(view), 201, {"Location": f"{SWEEPS}/{view.sweep.sweep_id}"})
 
 
+@OPERATIONS.add("GET", SWEEPS, "My sweeps, newest first", {200: schemas.SweepsAnswer}, query=schemas.SweepsQuery)
 def list_sweeps(request: Request) -> Response:
     params = query(request, schemas.SweepsQuery)
     page, cursor = sweeps_of(request).page(user_of(request), cursor=params.cursor or "", limit=params.limit)
@@ -40,10 +49,12 @@ def list_sweeps(request: Request) -> Response:
     return json_answer(schemas.SweepsAnswer(sweeps=listed, next_cursor=cursor))
 
 
+@OPERATIONS.add("GET", _SWEEP, "A sweep as one table", {200: schemas.SweepAnswer})
 def get_sweep(request: Request) -> Response:
     return json_answer(schemas.sweep_answer(sweeps_of(request).view(user_of(request), request.path_params["sweep_id"])))
 
 
+@OPERATIONS.add("GET", f"{_SWEEP}/table.csv", "The same as CSV", {200: ("text/csv",)})
 def get_sweep_table(request: Request) -> Response:
     view = sweeps_of(request).view(user_of(request), request.path_params["sweep_id"])
     text = io.StringIO()
@@ -52,70 +63,14 @@ def get_sweep_table(request: Request) -> Response:
     return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
 
 
+@OPERATIONS.add("POST", f"{_SWEEP}/cancel", "End its jobs, and submit no more of them", {200: schemas.SweepAnswer})
 def cancel_sweep(request: Request) -> Response:
     return json_answer(
         schemas.sweep_answer(sweeps_of(request).cancel(user_of(request), request.path_params["sweep_id"]))
     )
 
 
+@OPERATIONS.add("DELETE", _SWEEP, "Forget a sweep; its jobs stay", {204: None})
 def delete_sweep(request: Request) -> Response:
     sweeps_of(request).delete(user_of(request), request.path_params["sweep_id"])
     return Response(status_code=204)
-
-
-OPERATIONS = [
-    Operation(
-        "POST",
-        SWEEPS,
-        create_sweep,
-        "Convert every model with every set of options, as there is room",
-        {201: schemas.SweepAnswer},
-        errors=(400, 413, 422, 429, 503),
-        body=schemas.NewSweep,
-    ),
-    Operation(
-        "GET",
-        SWEEPS,
-        list_sweeps,
-        "My sweeps, newest first",
-        {200: schemas.SweepsAnswer},
-        errors=(422, 503),
-        query=schemas.SweepsQuery,
-    ),
-    Operation(
-        "GET",
-        _SWEEP,
-        get_sweep,
-        "A sweep as one table",
-        {200: schemas.SweepAnswer},
-        errors=(404, 503),
-        parameters=_SWEEP_ID,
-    ),
-    Operation(
-        "GET",
-        f"{_SWEEP}/table.csv",
-        get_sweep_table,
-        "The same as CSV",
-        {200: ("text/csv",)},
-        errors=(404, 503),
-        parameters=_SWEEP_ID,
-    ),
-    Operation(
-        "POST",
-        f"{_SWEEP}/cancel",
-        cancel_sweep,
-        "End its jobs, and submit no more of them",
-        {200: schemas.SweepAnswer},
-        errors=(404, 503),
-        parameters=_SWEEP_ID,
-    ),
-    Operation(
-        "DELETE",
-        _SWEEP,
-        delete_sweep,
-        "Forget a sweep; its jobs stay",
-        {204: None},
-        errors=(404, 503),
-        parameters=_SWEEP_ID,
-    ),
-]

@@ -12,7 +12,7 @@ from app.kit.clock import now, to_text
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.http import json_answer, json_body, query
 from app.kit.web.idempotency import HEADER, SCHEMA
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operations
 from app.kit.web.request_body import whole_body
 from app.training import responses, schemas
 from app.training.access import training_of
@@ -23,8 +23,31 @@ from app.training.store import TaskFilter
 YAML = "application/yaml"
 CSV = "text/csv; charset=utf-8"
 NO_STORE = {"Cache-Control": "no-store"}
+_SPEC: dict[str, Any] = {
+    "required": True,
+    "content": {
+        YAML: {"schema": {"type": "string"}},
+        "application/json": {"schema": {"type": "object"}},
+    },
+}
+_LOG_HEADERS = {
+    "X-Log-Attempt": "number of the attempt",
+    "X-Log-Lines": "how many lines these are",
+    "X-Log-Size": "bytes of the whole log, as far as it was copied",
+    "X-Log-Whole": "true when that is all of it",
+}
+OPERATIONS = Operations()
 
 
+@OPERATIONS.add(
+    "POST",
+    TASKS,
+    "Put a training task at the end of the line; the same Idempotency-Key again answers the first one",
+    {200: schemas.TaskAnswer, 201: schemas.TaskAnswer},
+    more_errors=(409,),
+    body=_SPEC,
+    sent_headers={HEADER: SCHEMA},
+)
 async def create_task(request: Request) -> Response:
     hint = "Put data into files and name their paths."
     body, caller = await whole_body(request, MAX_SPEC_BYTES, "A task", hint=hint), caller_of(request)
@@ -36,6 +59,7 @@ async def create_task(request: Request) -> Response:
     return json_answer(responses.whole(view), 201 if is_new else 200, {"Location": f"{TASKS}/{task.task_id}"})
 
 
+@OPERATIONS.add("GET", TASKS, "My training tasks, newest first", {200: schemas.TasksAnswer}, query=schemas.TaskQuery)
 def list_tasks(request: Request) -> Response:
     parameters = query(request, schemas.TaskQuery)
     filters = TaskFilter(
@@ -50,16 +74,37 @@ def list_tasks(request: Request) -> Response:
     return json_answer(schemas.TasksAnswer(tasks=[responses.summary(view) for view in views], next_cursor=cursor))
 
 
+@OPERATIONS.add(
+    "GET",
+    f"{TASKS}/{{task_id}}",
+    "A task: its state, why it waits, its attempts and what it left",
+    {200: schemas.TaskAnswer},
+)
 def get_task(request: Request) -> Response:
     return json_answer(responses.whole(training_of(request).tasks.get(user_of(request), _task_id(request))))
 
 
+@OPERATIONS.add(
+    "POST",
+    f"{TASKS}/{{task_id}}/cancel",
+    "End a task: at once if it waits, else within seconds",
+    {202: schemas.TaskAnswer},
+    more_errors=(409,),
+)
 def cancel_task(request: Request) -> Response:
     tasks, user, task_id = training_of(request).tasks, user_of(request), _task_id(request)
     tasks.cancel(user, task_id, now=now())
     return json_answer(responses.whole(tasks.get(user, task_id)), 202)
 
 
+@OPERATIONS.add(
+    "PATCH",
+    f"{TASKS}/{{task_id}}",
+    "Change how urgent a task is that waits; administrators anybody's",
+    {200: schemas.TaskAnswer},
+    more_errors=(409,),
+    body=schemas.TaskChange,
+)
 async def change_task(request: Request) -> Response:
     body, caller, task_id = await json_body(request, schemas.TaskChange), caller_of(request), _task_id(request)
     tasks = training_of(request).tasks
@@ -69,12 +114,28 @@ async def change_task(request: Request) -> Response:
     return json_answer(responses.whole(await run_in_threadpool(tasks.get, task.user, task_id)))
 
 
+@OPERATIONS.add(
+    "POST",
+    f"{TASKS}/{{task_id}}/release",
+    "Let go of a task that is being cancelled for ten minutes without Ray having said that it ended",
+    {200: schemas.TaskAnswer},
+    more_errors=(409,),
+)
 def release_task(request: Request) -> Response:
     tasks, caller, task_id = training_of(request).tasks, caller_of(request), _task_id(request)
     task = tasks.release(caller.user, task_id, now=now(), is_admin=caller.is_admin)
     return json_answer(responses.whole(tasks.get(task.user, task_id)))
 
 
+@OPERATIONS.add(
+    "GET",
+    f"{TASKS}/{{task_id}}/logs",
+    "The last lines of an attempt's log",
+    {200: ("text/plain",)},
+    more_errors=(403,),
+    query=schemas.LogQuery,
+    headers=_LOG_HEADERS,
+)
 def task_logs(request: Request) -> Response:
     parameters = query(request, schemas.LogQuery)
     tasks = training_of(request).tasks
@@ -89,12 +150,25 @@ def task_logs(request: Request) -> Response:
     return Response(log.data, media_type="text/plain; charset=utf-8", headers=headers)
 
 
+@OPERATIONS.add(
+    "GET",
+    f"{TASKS}/{{task_id}}/checkpoints",
+    "The checkpoints that a task has left so far",
+    {200: schemas.CheckpointsAnswer},
+)
 def task_checkpoints(request: Request) -> Response:
     return json_answer(
         responses.checkpoints(training_of(request).tasks.checkpoints(user_of(request), _task_id(request)))
     )
 
 
+@OPERATIONS.add(
+    "GET",
+    f"{TASKS}/{{task_id}}/metrics",
+    "What a task told while it trained: its learning curves",
+    {200: schemas.MetricsAnswer},
+    query=schemas.MetricsQuery,
+)
 def task_metrics(request: Request) -> Response:
     parameters, training = query(request, schemas.MetricsQuery), training_of(request)
     curves = training.curves.read(training.tasks.get(user_of(request), _task_id(request)))
@@ -102,6 +176,9 @@ def task_metrics(request: Request) -> Response:
     return json_answer(responses.metrics(curves, names, parameters.points), headers=NO_STORE)
 
 
+@OPERATIONS.add(
+    "GET", f"{TASKS}/{{task_id}}/metrics.csv", "The same as a table: every point of every series", {200: ("text/csv",)}
+)
 def task_metrics_csv(request: Request) -> Response:
     training = training_of(request)
     view = training.tasks.get(user_of(request), _task_id(request))
@@ -110,18 +187,34 @@ def task_metrics_csv(request: Request) -> Response:
     return Response(text, media_type=CSV, headers={"Content-Disposition": disposition, **NO_STORE})
 
 
+@OPERATIONS.add(
+    "GET",
+    f"{TASKS}/{{task_id}}/events",
+    "What happened to a task",
+    {200: schemas.EventsAnswer},
+    query=schemas.EventQuery,
+)
 def task_events(request: Request) -> Response:
     parameters = query(request, schemas.EventQuery)
     events = training_of(request).tasks.events(user_of(request), _task_id(request), after=parameters.after)
     return json_answer(schemas.EventsAnswer(events=[responses.event(event) for event in events]))
 
 
+@OPERATIONS.add("GET", f"{TASKS}/{{task_id}}/spec", "The task as it was sent", {200: (YAML,)})
 def task_spec(request: Request) -> Response:
     """Byte for byte as it was sent, whatever it was sent as: JSON is YAML, too."""
     task = training_of(request).tasks.get(user_of(request), _task_id(request)).task
     return Response(task.spec_text.encode(), media_type=YAML)
 
 
+@OPERATIONS.add(
+    "POST",
+    f"{TASKS}/{{task_id}}/convert",
+    "Send a model that a task left to conversion",
+    {201: schemas.ConversionAnswer},
+    more_errors=(403, 409, 507),
+    body=schemas.NewConversion,
+)
 async def convert_result(request: Request) -> Response:
     body, user = await json_body(request, schemas.NewConversion), user_of(request)
     conversion = await run_in_threadpool(
@@ -137,6 +230,9 @@ async def convert_result(request: Request) -> Response:
     return json_answer(responses.conversion(conversion), 201, {"Location": f"/jobs/{conversion.job_id}"})
 
 
+@OPERATIONS.add(
+    "GET", "/api/v2/cluster", "The cluster: its nodes, and who holds how many GPUs", {200: schemas.ClusterAnswer}
+)
 def get_cluster(request: Request) -> Response:
     """As the scheduler last saw it."""
     training = training_of(request)
@@ -148,142 +244,3 @@ def get_cluster(request: Request) -> Response:
 def _task_id(request: Request) -> str:
     task_id: str = request.path_params["task_id"]
     return task_id
-
-
-_SPEC: dict[str, Any] = {
-    "required": True,
-    "content": {
-        YAML: {"schema": {"type": "string"}},
-        "application/json": {"schema": {"type": "object"}},
-    },
-}
-_LOG_HEADERS = {
-    "X-Log-Attempt": "number of the attempt",
-    "X-Log-Lines": "how many lines these are",
-    "X-Log-Size": "bytes of the whole log, as far as it was copied",
-    "X-Log-Whole": "true when that is all of it",
-}
-
-OPERATIONS = [
-    Operation(
-        "POST",
-        TASKS,
-        create_task,
-        "Put a training task at the end of the line; the same Idempotency-Key again answers the first one",
-        {200: schemas.TaskAnswer, 201: schemas.TaskAnswer},
-        errors=(400, 409, 413, 422, 503),
-        body=_SPEC,
-        sent_headers={HEADER: SCHEMA},
-    ),
-    Operation(
-        "GET",
-        TASKS,
-        list_tasks,
-        "My training tasks, newest first",
-        {200: schemas.TasksAnswer},
-        errors=(422, 503),
-        query=schemas.TaskQuery,
-    ),
-    Operation(
-        "GET",
-        f"{TASKS}/{{task_id}}",
-        get_task,
-        "A task: its state, why it waits, its attempts and what it left",
-        {200: schemas.TaskAnswer},
-        errors=(404, 503),
-    ),
-    Operation(
-        "PATCH",
-        f"{TASKS}/{{task_id}}",
-        change_task,
-        "Change how urgent a task is that waits; administrators anybody's",
-        {200: schemas.TaskAnswer},
-        errors=(400, 404, 409, 413, 422, 503),
-        body=schemas.TaskChange,
-    ),
-    Operation(
-        "POST",
-        f"{TASKS}/{{task_id}}/cancel",
-        cancel_task,
-        "End a task: at once if it waits, else within seconds",
-        {202: schemas.TaskAnswer},
-        errors=(404, 409, 503),
-    ),
-    Operation(
-        "POST",
-        f"{TASKS}/{{task_id}}/release",
-        release_task,
-        "Let go of a task that is being cancelled for ten minutes without Ray having said that it ended",
-        {200: schemas.TaskAnswer},
-        errors=(404, 409, 503),
-    ),
-    Operation(
-        "GET",
-        f"{TASKS}/{{task_id}}/logs",
-        task_logs,
-        "The last lines of an attempt's log",
-        {200: ("text/plain",)},
-        errors=(403, 404, 422, 503),
-        query=schemas.LogQuery,
-        headers=_LOG_HEADERS,
-    ),
-    Operation(
-        "GET",
-        f"{TASKS}/{{task_id}}/checkpoints",
-        task_checkpoints,
-        "The checkpoints that a task has left so far",
-        {200: schemas.CheckpointsAnswer},
-        errors=(404, 503),
-    ),
-    Operation(
-        "GET",
-        f"{TASKS}/{{task_id}}/metrics",
-        task_metrics,
-        "What a task told while it trained: its learning curves",
-        {200: schemas.MetricsAnswer},
-        errors=(404, 422, 503),
-        query=schemas.MetricsQuery,
-    ),
-    Operation(
-        "GET",
-        f"{TASKS}/{{task_id}}/metrics.csv",
-        task_metrics_csv,
-        "The same as a table: every point of every series",
-        {200: ("text/csv",)},
-        errors=(404, 503),
-    ),
-    Operation(
-        "GET",
-        f"{TASKS}/{{task_id}}/events",
-        task_events,
-        "What happened to a task",
-        {200: schemas.EventsAnswer},
-        errors=(404, 422, 503),
-        query=schemas.EventQuery,
-    ),
-    Operation(
-        "GET",
-        f"{TASKS}/{{task_id}}/spec",
-        task_spec,
-        "The task as it was sent",
-        {200: (YAML,)},
-        errors=(404, 503),
-    ),
-    Operation(
-        "POST",
-        f"{TASKS}/{{task_id}}/convert",
-        convert_result,
-        "Send a model that a task left to conversion",
-        {201: schemas.ConversionAnswer},
-        errors=(400, 403, 404, 409, 413, 422, 503, 507),
-        body=schemas.NewConversion,
-    ),
-    Operation(
-        "GET",
-        "/api/v2/cluster",
-        get_cluster,
-        "The cluster: its nodes, and who holds how many GPUs",
-        {200: schemas.ClusterAnswer},
-        errors=(503,),
-    ),
-]

@@ -10,26 +10,48 @@ from starlette.responses import Response
 
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer, json_body, query
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operations
 from app.video import rule_schemas as schemas
 from app.video.access import uid_of, video_of
-from app.video.endpoints import PICTURE_HEADERS
+from app.video.job_endpoints import PICTURE_HEADERS
 from app.video.responses import JOBS, place_of
 from app.video.schemas import UID
 
 EVENT_ID = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
+_ONE = f"{JOBS}/{{job_uid}}"
+OPERATIONS = Operations(
+    {"event_id": {"type": "string", "pattern": f"^{EVENT_ID.pattern}$"}, "job_uid": {"type": "string", "pattern": UID}}
+)
 
 
+@OPERATIONS.add(
+    "GET", f"{_ONE}/rules", "Its zones, and what of its detections makes an event", {200: schemas.RulesAnswer}
+)
 def get_rules(request: Request) -> Response:
     return json_answer(schemas.rules_answer(video_of(request).rules.get(user_of(request), uid_of(request))))
 
 
+@OPERATIONS.add(
+    "PUT",
+    f"{_ONE}/rules",
+    "Other zones and rules, in place of all that it has",
+    {200: schemas.RulesAnswer},
+    more_errors=(409,),
+    body=schemas.RulesBody,
+)
 async def put_rules(request: Request) -> Response:
     body, rules = await json_body(request, schemas.RulesBody), video_of(request).rules
     saved = await run_in_threadpool(rules.put, user_of(request), uid_of(request), body.rule_set())
     return json_answer(schemas.rules_answer(saved))
 
 
+@OPERATIONS.add(
+    "GET",
+    f"{_ONE}/rule-events",
+    "When its rules held, newest first",
+    {200: schemas.RuleEventsAnswer},
+    query=schemas.RuleEventQuery,
+)
 def list_rule_events(request: Request) -> Response:
     criteria, uid = query(request, schemas.RuleEventQuery), uid_of(request)
     page = video_of(request).rules.events(
@@ -43,54 +65,11 @@ def list_rule_events(request: Request) -> Response:
     return json_answer(schemas.rule_events_answer(place_of(uid), page))
 
 
+@OPERATIONS.add(
+    "GET", f"{_ONE}/rule-events/{{event_id}}/picture", "The picture that is kept of an event", {200: ("image/jpeg",)}
+)
 def rule_event_picture(request: Request) -> Response:
     text = str(request.path_params["event_id"])
     event_id = int(text) if EVENT_ID.fullmatch(text) else 0
     picture = video_of(request).rules.picture(user_of(request), uid_of(request), event_id)
     return Response(picture, media_type="image/jpeg", headers=PICTURE_HEADERS)
-
-
-_ONE = f"{JOBS}/{{job_uid}}"
-_UID = {"job_uid": {"type": "string", "pattern": UID}}
-_EVENT_ID = {"event_id": {"type": "string", "pattern": f"^{EVENT_ID.pattern}$"}}
-
-OPERATIONS: list[Operation] = [
-    Operation(
-        "GET",
-        f"{_ONE}/rules",
-        get_rules,
-        "Its zones, and what of its detections makes an event",
-        {200: schemas.RulesAnswer},
-        errors=(404, 503),
-        parameters=_UID,
-    ),
-    Operation(
-        "PUT",
-        f"{_ONE}/rules",
-        put_rules,
-        "Other zones and rules, in place of all that it has",
-        {200: schemas.RulesAnswer},
-        errors=(400, 404, 409, 413, 422, 503),
-        body=schemas.RulesBody,
-        parameters=_UID,
-    ),
-    Operation(
-        "GET",
-        f"{_ONE}/rule-events",
-        list_rule_events,
-        "When its rules held, newest first",
-        {200: schemas.RuleEventsAnswer},
-        errors=(404, 422, 503),
-        query=schemas.RuleEventQuery,
-        parameters=_UID,
-    ),
-    Operation(
-        "GET",
-        f"{_ONE}/rule-events/{{event_id}}/picture",
-        rule_event_picture,
-        "The picture that is kept of an event",
-        {200: ("image/jpeg",)},
-        errors=(404, 503),
-        parameters={**_UID, **_EVENT_ID},
-    ),
-]

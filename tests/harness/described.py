@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from app.kit.web import tus
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operation
 from tests.harness.timed_search import TIMES
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]

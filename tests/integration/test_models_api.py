@@ -12,7 +12,7 @@ import schemathesis
 
 from app.bootstrap.container import assemble
 from app.conversion.model import JobRecord, Status
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operation
 from app.model_registry.api import OPERATIONS
 from tests.harness.api import Api, pngs, small_model, store_of
 from tests.harness.conversion_jobs import finished_job

@@ -23,7 +23,7 @@ from app.exchange.api import OPERATIONS as EXCHANGE_OPERATIONS
 from app.homes.api import OPERATIONS as HOMES_OPERATIONS
 from app.joint_inference.api import OPERATIONS as JOINT_OPERATIONS
 from app.kit.objects.routes import OPERATIONS as OBJECTS_OPERATIONS
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operation
 from app.main import create_app
 from app.model_registry.api import OPERATIONS as MODELS_OPERATIONS
 from app.nodes.api import OPERATIONS as NODES_OPERATIONS

@@ -11,7 +11,8 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from pydantic import BaseModel
 
 from app.kit.web.api_page import groups
-from app.kit.web.openapi import Operation, document
+from app.kit.web.openapi import document
+from app.kit.web.operations import Operation
 from app.kit.web.templates import environment
 from app.main import create_app
 from app.settings import Settings

@@ -17,7 +17,7 @@ import pytest
 import schemathesis
 
 from app.kit.clock import to_text
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operation
 from app.settings import Settings
 from app.training.api import OPERATIONS
 from app.training.model import FailureKind, Node, State, Waiting, WaitingCode

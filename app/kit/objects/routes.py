@@ -12,11 +12,35 @@ from app.kit.errors import TooLarge
 from app.kit.objects.base import ObjectStore
 from app.kit.objects.signed_urls import verify
 from app.kit.web.http import stream_bytes
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operations
 from app.kit.web.state import objects_of, web_settings_of
 from app.kit.web.thread_stream import hand_over
 
+_KEY, _ANY_TYPE = "/objects/{key:path}", "application/octet-stream"
+_BYTES = {"required": True, "content": {_ANY_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
+OPERATIONS = Operations()
 
+
+class Signed(BaseModel):
+    """What a link has in its query; the service makes it."""
+
+    expires: str = ""
+    signature: str = ""
+    method: str = ""
+    name: str = ""
+
+
+@OPERATIONS.add(
+    "PUT",
+    _KEY,
+    "Upload by a signed link",
+    {200: None},
+    errors=(403, 404, 408, 413, 422, 503, 507),
+    query=Signed,
+    body=_BYTES,
+    headers={"ETag": "SHA-256 of what was stored"},
+    callers=(),
+)
 async def put_object(request: Request) -> Response:
     key = _verified_key(request, "PUT")
     store: ObjectStore = objects_of(request)
@@ -28,6 +52,15 @@ async def put_object(request: Request) -> Response:
     return Response(status_code=200, headers={"ETag": f'"{stored.sha256}"'})
 
 
+@OPERATIONS.add(
+    "GET",
+    _KEY,
+    "Download by a signed link; Range is honored",
+    {200: (_ANY_TYPE,), 206: (_ANY_TYPE,), 304: None},
+    more_errors=(403, 404, 416),
+    query=Signed,
+    callers=(),
+)
 def get_object(request: Request) -> Response:
     key = _verified_key(request, "GET")
     store: ObjectStore = objects_of(request)
@@ -56,41 +89,3 @@ def _verified_key(request: Request, method: str) -> str:
         download_name=given.get("name", ""),
     )
     return key
-
-
-class Signed(BaseModel):
-    """What a link has in its query; the service makes it."""
-
-    expires: str = ""
-    signature: str = ""
-    method: str = ""
-    name: str = ""
-
-
-_KEY, _ANY_TYPE = "/objects/{key:path}", "application/octet-stream"
-_BYTES = {"required": True, "content": {_ANY_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
-
-OPERATIONS = [
-    Operation(
-        "PUT",
-        _KEY,
-        put_object,
-        "Upload by a signed link",
-        {200: None},
-        errors=(403, 404, 408, 413, 422, 503, 507),
-        query=Signed,
-        body=_BYTES,
-        headers={"ETag": "SHA-256 of what was stored"},
-        callers=(),
-    ),
-    Operation(
-        "GET",
-        _KEY,
-        get_object,
-        "Download by a signed link; Range is honored",
-        {200: (_ANY_TYPE,), 206: (_ANY_TYPE,), 304: None},
-        errors=(403, 404, 416, 422, 503),
-        query=Signed,
-        callers=(),
-    ),
-]

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from http.client import responses
-from typing import Any, Literal, TypeGuard
+from typing import Any, TypeGuard
 
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
-from starlette.routing import Route
 
 from app.kit.web import idempotency
+from app.kit.web.operations import PARAMETER, USERS, Answer, Operation
 from app.kit.web.security import SAFE_METHODS, SECURE_SESSION_COOKIE, SESSION_COOKIE
 
-_PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 REFUSALS = (401, 429)
 """What any operation that needs a token may answer to a bad one; one that changes something besides with 403."""
 REFUSALS_OF_BODIES, REFUSALS_OF_KEYS = (408, 429), (409, 422, 503)
@@ -31,8 +29,6 @@ SECURITY = {
     "node": {"type": "http", "scheme": "bearer", "description": "The token of a node"},
 }
 REPLAYED = {idempotency.REPLAYED: f"true: the first answer to this {idempotency.HEADER}, once more"}
-USERS, NODES = ("token", "session"), ("node",)
-"""Who may ask."""
 REF = "#/components/schemas/{model}"
 SENT: JsonSchemaMode = "validation"
 ANSWERED: JsonSchemaMode = "serialization"
@@ -49,51 +45,6 @@ class ErrorBody(BaseModel):
 
 class ErrorAnswer(BaseModel):
     error: ErrorBody
-
-
-Answer = type[BaseModel] | tuple[str, ...] | None
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One endpoint: its route and its description."""
-
-    method: Literal["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
-    path: str
-    endpoint: Any
-    summary: str
-    answers: dict[int, Answer]
-    """Status → model, or the media types of what has none, or None for no body."""
-    errors: tuple[int, ...] = ()
-    """Statuses it may refuse with."""
-    body: type[BaseModel] | dict[str, Any] | None = None
-    """Model of a JSON body, or a ready request body object."""
-    query: type[BaseModel] | None = None
-    parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Schemas of path parameters; default: any string."""
-    sent_headers: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Schemas of request headers that it heeds; none is required."""
-    headers: dict[str, str] = field(default_factory=dict)
-    """Response headers of the good answers, name → description."""
-    creates_later: bool = False
-    """Its answer is 202: what it creates is not there yet."""
-    callers: tuple[str, ...] = USERS
-    """Names of SECURITY, each of which will do; none: everybody is answered, without a token."""
-
-    @property
-    def described_path(self) -> str:
-        """As OpenAPI writes it: without the kinds of its parameters."""
-        return _PARAMETER.sub(r"{\1}", self.path)
-
-    @property
-    def is_once(self) -> bool:
-        """Is it carried out once for each Idempotency-Key, by the kit's means? What creates something is."""
-        creates = self.creates_later or 201 in self.answers
-        return self.method == "POST" and creates and idempotency.HEADER not in self.sent_headers
-
-    def route(self) -> Route:
-        endpoint = idempotency.once(self.endpoint) if self.is_once else self.endpoint
-        return Route(self.path, endpoint, methods=[self.method], name=self.endpoint.__name__)
 
 
 def document(
@@ -183,7 +134,7 @@ def _described(operation: Operation, schemas: Schemas) -> dict[str, Any]:
     parameters = (
         [
             {"name": name, "in": "path", "required": True, "schema": operation.parameters.get(name, {"type": "string"})}
-            for name in _PARAMETER.findall(operation.path)
+            for name in PARAMETER.findall(operation.path)
         ]
         + _query_parameters(operation, schemas)
         + _header_parameters(operation)

@@ -9,7 +9,8 @@ from pydantic import RootModel
 
 from app.kit.web.idempotency import HEADER, SCHEMA, once
 from app.kit.web.mjpeg import MIXED
-from app.kit.web.openapi import REPLAYED, Answer, Operation
+from app.kit.web.openapi import REPLAYED
+from app.kit.web.operations import Answer, Operation
 from app.video.compat import nodes, schemas, services, users
 from app.video.compat.error_format import Endpoint, in_requirement_form
 from app.video.model.reader import NAME

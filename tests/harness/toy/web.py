@@ -12,15 +12,19 @@ from starlette.routing import Route
 
 from app.bootstrap.container import container_of
 from app.kit.sql import Database
-from app.kit.web.openapi import Operation
+from app.kit.web.operations import Operations
 from tests.harness.toy import store
 
+OPERATIONS = Operations()
 
+
+@OPERATIONS.add("GET", "/api/v1/toys", "How many toys are there?", {200: ("application/json",)}, errors=())
 def count(request: Request) -> Response:
     with container_of(request).database.read() as conn:
         return JSONResponse({"toys": store.count(conn)})
 
 
+@OPERATIONS.add("POST", "/api/v1/toys", "One more.", {202: None}, errors=())
 def put(request: Request) -> Response:
     container_of(request).waker.send(store.ToyMessage.PUT_TOY, name=request.query_params["name"])
     return Response(status_code=202)
@@ -39,8 +43,4 @@ class ToyCollector(Collector):
             yield GaugeMetricFamily("modelmill_toys", "Toys.", value=store.count(conn))
 
 
-OPERATIONS = [
-    Operation("GET", "/api/v1/toys", count, "How many toys are there?", {200: ("application/json",)}),
-    Operation("POST", "/api/v1/toys", put, "One more.", {202: None}),
-]
 PAGES = [Route("/ui/toys", page)]

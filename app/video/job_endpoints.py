@@ -1,4 +1,4 @@
-"""The endpoints of /api/v2/video."""
+"""The endpoints of /api/v2/video/jobs."""
 
 from __future__ import annotations
 
@@ -10,32 +10,44 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from app.kit.access import read_allowed
 from app.kit.clock import now
 from app.kit.errors import BadRequest
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer, json_body, query
+from app.kit.web.mjpeg import MIXED
+from app.kit.web.operations import Operations
 from app.kit.web.request_body import whole_body
+from app.kit.web.sse import CONTENT_TYPE as STREAM
 from app.kit.web.sse import event_stream, hub_of
 from app.nodes.wire import read
 from app.video import responses, schemas
-from app.video.access import measurements_of, require_admin, uid_of, video_of
+from app.video.access import uid_of, video_of
 from app.video.live import live_answer
 from app.video.model.dag_wiring import chain_stages
 from app.video.model.frame_result import FrameRecord
 from app.video.model.job import Mode, VideoJob
-from app.video.model.kinds import StageKind, StageSpec
-from app.video.scheduling.contract import DEFAULT
-from app.video.scheduling.registry import policies
+from app.video.model.kinds import StageKind
+from app.video.responses import JOBS, VIDEO
 from app.video.service import Catalogue, Submission
 from app.video.service.resources import naming_only
 from app.video.streaming import job_frames, list_frames
 
 MAX_JSON_BYTES = 1 << 20
+_ONE = f"{JOBS}/{{job_uid}}"
+_OBJECT: dict[str, Any] = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
 PICTURE_HEADERS = {"Cache-Control": "no-store", "Content-Security-Policy": "default-src 'none'; sandbox"}
+OPERATIONS = Operations({"job_uid": {"type": "string", "pattern": schemas.UID}})
 
 
 # --- jobs -------------------------------------------------------------------------------------------
+@OPERATIONS.add(
+    "POST",
+    JOBS,
+    "Run a DAG of stages on a node's video",
+    {201: schemas.JobAnswer},
+    more_errors=(404, 409, 429),
+    body=schemas.NewJob,
+)
 async def submit_video_job(request: Request) -> Response:
     body = await json_body(request, schemas.NewJob)
     submission = Submission(
@@ -51,12 +63,21 @@ async def submit_video_job(request: Request) -> Response:
     return await _submitted(request, submission, body.stages)
 
 
+@OPERATIONS.add(
+    "POST",
+    f"{VIDEO}/profile",
+    "Measure stages on a node: a job that ends by itself",
+    {201: schemas.JobAnswer},
+    more_errors=(404, 409, 429),
+    body=schemas.NewProfile,
+)
 async def profile_video(request: Request) -> Response:
     body = await json_body(request, schemas.NewProfile)
     submission = Submission(body.node, str(body.video_id), body.dag, realtime=False, mode=Mode.PROFILE)
     return await _submitted(request, submission, body.stages)
 
 
+@OPERATIONS.add("GET", JOBS, "My video jobs, newest first", {200: schemas.JobsAnswer}, query=schemas.JobQuery)
 def list_video_jobs(request: Request) -> Response:
     criteria = query(request, schemas.JobQuery)
     jobs, cursor = video_of(request).jobs.page(
@@ -65,10 +86,12 @@ def list_video_jobs(request: Request) -> Response:
     return json_answer(schemas.JobsAnswer(jobs=[responses.summary(job) for job in jobs], next_cursor=cursor))
 
 
+@OPERATIONS.add("GET", _ONE, "A job: its DAG, its plan, how it does", {200: schemas.JobAnswer})
 def get_video_job(request: Request) -> Response:
     return json_answer(responses.whole(_job(request)))
 
 
+@OPERATIONS.add("PATCH", _ONE, "Change its name", {200: schemas.JobAnswer}, body=schemas.JobEdit)
 async def change_video_job(request: Request) -> Response:
     body, jobs = await json_body(request, schemas.JobEdit), video_of(request).jobs
     if body.name is None:
@@ -77,27 +100,53 @@ async def change_video_job(request: Request) -> Response:
     return json_answer(responses.whole(job))
 
 
+@OPERATIONS.add("POST", f"{_ONE}/cancel", "End a job; one that has ended stays as it is", {200: schemas.JobAnswer})
 def cancel_video_job(request: Request) -> Response:
     return json_answer(responses.whole(video_of(request).jobs.cancel(user_of(request), uid_of(request), now=now())))
 
 
+@OPERATIONS.add("DELETE", _ONE, "Forget a job that has ended", {204: None}, more_errors=(409,))
 def delete_video_job(request: Request) -> Response:
     video_of(request).jobs.delete(user_of(request), uid_of(request))
     return Response(status_code=204)
 
 
+@OPERATIONS.add(
+    "PUT",
+    f"{_ONE}/constraint",
+    "How long a frame may take, and how good it must be",
+    {200: schemas.JobAnswer},
+    more_errors=(409,),
+    body=_OBJECT,
+)
 async def constrain_video_job(request: Request) -> Response:
     constraint, jobs = await _object(request), video_of(request).jobs
     job = await run_in_threadpool(jobs.constrain, user_of(request), uid_of(request), constraint, now=now())
     return json_answer(responses.whole(job))
 
 
+@OPERATIONS.add(
+    "PUT",
+    f"{_ONE}/policy",
+    "Another scheduling policy from now on",
+    {200: schemas.JobAnswer},
+    more_errors=(409,),
+    body=schemas.Choice,
+)
 async def choose_policy(request: Request) -> Response:
     body, jobs = await json_body(request, schemas.Choice), video_of(request).jobs
     job = await run_in_threadpool(jobs.choose, user_of(request), uid_of(request), body.policy, now=now())
     return json_answer(responses.whole(job))
 
 
+@OPERATIONS.add(
+    "PUT",
+    f"{_ONE}/plan",
+    "Another plan now, by hand",
+    {200: schemas.JobAnswer},
+    more_errors=(409,),
+    body=schemas.NewPlan,
+)
 async def give_plan(request: Request) -> Response:
     body, planning = await json_body(request, schemas.NewPlan), video_of(request).planning
     await run_in_threadpool(
@@ -107,10 +156,20 @@ async def give_plan(request: Request) -> Response:
 
 
 # --- one job ---------------------------------------------------------------------------
+@OPERATIONS.add(
+    "GET", f"{_ONE}/results", "Its newest results, its plan and how that does", {200: schemas.ResultsAnswer}
+)
 def video_results(request: Request) -> Response:
     return json_answer(responses.results(_job(request)))
 
 
+@OPERATIONS.add(
+    "GET",
+    f"{_ONE}/rows",
+    "The rows of all frames that are kept: by time, class and score",
+    {200: schemas.RowsAnswer},
+    query=schemas.RowPageQuery,
+)
 def video_rows(request: Request) -> Response:
     criteria = query(request, schemas.RowPageQuery)
     page = video_of(request).results.page(
@@ -124,11 +183,21 @@ def video_rows(request: Request) -> Response:
     return json_answer(responses.rows(page))
 
 
+@OPERATIONS.add(
+    "GET", f"{_ONE}/rows.csv", "The same as a table, a line an object", {200: ("text/csv",)}, query=schemas.RowQuery
+)
 def video_rows_csv(request: Request) -> Response:
     """A line an object; one without a box for a frame that has none."""
     return _download(request, "text/csv; charset=utf-8", "csv", responses.csv_lines(_all_rows(request)))
 
 
+@OPERATIONS.add(
+    "GET",
+    f"{_ONE}/rows.jsonl",
+    "The same as JSON, a line a frame",
+    {200: ("application/jsonl",)},
+    query=schemas.RowQuery,
+)
 def video_rows_jsonl(request: Request) -> Response:
     return _download(request, "application/jsonl", "jsonl", responses.jsonl_lines(_all_rows(request)))
 
@@ -143,19 +212,31 @@ def _download(request: Request, media_type: str, ending: str, lines: Iterator[st
     return StreamingResponse(lines, media_type=media_type, headers={"Content-Disposition": disposition})
 
 
+@OPERATIONS.add("GET", f"{_ONE}/events", "What happened to it", {200: schemas.EventsAnswer})
 def video_job_events(request: Request) -> Response:
     return json_answer(responses.events(video_of(request).jobs.events(user_of(request), uid_of(request))))
 
 
+@OPERATIONS.add(
+    "GET",
+    f"{_ONE}/decisions",
+    "What the scheduler decided, newest first",
+    {200: schemas.DecisionsAnswer},
+    query=schemas.DecisionQuery,
+)
 def video_decisions(request: Request) -> Response:
     criteria, jobs = query(request, schemas.DecisionQuery), video_of(request).jobs
     return json_answer(responses.decisions(jobs.decisions(user_of(request), uid_of(request), limit=criteria.limit)))
 
 
+@OPERATIONS.add("GET", f"{_ONE}/series", "How its plans did over time", {200: schemas.SeriesAnswer})
 def video_series(request: Request) -> Response:
     return json_answer(responses.series(video_of(request).reports.series(_job(request).uid)))
 
 
+@OPERATIONS.add(
+    "GET", f"{_ONE}/resources", "Nodes and services as its policy sees them", {200: schemas.ResourcesAnswer}
+)
 def video_resources(request: Request) -> Response:
     video, job = video_of(request), _job(request)
     stages = video.catalogue.names_seen_by(user_of(request)) | set(job.dag.stages)
@@ -163,86 +244,29 @@ def video_resources(request: Request) -> Response:
     return json_answer(schemas.ResourcesAnswer(resources=dict(resources)))
 
 
+@OPERATIONS.add("GET", f"{_ONE}/picture", "Its newest snapshot", {200: ("image/jpeg",)})
 def video_picture(request: Request) -> Response:
     picture = video_of(request).pictures.snapshot(user_of(request), uid_of(request))
     return Response(picture, media_type="image/jpeg", headers=PICTURE_HEADERS)
 
 
+@OPERATIONS.add("GET", f"{_ONE}/live", "Its live picture, for an <img>", {200: (MIXED,)})
 async def video_live(request: Request) -> Response:
     return await live_answer(request, video_of(request), user_of(request), uid_of(request))
 
 
+@OPERATIONS.add("GET", f"{_ONE}/changes", "The job, again at every change (server-sent events)", {200: (STREAM,)})
 async def video_job_changes(request: Request) -> Response:
     """The state at once, then at every change; ends with `done`, or with `gone` when the job was deleted."""
     job = await run_in_threadpool(_job, request)
     return event_stream(request, job_frames(hub_of(request), video_of(request), user_of(request), job.uid))
 
 
+@OPERATIONS.add(
+    "GET", f"{VIDEO}/changes", "My newest jobs, again at every change (server-sent events)", {200: (STREAM,)}
+)
 async def video_changes(request: Request) -> Response:
     return event_stream(request, list_frames(hub_of(request), video_of(request), user_of(request)))
-
-
-# --- nodes, stages, policies ----------------------------------------------------------------------------------
-def list_videos(request: Request) -> Response:
-    return json_answer(responses.nodes(video_of(request).resources.videos(user_of(request), now())))
-
-
-def list_kinds(request: Request) -> Response:
-    return json_answer(responses.kinds(video_of(request).catalogue.kinds()))
-
-
-def list_policies(_: Request) -> Response:
-    return json_answer(schemas.PoliciesAnswer(policies=policies(), default=DEFAULT))
-
-
-def list_stages(request: Request) -> Response:
-    stages = video_of(request).catalogue.seen_by(user_of(request))
-    return json_answer(schemas.StagesAnswer(stages=[responses.stage(spec, pinned) for spec, pinned in stages]))
-
-
-async def put_stage(request: Request) -> Response:
-    require_admin(request)
-    body, name = await json_body(request, schemas.NewStage), str(request.path_params["name"])
-    models = tuple((names,) if isinstance(names, str) else tuple(names) for names in body.models)
-    spec = StageSpec(name, body.kind, models, body.parameters)
-    pinned = await run_in_threadpool(video_of(request).catalogue.put, user_of(request), spec, now=now())
-    return json_answer(responses.stage(spec, pinned))
-
-
-def get_stage_access(request: Request) -> Response:
-    require_admin(request)
-    allowed = video_of(request).catalogue.allowed(str(request.path_params["name"]))
-    return json_answer(schemas.StageAccess(allowed=allowed.to_json()))
-
-
-async def put_stage_access(request: Request) -> Response:
-    require_admin(request)
-    body, name = await json_body(request, schemas.StageAccess), str(request.path_params["name"])
-    allowed = read_allowed(body.allowed)
-    await run_in_threadpool(video_of(request).catalogue.permit, name, allowed, by=user_of(request))
-    return json_answer(schemas.StageAccess(allowed=allowed.to_json()))
-
-
-def remove_stage(request: Request) -> Response:
-    require_admin(request)
-    video_of(request).catalogue.remove(str(request.path_params["name"]))
-    return Response(status_code=204)
-
-
-# --- predictions and measurements ----------------------------------------------------------------------------------
-async def what_if(request: Request) -> Response:
-    body = await json_body(request, schemas.WhatIf)
-    question = body.model_dump(exclude_none=True)
-    if "video_id" in question:
-        question["video_id"] = str(question["video_id"])
-    predictions = await run_in_threadpool(video_of(request).planning.what_if, user_of(request), question, now=now())
-    return json_answer(responses.predictions(predictions))
-
-
-def list_measurements(request: Request) -> Response:
-    criteria = query(request, schemas.MeasurementQuery)
-    rows = measurements_of(request, node=criteria.node, stage=criteria.stage)
-    return json_answer(schemas.MeasurementsAnswer(measurements=[row.to_json() for row in rows]))
 
 
 # --- helpers --------------------------------------------------------------------------------------

@@ -1,0 +1,120 @@
+"""What an endpoint of the API says of itself: its route and what the OpenAPI document says of it are made from that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypedDict, TypeVar, Unpack
+
+from pydantic import BaseModel
+from starlette.routing import Route
+
+from app.kit.web import idempotency
+
+PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
+"""One of a path, with its kind."""
+USERS, NODES = ("token", "session"), ("node",)
+"""Who may ask."""
+Answer = type[BaseModel] | tuple[str, ...] | None
+Method = Literal["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One endpoint: its route and its description."""
+
+    method: Method
+    path: str
+    endpoint: Any
+    summary: str
+    answers: dict[int, Answer]
+    """Status → model, or the media types of what has none, or None for no body."""
+    errors: tuple[int, ...] = ()
+    """Statuses it may refuse with."""
+    body: type[BaseModel] | dict[str, Any] | None = None
+    """Model of a JSON body, or a ready request body object."""
+    query: type[BaseModel] | None = None
+    parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Schemas of path parameters; default: any string."""
+    sent_headers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Schemas of request headers that it heeds; none is required."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """Response headers of the good answers, name → description."""
+    creates_later: bool = False
+    """Its answer is 202: what it creates is not there yet."""
+    callers: tuple[str, ...] = USERS
+    """Names of SECURITY, each of which will do; none: everybody is answered, without a token."""
+
+    @property
+    def described_path(self) -> str:
+        """As OpenAPI writes it: without the kinds of its parameters."""
+        return PARAMETER.sub(r"{\1}", self.path)
+
+    @property
+    def is_once(self) -> bool:
+        """Is it carried out once for each Idempotency-Key, by the kit's means? What creates something is."""
+        creates = self.creates_later or 201 in self.answers
+        return self.method == "POST" and creates and idempotency.HEADER not in self.sent_headers
+
+    def route(self) -> Route:
+        endpoint = idempotency.once(self.endpoint) if self.is_once else self.endpoint
+        return Route(self.path, endpoint, methods=[self.method], name=self.endpoint.__name__)
+
+
+class Operations(list[Operation]):
+    """The operations of a module, in the order of its endpoints, each declared above its endpoint.
+
+    Args:
+        parameters: schemas of the path parameters of all of them.
+    """
+
+    def __init__(self, parameters: Mapping[str, dict[str, Any]] | None = None) -> None:
+        super().__init__()
+        self._parameters = parameters or {}
+
+    def add(
+        self,
+        method: Method,
+        path: str,
+        summary: str,
+        answers: dict[int, Answer],
+        *,
+        errors: tuple[int, ...] | None = None,
+        more_errors: tuple[int, ...] = (),
+        body: type[BaseModel] | dict[str, Any] | None = None,
+        query: type[BaseModel] | None = None,
+        **details: Unpack[_Details],
+    ) -> Callable[[Endpoint], Endpoint]:
+        """The decorator of an endpoint. What is not said here are fields of `Operation`.
+
+        Args:
+            errors: all statuses it may refuse with; default: those of its kind.
+            more_errors: statuses besides those of its kind.
+        """
+        kind = _errors_of(path, body, query) if errors is None else errors
+        parameters = {name: self._parameters[name] for name in PARAMETER.findall(path) if name in self._parameters}
+
+        def declare(endpoint: Endpoint) -> Endpoint:
+            operation = Operation(
+                method, path, endpoint, summary, answers, (*kind, *more_errors), body, query, parameters
+            )
+            self.append(replace(operation, **details))
+            return endpoint
+
+        return declare
+
+
+class _Details(TypedDict, total=False):
+    sent_headers: dict[str, dict[str, Any]]
+    headers: dict[str, str]
+    creates_later: bool
+    callers: tuple[str, ...]
+
+
+def _errors_of(path: str, body: object, query: object) -> tuple[int, ...]:
+    """What any operation may refuse with: one that names a thing, is sent a body, or is asked something."""
+    named = (404,) if PARAMETER.search(path) else ()
+    sent = (400, 413, 422) if body is not None else (422,) if query is not None else ()
+    return (*named, *sent, 503)

@@ -1,0 +1,127 @@
+"""The endpoints of /api/v2/video about what jobs are made of: nodes, kinds, policies, stages, and what was measured."""
+
+from __future__ import annotations
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.kit.access import read_allowed
+from app.kit.clock import now
+from app.kit.web.auth import user_of
+from app.kit.web.http import json_answer, json_body, query
+from app.kit.web.operations import Operations
+from app.video import responses, schemas
+from app.video.access import measurements_of, require_admin, video_of
+from app.video.model.kinds import StageSpec
+from app.video.responses import VIDEO
+from app.video.scheduling.contract import DEFAULT
+from app.video.scheduling.registry import policies
+
+OPERATIONS = Operations({"name": {"type": "string", "pattern": schemas.NAME}})
+
+
+@OPERATIONS.add("GET", f"{VIDEO}/nodes", "Nodes that have videos", {200: schemas.NodesAnswer})
+def list_videos(request: Request) -> Response:
+    return json_answer(responses.nodes(video_of(request).resources.videos(user_of(request), now())))
+
+
+@OPERATIONS.add("GET", f"{VIDEO}/kinds", "Kinds of stages: what goes in, what comes out", {200: schemas.KindsAnswer})
+def list_kinds(request: Request) -> Response:
+    return json_answer(responses.kinds(video_of(request).catalogue.kinds()))
+
+
+@OPERATIONS.add("GET", f"{VIDEO}/policies", "Scheduling policies", {200: schemas.PoliciesAnswer})
+def list_policies(_: Request) -> Response:
+    return json_answer(schemas.PoliciesAnswer(policies=policies(), default=DEFAULT))
+
+
+@OPERATIONS.add("GET", f"{VIDEO}/stages", "Stages that a DAG may name", {200: schemas.StagesAnswer})
+def list_stages(request: Request) -> Response:
+    stages = video_of(request).catalogue.seen_by(user_of(request))
+    return json_answer(schemas.StagesAnswer(stages=[responses.stage(spec, pinned) for spec, pinned in stages]))
+
+
+@OPERATIONS.add(
+    "PUT",
+    f"{VIDEO}/stages/{{name}}",
+    "Add or replace a stage (administrators)",
+    {200: schemas.StageAnswer},
+    errors=(400, 413, 422, 503),
+    body=schemas.NewStage,
+)
+async def put_stage(request: Request) -> Response:
+    require_admin(request)
+    body, name = await json_body(request, schemas.NewStage), str(request.path_params["name"])
+    models = tuple((names,) if isinstance(names, str) else tuple(names) for names in body.models)
+    spec = StageSpec(name, body.kind, models, body.parameters)
+    pinned = await run_in_threadpool(video_of(request).catalogue.put, user_of(request), spec, now=now())
+    return json_answer(responses.stage(spec, pinned))
+
+
+@OPERATIONS.add(
+    "GET",
+    f"{VIDEO}/stages/{{name}}/access",
+    "Who may use a stage (administrators)",
+    {200: schemas.StageAccess},
+    more_errors=(403,),
+)
+def get_stage_access(request: Request) -> Response:
+    require_admin(request)
+    allowed = video_of(request).catalogue.allowed(str(request.path_params["name"]))
+    return json_answer(schemas.StageAccess(allowed=allowed.to_json()))
+
+
+@OPERATIONS.add(
+    "PUT",
+    f"{VIDEO}/stages/{{name}}/access",
+    "Say who may use a stage (administrators)",
+    {200: schemas.StageAccess},
+    more_errors=(403,),
+    body=schemas.StageAccess,
+)
+async def put_stage_access(request: Request) -> Response:
+    require_admin(request)
+    body, name = await json_body(request, schemas.StageAccess), str(request.path_params["name"])
+    allowed = read_allowed(body.allowed)
+    await run_in_threadpool(video_of(request).catalogue.permit, name, allowed, by=user_of(request))
+    return json_answer(schemas.StageAccess(allowed=allowed.to_json()))
+
+
+@OPERATIONS.add(
+    "DELETE",
+    f"{VIDEO}/stages/{{name}}",
+    "Remove a stage that no job names (administrators)",
+    {204: None},
+    more_errors=(409,),
+)
+def remove_stage(request: Request) -> Response:
+    require_admin(request)
+    video_of(request).catalogue.remove(str(request.path_params["name"]))
+    return Response(status_code=204)
+
+
+@OPERATIONS.add(
+    "POST",
+    f"{VIDEO}/what-if",
+    "What each way to cut a DAG would take",
+    {200: schemas.WhatIfAnswer},
+    more_errors=(404,),
+    body=schemas.WhatIf,
+)
+async def what_if(request: Request) -> Response:
+    body = await json_body(request, schemas.WhatIf)
+    question = body.model_dump(exclude_none=True)
+    if "video_id" in question:
+        question["video_id"] = str(question["video_id"])
+    predictions = await run_in_threadpool(video_of(request).planning.what_if, user_of(request), question, now=now())
+    return json_answer(responses.predictions(predictions))
+
+
+@OPERATIONS.add(
+    "GET", f"{VIDEO}/profile", "What was measured", {200: schemas.MeasurementsAnswer}, query=schemas.MeasurementQuery
+)
+def list_measurements(request: Request) -> Response:
+    criteria = query(request, schemas.MeasurementQuery)
+    rows = measurements_of(request, node=criteria.node, stage=criteria.stage)
+    return json_answer(schemas.MeasurementsAnswer(measurements=[row.to_json() for row in rows]))
