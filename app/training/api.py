@@ -17,6 +17,7 @@ from app.kit.web.request_body import whole_body
 from app.training import responses, schemas
 from app.training.access import training_of
 from app.training.responses import TASKS
+from app.training.service import LineFilter
 from app.training.spec import MAX_SPEC_BYTES
 from app.training.store import TaskFilter
 
@@ -35,6 +36,7 @@ _LOG_HEADERS = {
     "X-Log-Lines": "how many lines these are",
     "X-Log-Size": "bytes of the whole log, as far as it was copied",
     "X-Log-Whole": "true when that is all of it",
+    "X-Log-Cut": "true when its beginning was dropped, for it was longer than the installation keeps",
 }
 OPERATIONS = Operations()
 
@@ -130,7 +132,7 @@ def release_task(request: Request) -> Response:
 @OPERATIONS.add(
     "GET",
     f"{TASKS}/{{task_id}}/logs",
-    "The last lines of an attempt's log",
+    "The last lines of an attempt's log, of all or of those that contain a text or are of a process",
     {200: ("text/plain",)},
     more_errors=(403,),
     query=schemas.LogQuery,
@@ -138,13 +140,19 @@ def release_task(request: Request) -> Response:
 )
 def task_logs(request: Request) -> Response:
     parameters = query(request, schemas.LogQuery)
-    tasks = training_of(request).tasks
-    log = tasks.log(user_of(request), _task_id(request), attempt_no=parameters.attempt, tail=parameters.tail)
+    log = training_of(request).tasks.log(
+        user_of(request),
+        _task_id(request),
+        attempt_no=parameters.attempt,
+        tail=parameters.tail,
+        lines=LineFilter(parameters.q, parameters.process),
+    )
     headers = {
         "X-Log-Attempt": str(log.attempt.attempt_no),
         "X-Log-Lines": str(log.lines),
         "X-Log-Size": str(log.size_bytes),
         "X-Log-Whole": "true" if log.is_whole else "false",
+        "X-Log-Cut": "true" if log.is_cut else "false",
         **NO_STORE,
     }
     return Response(log.data, media_type="text/plain; charset=utf-8", headers=headers)

@@ -39,9 +39,17 @@ class TrainingClient(ApiClient):
     def release(self, task_id: str) -> Record:
         return self._json("POST", f"{TASKS}/{task_id}/release")
 
-    def log(self, task_id: str, *, tail: int = MOST_LINES, attempt_no: int | None = None) -> bytes:
-        """The last lines of an attempt's log. Raises ApiError with code LOG_NOT_FOUND while there is none."""
-        params = {"tail": tail, **({"attempt": attempt_no} if attempt_no is not None else {})}
+    def log(
+        self, task_id: str, *, tail: int = MOST_LINES, attempt_no: int | None = None, text: str = "", process: str = ""
+    ) -> bytes:
+        """The last lines of an attempt's log. Raises ApiError with code LOG_NOT_FOUND while there is none.
+
+        Args:
+            text: only lines that contain it.
+            process: only lines of this process, like "rank 3".
+        """
+        given = {"attempt": attempt_no, "q": text or None, "process": process or None}
+        params = {"tail": tail, **{name: value for name, value in given.items() if value is not None}}
         with self._answer("GET", f"{TASKS}/{task_id}/logs", params=params) as answer:
             return answer.read()
 

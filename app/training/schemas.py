@@ -37,6 +37,10 @@ class LogQuery(Strict):
     """Its number; without it the last."""
     tail: Annotated[int, Field(ge=1, le=MAX_TAIL)] = 2000
     """How many of the last lines."""
+    q: Annotated[str, Field(max_length=200, pattern=TEXT)] = ""
+    """Only lines that contain this, in small or capital letters."""
+    process: Annotated[str, Field(max_length=200, pattern=TEXT)] = ""
+    """Only lines of this process: "rank 3", or as Ray names it before its lines, like "WorkerDict pid=17"."""
 
 
 class MetricsQuery(Strict):

@@ -12,19 +12,21 @@ MARGIN = 14
 """Columns beside the curve: its frame and the labels of its axis."""
 
 
-def curve_text(series: dict[str, Any], *, columns: int, by_time: bool = False, has_color: bool = True) -> str:
-    """One curve as lines of text.
+def curve_text(drawn: dict[str, Any], *, columns: int, by_time: bool = False, has_color: bool = True) -> str:
+    """The curves of one figure as lines of text, with a legend if there are several.
 
     Args:
-        series: as the API gives it.
+        drawn: by task, each as the API gives it.
         columns: of the terminal, in characters.
-        by_time: over seconds in place of steps; steps where nothing tells the time.
+        by_time: over seconds in place of steps; steps where one of them does not tell the time.
     """
-    times = series["times_s"] if by_time else None
+    series = list(drawn.values())
+    is_timed = by_time and all(one["times_s"] for one in series)
     return plot_to_string(
-        ys=series["values"],
-        xs=times or series["steps"],
-        title=f"{series['name']} over {'steps' if times is None else 'seconds'}",
+        ys=[one["values"] for one in series],
+        xs=[one["times_s"] if is_timed else one["steps"] for one in series],
+        title=f"{series[0]['name']} over {'seconds' if is_timed else 'steps'}",
+        legend_labels=list(drawn) if len(drawn) > 1 else None,
         lines=True,
         width=max(20, columns - MARGIN),
         height=HEIGHT,

@@ -106,9 +106,15 @@ def logs(
         int | None, typer.Option(min=1, max=999, metavar="NUMBER", help="Of which attempt; default the last.")
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task has ended.")] = False,
+    search: Annotated[str, typer.Option("--search", "-q", metavar="TEXT", help="Only lines that contain it.")] = "",
+    process: Annotated[
+        str, typer.Option(metavar="NAME", help='Only lines of this process: "rank 3", or as Ray names it.')
+    ] = "",
     url: Url = None,
 ) -> None:
     """The end of a task's log."""
+    if follow and (search or process):
+        raise BadRequest("--follow shows every line", hint="Leave out --search and --process, or --follow.")
     from app.training.cli.task_follower import TaskFollower
 
     with client_of(context, url) as client:
@@ -116,7 +122,7 @@ def logs(
         if follow and attempt is None:
             TaskFollower(client, task_id, is_quiet=False, is_only_log=True, tail=tail).to_the_end()
             return
-        sys.stdout.buffer.write(client.log(task_id, tail=tail, attempt_no=attempt))
+        sys.stdout.buffer.write(client.log(task_id, tail=tail, attempt_no=attempt, text=search, process=process))
         sys.stdout.flush()
 
 
@@ -128,12 +134,16 @@ def plot(
         list[str] | None, typer.Option("--metric", "-m", metavar="NAME", help="Which curve; again for more.")
     ] = None,
     time: Annotated[bool, typer.Option("--time", help="Over seconds in place of steps.")] = False,
+    beside: Annotated[
+        list[str] | None, typer.Option("--with", metavar="TASK", help="Draw another task's beside it; again for more.")
+    ] = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """The learning curves of a task; without --metric the names there are, and the first curves."""
     with client_of(context, url) as client:
         answer = client.metrics(task_of(client, task)["task_id"], names=metric or ())
+        others = {one: client.metrics(task_of(client, one)["task_id"], names=metric or ()) for one in beside or ()}
     if as_json:
         typer.echo(json.dumps(answer, indent=2))
         return
@@ -148,8 +158,10 @@ def plot(
 
     columns = min(shutil.get_terminal_size().columns, 100)
     for series in answer["series"][: None if metric else MOST_DRAWN]:
-        typer.echo(curve_text(series, columns=columns, by_time=time, has_color=sys.stdout.isatty()))
-        typer.echo(summary_line(series))
+        drawn = {task: series, **_same_series(others, series["name"])}
+        typer.echo(curve_text(drawn, columns=columns, by_time=time, has_color=sys.stdout.isatty()))
+        for name, one in drawn.items():
+            typer.echo(summary_line(one) if len(drawn) == 1 else f"{name}: {summary_line(one)}")
     if not metric and len(answer["names"]) > MOST_DRAWN:
         typer.echo(f"There are more (-m NAME): {', '.join(answer['names'])}")
 
@@ -211,6 +223,11 @@ def cluster(context: typer.Context, as_json: AsJson = False, url: Url = None) ->
         console.print(nodes_table(view))
     for line in cluster_lines(view):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _same_series(answers: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
+    """By task, of those that tell it."""
+    return {task: one for task, answer in answers.items() for one in answer["series"] if one["name"] == name}
 
 
 def client_of(context: typer.Context, url: str | None) -> TrainingClient:

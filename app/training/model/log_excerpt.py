@@ -16,6 +16,8 @@ LINE_CHARS = 10_000
 ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,99}[ -/]{0,9}[@-~]|\][^\x07\x1b\n]{0,300}\x07|[@-Z\\^_])?")
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 OTHERS = re.compile(r"\((?:raylet|autoscaler|[^()\n]{1,99}\bpid=\d{1,9}[^()\n]{0,99})\) ?")
+RANK = re.compile(r"\[(?:rank|default)(\d{1,6})\]:")
+"""How PyTorch begins the lines of a process of a group."""
 EXCEPTION = re.compile(r"(?:[A-Za-z_]\w{0,99}\.){0,9}[A-Za-z_]\w{0,99}(?:\([A-Za-z_]\w{0,99}\))?(?=: |:?$)")
 NAMES = ("Error", "Exception", "Interrupt", "Exit", "Errors", "MissingMandatoryValue", "StopIteration")
 
@@ -50,6 +52,15 @@ def read(text: str) -> LogExcerpt:
             is_ignored = False
     last = others if own is None else own
     return LogExcerpt(tuple(lines), None if last is None else _with_cause(last, lines, names))
+
+
+def process_of(line: str) -> str:
+    """Which of a job's processes wrote a line, as "WorkerDict pid=17, ip=10.0.0.2" or "rank 3"; "" for its program."""
+    name = OTHERS.match(line)
+    if name is not None:
+        return name[0].strip()[1:-1]
+    rank = RANK.match(line)
+    return f"rank {rank[1]}" if rank else ""
 
 
 def _with_cause(at: int, lines: Sequence[str], names: Sequence[str]) -> str:

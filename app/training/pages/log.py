@@ -17,8 +17,8 @@ from app.kit.web.live_fragment import fragment, reload_page
 from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.errors import LogMissing
-from app.training.pages.view_models import plain
-from app.training.service import LogView, TaskView
+from app.training.pages.log_text import log_markup
+from app.training.service import LineFilter, LogView, TaskView
 
 TAILS = (200, 1000, 2000, 5000)
 USUAL_TAIL = 2000
@@ -33,7 +33,15 @@ class LogPageQuery(BaseModel):
     """None: the last one, whichever that is."""
     refresh: Literal["on", "off"] = "on"
     wrap: Literal["on", "off"] = "off"
+    q: Annotated[str, Field(max_length=200)] = ""
+    """Lines with this text alone."""
+    process: Annotated[str, Field(max_length=200)] = ""
+    """Lines of this process alone."""
     seen: Annotated[str, Field(max_length=64)] = ""
+
+    @property
+    def lines(self) -> LineFilter:
+        return LineFilter(self.q.strip(), self.process)
 
     def url(self, page: str, **change: Any) -> str:
         """The same page with something changed; what is usual is left out."""
@@ -63,23 +71,33 @@ def _context(request: Request, log_query: LogPageQuery) -> dict[str, Any]:
     number = log_query.attempt or view.task.latest_attempt_no
     shown, missing = None, None
     try:
-        shown = tasks.log(user, view.task.task_id, attempt_no=log_query.attempt, tail=log_query.tail)
+        shown = tasks.log(
+            user, view.task.task_id, attempt_no=log_query.attempt, tail=log_query.tail, lines=log_query.lines
+        )
     except LogMissing as error:
         missing = error
     return {
         "view": view,
         "task": view.task,
         "query": log_query,
+        "usual": LogPageQuery(),
         "page": f"/ui/tasks/{view.task.task_id}/logs",
         "tails": TAILS,
         "number": number,
         "log": shown,
-        "plain": plain,
+        "log_markup": log_markup,
+        "processes": _processes(shown, log_query.process),
         "missing": missing,
         "may_grow": not view.task.is_terminal,
         "download": _download(view, number) if shown else "",
         "seen": _version(view, shown),
     }
+
+
+def _processes(shown: LogView | None, chosen: str) -> list[str]:
+    """Those to choose from, with the one that is chosen."""
+    processes = [*shown.processes] if shown else []
+    return processes if not chosen or chosen in processes else [chosen, *processes]
 
 
 def _version(view: TaskView, shown: LogView | None) -> str:

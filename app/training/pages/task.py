@@ -23,6 +23,7 @@ from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.model import Conversion, State, TaskEvent
 from app.training.pages import view_models
+from app.training.pages.log_text import log_markup
 from app.training.pages.queue_health import QueueHealth, condition_of
 from app.training.service import Checkpoint, LogView, TaskView
 from app.training.store.changes import task_key
@@ -113,7 +114,7 @@ def _body(request: Request, head: TaskHead) -> dict[str, Any]:
         "took": view_models.took_s(view.task, head.at),
         "ran": {attempt.attempt_no: view_models.ran_s(attempt) for attempt in view.attempts},
         "log": _log(request, view),
-        "plain": view_models.plain,
+        "log_markup": log_markup,
         "artifacts": sorted(view.artifacts, key=lambda path: (path.count("/"), path)),
         "samples": _samples(request, view),
         "is_releasable": view.task.is_releasable(head.at),

@@ -11,7 +11,6 @@ from markupsafe import Markup
 
 from app.kit.clock import from_text
 from app.training.model import TERMINAL, Attempt, FailureKind, State, Task, TaskEvent
-from app.training.model.log_excerpt import CONTROLS, ESCAPE
 
 BAR_WIDTH, BAR_HEIGHT, BAR_LEAST = 1000, 14, 4
 STATE_EVENT = "STATE"
@@ -157,18 +156,6 @@ def ran_s(attempt: Attempt) -> float | None:
     if attempt.started_at is None or attempt.ended_at is None:
         return None
     return max(0.0, (from_text(attempt.ended_at) - from_text(attempt.started_at)).total_seconds())
-
-
-def plain(log: str) -> str:
-    """Without colours, which a terminal shows and a page does not; of a progress bar its last state."""
-    lines = ESCAPE.sub("", log).split("\n")
-    return CONTROLS.sub("", "\n".join(map(_last_state, lines)))
-
-
-def _last_state(line: str) -> str:
-    """A program that draws a progress bar goes back to the beginning of the line for each of its states."""
-    states = [state for state in line.split("\r") if state]
-    return states[-1] if states else ""
 
 
 def short(task_id: str) -> str:

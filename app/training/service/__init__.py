@@ -9,6 +9,7 @@ from app.training.service.cluster import ClusterPicture, ClusterView, Holder
 from app.training.service.curves import CurveReader, TaskCurves
 from app.training.service.options import TrainingOptions
 from app.training.service.results import ConversionRequest, Converter, Results
+from app.training.service.task_log import LineFilter
 from app.training.service.tasks import AttemptFolder, LogView, Tasks, TaskView
 
 
@@ -32,6 +33,7 @@ __all__ = [
     "Converter",
     "CurveReader",
     "Holder",
+    "LineFilter",
     "LogView",
     "Results",
     "TaskCurves",

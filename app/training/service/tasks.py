@@ -21,9 +21,10 @@ from app.training.model import Attempt, Event, Priority, State, Task, TaskEvent
 from app.training.model.queue_order import QueuePolicy
 from app.training.service.checkpoints import Checkpoint, checkpoints_of_task
 from app.training.service.demonstration import SPEC, put_program
-from app.training.service.folders import checkpoints_of, folders_of, log_of, models_in
+from app.training.service.folders import checkpoints_of, folders_of, models_in
 from app.training.service.options import TrainingOptions
 from app.training.service.submission import CheckConversion, TaskSubmission, check_priority
+from app.training.service.task_log import ANY_LINE, LineFilter, log_of
 from app.training.service.views import AttemptFolder, LogView, TaskView
 from app.training.store import TaskFilter
 
@@ -213,12 +214,21 @@ class Tasks:
             _own(conn, user, task_id)
             return store.events_of(conn, task_id, after=after)
 
-    def log(self, user: str, task_id: str, *, attempt_no: int | None = None, tail: int = 2000) -> LogView:
+    def log(
+        self,
+        user: str,
+        task_id: str,
+        *,
+        attempt_no: int | None = None,
+        tail: int = 2000,
+        lines: LineFilter = ANY_LINE,
+    ) -> LogView:
         """The log of an attempt.
 
         Args:
             attempt_no: None: the last.
             tail: how many of its last lines.
+            lines: which of them count.
 
         Raises:
             TaskNotFound: It is not this user's, either.
@@ -227,7 +237,7 @@ class Tasks:
         with self.database.read() as conn:
             task = _own(conn, user, task_id)
             attempts = store.attempts_of(conn, task_id)
-        return log_of(self.homes, task, attempts, attempt_no=attempt_no, tail=tail)
+        return log_of(self.homes, task, attempts, attempt_no=attempt_no, tail=tail, lines=lines)
 
     def checkpoints(self, user: str, task_id: str) -> list[Checkpoint]:
         """What verl has left so far, by step; of a script none."""

@@ -73,6 +73,10 @@ class LogView:
     """The data is all of the log."""
     size_bytes: int
     """Of the whole copy."""
+    processes: Sequence[str] = ()
+    """Which wrote into it, as far as it was looked at."""
+    is_cut: bool = False
+    """Its beginning, or a part of it, was dropped, for it was too long."""
 
     @property
     def text(self) -> str:

@@ -57,12 +57,27 @@ def test_the_log_is_renewed_while_the_task_runs_unless_that_was_switched_off(
         assert polled(web.get(again, headers={"HX-Request": "true"})) == []
 
 
-def test_colours_meant_for_a_terminal_are_left_out(web: httpx.Client, deployment: Deployment) -> None:
+def test_a_log_keeps_the_colours_of_its_program(web: httpx.Client, deployment: Deployment) -> None:
     with database_of(deployment) as database:
         scene = begin(deployment, database, "erin", "colourful", ago_s=60).run()
         scene.log("\x1b[36m(TaskRunner pid=7)\x1b[0m <step>\t1\x07\n")
     for page in (f"/ui/tasks/{scene.task.task_id}", f"/ui/tasks/{scene.task.task_id}/logs"):
-        assert ">(TaskRunner pid=7) &lt;step&gt;\t1\n<" in web.get(page).text
+        assert '<span class="ansi-6">(TaskRunner pid=7)</span> &lt;step&gt;\t1\n<' in web.get(page).text
+
+
+def test_lines_are_looked_for_by_their_text_and_process(web: httpx.Client, deployment: Deployment) -> None:
+    with database_of(deployment) as database:
+        scene = begin(deployment, database, "erin", "many", ago_s=60).run()
+        scene.log("[rank0]: begins\n[rank1]: begins\n[rank1]: ends\n")
+    page = f"/ui/tasks/{scene.task.task_id}/logs"
+    shown = web.get(page, params={"q": "begins", "process": "rank 1"})
+    assert "[rank1]: <mark>begins</mark>\n<" in shown.text
+    assert "[rank0]" not in shown.text and "rank1]: ends" not in shown.text
+    (again,) = polled(shown)
+    assert "q=begins&amp;process=rank+1" in shown.text or "q=begins&process=rank+1" in again
+    assert "No such line" in text_of(web.get(page, params={"q": "nothing of this"}))
+    answer = web.get(f"/api/v2/tasks/{scene.task.task_id}/logs", params={"q": "BEGINS", "process": "rank 0"})
+    assert (answer.text, answer.headers["X-Log-Lines"]) == ("[rank0]: begins\n", "1")
 
 
 def test_a_log_that_is_not_there_says_why(web: httpx.Client, deployment: Deployment, ids: dict[str, str]) -> None:

@@ -15,14 +15,13 @@ from app.homes.errors import disk_errors
 from app.homes.files import HomeFiles
 from app.homes.model import FILE_MODE, JOBS
 from app.homes.rooted_directory import RootedDirectory
-from app.training.service.folders import LOG
+from app.training.service.task_log import DROPPED, LOG
 
 PART = ".{}.part"
 COPY_BYTES = 1 << 20
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 GAP = b"[modelmill: lines are missing here until the job has ended]\n"
-DROPPED = "[modelmill: {}, for the log is longer than {} bytes]\n"
 NOTE_BYTES = 150
 """More than any such line has."""
 

@@ -395,6 +395,34 @@ def test_the_end_of_a_log_is_printed_byte_for_byte(monkeypatch, capfdbinary, ser
     assert server.seen[-1][1].endswith("?tail=7&attempt=2")
 
 
+def test_lines_of_a_log_are_looked_for_and_not_followed(monkeypatch, capfd, server):
+    server.answers = {f"GET /api/v2/tasks/{ID}": [(200, task())], f"GET /api/v2/tasks/{ID}/logs": [(200, b"loss\n")]}
+    assert typed(monkeypatch, "logs", ID, "-q", "LOSS", "--process", "rank 3", "--url", server.url) == Exit.OK
+    assert server.seen[-1][1].endswith("?tail=2000&q=LOSS&process=rank+3")
+    assert typed(monkeypatch, "logs", ID, "-f", "-q", "LOSS", "--url", server.url) == Exit.BAD_INPUT
+    assert "--follow shows every line" in capfd.readouterr().err
+
+
+def curves(*values: float) -> dict[str, Any]:
+    best = {"step": 1, "value": min(values)}
+    series = {"name": "loss", "steps": [1, 2], "values": list(values), "times_s": None, "count": 2, "best": best}
+    return {"names": ["loss"], "series": [series]}
+
+
+def test_curves_of_two_tasks_are_drawn_together_with_a_legend(monkeypatch, capsys, server):
+    other = f"{ID[:-1]}0"
+    server.answers = {
+        f"GET /api/v2/tasks/{ID}": [(200, task())],
+        f"GET /api/v2/tasks/{other}": [(200, {**task(), "task_id": other})],
+        f"GET /api/v2/tasks/{ID}/metrics": [(200, curves(3.0, 1.5))],
+        f"GET /api/v2/tasks/{other}/metrics": [(200, curves(2.0, 4.5))],
+    }
+    assert typed(monkeypatch, "plot", ID, "--with", other, "--url", server.url) == Exit.OK
+    drawn = capsys.readouterr().out
+    assert "loss over steps" in drawn
+    assert f"{ID}: loss: 1.5 at step 2" in drawn and f"{other}: loss: 4.5 at step 2" in drawn
+
+
 @pytest.mark.parametrize(("state", "message"), [("CANCELED", "is cancelled"), ("CANCELING", "is being stopped")])
 def test_cancelling_says_whether_it_takes_a_while(monkeypatch, capsys, server, state, message):
     server.answers = {
