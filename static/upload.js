@@ -19,7 +19,7 @@
       this.card = card;
       this.part = card.dataset.upload;
       this.find = (selector) => card.querySelector(selector);
-      for (const input of card.querySelectorAll('input[type="file"]')) {
+      for (const input of card.querySelectorAll('.drop input[type="file"]')) {
         input.removeAttribute("name");  // sent by us, not by the form
         input.addEventListener("change", () => { this.send([...input.files]); input.value = ""; });
       }
@@ -34,6 +34,7 @@
       if (!files.length) return;
       const [first, ...further] = this.part === "model" ? models(files) : [samples(files)];
       if (this.part === "model") this.find("[data-more]").value = "";
+      else forgetReport();
       this.isFurther = false;
       this.sendOne(first);
       this.further = further;
@@ -218,6 +219,32 @@
     const input = document.getElementById(id);
     input.addEventListener("change", () => { take([...input.files]); input.value = ""; });
   }
+
+  // Pictures to report on go into a folder of the zip of the reference pictures, which is sent anew with them.
+  const REPORT = "report";
+  const report = document.getElementById("file-report");
+  const reportProblem = form.querySelector("[data-report-problem]");
+  const reportFolder = (value) => {
+    const field = form.elements["quantization.report_images"];
+    if (field) field.value = value;
+    refresh("options");
+  };
+  const forgetReport = () => {
+    reportProblem.hidden = true;
+    if (report.hasFiles) reportFolder("");
+    report.hasFiles = false;
+  };
+  report.removeAttribute("name");
+  report.addEventListener("change", () => {
+    const reference = (uploads.images.files || []).filter((file) => !pathOf(file).startsWith(`${REPORT}/`));
+    const chosen = samples([...report.files]).map((file) => Object.assign(file, { inner: `${REPORT}/${file.name}` }));
+    report.value = "";
+    reportProblem.hidden = reference.length > 0 && chosen.length > 0 && ![...reference, ...chosen].some((file) => /\.zip$/i.test(file.name));
+    if (!reportProblem.hidden) return;
+    report.hasFiles = true;
+    reportFolder(REPORT);
+    uploads.images.sendOne([...reference, ...chosen]);
+  });
 
   // A suggestion: its fields are filled in, and the server looks at the form again.
   form.addEventListener("click", (event) => {

@@ -166,6 +166,8 @@ class Options(Frozen):
         if self.toolchain is ToolchainName.HOST and self.platform is not None:
             raise ValueError("platform is for toolchain kneron; leave it out for host")
         if self.toolchain is ToolchainName.KNERON:
+            if self.quantization.report_images:
+                raise ValueError("report_images are for toolchain host: the vendor's judges by itself")
             if self.platform is None:
                 raise ValueError("toolchain kneron needs a platform: 520, 720, 530, 630 or 730")
             problem = bitwidth_problem(self.platform, self.kneron)

@@ -87,6 +87,40 @@ def test_a_model_and_the_file_of_its_weights_are_chosen_together(page: Page, api
     assert job["status"] == "COMPLETED", job["error"]
 
 
+def test_pictures_to_report_on_go_into_a_folder_of_the_same_zip(page: Page, api: Api, tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").write_bytes(small_model())
+    for name, data in pngs(6):
+        (tmp_path / name).write_bytes(data)
+    files = [tmp_path / f"{number}.png" for number in range(6)]
+    page.goto("/ui/jobs/new")
+    images, report = page.locator('[data-upload="images"]'), page.locator("#file-report")
+    page.locator("#file-model").set_input_files(tmp_path / "net.onnx")
+    page.locator("#file-images").set_input_files(files[:4])
+    expect(images).to_contain_text("4 samples")
+    report.set_input_files(files[4:])
+    expect(images).to_contain_text("6 samples")
+    page.locator("#file-images").set_input_files(files[:3])  # chosen anew, which forgets those to report on
+    expect(images).to_contain_text("3 samples")
+    expect(page.locator('[name="quantization.report_images"]')).to_have_value("")
+    report.set_input_files(files[4:])
+    expect(images).to_contain_text("5 samples")
+    expect(page.locator('[name="quantization.report_images"]')).to_have_value("report")
+    job = api.wait(convert(page), has_ended)
+    assert job["status"] == "COMPLETED", job["error"]
+    judgement = api.http.get(f"/jobs/{job['job_id']}/artifacts/bie.json").json()["judgement"]
+    assert (judgement["is_own_set"], judgement["report"], judgement["calibrate"]) == (True, 2, 3)
+
+
+def test_pictures_to_report_on_are_refused_beside_a_zip(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(pngs(1)[0][1])
+    page.goto("/ui/jobs/new")
+    page.locator("#file-images").set_input_files(SAMPLE_IMAGES)
+    expect(page.locator('[data-upload="images"]')).to_have_class(re.compile("is-filled"))
+    page.locator("#file-report").set_input_files(tmp_path / "a.png")
+    expect(page.locator("[data-report-problem]")).to_be_visible()
+    expect(page.locator('[name="quantization.report_images"]')).to_have_value("")
+
+
 def named(graph: bytes, place: str) -> bytes:
     """The graph, its weights in another file."""
     model = onnx.load_from_string(graph)

@@ -18,13 +18,12 @@ from app.conversion.errors import KeyNotFound, TooManyJobs
 from app.conversion.model import SNR_DB_MIN
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.pages import new_form, new_submission, new_view, samples, suggestions
+from app.conversion.pages.new_files import store_files, stored
 from app.conversion.pages.new_form import FormProblem, Values, field_problem, place_of, problem_of
 from app.conversion.pages.quality import saturation_columns
-from app.conversion.service import Conversion
 from app.conversion.service.calibration_sets import calibration_sets
 from app.conversion.service.previews import Previews
 from app.conversion.service.submissions import Submission
-from app.conversion.service.uploads import Uploads, parts_of, split_model
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.objects import ObjectMissing
 from app.kit.web import charts
@@ -122,7 +121,7 @@ async def create(request: Request) -> Response:
     max_bytes = settings.max_model_bytes + settings.max_images_bytes + FORM_BYTES
     async with sent_form(request, settings.work, max_bytes=max_bytes) as sent:
         values = await _values(request, sent)
-        errors = await run_in_threadpool(_store, conversion_of(request), user_of(request), sent, values)
+        errors = await run_in_threadpool(store_files, conversion_of(request).uploads, user_of(request), sent, values)
     try:
         address = "" if errors else await run_in_threadpool(_submit, request, values, errors)
     except TooManyJobs as error:
@@ -135,24 +134,6 @@ async def create(request: Request) -> Response:
 async def _values(request: Request, sent: SentForm) -> Values:
     base = new_form.values_of(_first_options(settings_of(request).toolchains))
     return new_form.settled(new_form.merged(base, sent.fields))
-
-
-def _store(conversion: Conversion, user: str, sent: SentForm, values: Values) -> Errors:
-    """Bring sent files into the store and note their keys among the values."""
-    errors: Errors = {}
-    for part, key_field, name_field in (("model", "model_key", "model_name"), ("images", "quant_key", "quant_name")):
-        files = sent.files.get(part, [])
-        if not files:
-            continue
-        first, *further = new_submission.grouped_models(files) if part == "model" else [files]
-        try:
-            values[key_field], values[name_field] = stored(conversion.uploads, user, part, first)
-            if part == "model":
-                keys = dict(stored(conversion.uploads, user, part, each) for each in further)
-                values["more_models"] = new_submission.further_lines(keys)
-        except ModelmillError as error:
-            errors[part] = problem_of(error)
-    return errors
 
 
 def _submit(request: Request, values: Values, errors: Errors) -> str:
@@ -238,7 +219,7 @@ async def apply(request: Request) -> Response:
     max_bytes = settings.max_model_bytes + settings.max_images_bytes + FORM_BYTES
     async with sent_form(request, settings.work, max_bytes=max_bytes) as sent:
         values = await _values(request, sent)
-        errors = await run_in_threadpool(_store, conversion_of(request), user_of(request), sent, values)
+        errors = await run_in_threadpool(store_files, conversion_of(request).uploads, user_of(request), sent, values)
     patch = sent.fields.get("apply", [""])[-1]
     return await _page(request, suggestions.patched(values, patch), errors)
 
@@ -347,35 +328,3 @@ ROUTES = [
     Route("/ui/jobs/new/sample/{name}", form_once(convert_sample), methods=["POST"]),
     Route("/ui/inputs/{kind}/{source_id}/thumbs/{file}", thumbnail, methods=["GET"]),
 ]
-
-
-def stored(uploads: Uploads, user: str, part: str, files: Sequence[SentFile]) -> tuple[str, str]:
-    """Key and name of what was sent. Raises what Uploads raises; nothing is kept then.
-
-    Args:
-        user: whose upload it is.
-        part: `model` or `images`.
-        files: what was sent, in its order.
-    """
-    upload_id = uploads.begin(user)
-    try:
-        if part == "model":
-            return _model(uploads, upload_id, files)
-        return uploads.store_images(upload_id, parts_of(files)).key, files[0].name if len(files) == 1 else ""
-    except BaseException:
-        uploads.discard(upload_id)
-        raise
-
-
-def _model(uploads: Uploads, upload_id: str, files: Sequence[SentFile]) -> tuple[str, str]:
-    """Store a model and name it.
-
-    Args:
-        files: The model and the files that its weights lie in; or a zip of them.
-    """
-    model, beside = split_model(files)
-    key = uploads.store_model(upload_id, model.chunks()).key
-    if beside:
-        uploads.store_weights(upload_id, parts_of(beside))
-    uploads.merge(upload_id)
-    return key, model.name

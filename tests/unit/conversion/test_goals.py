@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from app.conversion.goals import Goal, parse_budget, parse_goal
-from app.conversion.options import HostQuantization
+from app.conversion.options import Chip, HostQuantization, Options, ToolchainName
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,9 @@ def test_a_set_to_report_on_needs_a_search() -> None:
     assert HostQuantization(report_images="report").goal == "snr>=20"
     with pytest.raises(ValidationError, match="name a goal"):
         HostQuantization(goal="none", report_images="report")
+
+
+def test_a_set_to_report_on_is_refused_where_the_vendor_judges() -> None:
+    quantization = HostQuantization(report_images="report")
+    with pytest.raises(ValidationError, match="for toolchain host"):
+        Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720, quantization=quantization)
