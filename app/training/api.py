@@ -18,6 +18,7 @@ from app.training import responses, schemas
 from app.training.access import training_of
 from app.training.responses import TASKS
 from app.training.service import LineFilter
+from app.training.service.checkpoints import ranking_of
 from app.training.spec import MAX_SPEC_BYTES
 from app.training.store import TaskFilter
 
@@ -165,9 +166,10 @@ def task_logs(request: Request) -> Response:
     {200: schemas.CheckpointsAnswer},
 )
 def task_checkpoints(request: Request) -> Response:
-    return json_answer(
-        responses.checkpoints(training_of(request).tasks.checkpoints(user_of(request), _task_id(request)))
-    )
+    training, user, task_id = training_of(request), user_of(request), _task_id(request)
+    view, told = training.tasks.get(user, task_id), training.tasks.checkpoints(user, task_id)
+    ranking = ranking_of(view.task, [one.step for one in told], training.curves.read(view).curves)
+    return json_answer(responses.checkpoints(told, ranking))
 
 
 @OPERATIONS.add(

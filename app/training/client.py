@@ -61,6 +61,10 @@ class TrainingClient(ApiClient):
         """
         return self._json("GET", f"{TASKS}/{task_id}/metrics", params={"name": ",".join(names), "points": points})
 
+    def checkpoints(self, task_id: str) -> Record:
+        """The checkpoints of a task by step, each with its value of `metric`."""
+        return self._json("GET", f"{TASKS}/{task_id}/checkpoints")
+
     def cluster(self) -> Record:
         return self._json("GET", "/api/v2/cluster")
 

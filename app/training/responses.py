@@ -12,6 +12,7 @@ from app.kit.clock import to_text
 from app.kit.text.csv_cell import csv_cell
 from app.training import schemas
 from app.training.model import Attempt, Conversion, TaskEvent, Waiting
+from app.training.model.checkpoint_order import CheckpointRanking
 from app.training.model.learning_curve import Curve, best_of, thinned_places
 from app.training.service import AttemptFolder, Checkpoint, ClusterView, Holder, TaskCurves, TaskView
 
@@ -84,14 +85,20 @@ def event(event: TaskEvent) -> schemas.EventAnswer:
     return schemas.EventAnswer(event_id=event.event_id, ts=event.at, event_type=event.kind, payload=event.detail)
 
 
-def checkpoints(checkpoints: Sequence[Checkpoint]) -> schemas.CheckpointsAnswer:
+def checkpoints(checkpoints: Sequence[Checkpoint], ranking: CheckpointRanking) -> schemas.CheckpointsAnswer:
     return schemas.CheckpointsAnswer(
+        metric=ranking.metric,
         checkpoints=[
             schemas.CheckpointAnswer(
-                step=one.step, path=one.path, size_bytes=one.size_bytes, written_at=to_text(one.written_at)
+                step=one.step,
+                path=one.path,
+                size_bytes=one.size_bytes,
+                written_at=to_text(one.written_at),
+                value=ranking.values.get(one.step),
+                is_best=one.step == ranking.best,
             )
             for one in checkpoints
-        ]
+        ],
     )
 
 

@@ -209,9 +209,14 @@ class CheckpointAnswer(BaseModel):
     """As tasks name it; a new task begins with it by resume_from."""
     size_bytes: int
     written_at: str
+    value: float | None
+    """Of the metric, at this step; null where the task told none."""
+    is_best: bool
 
 
 class CheckpointsAnswer(BaseModel):
+    metric: str
+    """What they are judged by; empty where there is nothing to judge by."""
     checkpoints: list[CheckpointAnswer]
     """By step."""
 

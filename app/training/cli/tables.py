@@ -33,6 +33,16 @@ def tasks_table(records: Iterable[Json], now: datetime) -> Table:
     return table
 
 
+def checkpoints_table(records: Iterable[Json], metric: str) -> Table:
+    """metric: what they are judged by; "": nothing."""
+    table = table_of("step", "size", escape(metric) or "value", "", "path")
+    for record in records:
+        value = "–" if record["value"] is None else f"{record['value']:.4g}"
+        best = "best" if record["is_best"] else ""
+        table.add_row(str(record["step"]), f"{record['size_bytes'] / 1e6:,.1f} MB", value, best, record["path"])
+    return table
+
+
 def task_lines(record: Json) -> Iterator[str]:
     yield f"task      {record['task_id']}"
     if record["name"]:

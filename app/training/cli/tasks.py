@@ -167,6 +167,17 @@ def plot(
 
 
 @commands.command()
+def checkpoints(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
+    """The checkpoints that a task has left; `resume_from` of a new task begins with one."""
+    from app.training.cli.tables import checkpoints_table
+
+    with client_of(context, url) as client:
+        answer = client.checkpoints(task_of(client, task)["task_id"])
+    table = partial(checkpoints_table, metric=answer["metric"])
+    print_table(answer["checkpoints"], table, "It has left no checkpoint.", as_json=as_json)
+
+
+@commands.command()
 def cancel(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
     """End a task that waits or runs."""
     with client_of(context, url) as client:

@@ -134,18 +134,23 @@ def joined(attempts: Iterable[LearningCurves]) -> dict[str, Curve]:
     return {name: curve for name, curve in whole.items() if len(curve)}
 
 
-def best_of(name: str, curve: Curve) -> Point | None:
-    """The point that a reader looks for: the least loss, the highest reward. None where the name tells neither."""
-    words = name.lower().replace("/", " ").replace("_", " ").replace("-", " ").split()
+def is_lower_better(name: str) -> bool | None:
+    """Of a loss it is, of a reward it is not; None where the name tells neither."""
+    words = name.lower().replace("/", " ").replace("_", " ").replace("-", " ").replace("@", " ").split()
     if NEITHER.intersection(words):
         return None
     if LOWER_IS_BETTER.intersection(words):
-        at = min(range(len(curve)), key=lambda place: (curve.values[place], place))
-    elif HIGHER_IS_BETTER.intersection(words):
-        at = max(range(len(curve)), key=lambda place: (curve.values[place], -place))
-    else:
+        return True
+    return False if HIGHER_IS_BETTER.intersection(words) else None
+
+
+def best_of(name: str, curve: Curve) -> Point | None:
+    """The point that a reader looks for: the least loss, the highest reward. None where the name tells neither."""
+    is_lower = is_lower_better(name)
+    if is_lower is None:
         return None
-    return curve[at]
+    sign = 1 if is_lower else -1
+    return curve[min(range(len(curve)), key=lambda place: (sign * curve.values[place], place))]
 
 
 def smoothed(values: Sequence[float], weight: float) -> list[float]:

@@ -32,6 +32,7 @@ TEXTS = (
     "train_file",
     "val_file",
     "rollout",
+    "best_metric",
     "resume_from",
     "priority",
     "convert.images",
@@ -47,6 +48,7 @@ NUMBERS = (
     "save_freq",
     "test_freq",
     "keep_checkpoints",
+    "keep_best",
     "max_wait_s",
     "max_run_s",
     "restart_on_infra",
@@ -56,7 +58,7 @@ TICKS = ("backfill", "convert")
 FIELDS = ("workload", *TEXTS, *NUMBERS, *LINES, *TICKS)
 VERL_FIELDS = frozenset(
     {"model_id", "rollout", "nnodes", "cpus_per_gpu", "total_epochs", "total_training_steps", "save_freq", "test_freq"}
-) | {"overrides", "keep_checkpoints", "resume_from"}
+) | {"overrides", "keep_checkpoints", "keep_best", "best_metric", "resume_from"}
 SCRIPT_FIELDS = frozenset({"program", "args", "cpus"})
 NOT_OF = {Workload.SCRIPT: VERL_FIELDS, Workload.SFT: SCRIPT_FIELDS | {"rollout"}}
 VALUE_MAX = 40_000

@@ -26,6 +26,7 @@ from app.training.pages import view_models
 from app.training.pages.log_text import log_markup
 from app.training.pages.queue_health import QueueHealth, condition_of
 from app.training.service import Checkpoint, LogView, TaskView
+from app.training.service.checkpoints import ranking_of
 from app.training.store.changes import task_key
 
 PREVIEW_LINES = 20
@@ -100,6 +101,8 @@ def _head(request: Request) -> TaskHead:
 
 def _body(request: Request, head: TaskHead) -> dict[str, Any]:
     view, events = head.view, _all_events(request, head.view)
+    steps = [one.step for one in head.checkpoints]
+    curves = training_of(request).curves.read(view).curves if steps else {}
     spans = view_models.spans(view.task, events, head.at)
     bars = view_models.rows(view.task, view.attempts[-SHOWN_ATTEMPTS:], spans)
     return {
@@ -118,6 +121,7 @@ def _body(request: Request, head: TaskHead) -> dict[str, Any]:
         "artifacts": sorted(view.artifacts, key=lambda path: (path.count("/"), path)),
         "samples": _samples(request, view),
         "is_releasable": view.task.is_releasable(head.at),
+        "ranking": ranking_of(view.task, steps, curves),
         "checkpoints": list(reversed(head.checkpoints))[:SHOWN_CHECKPOINTS],
         "is_live": head.is_live,
         "seen": head.seen,

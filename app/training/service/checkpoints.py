@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -17,14 +17,18 @@ from app.kit.errors import ModelmillError
 from app.kit.sql import Database
 from app.training import store
 from app.training.model import Task
-from app.training.service.folders import checkpoints_of, parent_of
-from app.training.spec import TaskSpec
+from app.training.model.checkpoint_order import CheckpointRanking, rank
+from app.training.model.learning_curve import Curve
+from app.training.service.folders import checkpoints_of, opened_file, parent_of
+from app.training.spec import TaskSpec, read_spec
 from app.training.workloads import CHECKPOINTS
 
-RESUME = "resume_from"
+RESUME, BEST_METRIC = "resume_from", "best_metric"
 MOST_CHECKPOINTS = 1000
 MOST_FOLDERS = 2000
 """Of one checkpoint, when its size is summed."""
+LATEST_FILE = "latest_checkpointed_iteration.txt"
+"""Where verl notes the step of the last checkpoint that is whole."""
 _STEP = re.compile(r"global_step_([0-9]{1,12})")
 
 
@@ -39,27 +43,50 @@ class Checkpoint:
 
 def checkpoints_in(homes: Homes, user: str, path: str) -> list[Checkpoint]:
     """Those in a folder, by step. path: of the folder, as users name it. None there: an empty list."""
-    with suppress(ModelmillError), disk_errors(path), parent_of(homes, user, path) as (above_fd, name):
-        try:
-            fd = os.open(name, FOLDER, dir_fd=above_fd)
-        except FileNotFoundError:
-            return []
-        try:
-            return sorted(_checkpoints(fd, path), key=lambda one: one.step)
-        finally:
-            os.close(fd)
+    with suppress(ModelmillError), _opened(homes, user, path) as fd:
+        return sorted(_checkpoints(fd, path), key=lambda one: one.step)
     return []
 
 
-def _checkpoints(fd: int, path: str) -> Iterator[Checkpoint]:
+def steps_in(homes: Homes, user: str, path: str) -> list[int]:
+    """The steps of those in a folder, in order; for who looks often. path: as of `checkpoints_in`."""
+    with suppress(ModelmillError), _opened(homes, user, path) as fd:
+        return sorted(_steps(fd).values())
+    return []
+
+
+def complete_step(homes: Homes, user: str, path: str) -> int | None:
+    """The step of the last checkpoint in a folder that is whole; None: verl has noted none. path: as users name it."""
+    with suppress(ModelmillError, ValueError), opened_file(homes, user, f"{path}/{LATEST_FILE}") as fd:
+        return int(os.pread(fd, 20, 0))
+    return None
+
+
+@contextmanager
+def _opened(homes: Homes, user: str, path: str) -> Iterator[int]:
+    """A descriptor of a folder. Raises what homes do."""
+    with disk_errors(path), parent_of(homes, user, path) as (above_fd, name):
+        fd = os.open(name, FOLDER, dir_fd=above_fd)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+
+def _steps(fd: int) -> dict[str, int]:
+    """By name."""
     with os.scandir(fd) as entries:
-        steps = [(match, entry) for entry in entries if (match := _STEP.fullmatch(entry.name))]
-    for match, entry in islice(steps, MOST_CHECKPOINTS):
+        steps = {entry.name: int(match[1]) for entry in entries if (match := _STEP.fullmatch(entry.name))}
+    return dict(islice(steps.items(), MOST_CHECKPOINTS))
+
+
+def _checkpoints(fd: int, path: str) -> Iterator[Checkpoint]:
+    for name, step in _steps(fd).items():
         with suppress(OSError):  # removed at this moment, for verl keeps the last ones only
-            folder_fd = os.open(entry.name, FOLDER, dir_fd=fd)
+            folder_fd = os.open(name, FOLDER, dir_fd=fd)
             try:
                 written_at = datetime.fromtimestamp(os.fstat(folder_fd).st_mtime, UTC)
-                yield Checkpoint(int(match[1]), f"{path}/{entry.name}", _size(folder_fd), written_at)
+                yield Checkpoint(step, f"{path}/{name}", _size(folder_fd), written_at)
             finally:
                 os.close(folder_fd)
 
@@ -73,9 +100,24 @@ def _size(folder_fd: int) -> int:
     )
 
 
-def checkpoints_of_task(homes: Homes, task: Task) -> list[Checkpoint]:
+def checkpoint_folder(homes: Homes, task: Task) -> str | None:
+    """Where the checkpoints of a task are, as users name it; None: it has no folder (any more)."""
     folder = checkpoints_of(homes, task)
-    return checkpoints_in(homes, task.user, f"{folder.path}/{CHECKPOINTS}") if folder and folder.path else []
+    return f"{folder.path}/{CHECKPOINTS}" if folder and folder.path else None
+
+
+def checkpoints_of_task(homes: Homes, task: Task) -> list[Checkpoint]:
+    path = checkpoint_folder(homes, task)
+    return checkpoints_in(homes, task.user, path) if path else []
+
+
+def ranking_of(task: Task, steps: Collection[int], curves: Mapping[str, Curve]) -> CheckpointRanking:
+    """The checkpoints of a task by the figure that it names, else by what is usual. steps: of the checkpoints."""
+    metric = None
+    if BEST_METRIC in task.spec_text:
+        with suppress(ModelmillError):  # of an older version of this product
+            metric = read_spec(task.spec_text.encode())[0].best_metric
+    return rank(steps, curves, metric)
 
 
 def resume_path(database: Database, homes: Homes, user: str, spec: TaskSpec) -> str | None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, field_validator
 
 from app.training.model import Priority, Rollout, Workload
+from app.training.model.learning_curve import is_lower_better
 from app.training.spec.overrides import INTERPOLATION, Overrides, is_allowed
 from app.training.spec.texts import (
     Line,
@@ -23,7 +24,7 @@ from app.training.spec.texts import (
 
 _VERL_ONLY = frozenset(
     {"rollout", "cpus_per_gpu", "total_epochs", "total_training_steps", "save_freq", "test_freq"}
-    | {"overrides", "model_id", "keep_checkpoints", "resume_from"}
+    | {"overrides", "model_id", "keep_checkpoints", "keep_best", "best_metric", "resume_from"}
 )
 _SCRIPT_ONLY = frozenset({"program", "args", "cpus"})
 _REQUIRED = {
@@ -69,6 +70,8 @@ def _problem_with_steps(name: str, value: Any, before: Mapping[str, Any]) -> str
         return "write -1 for never"
     if name == "test_freq" and (value or -1) > 0 and before.get("val_file", "") is None:
         return "there is no val_file to validate with"
+    if name == "best_metric" and value is not None and is_lower_better(value) is None:
+        return "its name does not tell whether less of it is better, as of a loss, or more, as of a reward"
     return None
 
 
@@ -149,7 +152,12 @@ class TaskSpec(Frozen):
     test_freq: Annotated[int, Field(ge=-1, le=1_000_000_000)] | None = None
     """Steps between validations; -1 for none."""
     keep_checkpoints: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """verl: how many of the last checkpoints are kept; without it all."""
+    """verl: how many of the last checkpoints are kept; without it all, or with keep_best one."""
+    keep_best: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """verl: how many of the best checkpoints are kept beside the last, by best_metric; the others are deleted."""
+    best_metric: Line | None = None
+    """verl: the figure that tells the best checkpoint, like val/loss; without it a validation, the reward or the
+    loss. Its name must tell whether less is better or more."""
     resume_from: ResumePoint | None = None
     """verl: the checkpoint that it begins with: a task of yours, by its id, whose last one is taken, or the folder of
     one, like /private/users/alice/jobs/…/checkpoints/global_step_50."""

@@ -171,7 +171,8 @@ def _settings(
         "trainer.total_training_steps": spec.total_training_steps,
         "trainer.save_freq": spec.save_freq,
         "trainer.test_freq": spec.test_freq,
-        **dict.fromkeys(program.keep_keys, spec.keep_checkpoints),
+        # verl deletes all but the last; where the best stay, too, the scheduler does
+        **dict.fromkeys(program.keep_keys, None if spec.keep_best else spec.keep_checkpoints),
         "trainer.resume_mode": resume_path and "resume_path",
         "trainer.resume_from_path": resume_path and paths.real_of("resume_from", resume_path),
         "trainer.default_local_dir": f"{paths.task}/{CHECKPOINTS}",

@@ -115,6 +115,15 @@ class Scene:
         file.write_bytes(data)
         return self
 
+    def checkpoint(self, *steps: int) -> Scene:
+        """What verl has saved at these steps; the folder is that of the task."""
+        folders(self.deployment, self.database).begun(self.task.user, self.task.task_id, now=self.at)
+        for step in steps:
+            file = self.path.parent / self.task.task_id / "checkpoints" / f"global_step_{step}" / "model.pt"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(b"x" * 1000)
+        return self
+
     def converted(self, **fields: Any) -> Scene:
         with self.database.write() as conn:
             made = Conversion(self.task.task_id, self.task.latest_attempt_no, "model.onnx", to_text(self.at), **fields)
@@ -239,6 +248,8 @@ def _scenes(deployment: Deployment, database: Database, user: str) -> Iterator[t
         .after(60)
         .run()
         .log(lines + TRACEBACK + "\n")
+        .leave("metrics.jsonl", metric_rows().encode())
+        .checkpoint(20, 40, 60)
         .after(900)
         .end(Event.FAIL, "FAILED", FailureKind.RUNTIME_ERROR, TRACEBACK)
         .note(exit_code=1),

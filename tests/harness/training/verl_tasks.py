@@ -34,6 +34,8 @@ WHOLE_FORM = {
     "save_freq": "10",
     "test_freq": "5",
     "keep_checkpoints": "3",
+    "keep_best": "2",
+    "best_metric": "val/loss",
     "resume_from": f"{HOME}/jobs/before/checkpoints/global_step_50",
     "max_run_s": "86400",
     "max_wait_s": "60",

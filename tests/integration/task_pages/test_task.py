@@ -160,3 +160,18 @@ def test_a_conversion_that_is_refused_keeps_what_was_typed(web: httpx.Client, id
     other = web.post(f"/ui/tasks/{ids['succeeded']}/convert", data={**typed, "images": "/private/users/finn/datasets"})
     assert other.status_code == 422
     assert web.post(f"/ui/tasks/{ids['failed']}/convert", data=typed).status_code == 409
+
+
+def test_checkpoints_are_listed_with_what_was_told_of_them_and_a_failed_task_goes_on_from_the_last(
+    web: httpx.Client, ids: dict[str, str]
+) -> None:
+    page = web.get(f"/ui/tasks/{ids['failed']}")
+    assert "val/accuracy" in text_of(page)
+    assert "60 1.0 KiB 0.7658 best" in text_of(page)
+    link = re.search(r'class="btn btn-primary" href="([^"]+)">Continue…', page.text)
+    assert link is not None and link[1].endswith("resume=60")
+    assert "checkpoints/global_step_60" in web.get(link[1].replace("&amp;", "&")).text
+    told = web.get(f"/api/v2/tasks/{ids['failed']}/checkpoints").json()
+    assert told["metric"] == "val/accuracy"
+    assert [(one["step"], one["is_best"]) for one in told["checkpoints"]] == [(20, False), (40, False), (60, True)]
+    assert "Continue…" not in web.get(f"/ui/tasks/{ids['canceled']}").text

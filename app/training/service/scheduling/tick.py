@@ -23,12 +23,14 @@ from app.kit.sql.errors import DatabaseUnavailable
 from app.training import store
 from app.training.errors import RayUnreachable
 from app.training.gateway import PlacementGroup
-from app.training.model import Node, State, Waiting, WaitingCode
+from app.training.model import Node, State, Task, Waiting, WaitingCode
 from app.training.model.gang import AdmissionRules, decide
 from app.training.model.queue_order import HALF_LIFE_S, QueuePolicy, Shares, decayed_use, in_order
 from app.training.service.cluster import ClusterPicture, ClusterView, Holder
+from app.training.service.curves import CurveReader
 from app.training.service.options import TrainingOptions
 from app.training.service.scheduling.admission import as_queued, begin, read_queue, write_reason_for_all, write_reasons
+from app.training.service.scheduling.checkpoint_retention import prune
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
 from app.training.service.scheduling.ray_sync import copy_log, follow, judge_run, judge_wait, with_claim
 
@@ -49,6 +51,8 @@ class Scheduler:
         self._answering_since: datetime | None = None
         self._order: tuple[str, ...] = ()
         self._use: tuple[datetime, Shares] | None = None
+        self._curves = CurveReader(context.homes)
+        self._followed: Sequence[Task] = ()
 
     def tick(self, now: datetime, watch: Watch = lambda: None) -> bool:
         """Is anything on its way, just begun or told to stop? Raises DatabaseUnavailable, and what watch raises."""
@@ -62,6 +66,7 @@ class Scheduler:
         self._answering_since = tick.answering_since
         self._ray_is_there(view)
         self._copy_logs(allocations, tick)
+        self._prune_checkpoints(tick)
         return any(allocation.task.state is not State.RUNNING for allocation in allocations)
 
     def close(self) -> None:
@@ -86,6 +91,7 @@ class Scheduler:
         with self.context.database.read() as conn:
             tasks = store.active(conn) + store.released(conn)
             attempts = store.latest_attempts(conn, [task.task_id for task in tasks])
+        self._followed = tasks
         allocations = []
         for task in tasks:
             tick.watch()
@@ -155,6 +161,13 @@ class Scheduler:
             except RayUnreachable as error:
                 logger.warning("The logs of running tasks are copied later: %s", error.message)
                 return
+
+    def _prune_checkpoints(self, tick: TickContext) -> None:
+        """Of all that were active, also of those that have just ended: nothing more is written there."""
+        for task in self._followed:
+            tick.watch()
+            with _isolated(task.task_id):
+                prune(self.context, self._curves, task, tick)
 
     # --- Ray comes and goes -------------------------------------------------------------------------------
     def _ray_is_away(self, tick: TickContext, error: RayUnreachable) -> None:

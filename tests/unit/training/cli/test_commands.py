@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -421,6 +422,19 @@ def test_curves_of_two_tasks_are_drawn_together_with_a_legend(monkeypatch, capsy
     drawn = capsys.readouterr().out
     assert "loss over steps" in drawn
     assert f"{ID}: loss: 1.5 at step 2" in drawn and f"{other}: loss: 4.5 at step 2" in drawn
+
+
+def test_checkpoints_are_listed_with_their_value_and_the_best(monkeypatch, capsys, server):
+    fields = {"path": "/private/x/global_step_5", "size_bytes": 2_500_000, "written_at": "2026-11-01T12:00:00.000Z"}
+    judged, unjudged = {"value": 0.25, "is_best": True}, {"value": None, "is_best": False}
+    told = [{**fields, "step": 5, **judged}, {**fields, "step": 9, **unjudged}]
+    server.answers = {
+        f"GET /api/v2/tasks/{ID}": [(200, task())],
+        f"GET /api/v2/tasks/{ID}/checkpoints": [(200, {"metric": "val/loss", "checkpoints": told})],
+    }
+    assert typed(monkeypatch, "checkpoints", ID, "--url", server.url) == Exit.OK
+    drawn = capsys.readouterr().out
+    assert re.search(r"val/loss", drawn) and re.search(r"5 .*2\.5 MB.*0\.25.*best", drawn)
 
 
 @pytest.mark.parametrize(("state", "message"), [("CANCELED", "is cancelled"), ("CANCELING", "is being stopped")])

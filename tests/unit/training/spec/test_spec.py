@@ -570,3 +570,9 @@ def test_a_spec_is_written_in_the_order_of_its_fields_without_its_defaults() -> 
         "workload: sft\nname: 試\nmodel_id: gpt2\ntrain_file: /private/common/d\nn_gpus_per_node: 2\n"
         "overrides:\n  optim.lr: 1.0e-06\n  data.text: '1e-6'\n  data.no: 'no'\n  data.on: false\n"
     )
+
+
+def test_the_figure_of_the_best_checkpoint_tells_by_its_name_whether_less_is_better() -> None:
+    assert read(f"{PPO}keep_best: 2\nbest_metric: val-core/gsm8k/reward/mean@1\n").keep_best == 2
+    assert "less of it is better" in problems(f"{PPO}keep_best: 2\nbest_metric: val/length\n")["best_metric"]
+    assert problems(f"{SCRIPT}keep_best: 2\n") == {"keep_best": "script has none"}

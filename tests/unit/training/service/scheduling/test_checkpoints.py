@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
@@ -130,3 +132,70 @@ def test_a_checkpoint_that_has_gone_fails_the_task_before_it_reaches_ray(bench: 
     assert bench.submitted() == []
     assert bench.state("one") is State.FAILED
     assert "global_step_20" in bench.task("one").error_summary
+
+
+LOSSES = {10: 3.0, 20: 1.0, 30: 2.0, 40: 4.0}
+
+
+def learns(bench: Bench, checkpoints: Path, complete: int) -> None:
+    """What verl has left after these steps, the last checkpoint not yet whole if that was an earlier one."""
+    rows = [json.dumps({"step": step, "data": {"val/loss": loss}}) + "\n" for step, loss in LOSSES.items()]
+    (bench.folder("one--a01") / "metrics.jsonl").write_text("".join(rows))
+    for step in LOSSES:
+        (checkpoints / f"global_step_{step}" / "actor").mkdir(parents=True)
+        (checkpoints / f"global_step_{step}" / "actor" / "model.pt").write_bytes(b"x")
+    (checkpoints / "latest_checkpointed_iteration.txt").write_text(str(complete))
+
+
+def left(checkpoints: Path) -> list[int]:
+    return sorted(int(folder.name.rpartition("_")[2]) for folder in checkpoints.glob("global_step_*"))
+
+
+def test_the_last_and_the_best_checkpoints_are_kept_while_it_runs(bench: Bench, checkpoints: Path) -> None:
+    bench.running("one", workload=Workload.PPO, spec=f"{PPO}keep_best: 1\n")
+    learns(bench, checkpoints, complete=30)
+    for _ in range(4):
+        bench.tick(5)
+    assert left(checkpoints) == [20, 30, 40]
+    (checkpoints / "latest_checkpointed_iteration.txt").write_text("40")
+    for _ in range(4):
+        bench.tick(5)
+    assert left(checkpoints) == [20, 40]
+    assert bench.events("one", "CHECKPOINT_DELETED") == [{"step": 10}, {"step": 30}]
+
+
+def test_a_checkpoint_written_just_before_the_end_counts_too(bench: Bench, ray: ScriptedRay, checkpoints: Path) -> None:
+    bench.running("one", workload=Workload.PPO, spec=f"{PPO}keep_best: 1\nkeep_checkpoints: 2\n")
+    learns(bench, checkpoints, complete=40)
+    ray.end("one--a01", RayStatus.SUCCEEDED)
+    bench.tick()
+    assert (bench.state("one"), left(checkpoints)) == (State.SUCCEEDED, [20, 30, 40])
+
+
+def test_without_such_a_rule_nothing_is_deleted_by_the_scheduler_and_verl_keeps_the_last(
+    bench: Bench, ray: ScriptedRay, checkpoints: Path
+) -> None:
+    bench.running("one", workload=Workload.PPO, spec=f"{PPO}keep_checkpoints: 2\n")
+    learns(bench, checkpoints, complete=40)
+    bench.tick(5)
+    assert left(checkpoints) == [10, 20, 30, 40]
+    assert "trainer.max_actor_ckpt_to_keep=2" in ray.submissions[0].entrypoint
+
+
+def test_verl_deletes_none_where_the_best_stay(bench: Bench, ray: ScriptedRay) -> None:
+    bench.running("one", workload=Workload.PPO, spec=f"{PPO}keep_checkpoints: 2\nkeep_best: 1\n")
+    assert "ckpt_to_keep" not in ray.submissions[0].entrypoint
+
+
+def test_no_link_in_the_place_of_a_checkpoint_is_followed(bench: Bench, checkpoints: Path, tmp_path: Path) -> None:
+    bench.running("one", workload=Workload.PPO, spec=f"{PPO}keep_best: 1\n")
+    learns(bench, checkpoints, complete=40)
+    other = tmp_path / "global_step_30"
+    other.mkdir()
+    (other / "kept").touch()
+    shutil.rmtree(checkpoints / "global_step_30" / "actor")
+    (checkpoints / "global_step_30" / "actor").symlink_to(other)
+    for _ in range(4):
+        bench.tick(5)
+    assert left(checkpoints) == [20, 40]
+    assert (other / "kept").exists()
