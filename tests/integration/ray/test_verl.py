@@ -122,7 +122,7 @@ def _batches(workload: str) -> dict[str, Any]:
     return {"data.train_batch_size": 16, **own}
 
 
-def test_a_task_whose_node_is_lost_goes_on_from_its_last_checkpoint_and_ends_well(
+def test_a_task_whose_node_is_lost_goes_on_from_its_last_checkpoint_and_keeps_the_best(
     cpu_cluster: RayCluster, cpu_trainer: Trainer
 ) -> None:
     overrides = {
@@ -133,7 +133,14 @@ def test_a_task_whose_node_is_lost_goes_on_from_its_last_checkpoint_and_ends_wel
         "+model.override_config": {"attn_implementation": "sdpa"},
     }
     task_id = cpu_trainer.send(
-        {**task("sft"), "save_freq": 1, "keep_checkpoints": 2, "total_epochs": 15, "overrides": overrides}
+        {
+            **task("sft"),
+            "save_freq": 1,
+            "keep_checkpoints": 2,
+            "keep_best": 1,
+            "total_epochs": 15,
+            "overrides": overrides,
+        }
     )
     place = Path(cpu_trainer.when(task_id, lambda record: record["checkpoints"])["checkpoints"]["path"])
     saved = (
@@ -149,3 +156,8 @@ def test_a_task_whose_node_is_lost_goes_on_from_its_last_checkpoint_and_ends_wel
     assert [attempt["failure_kind"] for attempt in ended["attempts"]] == ["INFRA_ERROR", None]
     steps = [int(step) for step in re.findall(r"\bstep:(\d+) ", log)]
     assert (steps[0], steps[-1]) == (lost_at + 1, 60)
+    place = f"/api/v2/tasks/{task_id}"
+    (series,) = cpu_trainer.http.get(f"{place}/metrics?name=train/loss").json()["series"]
+    _, best = min(zip(series["values"], series["steps"], strict=True))
+    kept = lambda _: {one["step"] for one in cpu_trainer.http.get(f"{place}/checkpoints").json()["checkpoints"]}  # noqa: E731
+    cpu_trainer.when(task_id, lambda record: kept(record) == {59, 60, best})

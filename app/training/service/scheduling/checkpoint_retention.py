@@ -1,6 +1,6 @@
 """Deletes the checkpoints of a task that are neither among its last nor among its best, where it says how many stay.
 
-verl itself keeps the last ones only. One checkpoint of a task goes in a tick: they are large.
+verl itself keeps the last ones only. While a task runs a few of its checkpoints go in a tick, for they are large.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ from app.training.spec import TaskSpec, read_spec
 KEEP_BEST = "keep_best"
 """Without this word a spec keeps none of the best."""
 CHECKPOINT_DELETED = "CHECKPOINT_DELETED"
+MOST_AT_ONCE = 4
 logger = logging.getLogger(__name__)
 
 
-def prune(context: SchedulerContext, reader: CurveReader, task: Task, tick: TickContext) -> None:
-    """Delete a checkpoint that a task keeps no longer, if there is one. Raises errors of homes and of the spec.
+def prune(
+    context: SchedulerContext, reader: CurveReader, task: Task, tick: TickContext, *, has_ended: bool = False
+) -> None:
+    """Delete checkpoints that a task keeps no longer. Raises errors of homes and of the spec.
 
     Args:
         reader: of what the task tells, which judges its checkpoints.
-        task: one that runs, or has just ended.
+        has_ended: all of them go now, for nobody looks again.
     """
     if KEEP_BEST not in task.spec_text:
         return
@@ -37,7 +40,8 @@ def prune(context: SchedulerContext, reader: CurveReader, task: Task, tick: Tick
     path = checkpoint_folder(context.homes, task)
     if spec.keep_best is None or path is None:
         return
-    for step in _superfluous(context, reader, task, spec, path)[:1]:
+    for step in _superfluous(context, reader, task, spec, path)[: None if has_ended else MOST_AT_ONCE]:
+        tick.watch()
         _delete(context, task, f"{path}/global_step_{step}", step, tick)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -66,7 +66,7 @@ class Scheduler:
         self._answering_since = tick.answering_since
         self._ray_is_there(view)
         self._copy_logs(allocations, tick)
-        self._prune_checkpoints(tick)
+        self._prune_checkpoints({allocation.task.task_id for allocation in allocations}, tick)
         return any(allocation.task.state is not State.RUNNING for allocation in allocations)
 
     def close(self) -> None:
@@ -162,12 +162,12 @@ class Scheduler:
                 logger.warning("The logs of running tasks are copied later: %s", error.message)
                 return
 
-    def _prune_checkpoints(self, tick: TickContext) -> None:
-        """Of all that were active, also of those that have just ended: nothing more is written there."""
+    def _prune_checkpoints(self, active: Collection[str], tick: TickContext) -> None:
+        """active: ids of the tasks that are so still; others of this tick have just ended."""
         for task in self._followed:
             tick.watch()
             with _isolated(task.task_id):
-                prune(self.context, self._curves, task, tick)
+                prune(self.context, self._curves, task, tick, has_ended=task.task_id not in active)
 
     # --- Ray comes and goes -------------------------------------------------------------------------------
     def _ray_is_away(self, tick: TickContext, error: RayUnreachable) -> None:

@@ -167,6 +167,8 @@ def test_the_last_and_the_best_checkpoints_are_kept_while_it_runs(bench: Bench, 
 def test_a_checkpoint_written_just_before_the_end_counts_too(bench: Bench, ray: ScriptedRay, checkpoints: Path) -> None:
     bench.running("one", workload=Workload.PPO, spec=f"{PPO}keep_best: 1\nkeep_checkpoints: 2\n")
     learns(bench, checkpoints, complete=40)
+    for step in range(1, 9):
+        (checkpoints / f"global_step_{step}").mkdir()
     ray.end("one--a01", RayStatus.SUCCEEDED)
     bench.tick()
     assert (bench.state("one"), left(checkpoints)) == (State.SUCCEEDED, [20, 30, 40])
