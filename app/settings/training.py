@@ -39,6 +39,9 @@ class TrainingSettings(SettingsGroup):
     training_backfill: bool = False
     """Later tasks go ahead of the first that must wait, as far as time limits (max_run_s) show that they do not delay
     it."""
+    training_max_idle_s: int = Field(default=0, ge=0)
+    """After so many seconds without a line of log or a figure a task is stopped, unless it says how long itself
+    (max_idle_s); 0: never."""
     training_max_gpus_per_user: int = Field(default=0, ge=0)
     """How many GPUs the running tasks of a user may hold; 0: any number."""
     training_shares: str = ""

@@ -56,6 +56,7 @@ def whole(view: TaskView) -> schemas.TaskAnswer:
         backfill=task.backfill,
         max_wait_s=task.max_wait_s,
         max_run_s=task.max_run_s,
+        max_idle_s=task.max_idle_s,
         attempts=[_attempt(view, attempt) for attempt in view.attempts],
         artifacts=[
             schemas.ArtifactAnswer(path=path, file=f"{folder.path}/{path}" if folder else path)

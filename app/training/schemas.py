@@ -177,6 +177,7 @@ class TaskAnswer(TaskSummary):
     backfill: bool
     max_wait_s: int | None
     max_run_s: int | None
+    max_idle_s: int | None
     attempts: list[AttemptAnswer]
     artifacts: list[ArtifactAnswer]
     """ONNX models that a task which succeeded left."""

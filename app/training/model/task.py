@@ -118,6 +118,8 @@ class FailureKind(StrEnum):
     """Ray does not know the job any more: its head lost its memory."""
     TIME_LIMIT = "TIME_LIMIT"
     """It ran for as long as it may."""
+    IDLE_LIMIT = "IDLE_LIMIT"
+    """It wrote nothing for as long as it may: it hangs, most often."""
     CANCELED = "CANCELED"
     UNKNOWN = "UNKNOWN"
 
@@ -185,6 +187,8 @@ class Task:
     """How many seconds its program may wait for its placement group; None: the usual time."""
     max_run_s: int | None = None
     """How many seconds an attempt may run before it is stopped; None: without end."""
+    max_idle_s: int | None = None
+    """How many seconds an attempt may write nothing before it is stopped; None: as the installation says."""
     priority: Priority = Priority.NORMAL
     next_run_at: str | None = None
     """Not to be started before."""
@@ -251,6 +255,8 @@ class Attempt:
     """Its program runs, and waits inside for a placement group since then."""
     log_bytes: int = 0
     """The size of the copy of its log."""
+    output_at: str | None = None
+    """When its log last grew, or its program was last given what it waited for; None: not yet."""
 
     @property
     def folder(self) -> str:

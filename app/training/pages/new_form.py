@@ -51,6 +51,7 @@ NUMBERS = (
     "keep_best",
     "max_wait_s",
     "max_run_s",
+    "max_idle_s",
     "restart_on_infra",
 )
 LINES = ("args", "overrides")

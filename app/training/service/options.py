@@ -26,6 +26,8 @@ class TrainingOptions:
     max_unended_per_user: int = 200
     queue: QueuePolicy = QueuePolicy.FIFO
     does_backfill: bool = False
+    max_idle_s: int | None = None
+    """Of tasks that do not say it; None: without end."""
     most_gpus_per_user: int | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
     """Of users for fair shares; 1 of who is not in it."""

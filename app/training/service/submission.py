@@ -140,6 +140,7 @@ class TaskSubmission:
                 infra_retries=spec.restart_on_infra,
                 max_wait_s=spec.max_wait_s,
                 max_run_s=spec.max_run_s,
+                max_idle_s=spec.max_idle_s,
                 priority=spec.priority,
                 idempotency_key=key,
             )

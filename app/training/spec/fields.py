@@ -172,6 +172,8 @@ class TaskSpec(Frozen):
     """So many seconds its program may wait for its placement group; then it is stopped, and tried again later."""
     max_run_s: Annotated[int, Field(ge=60, le=MAX_RUN_S)] | None = None
     """So many seconds an attempt may run; then it is stopped, and the task has failed. Its checkpoints are kept."""
+    max_idle_s: Annotated[int, Field(ge=60, le=MAX_RUN_S)] | None = None
+    """So many seconds an attempt may write neither its log nor figures; then it is stopped, and the task has failed."""
     restart_on_infra: Annotated[int, Field(ge=0, le=5)] = 1
     """How often it begins anew when its machine, or Ray, was lost."""
     convert: ConvertSpec | None = None

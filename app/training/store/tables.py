@@ -43,6 +43,7 @@ tasks = sa.Table(
     sa.Column("infra_retries", sa.Integer, nullable=False),
     sa.Column("max_wait_s", sa.Integer),
     sa.Column("max_run_s", sa.Integer),
+    sa.Column("max_idle_s", sa.Integer),
     sa.Column("priority", sa.String(8), nullable=False, server_default="normal"),
     sa.Column("next_run_at", TIME),
     sa.Column("waited_since", TIME, nullable=False),
@@ -77,6 +78,7 @@ attempts = sa.Table(
     sa.Column("ended_at", TIME),
     sa.Column("placement_pending_since", TIME),
     sa.Column("log_bytes", sa.BigInteger, nullable=False),
+    sa.Column("output_at", TIME),
 )
 events = sa.Table(
     "training_events",
@@ -122,6 +124,7 @@ def to_task(row: Any) -> Task:
         infra_retries=row.infra_retries,
         max_wait_s=row.max_wait_s,
         max_run_s=row.max_run_s,
+        max_idle_s=row.max_idle_s,
         priority=Priority(row.priority),
         next_run_at=row.next_run_at,
         cancel_requested_at=row.cancel_requested_at,
@@ -150,6 +153,7 @@ def to_attempt(row: Any) -> Attempt:
         ended_at=row.ended_at,
         placement_pending_since=row.placement_pending_since,
         log_bytes=row.log_bytes,
+        output_at=row.output_at,
     )
 
 

@@ -72,6 +72,7 @@ class NewTask:
     infra_retries: int = 1
     max_wait_s: int | None = None
     max_run_s: int | None = None
+    max_idle_s: int | None = None
     priority: Priority = Priority.NORMAL
     idempotency_key: str | None = None
 
@@ -97,6 +98,7 @@ def add_task(conn: Connection, task: NewTask, at: str) -> Task:
                 infra_retries=task.infra_retries,
                 max_wait_s=task.max_wait_s,
                 max_run_s=task.max_run_s,
+                max_idle_s=task.max_idle_s,
                 priority=task.priority.value,
                 waited_since=at,
                 latest_attempt_no=0,
@@ -127,6 +129,7 @@ def add_task(conn: Connection, task: NewTask, at: str) -> Task:
         task.infra_retries,
         task.max_wait_s,
         task.max_run_s,
+        task.max_idle_s,
         task.priority,
     )
 

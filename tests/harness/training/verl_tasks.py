@@ -38,6 +38,7 @@ WHOLE_FORM = {
     "best_metric": "val/loss",
     "resume_from": f"{HOME}/jobs/before/checkpoints/global_step_50",
     "max_run_s": "86400",
+    "max_idle_s": "3600",
     "max_wait_s": "60",
     "restart_on_infra": "2",
     "backfill": "1",

@@ -7,6 +7,7 @@ for placement groups is RUNNING to Ray while they are PENDING, if need be for ev
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,10 +16,15 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from app.homes.model import JOBS
+from app.homes.service import Homes
 from app.kit.clock import from_text, to_text
+from app.kit.errors import ModelmillError
 from app.training import store
 from app.training.gateway import PlacementGroup, RayJob, RayStatus
 from app.training.model import Attempt, Claim, Event, FailureKind, State, Task
+from app.training.model.learning_curve import METRICS_FILE
+from app.training.service.folders import opened_file
 from app.training.service.scheduling.admission import launch
 from app.training.service.scheduling.completion import TAIL_LINES, end, end_unknown
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
@@ -162,13 +168,19 @@ def judge_wait(
     since = attempt.placement_pending_since
     if is_waiting != (since is not None):
         with context.database.write() as conn:
-            changed = store.change_attempt(conn, attempt, placement_pending_since=tick.at if is_waiting else None)
+            began = {"placement_pending_since": tick.at} if is_waiting else _placed(tick)
+            changed = store.change_attempt(conn, attempt, **began)
         return replace(allocation, attempt=changed)
     max_wait_s = task.max_wait_s or MAX_WAIT_S
     if since is None or tick.now - from_text(since) < timedelta(seconds=max_wait_s):
         return allocation
     message = f"The cluster had no room for its placement group for {max_wait_s} seconds, so it was stopped."
     return _stop(context, allocation, FailureKind.INSUFFICIENT_RESOURCES, message)
+
+
+def _placed(tick: TickContext) -> dict[str, Any]:
+    """It was silent while it waited."""
+    return {"placement_pending_since": None, "output_at": tick.at}
 
 
 def judge_run(context: SchedulerContext, allocation: Allocation, tick: TickContext) -> Allocation:
@@ -198,16 +210,48 @@ def _of(allocation: Allocation, groups: Sequence[PlacementGroup]) -> list[Placem
     return [group for group in groups if job_id and group.ray_job_id == job_id]
 
 
-def copy_log(context: SchedulerContext, allocation: Allocation) -> None:
-    """Raises RayUnreachable, errors of homes."""
+def copy_log(context: SchedulerContext, allocation: Allocation, tick: TickContext) -> None:
+    """Copy what is new of a log; stop an attempt that has written nothing for as long as its task may.
+
+    Raises RayUnreachable, errors of homes.
+    """
     attempt, job = allocation.attempt, allocation.job
     if job is None or job.status.is_terminal or not job.driver_node_id:
         return
-    tail = context.gateway.log_tail(job, TAIL_LINES)
-    if not tail:
-        return
-    is_whole = tail.count(b"\n") < TAIL_LINES
-    log_bytes = context.copies.grow(allocation.task.user, attempt.folder, tail, is_whole=is_whole)
+    tail, log_bytes = context.gateway.log_tail(job, TAIL_LINES), attempt.log_bytes
+    if tail:
+        is_whole = tail.count(b"\n") < TAIL_LINES
+        log_bytes = context.copies.grow(allocation.task.user, attempt.folder, tail, is_whole=is_whole)
     if log_bytes != attempt.log_bytes:
         with context.database.write() as conn:
-            store.change_attempt(conn, attempt, log_bytes=log_bytes)
+            store.change_attempt(conn, attempt, log_bytes=log_bytes, output_at=tick.at)
+    else:
+        _judge_silence(context, allocation, tick)
+
+
+def _judge_silence(context: SchedulerContext, allocation: Allocation, tick: TickContext) -> None:
+    task, attempt = allocation.task, allocation.attempt
+    max_idle_s = task.max_idle_s or context.options.max_idle_s
+    if not max_idle_s or not allocation.is_running or attempt.failure_kind is not None:
+        return
+    if attempt.placement_pending_since is not None or not attempt.started_at:
+        return
+    limit = timedelta(seconds=max_idle_s)
+    began = [from_text(at) for at in (attempt.created_at, attempt.started_at, attempt.output_at) if at]
+    if tick.now - max(began) < limit:  # what it tells is looked at only where its log is silent
+        return
+    told_at = last_told_at(context.homes, task.user, attempt)
+    if told_at is not None and tick.now - told_at < limit:
+        return
+    message = f"It wrote nothing for {max_idle_s} seconds (max_idle_s), and was stopped."
+    _stop(context, allocation, FailureKind.IDLE_LIMIT, message)
+
+
+def last_told_at(homes: Homes, user: str, attempt: Attempt) -> datetime | None:
+    """When an attempt last told figures; None: never."""
+    path = homes.options.logical(user, f"{JOBS}/{attempt.folder}/{METRICS_FILE}")
+    try:
+        with opened_file(homes, user, path) as fd:
+            return datetime.fromtimestamp(os.fstat(fd).st_mtime, UTC)
+    except ModelmillError:
+        return None

@@ -157,7 +157,7 @@ class Scheduler:
             tick.watch()
             try:
                 with _isolated(allocation.task.task_id):
-                    copy_log(self.context, allocation)
+                    copy_log(self.context, allocation, tick)
             except RayUnreachable as error:
                 logger.warning("The logs of running tasks are copied later: %s", error.message)
                 return

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from datetime import timedelta
+from pathlib import Path
+
 from app.kit.clock import from_text, to_text
+from app.kit.sql import Database
 from app.training.gateway import RayStatus
 from app.training.model import FailureKind, State
 from tests.harness.training.scripted_ray import Bench, ScriptedRay
@@ -95,3 +100,58 @@ def test_a_stop_at_the_time_limit_is_repeated_until_ray_has_heard_it(bench: Benc
     bench.restart()
     bench.tick(1)
     assert ray.jobs[submission_id].job.status is RayStatus.STOPPED
+
+
+def silent(bench: Bench, submission_id: str, seconds: float) -> RayStatus:
+    """What Ray says of a job after so many seconds of the scheduler looking each minute."""
+    for _ in range(int(seconds // 60)):
+        bench.tick(60)
+    return bench.ray.jobs[submission_id].job.status
+
+
+def test_one_that_writes_nothing_for_too_long_is_stopped_and_not_tried_again(bench: Bench, ray: ScriptedRay) -> None:
+    submission_id = bench.running("one", max_idle_s=600)
+    assert silent(bench, submission_id, 540) is RayStatus.RUNNING
+    ray.write(submission_id, b"step 1\n")
+    assert silent(bench, submission_id, 600) is RayStatus.RUNNING  # counted from when the scheduler saw that line
+    assert silent(bench, submission_id, 60) is RayStatus.STOPPED
+    bench.tick()
+    task, (attempt,) = bench.task("one"), bench.attempts("one")
+    assert (task.state, task.failure_kind) == (State.FAILED, FailureKind.IDLE_LIMIT)
+    assert "600 seconds" in attempt.message
+
+
+def test_figures_are_as_good_as_lines_of_the_log(bench: Bench, ray: ScriptedRay) -> None:
+    submission_id = bench.running("one", max_idle_s=600)
+    metrics = bench.folder(submission_id) / "metrics.jsonl"
+    metrics.write_text('{"step": 1, "loss": 2}\n')
+    os.utime(metrics, (when := (bench.now + timedelta(seconds=500)).timestamp(), when))
+    assert silent(bench, submission_id, 1080) is RayStatus.RUNNING
+    assert silent(bench, submission_id, 60) is RayStatus.STOPPED
+
+
+def test_what_waits_inside_ray_is_not_silent(bench: Bench, ray: ScriptedRay) -> None:
+    submission_id = bench.running("one", max_idle_s=120, max_wait_s=3600)
+    ray.claim(submission_id)
+    assert silent(bench, submission_id, 1200) is RayStatus.RUNNING
+    ray.claim(submission_id, ("node0", 8))
+    assert silent(bench, submission_id, 120) is RayStatus.RUNNING
+    assert silent(bench, submission_id, 60) is RayStatus.STOPPED
+
+
+def test_while_nobody_looked_a_task_may_have_spoken(bench: Bench, ray: ScriptedRay) -> None:
+    submission_id = bench.running("one", max_idle_s=120)
+    ray.away = {"log_tail"}
+    assert silent(bench, submission_id, 1200) is RayStatus.RUNNING
+    ray.away = set()
+    ray.write(submission_id, b"step 1\n")
+    bench.restart()
+    assert silent(bench, submission_id, 120) is RayStatus.RUNNING
+
+
+def test_the_installation_says_how_long_a_task_may_be_silent_that_does_not(database: Database, tmp_path: Path) -> None:
+    ray = ScriptedRay(8, 8)
+    bench = Bench(database, tmp_path / "homes", ray, max_idle_s=120)
+    usual, own = bench.running("usual"), bench.running("own", max_idle_s=3600)
+    silent(bench, usual, 240)
+    assert (ray.jobs[usual].job.status, ray.jobs[own].job.status) == (RayStatus.STOPPED, RayStatus.RUNNING)
