@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -35,6 +35,8 @@ class WorkerState(StrEnum):
     FAILED = "FAILED"
     """It cannot be started, or ended three times within 60 s: it is tried again with longer pauses, and FAILED until it
     runs. With restarts off: it ended."""
+    UNKNOWN = "UNKNOWN"
+    """Its node is not heard of. No node reports this."""
 
 
 class Operation(StrEnum):
@@ -155,6 +157,12 @@ class Node:
         if self.last_seen_at is None:
             return False
         return (now - datetime.fromisoformat(self.last_seen_at)).total_seconds() < OFFLINE_AFTER_S
+
+    def workers_at(self, now: datetime) -> tuple[WorkerReport, ...]:
+        """Its workers as reported, or UNKNOWN from the time on that it is offline: they may run on, or not."""
+        if self.is_online(now):
+            return self.report.workers
+        return tuple(replace(worker, state=WorkerState.UNKNOWN) for worker in self.report.workers)
 
     def worker(self, key: WorkKey) -> WorkerReport | None:
         return next((worker for worker in self.report.workers if worker.key == key), None)

@@ -121,7 +121,7 @@ class NodeAnswer(BaseModel):
     offers: dict[str, Any]
     """What else it has, by kind of work, as {"videojobs": {"videos": {"0": {"type": "traffic flow"}}}}."""
     worker_states: dict[WorkerState, int]
-    """How many of its workers are in which state."""
+    """How many of its workers are in which state; UNKNOWN while the node is offline."""
     order_problem: str
     """Why the node could not store what it was last told to run; empty: it could."""
     workers: list[WorkerAnswer] | None
@@ -178,7 +178,7 @@ class NodeForm(BaseModel):
 
 def node_answer(node: Node, now: datetime, *, is_whole: bool) -> NodeAnswer:
     """is_whole: with its workers."""
-    report = node.report
+    report, workers = node.report, node.workers_at(now)
     return NodeAnswer(
         name=node.name,
         side=node.side,
@@ -196,8 +196,8 @@ def node_answer(node: Node, now: datetime, *, is_whole: bool) -> NodeAnswer:
         accelerators=list(report.accelerators),
         offers=dict(report.offers),
         order_problem=report.order_problem,
-        worker_states=Counter(worker.state for worker in report.workers),
-        workers=[_worker_answer(worker) for worker in report.workers] if is_whole else None,
+        worker_states=Counter(worker.state for worker in workers),
+        workers=[_worker_answer(worker) for worker in workers] if is_whole else None,
     )
 
 

@@ -52,7 +52,8 @@ class NodeView:
 
 def view_of(node: Node, now: datetime, *, is_whole: bool) -> NodeView:
     """A view whose figures are clamped to plausible ones: a node may report anything."""
-    report, count = node.report, Counter(worker.state for worker in node.report.workers)
+    report, workers = node.report, node.workers_at(now)
+    count = Counter(worker.state for worker in workers)
     return NodeView(
         node=node,
         is_online=node.is_online(now),
@@ -61,7 +62,7 @@ def view_of(node: Node, now: datetime, *, is_whole: bool) -> NodeView:
         memory_bytes=_bytes(report.memory_bytes),
         free_disk_bytes=_bytes(report.free_disk_bytes),
         states=tuple((state, count[state]) for state in STATES if count[state]),
-        workers=tuple(sorted(report.workers, key=_by_name)) if is_whole else (),
+        workers=tuple(sorted(workers, key=_by_name)) if is_whole else (),
         videos=_videos(report),
         sources=tuple(_offered(report, "sources")),
     )

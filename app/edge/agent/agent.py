@@ -115,7 +115,7 @@ class NodeAgent:
 
     @property
     def own_address(self) -> str:
-        return f"{self.options.address}:{self._listening.getsockname()[1]}"
+        return f"{self.options.agent_host}:{self._listening.getsockname()[1]}"
 
     def owner_of(self, kind: str, worker: str) -> Order | None:
         return self._supervisor.find(kind, worker)

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from app.kit.errors import BadInput
-from app.kit.network.addresses import ANY_ADDRESS
+from app.kit.network.addresses import ANY_ADDRESS, is_loopback
 from app.nodes.model import NAME, Side
 
 DEFAULT_LISTEN = "127.0.0.1:9100"
@@ -50,6 +50,12 @@ class AgentOptions:
     """SIGTERM ends the workers, too."""
     replace: bool = False
     """Take over the name of a node that is already registered."""
+
+    @property
+    def agent_host(self) -> str:
+        """By what others reach the agent's own server: where it listens, unless only this machine understands that."""
+        is_unnamed = self.listen_host in ANY_ADDRESS or is_loopback(self.listen_host)
+        return self.address if is_unnamed else self.listen_host
 
 
 def checked_name(text: str) -> str:

@@ -111,7 +111,10 @@ def _node_line(node: dict[str, Any], now: datetime) -> str:
     else:
         state = f"silent for {age(node['last_seen_at'], now)}" if node["last_seen_at"] else "never seen"
     states = node["worker_states"]
-    running = f"{states.get('RUNNING', 0)} of {sum(states.values())} workers run"
+    count = sum(states.values())
+    running = f"{states.get('RUNNING', 0)} of {count} workers run"
+    if "UNKNOWN" in states:
+        running = f"of {count} workers nothing is known"
     return f"{node['name']:32}  {node['side']:5}  {state:20}  {running}"
 
 

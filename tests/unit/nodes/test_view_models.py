@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from app.nodes.model import Node, NodeReport, Side, WorkerReport, WorkerState, WorkKey
+from app.nodes.schemas import node_answer
 from app.nodes.view_models import VideoView, view_of
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -28,6 +29,15 @@ def test_states_are_counted_in_one_order_and_workers_are_by_name() -> None:
 def test_who_may_not_see_workers_sees_how_many_there_are() -> None:
     view = view_of(node(NodeReport(workers=(worker("a", WorkerState.RUNNING),))), NOW, is_whole=False)
     assert (view.states, view.workers) == (((WorkerState.RUNNING, 1),), ())
+
+
+def test_whether_workers_of_a_silent_node_run_is_not_known() -> None:
+    silent = node(NodeReport(workers=(worker("a", WorkerState.RUNNING),)), "2026-11-20T11:59:30.000Z")
+    view, answer = view_of(silent, NOW, is_whole=True), node_answer(silent, NOW, is_whole=True)
+    assert view.states == ((WorkerState.UNKNOWN, 1),)
+    assert answer.worker_states == {WorkerState.UNKNOWN: 1}
+    assert answer.workers is not None
+    assert [shown.state for shown in (*view.workers, *answer.workers)] == [WorkerState.UNKNOWN] * 2
 
 
 def test_figures_that_no_machine_has_are_brought_to_some_that_can_be_shown() -> None:

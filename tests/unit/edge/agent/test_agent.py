@@ -138,6 +138,16 @@ def test_an_address_for_others_is_demanded_where_none_can_be_known() -> None:
         options.reachable_address("0.0.0.0", None)
 
 
+@pytest.mark.parametrize(
+    ("listen", "address"), [("192.0.2.2", "192.0.2.2"), ("127.0.0.1", "10.0.0.7"), ("0.0.0.0", "10.0.0.7")]
+)
+def test_the_agent_is_reached_where_it_listens_if_that_is_an_address_for_others(listen: str, address: str) -> None:
+    given = options.AgentOptions(
+        "edge0", options.Side.EDGE, "http://127.0.0.1:1", Path(), listen_host=listen, address="10.0.0.7"
+    )
+    assert given.agent_host == address
+
+
 @pytest.mark.parametrize("name", ["Edge", "-a", "a/b", "", "a" * 64])
 def test_a_name_that_is_none_of_a_node_is_refused(name: str) -> None:
     with pytest.raises(BadInput):
