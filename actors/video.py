@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-import threading
-
 from periodiq import cron
 
 from actors.process import actor, container
 from app.kit.clock import now
-from app.kit.errors import ModelmillError
 from app.kit.queue.messages import Message
 
 LATER_MS = 20
 """So that the moment has come for certain."""
-room = threading.Semaphore(2)
-"""Of the threads of this process so many may wait for slow sinks."""
-logger = logging.getLogger(__name__)
 
 
 @actor(Message.PLAN_VIDEO)
@@ -38,16 +31,3 @@ def reconcile_video(uid: str) -> None:
 def forget_old_video() -> None:
     """Jobs that ended long ago."""
     container.video.controller.forget_old(now())
-
-
-@actor(Message.DELIVER_ROWS, periodic=cron("* * * * *"))
-def deliver_rows() -> None:
-    """Deliver what waits for sinks. What is not delivered now is found by the next report or pulse."""
-    if not room.acquire(blocking=False):
-        return
-    try:
-        container.video.sinks.deliver_due()
-    except ModelmillError as error:
-        logger.warning("Nothing is delivered to sinks now: %s", error.message)
-    finally:
-        room.release()

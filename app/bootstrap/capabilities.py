@@ -11,6 +11,7 @@ from app.joint_inference.capability import JOINT_INFERENCE
 from app.model_registry.capability import MODEL_REGISTRY
 from app.nodes.capability import NODES
 from app.notifications.capability import NOTIFICATIONS
+from app.results.capability import RESULTS
 from app.shares.capability import SHARES
 from app.sweeps.capability import SWEEPS
 from app.training.capability import TRAINING
@@ -23,6 +24,7 @@ CAPABILITIES = (
     TRAINING,
     JOINT_INFERENCE,
     VIDEO,
+    RESULTS,
     MODEL_REGISTRY,
     EXCHANGE,
     NODES,

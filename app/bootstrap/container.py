@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from app.model_registry.service import Models
     from app.nodes.service import Nodes
     from app.notifications.service import Notifications
+    from app.results.service import ResultServices
     from app.shares.service import Shares
     from app.sweeps.service import Sweeps
     from app.training.service import Training
@@ -177,8 +178,19 @@ class Container:
         )
 
     @cached_property
-    def video(self) -> Video:
+    def results(self) -> ResultServices:
         from app.bootstrap.home_folders import HomeFolders
+        from app.bootstrap.results import open_results
+
+        return open_results(
+            self.settings,
+            self.database,
+            HomeFolders(self.homes, self.accounts.users),
+            enabled_of=self.accounts.users.enabled_of,
+        )
+
+    @cached_property
+    def video(self) -> Video:
         from app.bootstrap.video import open_video
 
         return open_video(
@@ -189,8 +201,6 @@ class Container:
             self.objects,
             self.redis,
             self.waker,
-            HomeFolders(self.homes, self.accounts.users),
-            enabled_of=self.accounts.users.enabled_of,
         )
 
     @cached_property

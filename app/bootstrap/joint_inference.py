@@ -63,7 +63,11 @@ def open_joint(
         return True
 
     services = Services(database, nodes, kick, announce, get_model)
-    reports = Reports(services, nodes, objects, client, send)
+
+    def wake_sinks() -> None:
+        waker.send(Message.DELIVER_ROWS)
+
+    reports = Reports(services, nodes, objects, client, send, wake_sinks)
     controller = Controller(services, reports, nodes, models, has_dataset)
     return Joint(services, reports, controller)
 

@@ -16,8 +16,11 @@ from app.joint_inference.access import joint_of
 from app.joint_inference.documents import MAX_BYTES, parse_document
 from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
 from app.joint_inference.model.resource import PLURAL, Service
+from app.joint_inference.model.rows import MAX_BYTES as MAX_ROWS_BYTES
 from app.joint_inference.responses import SERVICES
 from app.joint_inference.sample_upload import read_sample
+from app.joint_inference.service.producers import producer_of_service
+from app.joint_inference.service.row_report import RowReport, read_rows
 from app.joint_inference.spec_warnings import advice
 from app.kit.clock import now
 from app.kit.errors import BadRequest
@@ -26,6 +29,8 @@ from app.kit.web.http import json_answer, query
 from app.kit.web.operations import NODES, USERS, Operations
 from app.kit.web.request_body import whole_body
 from app.nodes.access import node_of
+from app.results.endpoints import operations
+from app.results.model.producer import Producer
 
 YAML = "application/yaml"
 _RESOURCE: dict[str, Any] = {
@@ -170,6 +175,27 @@ async def add_sample(request: Request) -> Response:
     return Response(status_code=204)
 
 
+@OPERATIONS.add(
+    "POST",
+    f"/neptune/link/{{node}}/{PLURAL}/{{uid}}/rows",
+    "What a worker has answered, reported by its node",
+    {204: None},
+    more_errors=(401,),
+    body=RowReport,
+    callers=NODES,
+)
+async def add_rows(request: Request) -> Response:
+    report = read_rows(await whole_body(request, MAX_ROWS_BYTES, "Rows"))
+    reports, uid = joint_of(request).reports, request.path_params["uid"]
+    await run_in_threadpool(reports.add_rows, node_of(request), uid, report, now=now())
+    return Response(status_code=204)
+
+
+def producer_in(request: Request) -> Producer:
+    """The service in the path, as those who keep results see it. Raises ServiceNotFound."""
+    return producer_of_service(joint_of(request).services.get(user_of(request), *named(request)))
+
+
 def named(request: Request) -> tuple[str, str]:
     """Namespace and name of the path."""
     return request.path_params["namespace"], request.path_params["name"]
@@ -178,3 +204,6 @@ def named(request: Request) -> tuple[str, str]:
 async def _whole(request: Request, service: Service, status: int = 200, warnings: Sequence[str] = ()) -> Response:
     workers = await run_in_threadpool(joint_of(request).services.workers, service, now=now())
     return json_answer(responses.whole(service, workers, warnings), status, {"Location": responses.place_of(service)})
+
+
+OPERATIONS += operations("service", _ONE, _NAMED, producer_in)

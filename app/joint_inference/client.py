@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from app.kit.cli.api_client import ApiClient
+from app.results.client import ResultsClient
 
 SERVICES = "/api/v2/services"
 Record = dict[str, Any]
 
 
-class JointClient(ApiClient):
+class JointClient(ResultsClient):
+    """Rows and sinks by path_of."""
+
     def apply(self, resource: Any) -> tuple[Record, bool]:
         """Create, or replace what has this namespace and name. True: it is new. The same again does no harm."""
         with self._answer("POST", SERVICES, params={"apply": "true"}, json=resource) as answer:
@@ -20,7 +22,7 @@ class JointClient(ApiClient):
             return dict(answer.json()), answer.status_code == 201
 
     def service(self, namespace: str, name: str) -> Record:
-        return self._json("GET", _path(namespace, name))
+        return self._json("GET", path_of(namespace, name))
 
     def services(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
         """Newest first, page by page, at most `limit`.
@@ -32,17 +34,17 @@ class JointClient(ApiClient):
 
     def delete(self, namespace: str, name: str) -> None:
         """Its workers are ended first: for a while it is still there, with a deletionTimestamp."""
-        with self._answer("DELETE", _path(namespace, name)) as answer:
+        with self._answer("DELETE", path_of(namespace, name)) as answer:
             answer.read()
 
     def events(self, namespace: str, name: str) -> list[Record]:
         """Changes of its condition, newest first."""
-        return list(self._json("GET", f"{_path(namespace, name)}/events")["events"])
+        return list(self._json("GET", f"{path_of(namespace, name)}/events")["events"])
 
     def samples(self, namespace: str, name: str) -> list[Record]:
         """The hard samples that were kept, newest first."""
-        return list(self._json("GET", f"{_path(namespace, name)}/samples")["samples"])
+        return list(self._json("GET", f"{path_of(namespace, name)}/samples")["samples"])
 
 
-def _path(namespace: str, name: str) -> str:
+def path_of(namespace: str, name: str) -> str:
     return f"{SERVICES}/{quote(namespace, safe='')}/{quote(name, safe='')}"

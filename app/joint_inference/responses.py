@@ -52,6 +52,8 @@ def whole(service: Service, workers: Sequence[WorkerView], warnings: Sequence[st
             "service": location,
             "events": f"{location}/events",
             "samples": f"{location}/samples",
+            "rows": f"{location}/rows",
+            "sinks": f"{location}/sinks",
             "page": f"/ui/services/{service.namespace}/{service.name}",
         },
     )

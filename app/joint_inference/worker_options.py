@@ -12,6 +12,7 @@ from app.inference.prediction import Decoder, PredictorOptions
 from app.joint_inference.hard_examples import BadParameter, HardExampleAlgorithm, make, needs_prediction
 from app.joint_inference.hard_examples.parameters import ParameterReader, number_of, refused
 from app.joint_inference.model.resource import Role, Specification
+from app.joint_inference.model.rows import RowChoice
 
 COLORS = ("RGB", "BGR", "GRAY", "auto")
 RESIZES = ("stretch", "letterbox")
@@ -69,6 +70,8 @@ class EdgeOptions:
     """How long after that the cloud is probed."""
     mining_mode: MiningMode = MiningMode.INFERENCE_THEN_MINING
     on_full: OnFull = OnFull.AUTO
+    rows: RowChoice = RowChoice.ALL
+    """Which samples leave a row of what was answered."""
 
     def waits(self, *, is_live: bool) -> bool:
         """Does a stream of such a source wait for the cloud?"""
@@ -102,6 +105,7 @@ def edge_options(parameters: Mapping[str, str]) -> EdgeOptions:
         breaker_pause_s=reader.number("breaker_pause_s", 5, least=0.05, most=3600),
         mining_mode=reader.choice("mining_mode", MiningMode.INFERENCE_THEN_MINING, tuple(MiningMode)),
         on_full=reader.choice("on_full", OnFull.AUTO, tuple(OnFull)),
+        rows=reader.choice("rows", RowChoice.ALL, tuple(RowChoice)),
     )
 
 

@@ -13,6 +13,7 @@ from app.settings.group import GIB, MIB
 from app.settings.homes import HomeSettings
 from app.settings.host import HostSettings
 from app.settings.notifications import NotificationSettings
+from app.settings.results import ResultSettings
 from app.settings.retention import RetentionSettings
 from app.settings.stores import StoreSettings
 from app.settings.training import TrainingSettings
@@ -26,6 +27,7 @@ __all__ = ["GIB", "MIB", "Settings", "load_settings", "secret_files", "settings_
 class Settings(
     NotificationSettings,
     VideoSettings,
+    ResultSettings,
     TrainingSettings,
     ExchangeSettings,
     RetentionSettings,

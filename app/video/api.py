@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from app.video.job_endpoints import OPERATIONS as JOBS
 from app.video.rule_endpoints import OPERATIONS as RULES
-from app.video.sink_endpoints import OPERATIONS as SINKS
 from app.video.stage_endpoints import OPERATIONS as STAGES
 
-OPERATIONS = [*STAGES, *JOBS, *RULES, *SINKS]
+OPERATIONS = [*STAGES, *JOBS, *RULES]

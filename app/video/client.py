@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from app.kit.cli.api_client import ApiClient
+from app.results.client import ResultsClient
 
 VIDEO = "/api/v2/video"
 JOBS = f"{VIDEO}/jobs"
 Record = dict[str, Any]
 
 
-class VideoClient(ApiClient):
-    """Its errors are those of ApiClient."""
+class VideoClient(ResultsClient):
+    """Its errors are those of ApiClient; rows and sinks by path_of."""
 
     def submit(self, job: Record) -> Record:
         """job: the body of POST /api/v2/video/jobs."""
@@ -29,7 +29,7 @@ class VideoClient(ApiClient):
         return self._json("POST", f"{VIDEO}/profile", json=video)
 
     def job(self, uid: str) -> Record:
-        return self._json("GET", _path(uid))
+        return self._json("GET", path_of(uid))
 
     def jobs(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
         """Newest first, page by page, at most `limit`.
@@ -40,42 +40,42 @@ class VideoClient(ApiClient):
         yield from self._pages(JOBS, "jobs", limit=limit, filters=filters)
 
     def rename(self, uid: str, name: str) -> Record:
-        return self._json("PATCH", _path(uid), json={"name": name})
+        return self._json("PATCH", path_of(uid), json={"name": name})
 
     def cancel(self, uid: str) -> Record:
-        return self._json("POST", f"{_path(uid)}/cancel")
+        return self._json("POST", f"{path_of(uid)}/cancel")
 
     def delete(self, uid: str) -> None:
-        self._nothing("DELETE", _path(uid))
+        self._nothing("DELETE", path_of(uid))
 
     def constrain(self, uid: str, constraint: Record) -> Record:
-        return self._json("PUT", f"{_path(uid)}/constraint", json=constraint)
+        return self._json("PUT", f"{path_of(uid)}/constraint", json=constraint)
 
     def choose(self, uid: str, policy: str) -> Record:
-        return self._json("PUT", f"{_path(uid)}/policy", json={"policy": policy})
+        return self._json("PUT", f"{path_of(uid)}/policy", json={"policy": policy})
 
     def give(self, uid: str, plan: Record) -> Record:
         """plan: {video_conf, flow_mapping}."""
-        return self._json("PUT", f"{_path(uid)}/plan", json=plan)
+        return self._json("PUT", f"{path_of(uid)}/plan", json=plan)
 
     def results(self, uid: str) -> Record:
-        return self._json("GET", f"{_path(uid)}/results")
+        return self._json("GET", f"{path_of(uid)}/results")
 
     def events(self, uid: str) -> list[Record]:
         """Oldest first."""
-        return list(self._json("GET", f"{_path(uid)}/events")["events"])
+        return list(self._json("GET", f"{path_of(uid)}/events")["events"])
 
     def decisions(self, uid: str, *, limit: int = 100) -> list[Record]:
         """Newest first."""
-        return list(self._json("GET", f"{_path(uid)}/decisions", params={"limit": limit})["decisions"])
+        return list(self._json("GET", f"{path_of(uid)}/decisions", params={"limit": limit})["decisions"])
 
     def rules(self, uid: str) -> Record:
         """{zones, rules, problem}"""
-        return self._json("GET", f"{_path(uid)}/rules")
+        return self._json("GET", f"{path_of(uid)}/rules")
 
     def put_rules(self, uid: str, rules: Record) -> Record:
         """rules: {zones, rules}, in place of all that it has."""
-        return self._json("PUT", f"{_path(uid)}/rules", json=rules)
+        return self._json("PUT", f"{path_of(uid)}/rules", json=rules)
 
     def rule_events(self, uid: str, **criteria: Any) -> Record:
         """{events, next_cursor}.
@@ -84,30 +84,7 @@ class VideoClient(ApiClient):
             criteria: rule, since, until, order, cursor, limit.
         """
         params = {name: value for name, value in criteria.items() if value not in ("", None)}
-        return self._json("GET", f"{_path(uid)}/rule-events", params=params)
-
-    def sinks(self, uid: str) -> list[Record]:
-        """Oldest first."""
-        return list(self._json("GET", f"{_path(uid)}/sinks")["sinks"])
-
-    def add_sink(self, uid: str, kind: str, address: str, content: str) -> Record:
-        """Have a job's rows or events sent somewhere.
-
-        Args:
-            kind: http, mqtt, home_assistant, redis, file.
-            content: rows, events.
-
-        Returns:
-            The sink; of http with its secret, which is told this once.
-        """
-        return self._json("POST", f"{_path(uid)}/sinks", json={"kind": kind, "address": address, "content": content})
-
-    def test_sink(self, uid: str, sink_id: str) -> Record:
-        """{is_taken, problem}"""
-        return self._json("POST", f"{_path(uid)}/sinks/{quote(sink_id, safe='')}/test")
-
-    def remove_sink(self, uid: str, sink_id: str) -> None:
-        self._nothing("DELETE", f"{_path(uid)}/sinks/{quote(sink_id, safe='')}")
+        return self._json("GET", f"{path_of(uid)}/rule-events", params=params)
 
     def nodes(self) -> list[Record]:
         return list(self._json("GET", f"{VIDEO}/nodes")["nodes"])
@@ -149,7 +126,7 @@ class VideoClient(ApiClient):
             answer.read()
 
 
-def _path(uid: str) -> str:
+def path_of(uid: str) -> str:
     return f"{JOBS}/{quote(uid, safe='')}"
 
 

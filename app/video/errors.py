@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.kit.errors import BadRequest, Conflict, NotFound, TooMany, Unavailable
+from app.kit.errors import BadRequest, Conflict, NotFound, Unavailable
 
 
 class BadDag(BadRequest):
@@ -32,27 +32,6 @@ class BadRule(BadRequest):
     """Rules and zones of a job do not fit together."""
 
     code = "BAD_RULE"
-
-
-class SinkNotFound(NotFound):
-    code = "SINK_NOT_FOUND"
-
-
-class BadSink(BadRequest):
-    """No address that rows could be sent to."""
-
-    code = "BAD_SINK"
-
-
-class TooManySinks(TooMany):
-    code = "TOO_MANY_SINKS"
-    can_retry = False
-
-
-class TooManySinkTests(TooMany):
-    """So many wait for their receivers' answers: each holds a thread of the web."""
-
-    code = "TOO_MANY_SINK_TESTS"
 
 
 class RuleEventNotFound(NotFound):

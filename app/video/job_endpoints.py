@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from app.kit.clock import now
 from app.kit.errors import BadRequest
@@ -20,15 +19,17 @@ from app.kit.web.request_body import whole_body
 from app.kit.web.sse import CONTENT_TYPE as STREAM
 from app.kit.web.sse import event_stream, hub_of
 from app.nodes.wire import read
+from app.results.endpoints import operations
+from app.results.model.producer import Producer
 from app.video import responses, schemas
 from app.video.access import uid_of, video_of
 from app.video.live import live_answer
 from app.video.model.dag_wiring import chain_stages
-from app.video.model.frame_result import FrameRecord
 from app.video.model.job import Mode, VideoJob
 from app.video.model.kinds import StageKind
 from app.video.responses import JOBS, VIDEO
 from app.video.service import Catalogue, Submission
+from app.video.service.producers import producer_of_job
 from app.video.service.resources import naming_only
 from app.video.streaming import job_frames, list_frames
 
@@ -36,7 +37,8 @@ MAX_JSON_BYTES = 1 << 20
 _ONE = f"{JOBS}/{{job_uid}}"
 _OBJECT: dict[str, Any] = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
 PICTURE_HEADERS = {"Cache-Control": "no-store", "Content-Security-Policy": "default-src 'none'; sandbox"}
-OPERATIONS = Operations({"job_uid": {"type": "string", "pattern": schemas.UID}})
+_UID: dict[str, dict[str, Any]] = {"job_uid": {"type": "string", "pattern": schemas.UID}}
+OPERATIONS = Operations(_UID)
 
 
 # --- jobs -------------------------------------------------------------------------------------------
@@ -163,55 +165,6 @@ def video_results(request: Request) -> Response:
     return json_answer(responses.results(_job(request)))
 
 
-@OPERATIONS.add(
-    "GET",
-    f"{_ONE}/rows",
-    "The rows of all frames that are kept: by time, class and score",
-    {200: schemas.RowsAnswer},
-    query=schemas.RowPageQuery,
-)
-def video_rows(request: Request) -> Response:
-    criteria = query(request, schemas.RowPageQuery)
-    page = video_of(request).results.page(
-        user_of(request),
-        uid_of(request),
-        schemas.filter_of(criteria),
-        cursor=criteria.cursor,
-        newest_first=criteria.order == "desc",
-        limit=criteria.limit,
-    )
-    return json_answer(responses.rows(page))
-
-
-@OPERATIONS.add(
-    "GET", f"{_ONE}/rows.csv", "The same as a table, a line an object", {200: ("text/csv",)}, query=schemas.RowQuery
-)
-def video_rows_csv(request: Request) -> Response:
-    """A line an object; one without a box for a frame that has none."""
-    return _download(request, "text/csv; charset=utf-8", "csv", responses.csv_lines(_all_rows(request)))
-
-
-@OPERATIONS.add(
-    "GET",
-    f"{_ONE}/rows.jsonl",
-    "The same as JSON, a line a frame",
-    {200: ("application/jsonl",)},
-    query=schemas.RowQuery,
-)
-def video_rows_jsonl(request: Request) -> Response:
-    return _download(request, "application/jsonl", "jsonl", responses.jsonl_lines(_all_rows(request)))
-
-
-def _all_rows(request: Request) -> Iterator[FrameRecord]:
-    criteria = query(request, schemas.RowQuery)
-    return video_of(request).results.all(user_of(request), uid_of(request), schemas.filter_of(criteria))
-
-
-def _download(request: Request, media_type: str, ending: str, lines: Iterator[str]) -> Response:
-    disposition = f'attachment; filename="{uid_of(request)}.{ending}"'
-    return StreamingResponse(lines, media_type=media_type, headers={"Content-Disposition": disposition})
-
-
 @OPERATIONS.add("GET", f"{_ONE}/events", "What happened to it", {200: schemas.EventsAnswer})
 def video_job_events(request: Request) -> Response:
     return json_answer(responses.events(video_of(request).jobs.events(user_of(request), uid_of(request))))
@@ -291,6 +244,11 @@ def _known(name: str, kinds: dict[str, StageKind]) -> StageKind:
     return kinds[name]
 
 
+def producer_in(request: Request) -> Producer:
+    """The job in the path, as those who keep results see it. Raises VideoJobNotFound."""
+    return producer_of_job(_job(request))
+
+
 def _job(request: Request) -> VideoJob:
     return video_of(request).jobs.get(user_of(request), uid_of(request))
 
@@ -298,3 +256,6 @@ def _job(request: Request) -> VideoJob:
 async def _object(request: Request) -> dict[str, Any]:
     """Raises BadFrame, TooLarge."""
     return read(await whole_body(request, MAX_JSON_BYTES, "A JSON body"))
+
+
+OPERATIONS += operations("video", _ONE, _UID, producer_in)

@@ -8,10 +8,12 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, field_vali
 
 from app.kit.clock import to_text, within_our_calendar
 from app.kit.web.strict import Strict
-from app.video.model.rule import LEAST_POINTS, MOST_POINTS, MOST_RULES, MOST_ZONES, RULE_SET, Rule, RuleEvent, RuleSet
+from app.results.model.event import RuleEvent
+from app.results.store import RuleEventFilter
+from app.video.model.rule import LEAST_POINTS, MOST_POINTS, MOST_RULES, MOST_ZONES, RULE_SET, Rule, RuleSet
 from app.video.model.zone import Direction, Zone
 from app.video.schemas import NAME, TEXT
-from app.video.service import JobRules, RuleEventFilter, RuleEventPage
+from app.video.service import JobRules, RuleEventPage
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(ge=0, le=86_400)]

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import (
-    AfterValidator,
-    AwareDatetime,
     BaseModel,
     Field,
     StrictInt,
     StrictStr,
-    field_validator,
 )
 
 from app.kit.access import MOST
-from app.kit.clock import to_text, within_our_calendar
 from app.kit.web.strict import Strict
-from app.video.model.frame_result import ResultFilter
 from app.video.model.job import Ending, JobState, Mode, RestartPolicy
 
 TEXT = r"^[^\x00-\x1f\x7f]*$"
@@ -40,42 +35,6 @@ class JobQuery(Strict):
     cursor: Annotated[str, Field(max_length=128, pattern=TEXT)] | None = None
     """next_cursor of the page before."""
     limit: Annotated[int, Field(ge=1, le=200)] = 50
-
-
-class RowQuery(Strict):
-    """Which rows of a job."""
-
-    since: Annotated[AwareDatetime, AfterValidator(within_our_calendar)] | None = None
-    """Answered then or later; with its offset from UTC, as 2026-11-20T00:00:00Z."""
-    until: Annotated[AwareDatetime, AfterValidator(within_our_calendar)] | None = None
-    """Answered before then."""
-    label: Text = ""
-    """With an object of this class."""
-    min_score: Annotated[float, Field(ge=0, le=1)] | None = None
-    """With an object (of that class) of at least this score."""
-    cursor: Annotated[int, Field(ge=0, le=(1 << 31) - 1)] | None = None
-    """next_cursor of the page before."""
-
-    @field_validator("since", "until", "min_score", "cursor", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: Any) -> Any:
-        """As a form sends a field that was left empty."""
-        return None if value == "" else value
-
-
-class RowPageQuery(RowQuery):
-    order: Literal["asc", "desc"] = "asc"
-    """By frame: oldest first, or newest first."""
-    limit: Annotated[int, Field(ge=1, le=1000)] = 200
-
-
-def filter_of(criteria: RowQuery) -> ResultFilter:
-    return ResultFilter(
-        to_text(criteria.since) if criteria.since else None,
-        to_text(criteria.until) if criteria.until else None,
-        criteria.label,
-        criteria.min_score,
-    )
 
 
 class NewJob(Strict):
@@ -198,20 +157,6 @@ class JobAnswer(JobSummary):
     realtime: bool
     plan: Json | None
     plan_result: Json
-
-
-class RowAnswer(BaseModel):
-    n_loop: int
-    """Number of the frame."""
-    at: str
-    """When it was answered, by the node's clock."""
-    row: Json
-    """As the runner reported it: counts, e2e in seconds, bbox in pixels of the source, labels, scores."""
-
-
-class RowsAnswer(BaseModel):
-    rows: list[RowAnswer]
-    next_cursor: int | None
 
 
 class ResultsAnswer(BaseModel):

@@ -9,10 +9,11 @@ from sqlalchemy import Connection
 
 from app.kit.clock import to_text
 from app.kit.sql import Database
+from app.results import store as results
+from app.results.model.frame_result import FrameRecord, ResultFilter
 from app.video import store
 from app.video.model.constraint import read_constraint
 from app.video.model.dag import read_dag
-from app.video.model.frame_result import FrameRecord, ResultFilter
 from app.video.model.job import Ending, JobState, Mode, RestartPolicy, VideoJob
 from app.video.model.kinds import StageSpec
 from app.video.model.profile import Measurement
@@ -225,15 +226,15 @@ UID = "GLOBAL_ID_1.SUB_ID_1"
 
 def numbers_of(database: Database, chosen: ResultFilter | None = None, **more: object) -> list[int]:
     with database.read() as conn:
-        rows = store.results_of(conn, UID, chosen or ResultFilter(), **{"limit": 100, **more})  # type: ignore[arg-type]
+        rows = results.rows_of(conn, UID, chosen or ResultFilter(), **{"limit": 100, **more})  # type: ignore[arg-type]
     return [one.n_loop for one in rows]
 
 
 def test_rows_are_kept_once_and_found_by_frame_time_and_class(database: Database) -> None:
     with database.write() as conn:
-        store.add_results(conn, UID, [row(1, "person", hour=7), row(2, "car"), row(3, "person", "car", hour=9)])
-        store.add_results(conn, UID, [row(3), row(4, "personnel", hour=9)])
-        store.add_results(conn, "GLOBAL_ID_2.SUB_ID_1", [row(1, "person")])
+        results.add_rows(conn, UID, [row(1, "person", hour=7), row(2, "car"), row(3, "person", "car", hour=9)])
+        results.add_rows(conn, UID, [row(3), row(4, "personnel", hour=9)])
+        results.add_rows(conn, "GLOBAL_ID_2.SUB_ID_1", [row(1, "person")])
     assert numbers_of(database) == [1, 2, 3, 4]
     assert numbers_of(database, newest_first=True, before=4, limit=2) == [3, 2]
     assert numbers_of(database, after=2) == [3, 4]
@@ -241,21 +242,21 @@ def test_rows_are_kept_once_and_found_by_frame_time_and_class(database: Database
     assert numbers_of(database, ResultFilter(label="per%")) == []
     assert numbers_of(database, ResultFilter(since="2026-11-22T08:00:00.000Z", until="2026-11-22T09:00:00.000Z")) == [2]
     with database.read() as conn:
-        kept = store.results_of(conn, UID, ResultFilter(), after=2, limit=1)[0]
+        kept = results.rows_of(conn, UID, ResultFilter(), after=2, limit=1)[0]
     assert kept == row(3, "person", "car", hour=9), "the first one that came stays"
 
 
 def test_old_rows_go_and_a_job_keeps_its_newest(database: Database) -> None:
     with database.write() as conn:
-        store.add_results(conn, UID, [row(n, hour=n) for n in range(1, 9)])
-        assert store.forget_results_before(conn, "2026-11-22T03:00:00.000Z") == 2
-        assert store.trim_results(conn, UID, 4) == 2
-        assert store.trim_results(conn, UID, 4) == 0
+        results.add_rows(conn, UID, [row(n, hour=n) for n in range(1, 9)])
+        assert results.forget_rows_before(conn, "2026-11-22T03:00:00.000Z") == 2
+        assert results.trim_rows(conn, UID, 4) == 2
+        assert results.trim_rows(conn, UID, 4) == 0
     assert numbers_of(database) == [5, 6, 7, 8]
 
 
 def test_a_forgotten_job_takes_its_rows_along(database: Database) -> None:
     with database.write() as conn:
-        store.add_results(conn, UID, [row(1)])
+        results.add_rows(conn, UID, [row(1)])
         store.forget(conn, [UID])
     assert numbers_of(database) == []

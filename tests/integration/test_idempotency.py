@@ -41,6 +41,7 @@ CREATING = {
     "/api/v2/users/{name}/sftp-reset",
     "/notifications/targets",
     "/jobs/{job_id}/shares",
+    "/api/v2/services/{namespace}/{name}/sinks",
     "/api/v2/video/jobs/{job_uid}/sinks",
     "/sweeps",
     *CREATING_LATER,

@@ -327,6 +327,13 @@ THINGS = {
             ("GET", "/events"),
             ("GET", "/samples"),
             ("GET", "/samples/{sample_id}"),
+            ("GET", "/rows"),
+            ("GET", "/rows.csv"),
+            ("GET", "/rows.jsonl"),
+            ("GET", "/sinks"),
+            ("POST", "/sinks"),
+            ("DELETE", "/sinks/{sink_id}"),
+            ("POST", "/sinks/{sink_id}/test"),
         )
     ),
     *(
@@ -343,6 +350,11 @@ THINGS = {
             ("GET", "/calibrate"),
             ("POST", "/calibrate"),
             ("GET", "/samples/{sample_id}"),
+            ("GET", "/results"),
+            ("GET", "/sinks"),
+            ("POST", "/sinks"),
+            ("POST", "/sinks/test"),
+            ("POST", "/sinks/remove"),
         )
     ),
     *(
@@ -419,6 +431,11 @@ BODIES: dict[str, Any] = {
     f"PUT {VIDEO}/jobs/{{job_uid}}/policy": {"policy": "fixed"},
     f"PUT {VIDEO}/jobs/{{job_uid}}/plan": {"video_conf": {}, "flow_mapping": {}},
     f"PUT {VIDEO}/jobs/{{job_uid}}/rules": {"zones": [], "rules": []},
+    "POST /api/v2/services/{namespace}/{service}/sinks": {
+        "kind": "http",
+        "address": "https://example.org/mine",
+        "content": "rows",
+    },
     f"POST {VIDEO}/jobs/{{job_uid}}/sinks": {"kind": "http", "address": "https://example.org/mine"},
 }
 FORMS = {

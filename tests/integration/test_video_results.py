@@ -10,11 +10,11 @@ import pytest
 
 from app.bootstrap.container import Container
 from app.kit.clock import to_text
-from app.video.errors import VideoJobNotFound
-from app.video.model.frame_result import ResultFilter
+from app.results.model.frame_result import ResultFilter
 from app.video.model.job import VideoJob
+from app.video.service.producers import producer_of_job
 from tests.harness.users import Within
-from tests.harness.video.nodes import USER, Scene
+from tests.harness.video.nodes import Scene
 from tests.harness.video.records import result
 from tests.harness.video.scenes import container, scene, web
 
@@ -44,40 +44,33 @@ def take(scene: Scene, uid: str, seq: int, rows: list[dict[str, Any]]) -> None:
 def test_rows_stay_when_the_newest_ten_have_gone_on(scene: Scene, container: Container, job: VideoJob) -> None:
     take(scene, job.uid, 1, [row(99)])  # the same report again
     take(scene, job.uid, 2, [row(n) for n in range(11, 40)])
-    page = container.video.results.page(USER, job.uid, ResultFilter(), limit=1000)
+    page = container.results.rows.page(producer_of_job(job), ResultFilter(), limit=1000)
     assert [one.n_loop for one in page.records] == list(range(1, 40))
     assert page.cursor is None
     assert page.records[0].at == to_text(BEGIN + timedelta(seconds=1)), "by the clock of the node"
 
 
 def test_pages_follow_each_other_also_where_a_score_is_asked_for(container: Container, job: VideoJob) -> None:
-    results, chosen = container.video.results, ResultFilter(min_score=0.8)
-    first = results.page(USER, job.uid, chosen, limit=2)
-    second = results.page(USER, job.uid, chosen, cursor=first.cursor, limit=2)
+    results, chosen = container.results.rows, ResultFilter(min_score=0.8)
+    first = results.page(producer_of_job(job), chosen, limit=2)
+    second = results.page(producer_of_job(job), chosen, cursor=first.cursor, limit=2)
     assert [one.n_loop for one in [*first.records, *second.records]] == [4, 8, 12]
     assert second.cursor is None
-    newest = results.page(USER, job.uid, ResultFilter(label="person"), newest_first=True, limit=3)
+    newest = results.page(producer_of_job(job), ResultFilter(label="person"), newest_first=True, limit=3)
     assert [one.n_loop for one in newest.records] == [12, 9, 6]
 
 
-def test_another_users_rows_are_as_if_there_were_none(container: Container, job: VideoJob) -> None:
-    with pytest.raises(VideoJobNotFound):
-        container.video.results.page("mallory", job.uid, ResultFilter(), limit=1)
-    with pytest.raises(VideoJobNotFound):
-        container.video.results.all("mallory", job.uid, ResultFilter())
-
-
 def test_old_rows_are_swept(scene: Scene, container: Container, job: VideoJob) -> None:
-    results = container.video.results
+    results = container.results.rows
     assert results.forget_old(scene.now) == 0
     assert results.forget_old(scene.now + timedelta(days=400)) == 12
-    assert results.page(USER, job.uid, ResultFilter(), limit=10).records == []
+    assert results.page(producer_of_job(job), ResultFilter(), limit=10).records == []
 
 
 def test_a_row_without_a_time_has_that_of_its_report(scene: Scene, container: Container) -> None:
     made = scene.running()
     take(scene, made.uid, 1, [result(1), {**result(2), "at": 1e300}])
-    kept = container.video.results.page(USER, made.uid, ResultFilter(), limit=10).records
+    kept = container.results.rows.page(producer_of_job(made), ResultFilter(), limit=10).records
     assert [one.at for one in kept] == [to_text(scene.now)] * 2
 
 

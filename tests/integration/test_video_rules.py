@@ -13,11 +13,11 @@ from app.bootstrap.container import Container
 from app.kit.clock import to_text
 from app.notifications.model import Kind
 from app.notifications.service import NewTarget
+from app.results.store import RuleEventFilter
 from app.video.errors import NoPicture, RuleEventNotFound, VideoJobNotFound
 from app.video.model.job import VideoJob
 from app.video.model.rule import RULE_SET, Rule, RuleSet
 from app.video.model.zone import Zone
-from app.video.service import RuleEventFilter
 from tests.harness.users import OURS, Within
 from tests.harness.video.nodes import USER, Scene
 from tests.harness.video.records import result
@@ -130,7 +130,7 @@ def test_old_events_go_with_their_pictures_and_all_go_with_their_job(
     with pytest.raises(VideoJobNotFound):
         rules.get(USER, job.uid)
     with container.database.read() as conn:
-        for table in ("video_rules", "video_rule_events"):
+        for table in ("video_rules", "result_events"):
             assert conn.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar() == 0
 
 

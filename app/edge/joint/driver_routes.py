@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Route
 from app.edge.agent.driver import Agent
 from app.edge.worker_server import answered, json_of, parts_in
 from app.joint_inference.model.resource import PLURAL, Role
+from app.joint_inference.model.rows import MAX_BYTES as MAX_ROWS_BYTES
 from app.joint_inference.model.tally import Sample
 from app.kit.errors import BadRequest, ModelmillError, NotFound
 from app.kit.text.json_form import FormError, JsonForm
@@ -69,6 +70,7 @@ def routes(agent: Agent, name_of: NameOf) -> list[BaseRoute]:
         ),
         Route("/neptune/workers/{worker}/info", _with_error_body(endpoints.info), methods=["POST"]),
         Route("/neptune/workers/{worker}/samples", _with_error_body(endpoints.sample), methods=["POST"]),
+        Route("/neptune/workers/{worker}/rows", _with_error_body(endpoints.rows), methods=["POST"]),
     ]
 
 
@@ -124,17 +126,30 @@ class DriverEndpoints:
             Sample.from_json(json_of(parts["sample"], "sample"))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise BadRequest(f"The part sample is none: {type(error).__name__}: {error}.") from None
+        order = self._named(request)
+        slot = next(self._numbers) % KEPT_SAMPLES
+        self.agent.send(self._path(order, "samples"), body, content_type, replaces=f"sample/{order.key.uid}/{slot}")
+        return JSONResponse(OK)
+
+    async def rows(self, request: Request) -> Response:
+        """Forward rows of what was answered, unchanged. The query names their service as that of a sample does."""
+        body = await whole_body(request, MAX_ROWS_BYTES, "Rows")
+        self.agent.send(self._path(self._named(request), "rows"), body, "application/json")
+        return JSONResponse(OK)
+
+    def _path(self, order: Order, what: str) -> str:
+        """Of the web."""
+        return f"/neptune/link/{quote(self.agent.node)}/{PLURAL}/{quote(order.key.uid)}/{what}"
+
+    def _named(self, request: Request) -> Order:
+        """The order of the worker in the path, of the service in the query. Raises UnknownWorker."""
         query = request.query_params
-        order = self._owner(
+        return self._owner(
             request.path_params["worker"],
             namespace=query.get("namespace", ""),
             name=query.get("ownerName", ""),
             uid=query.get("uid", ""),
         )
-        path = f"/neptune/link/{quote(self.agent.node)}/{PLURAL}/{quote(order.key.uid)}/samples"
-        slot = next(self._numbers) % KEPT_SAMPLES
-        self.agent.send(path, body, content_type, replaces=f"sample/{order.key.uid}/{slot}")
-        return JSONResponse(OK)
 
     def _report(self, order: Order, status: str, task_info: Mapping[str, Any]) -> None:
         body = {

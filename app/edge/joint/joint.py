@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from app.edge.joint.outcome import Outcome, Pending
 from app.edge.joint.reporter import SampleQueue, StatusReporter
+from app.edge.joint.rows import RowQueue
 from app.edge.joint.tally_counter import TallyCounter
 from app.edge.joint.upload_policy import UploadBudget
 from app.edge.joint.uploads import UploadResult, Uploads
@@ -70,7 +71,9 @@ class JointInference:
         self.predictor = predictor
         self.algorithm = algorithm
         self.options = options
-        self.samples = SampleQueue(options.labels or tuple(getattr(predictor, "labels", ())))
+        labels = options.labels or tuple(getattr(predictor, "labels", ()))
+        self.samples = SampleQueue(labels)
+        self.rows = RowQueue(options.rows, labels)
         self.counter = TallyCounter(folder / "tally.json" if folder else None, now=_now())
         self.status = RUNNING
         self.detail: dict[str, Any] = {}
@@ -117,7 +120,9 @@ class JointInference:
         )
         runtime, why = getattr(predictor, "runtime", ""), getattr(predictor, "why", "")
         joint.detail = {"runtime": str(runtime), "why": str(why), **model_of(work)}
-        joint._reporter = StatusReporter(work, joint.status_report, samples=joint.samples, save=joint.counter.save)
+        joint._reporter = StatusReporter(
+            work, joint.status_report, samples=joint.samples, rows=joint.rows, save=joint.counter.save
+        )
         joint._reporter.start()
         return joint
 
@@ -141,7 +146,8 @@ class JointInference:
             edge, verdict, edge_ms = self._inspect(picture)
             may_go_up = self._budget.spend(verdict.score if verdict.is_hard else None)
         at = time.monotonic()
-        pending = Pending(id, picture, verdict, edge, edge_ms=edge_ms, at=at, origin=origin, waits=waits)
+        row = self.rows.reserve()
+        pending = Pending(id, picture, verdict, edge, edge_ms=edge_ms, at=at, origin=origin, waits=waits, row=row)
         ran_ms = edge_ms if edge is not None else None
         self.counter.count_inference(is_hard=verdict.is_hard, edge_ms=ran_ms, at=at, now=_now())
         if not verdict.is_hard:
@@ -173,7 +179,8 @@ class JointInference:
 
     def status_report(self) -> dict[str, Any]:
         """The report to the agent."""
-        return {"status": self.status, "taskInfo": self.tally().to_task_info(), "detail": dict(self.detail)}
+        detail = {**self.detail, "rowsLost": self.rows.lost} if self.rows.lost else dict(self.detail)
+        return {"status": self.status, "taskInfo": self.tally().to_task_info(), "detail": detail}
 
     def note(self, error: str) -> None:
         """Show the service's user an error."""
@@ -248,6 +255,8 @@ class JointInference:
         outcome = self._outcome(result, source)
         if pending.verdict.is_hard:
             self.counter.count_end(outcome, was_sent=result.was_sent, now=_now())
+        height, width = pending.picture.shape[:2]
+        self.rows.fill(pending.row, outcome, (int(width), int(height)))
         pending.settle(outcome)
         self._notify(pending, outcome)
         if pending.verdict.is_hard:

@@ -49,6 +49,16 @@ class Outcome:
         }
 
 
+@dataclass
+class Place:
+    """Of a sample among the rows of what is answered."""
+
+    at: float
+    """When the sample came: seconds since 1970, by this node's clock."""
+    text: str | None = None
+    """Its row as JSON; empty: none is wanted; None: the sample is not answered yet."""
+
+
 class Pending:
     """A sample under way. It is settled once, by the first who claims it.
 
@@ -59,6 +69,7 @@ class Pending:
         at: when the sample came, in seconds, steady.
         origin: where it comes from, as its sender says.
         waits: its sender waits for the answer.
+        row: its place among the rows of what is answered.
 
     Attributes:
         edge: the small model's answer; None for a hard sample in mining-then-inference.
@@ -75,6 +86,7 @@ class Pending:
         at: float,
         origin: str = "",
         waits: bool = False,
+        row: Place | None = None,
     ) -> None:
         self.id = id
         self.picture = picture
@@ -86,6 +98,7 @@ class Pending:
         self.origin = origin
         self.waits = waits
         """It is not urgent: its deadline begins when it is sent, and no other sample takes its place."""
+        self.row = row
         self.bytes_up = 0
         self._claimed = threading.Lock()
         self._open = threading.Lock()

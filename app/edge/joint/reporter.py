@@ -19,6 +19,7 @@ import numpy as np
 from PIL import Image
 
 from app.edge.joint.outcome import Outcome, Pending
+from app.edge.joint.rows import RowQueue
 from app.edge.joint.work import Work
 from app.inference.picture_codec import encode
 from app.inference.prediction import Picture, Prediction
@@ -53,17 +54,20 @@ class StatusReporter:
         status_source: StatusSource,
         *,
         samples: SampleQueue | None = None,
+        rows: RowQueue | None = None,
         save: Callable[[], None] = lambda: None,
     ) -> None:
         """Args:
         work: what the worker was started for.
         status_source: gives the current status.
         samples: hard samples to report.
+        rows: of what was answered, to report.
         save: also called each second: saves what the worker keeps on disk.
         """
         self.work = work
         self.status_source = status_source
         self.samples = samples
+        self.rows = rows
         self.save = save
         worker = work.content.worker.name
         self._owner = {
@@ -74,6 +78,7 @@ class StatusReporter:
             "kind": "inference",
             "uid": work.uid,
         }
+        self._service = {key: self._owner[key] for key in ("namespace", "ownerName", "uid")}
         self._url = f"{work.agent_url.rstrip('/')}/neptune/workers/{worker}"
         self._client = httpx.Client(timeout=TIMEOUT_S, trust_env=False)
         self._last_report: Mapping[str, Any] | None = None
@@ -90,13 +95,16 @@ class StatusReporter:
         self.save()
         self._last_report = None
         self._client.timeout = httpx.Timeout(2.0)
-        self._report()
+        if self._report() and self.work.agent_url:
+            self._send_rows()
         self._client.close()
 
     def step(self) -> None:
         self.save()
-        if self.work.agent_url and self._report() and self.samples is not None:
-            self._show(self.samples)
+        if self.work.agent_url and self._report():
+            self._send_rows()
+            if self.samples is not None:
+                self._show(self.samples)
 
     def _report(self) -> bool:
         """Report the status, if it has changed or it is time. False: the agent is away."""
@@ -108,6 +116,14 @@ class StatusReporter:
         self._last_report, self._last_report_at = _without_times(report), now
         return True
 
+    def _send_rows(self) -> None:
+        """All that wait, or as many as the agent takes."""
+        while self.rows is not None and (report := self.rows.report()) is not None:
+            headers = {"Content-Type": "application/json"}
+            if not self._post("rows", content=report.body, headers=headers, params=self._service):
+                return
+            self.rows.is_taken()
+
     def _show(self, samples: SampleQueue) -> None:
         preview = samples.take()
         if preview is None:
@@ -117,8 +133,7 @@ class StatusReporter:
             "sample": (None, json.dumps(sample.to_json()), "application/json"),
             "picture": ("picture", picture, content_type),
         }
-        owner = {key: self._owner[key] for key in ("namespace", "ownerName", "uid")}
-        if not self._post("samples", files=files, params=owner):
+        if not self._post("samples", files=files, params=self._service):
             samples.put_back(preview)
 
     def _post(self, what: str, **content: Any) -> bool:

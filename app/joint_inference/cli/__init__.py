@@ -4,6 +4,9 @@ A command parses, calls the client and prints; results go to stdout, troubles to
 """
 
 from app.joint_inference.cli import demo_command as _demo  # noqa: F401  # adds its command
-from app.joint_inference.cli.services import commands
+from app.joint_inference.cli.services import client_of, commands, path_of
+from app.results.cli import add_result_commands
+
+add_result_commands(commands, path_of, client_of, content="rows")
 
 __all__ = ["commands"]

@@ -188,6 +188,13 @@ def _found(client: JointClient, namespace: str, name: str) -> dict[str, Any] | N
         return None
 
 
+def path_of(service: str) -> str:
+    """Of a service in the API. Raises as `parted`."""
+    from app.joint_inference.client import path_of
+
+    return path_of(*parted(service))
+
+
 STDIN = "-"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from starlette.routing import BaseRoute
 
 from app.joint_inference.pages import actions, calibration, calibration_new, new, service, service_list
+from app.results.pages import routes
 
 ROUTES: list[BaseRoute] = [
     *service_list.ROUTES,
@@ -15,6 +16,7 @@ ROUTES: list[BaseRoute] = [
     *calibration.ROUTES,
     *calibration_new.ROUTES,
     *actions.ROUTES,
+    *routes("/ui/services/{namespace}/{name}", service.producer_in),
     *service.ROUTES,
 ]
 

@@ -16,6 +16,7 @@ from app.joint_inference.pages import plots, view_models
 from app.joint_inference.pages.service_list import CHANNEL, url_of
 from app.joint_inference.pages.yaml_text import editable, to_yaml
 from app.joint_inference.service import TallyPoint
+from app.joint_inference.service.producers import producer_of_service
 from app.joint_inference.service.reports import KEPT_SAMPLES
 from app.kit.clock import now
 from app.kit.errors import NotFound
@@ -25,6 +26,7 @@ from app.kit.web.live_fragment import fragment, reload_page, version_of
 from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 from app.nodes.access import nodes_of
+from app.results.model.producer import Producer
 
 SHOWN_EVENTS = 30
 REDRAWN_S = 10
@@ -77,6 +79,11 @@ def service_of(request: Request) -> Service:
     """Raises ServiceNotFound."""
     path = request.path_params
     return joint_of(request).services.get(user_of(request), path["namespace"], path["name"])
+
+
+def producer_in(request: Request) -> Producer:
+    """The service, as those who keep results see it. Raises ServiceNotFound."""
+    return producer_of_service(service_of(request))
 
 
 def _body(request: Request, service: Service, at: datetime) -> dict[str, Any]:

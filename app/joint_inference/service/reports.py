@@ -15,6 +15,7 @@ from app.joint_inference.errors import SampleNotFound, ServiceNotFound
 from app.joint_inference.model.resource import PLURAL, Service
 from app.joint_inference.model.status import metrics_of
 from app.joint_inference.model.tally import Sample
+from app.joint_inference.service.row_report import RowReport
 from app.joint_inference.service.services import Services
 from app.joint_inference.service.task_info import UpstreamStatus, read_status
 from app.kit.clock import from_text, to_text
@@ -23,6 +24,8 @@ from app.kit.redis.time_series import TimeSeries
 from app.kit.sql import Database
 from app.nodes.model import Operation
 from app.nodes.service import Nodes
+from app.results import store as results
+from app.results.model.frame_result import FrameRecord, moment_of
 
 KEPT_SAMPLES = 20
 SERIES = 360
@@ -45,6 +48,7 @@ class Reports:
         objects: where previews of samples lie.
         client: for what is kept only as long as Redis runs.
         send: hands a status to the controller: uid of the service, status.
+        wake_sinks: has what waits for sinks delivered soon.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class Reports:
         objects: ObjectStore,
         client: redis.Redis,
         send: Callable[[str, UpstreamStatus], None],
+        wake_sinks: Callable[[], None] = lambda: None,
     ) -> None:
         self.database: Database = services.database
         self.services = services
@@ -61,6 +66,7 @@ class Reports:
         self.objects = objects
         self.plots = TimeSeries(client, "joint:series", most=SERIES, every_s=POINT_EVERY_S)
         self.send = send
+        self.wake_sinks = wake_sinks
 
     def take(self, namespace: str, name: str, body: Any, *, node: str = "", user: str = "") -> None:
         """A status as the requirement has it, {phase, status, output: {models, taskInfo | ownerInfo}}, for the upstream
@@ -121,6 +127,32 @@ class Reports:
         for sample_id in gone:
             self.objects.delete(_picture(uid, sample_id))
         self.services.announce()
+
+    def add_rows(self, node: str, uid: str, report: RowReport, *, now: datetime) -> None:
+        """Keep what a node's worker has answered. A report that was taken in before is ignored.
+
+        Args:
+            node: that reports.
+            uid: of the service.
+            report: the rows, oldest first.
+            now: the time of a row that has none.
+
+        Raises:
+            ServiceNotFound: This node does not run it.
+        """
+        with self.database.write() as conn:
+            service = store.lock(conn, uid)
+            self._check_runs_on(conn, uid, node)
+            if service is None or service.gone_at is not None or not report.rows:
+                return
+            first = store.take_numbers(conn, uid, report.run, report.batch, len(report.rows))
+            if first is None:
+                return
+            records = [FrameRecord(n, moment_of(row, now), row) for n, row in enumerate(report.rows, first)]
+            results.add_rows(conn, uid, records)
+            is_awaited = results.has_sinks(conn, uid)
+        if is_awaited:
+            self.wake_sinks()
 
     def samples(self, user: str, namespace: str, name: str) -> list[Sample]:
         """Newest first."""

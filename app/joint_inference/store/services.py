@@ -13,7 +13,8 @@ from sqlalchemy.exc import IntegrityError
 
 from app.joint_inference.model.resource import Service
 from app.joint_inference.model.status import ConditionType, current_of
-from app.joint_inference.store.tables import events, samples, services, versions
+from app.joint_inference.store.tables import events, row_numbers, samples, services, versions
+from app.results.store import forget_producers
 
 JSON = frozenset({"spec", "status", "labels", "annotations", "reported", "managed"})
 IS_THERE = services.c.gone_at.is_(None)
@@ -153,6 +154,11 @@ def looked_at_before(conn: Connection, at: str, limit: int) -> list[str]:
     return list(conn.execute(query.order_by(services.c.looked_at).limit(limit)).scalars())
 
 
+def uids(conn: Connection) -> list[str]:
+    """Of all that are not being deleted."""
+    return list(conn.execute(sa.select(services.c.uid).where(IS_THERE, services.c.deleted_at.is_(None))).scalars())
+
+
 def census(conn: Connection) -> dict[str, int]:
     """State → how many services."""
     counted = sa.select(services.c.state, sa.func.count()).where(IS_THERE).group_by(services.c.state)
@@ -178,6 +184,8 @@ def gone_before(conn: Connection, at: str) -> list[str]:
 
 def forget(conn: Connection, uids: Collection[str]) -> None:
     forget_events(conn, uids)
+    forget_producers(conn, uids)
+    conn.execute(sa.delete(row_numbers).where(row_numbers.c.uid.in_(uids)))
     conn.execute(sa.delete(samples).where(samples.c.uid.in_(uids)))
     conn.execute(sa.delete(services).where(services.c.uid.in_(uids)))
 

@@ -69,6 +69,15 @@ samples = sa.Table(
     sa.Column("sample", sa.Text, nullable=False),
     sa.Column("content_type", sa.String(32), nullable=False),
 )
+row_numbers = sa.Table(
+    "joint_row_numbers",
+    metadata,
+    sa.Column("uid", UID, primary_key=True),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("run", sa.String(64), nullable=False),
+    sa.Column("batch", sa.Integer, nullable=False),
+)
+"""number: of the newest row of a service. run, batch: of the newest rows that were taken in, see store.row_numbers."""
 calibrations = sa.Table(
     "joint_calibrations",
     metadata,

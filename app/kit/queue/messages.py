@@ -78,6 +78,7 @@ class Message(BaseMessage):
     JOB_ENDED = "job_ended", Queue.NOTIFICATIONS
     DELIVER = "deliver", Queue.NOTIFICATIONS
     DELIVER_ROWS = "deliver_rows", Queue.NOTIFICATIONS
+    FORGET_OLD_ROWS = "forget_old_rows", Queue.NOTIFICATIONS
     FORGET_DELIVERIES = "forget_deliveries", Queue.NOTIFICATIONS
 
     SUBMIT_SWEEPS = "submit_sweeps", Queue.SWEEPS

@@ -30,6 +30,13 @@ def client_of(context: typer.Context, url: str | None) -> VideoClient:
     return VideoClient(url_of(context, url), token=token())
 
 
+def path_of(uid: str) -> str:
+    """Of a job in the API."""
+    from app.video.client import path_of
+
+    return path_of(uid)
+
+
 def read_json(file: str) -> Json:
     """The JSON object in a file; - is stdin. Raises BadRequest."""
     try:

@@ -15,8 +15,9 @@ from itertools import islice
 from typing import Any
 
 from app.kit.clock import from_text
-from app.video.model.frame_result import FrameRecord, objects_in
-from app.video.model.rule import Rule, RuleEvent, RuleSet
+from app.results.model.event import RuleEvent
+from app.results.model.frame_result import FrameRecord, objects_in
+from app.video.model.rule import Rule, RuleSet
 from app.video.model.track import MOST_OBJECTS, SeenObject, Track, Tracked, advance
 from app.video.model.zone import Direction, Zone
 

@@ -17,13 +17,13 @@ from app.kit.web.auth import user_of
 from app.kit.web.live_fragment import fragment, reload_page, version_of
 from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
+from app.results.store import RuleEventFilter
 from app.video.access import video_of
 from app.video.errors import NoPicture
 from app.video.model.job import JobState, VideoJob
 from app.video.pages import dag_drawing, plots, view_models
 from app.video.pages.job_list import CHANNEL, facts_of_videos, url_of
 from app.video.scheduling.registry import policies
-from app.video.service import RuleEventFilter
 
 SHOWN_EVENTS = 50
 SHOWN_RULE_EVENTS = 8

@@ -18,9 +18,9 @@ from app.kit.web.editor import Problems
 from app.kit.web.forms import sent_fields
 from app.kit.web.http import query
 from app.kit.web.templates import render
+from app.results.model.frame_result import labels_in
 from app.video.access import video_of
 from app.video.job_endpoints import PICTURE_HEADERS
-from app.video.model.frame_result import labels_in
 from app.video.model.job import JobState, VideoJob
 from app.video.model.rule import Rule, RuleSet
 from app.video.model.rule_evaluation import size_of_row

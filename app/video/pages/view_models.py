@@ -9,9 +9,9 @@ from typing import Any
 from markupsafe import Markup
 
 from app.kit.web import charts
+from app.results.model.frame_result import FACTS
 from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
 from app.video.model.dag import Dag
-from app.video.model.frame_result import FACTS
 from app.video.model.job import JobState, Mode, VideoJob
 from app.video.model.plan import Role
 from app.video.service import DecisionRecord

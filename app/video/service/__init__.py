@@ -11,11 +11,9 @@ from app.video.service.pictures import Pictures
 from app.video.service.planner import Planner
 from app.video.service.reports import Reports, SeriesPoint, plots_in
 from app.video.service.resources import NodeVideos, Resources
-from app.video.service.results import ResultPage, Results
 from app.video.service.rules import JobRules, RuleEventPage, Rules
-from app.video.service.sinks import Sinks, SinkState
 from app.video.service.snapshots import Snapshots
-from app.video.store import DecisionRecord, JobEvent, RuleEventFilter
+from app.video.store import DecisionRecord, JobEvent
 
 
 @dataclass(frozen=True)
@@ -25,9 +23,7 @@ class Video:
     resources: Resources
     planning: Planner
     reports: Reports
-    results: Results
     rules: Rules
-    sinks: Sinks
     pictures: Pictures
     controller: Controller
 
@@ -44,14 +40,9 @@ __all__ = [
     "Planner",
     "Reports",
     "Resources",
-    "ResultPage",
-    "Results",
-    "RuleEventFilter",
     "RuleEventPage",
     "Rules",
     "SeriesPoint",
-    "SinkState",
-    "Sinks",
     "Snapshots",
     "Submission",
     "Video",

@@ -18,7 +18,6 @@ from app.video.service.node_changes import NodeSnapshot, changes_of
 from app.video.service.planner import Planner
 from app.video.service.reports import Reports
 from app.video.service.resources import Resources
-from app.video.service.results import Results
 from app.video.service.rules import Rules
 from app.video.service.stage_deployment import StageDeployment
 from app.video.store import StoredJob
@@ -42,7 +41,6 @@ class Controller:
         resources: Resources,
         planning: Planner,
         reports: Reports,
-        results: Results,
         rules: Rules,
         nodes: Nodes,
         *,
@@ -54,7 +52,6 @@ class Controller:
         self.resources = resources
         self.planning = planning
         self.reports = reports
-        self.results = results
         self.rules = rules
         self.nodes = nodes
         self.deployment = StageDeployment(database, resources, processes=processes)
@@ -130,7 +127,6 @@ class Controller:
         with self.database.read() as conn:
             uids = store.ended_before(conn, to_text(now - timedelta(days=self.keep_days)))
         self.jobs.forget(uids)
-        self.results.forget_old(now)
         self.rules.forget_old(now)
 
     def _withdraw(self, uid: str, stored: StoredJob | None) -> None:

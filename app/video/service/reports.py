@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import redis
@@ -15,8 +15,9 @@ from app.kit.clock import to_text
 from app.kit.errors import BadRequest
 from app.kit.redis.time_series import TimeSeries
 from app.kit.sql import Database
+from app.results import store as result_store
+from app.results.model.frame_result import FrameRecord, moment_of
 from app.video import store
-from app.video.model.frame_result import FrameRecord
 from app.video.model.job import RESULTS_KEPT, Ending, JobState, VideoJob
 from app.video.model.profile import Measurement
 from app.video.model.reader import Reader
@@ -33,8 +34,6 @@ MOST_RESULTS = 1000
 MOST_ROWS = 2000
 MOST_CHARACTERS = 1 << 18
 MOST_SILENT_S = 30 * 86400.0
-MOST_SECONDS = 2.0e11
-"""Since 1970: later ones have no date."""
 OFFLINE = "offline"
 LONGEST = {"node": 63, "stage": 64, "resolution": 16, "model": 64, "at": 32}
 _READER = Reader(BadRequest)
@@ -121,7 +120,7 @@ class Reports:
             if stored.job.state is JobState.DONE or parsed.seq <= stored.report_seq:
                 return
             added = self._write(conn, stored, parsed, now)
-            is_awaited = bool(added) and store.has_sinks(conn, parsed.uid)
+            is_awaited = bool(added) and result_store.has_sinks(conn, parsed.uid)
         job = stored.job
         for result in added:
             count_result(result, job.constraint.hi)
@@ -162,8 +161,8 @@ class Reports:
         if report.progress is not None:
             columns["progress"] = report.progress
         store.change(conn, job.uid, **columns)
-        records = [FrameRecord(row["n_loop"], _moment(row, now), row) for row in added]
-        store.add_results(conn, job.uid, records)
+        records = [FrameRecord(row["n_loop"], moment_of(row, now), row) for row in added]
+        result_store.add_rows(conn, job.uid, records)
         self.rules.judge(conn, stored, records, now)
         if report.flags is not None:
             store.change_flags(conn, job, {*report.flags, *({OFFLINE} & set(job.flags))}, at=at)
@@ -174,14 +173,6 @@ class Reports:
             message = report.reason or f"Its runner says: {report.ending}."
             store.enter(conn, stored, JobState.DONE, at=at, message=message, ending=report.ending)
         return added
-
-
-def _moment(row: Mapping[str, Any], now: datetime) -> str:
-    """When the frame was answered, by the node's clock; now where a node does not say."""
-    at = row.get("at")
-    if isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at < MOST_SECONDS:
-        return to_text(datetime.fromtimestamp(at, UTC))
-    return to_text(now)
 
 
 def _silent_since(job: VideoJob, report: ParsedReport, now: datetime) -> str | None:

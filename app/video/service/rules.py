@@ -10,15 +10,18 @@ from sqlalchemy import Connection
 
 from app.kit.clock import to_text
 from app.kit.sql import Database, publish
+from app.results import store as result_store
+from app.results.model.event import RuleEvent
+from app.results.model.frame_result import FrameRecord
+from app.results.store import RuleEventFilter
 from app.video import store
 from app.video.errors import NoPicture, RuleEventNotFound
-from app.video.model.frame_result import FrameRecord
 from app.video.model.job import VideoJob
-from app.video.model.rule import RuleEvent, RuleSet, check_rules
+from app.video.model.rule import RuleSet, check_rules
 from app.video.model.rule_evaluation import EvaluationState, evaluate, size_in
 from app.video.service.jobs import Jobs
 from app.video.service.snapshots import Snapshots
-from app.video.store import RuleEventFilter, StoredJob
+from app.video.store import StoredJob
 
 KIND = "video.event"
 """Of the notifications."""
@@ -108,7 +111,7 @@ class Rules:
         state, events = evaluate(rule_set, state, records, size=size, by_pts=not job.realtime)
         store.put_rule_state(conn, job.uid, state)
         for event in events:
-            _publish(conn, job, store.add_rule_event(conn, job.uid, event, to_text(now)))
+            _publish(conn, job, result_store.add_rule_event(conn, job.uid, event, to_text(now)))
 
     def events(
         self,
@@ -130,14 +133,16 @@ class Rules:
         """
         self.jobs.get(user, uid)
         with self.database.read() as conn:
-            events = store.rule_events_of(conn, uid, chosen, cursor=cursor, newest_first=newest_first, limit=limit + 1)
+            events = result_store.rule_events_of(
+                conn, uid, chosen, cursor=cursor, newest_first=newest_first, limit=limit + 1
+            )
         return RuleEventPage(events[:limit], events[limit - 1].event_id if len(events) > limit else None)
 
     def picture(self, user: str, uid: str, event_id: int) -> bytes:
         """A JPEG. Raises VideoJobNotFound, RuleEventNotFound, NoPicture."""
         self.jobs.get(user, uid)
         with self.database.read() as conn:
-            event = store.get_rule_event(conn, uid, event_id) if event_id <= MOST_EVENT_ID else None
+            event = result_store.get_rule_event(conn, uid, event_id) if event_id <= MOST_EVENT_ID else None
         if event is None:
             raise RuleEventNotFound(f"The job {uid} has no event {event_id}.", hint="Events are kept for a time.")
         picture = self.snapshots.get_of_event(uid, event_id) if event.picture_at else None
@@ -151,14 +156,14 @@ class Rules:
         """The node has sent a snapshot: it is kept of the events that have just been."""
         stored_since, since = (to_text(now - timedelta(seconds=s)) for s in (PICTURE_WITHIN_S, MOST_LATE_S))
         with self.database.read() as conn:
-            events = store.events_without_picture(
+            events = result_store.events_without_picture(
                 conn, uid, stored_since=stored_since, since=since, limit=PICTURES_AT_ONCE
             )
         for event in events:
             self.snapshots.put_of_event(uid, event.event_id, picture)
         if events:
             with self.database.write() as conn:
-                store.note_picture(conn, [event.event_id for event in events], to_text(now))
+                result_store.note_picture(conn, [event.event_id for event in events], to_text(now))
             self.jobs.announce(uid)
 
     def forget_old(self, now: datetime) -> int:
@@ -166,7 +171,7 @@ class Rules:
         at, count = to_text(now - timedelta(days=self.keep_days)), 0
         while True:
             with self.database.write() as conn:
-                gone = store.forget_rule_events_before(conn, at, limit=FORGOTTEN_AT_ONCE)
+                gone = result_store.forget_rule_events_before(conn, at, limit=FORGOTTEN_AT_ONCE)
             count += self._without_pictures(gone)
             if len(gone) < FORGOTTEN_AT_ONCE:
                 break
@@ -174,7 +179,7 @@ class Rules:
             uids = store.open_uids(conn)
         for uid in uids:
             with self.database.write() as conn:
-                gone = store.trim_rule_events(conn, uid, self.most_per_job)
+                gone = result_store.trim_rule_events(conn, uid, self.most_per_job)
             count += self._without_pictures(gone)
         return count
 

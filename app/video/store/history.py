@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from app.video.store.rows import as_text
+from app.kit.text.json_text import json_text
 from app.video.store.tables import decisions, events
 
 HISTORY = 500
@@ -63,7 +63,7 @@ def events_of(conn: Connection, uid: str) -> list[JobEvent]:
 
 
 def add_decision(conn: Connection, uid: str, decided: DecisionRecord) -> None:
-    plan = as_text(decided.plan) if decided.plan is not None else ""
+    plan = json_text(decided.plan) if decided.plan is not None else ""
     conn.execute(sa.insert(decisions).values(**{**vars(decided), "uid": uid, "plan": plan}))
     _trim(conn, decisions, decisions.c.decision_id, uid)
 

@@ -11,10 +11,12 @@ from sqlalchemy import Connection
 
 from app.kit.sql import Event, publish
 from app.kit.sql.upsert import insert_into
+from app.kit.text.json_text import json_text
+from app.results.store import forget_producers
 from app.video.model.job import TRANSITIONS, Ending, JobState, VideoJob
 from app.video.store.history import add_event
-from app.video.store.rows import JSON, StoredJob, as_text, columns_of, job_of_row
-from app.video.store.tables import decisions, events, jobs, numbers, results, rule_events, rules, sinks
+from app.video.store.rows import JSON, StoredJob, columns_of, job_of_row
+from app.video.store.tables import decisions, events, jobs, numbers, rules
 
 IS_UNENDED = jobs.c.state != JobState.DONE.value
 
@@ -69,7 +71,7 @@ def add_job(conn: Connection, stored: StoredJob) -> None:
 # --- what changes them ------------------------------------------------------------------------------
 def change(conn: Connection, uid: str, **columns: Any) -> None:
     """Changes columns of a job other than its state; those that hold JSON are given as values."""
-    values = {name: as_text(value) if name in JSON else value for name, value in columns.items()}
+    values = {name: json_text(value) if name in JSON else value for name, value in columns.items()}
     conn.execute(sa.update(jobs).where(jobs.c.uid == uid).values(**values))
 
 
@@ -91,7 +93,7 @@ def enter(
     values: dict[str, Any] = {"state": state.value, "reason": "" if state is JobState.EXEC else message}
     if state is JobState.DONE:
         values |= {"ending": ending.value if ending else "", "ended_at": at, "due_at": None}
-        values |= {"flags": as_text([]), "no_signal_since": None}
+        values |= {"flags": json_text([]), "no_signal_since": None}
     conn.execute(sa.update(jobs).where(jobs.c.uid == stored.job.uid).values(**values))
     add_event(conn, stored.job.uid, at, type=state, message=message)
     if state is JobState.DONE:
@@ -127,7 +129,8 @@ def notification_of(job: VideoJob, kind: str, at: str, facts: Mapping[str, Any],
 
 
 def forget(conn: Connection, uids: Collection[str]) -> None:
-    for table in (events, decisions, results, rule_events, rules, sinks, jobs):
+    forget_producers(conn, uids)
+    for table in (events, decisions, rules, jobs):
         conn.execute(sa.delete(table).where(table.c.uid.in_(uids)))
 
 

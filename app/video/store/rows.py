@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.kit.text.json_text import json_text
 from app.video.model.constraint import read_constraint
 from app.video.model.dag import read_dag
 from app.video.model.job import Ending, JobState, Mode, RestartPolicy, VideoJob
@@ -106,28 +107,23 @@ def columns_of(stored: StoredJob) -> dict[str, Any]:
         "realtime": job.realtime,
         "restart_policy": job.restart_policy.value,
         "secret": job.secret,
-        "dag": as_text(job.dag.to_json()),
-        "stages": as_text([stage.to_json() for stage in job.stages]),
-        "user_constraint": as_text(job.constraint.to_json()),
+        "dag": json_text(job.dag.to_json()),
+        "stages": json_text([stage.to_json() for stage in job.stages]),
+        "user_constraint": json_text(job.constraint.to_json()),
         "plan_seq": stored.plan_seq,
-        "plan": as_text(job.plan.to_json() if job.plan else None),
-        "plan_result": as_text(job.plan_result),
-        "generator_output": as_text(stored.generator_output),
-        "results": as_text(list(job.results)),
+        "plan": json_text(job.plan.to_json() if job.plan else None),
+        "plan_result": json_text(job.plan_result),
+        "generator_output": json_text(stored.generator_output),
+        "results": json_text(list(job.results)),
         "n_loop": job.n_loop,
-        "flags": as_text(list(job.flags)),
+        "flags": json_text(list(job.flags)),
         "no_signal_since": job.no_signal_since,
         "progress": job.progress,
         "report_seq": stored.report_seq,
         "reported_at": job.reported_at,
         "asked": stored.asked,
-        "memory": as_text(job.memory),
+        "memory": json_text(job.memory),
         "claimed_at": stored.claimed_at,
         "due_at": stored.due_at,
         "is_open": stored.is_open,
     }
-
-
-def as_text(data: Any) -> str:
-    """As JSON. Raises ValueError for a number that JSON does not have."""
-    return json.dumps(data, allow_nan=False)

@@ -1,31 +1,17 @@
-"""The rules of jobs, what they remember, and their events. Runs in the caller's transactions."""
+"""The rules of jobs, and what they remember. Runs in the caller's transactions."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
-from dataclasses import dataclass, replace
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql.upsert import upsert
-from app.video.model.rule import RULE_SET, RuleEvent, RuleSet
+from app.kit.text.json_text import json_text
+from app.video.model.rule import RULE_SET, RuleSet
 from app.video.model.rule_evaluation import EvaluationState
-from app.video.store.rows import as_text
-from app.video.store.tables import rule_events, rules
-
-
-@dataclass(frozen=True)
-class RuleEventFilter:
-    """Which events. None and "" filter nothing."""
-
-    rule: str = ""
-    since: str | None = None
-    """ISO 8601 in UTC, included."""
-    until: str | None = None
-    """Excluded."""
+from app.video.store.tables import rules
 
 
 def get_rules(conn: Connection, uid: str) -> tuple[RuleSet, EvaluationState] | None:
@@ -43,110 +29,9 @@ def put_rules(conn: Connection, uid: str, rule_set: RuleSet, state: EvaluationSt
         uid: of the job.
         state: from which judging goes on.
     """
-    values = {"uid": uid, "rule_set": as_text(RULE_SET.write(rule_set)), "state": as_text(state.to_json())}
+    values = {"uid": uid, "rule_set": json_text(RULE_SET.write(rule_set)), "state": json_text(state.to_json())}
     upsert(conn, rules, values)
 
 
 def put_rule_state(conn: Connection, uid: str, state: EvaluationState) -> None:
-    conn.execute(sa.update(rules).where(rules.c.uid == uid).values(state=as_text(state.to_json())))
-
-
-def add_rule_event(conn: Connection, uid: str, event: RuleEvent, stored_at: str) -> RuleEvent:
-    """Store an event of a rule.
-
-    Args:
-        stored_at: by the web's clock, text in ISO 8601.
-
-    Returns:
-        The event with its number.
-    """
-    values = {
-        "uid": uid,
-        "rule": event.rule,
-        "zone": event.zone,
-        "n_loop": event.n_loop,
-        "at": event.at,
-        "stored_at": stored_at,
-        "objects": as_text(list(event.objects)),
-    }
-    insert = sa.insert(rule_events).values(**values).returning(rule_events.c.event_id)
-    return replace(event, event_id=int(conn.execute(insert).scalar_one()))
-
-
-def rule_events_of(
-    conn: Connection,
-    uid: str,
-    chosen: RuleEventFilter,
-    *,
-    cursor: int | None = None,
-    newest_first: bool = True,
-    limit: int,
-) -> list[RuleEvent]:
-    """In the order in which they were stored.
-
-    Args:
-        cursor: event_id of the last one seen.
-    """
-    c = rule_events.c
-    conditions: list[sa.ColumnElement[bool]] = [c.uid == uid]
-    if chosen.rule:
-        conditions.append(c.rule == chosen.rule)
-    if chosen.since is not None:
-        conditions.append(c.at >= chosen.since)
-    if chosen.until is not None:
-        conditions.append(c.at < chosen.until)
-    if cursor is not None:
-        conditions.append(c.event_id < cursor if newest_first else c.event_id > cursor)
-    order = c.event_id.desc() if newest_first else c.event_id
-    query = sa.select(rule_events).where(*conditions).order_by(order).limit(limit)
-    return [_event_of(row) for row in conn.execute(query)]
-
-
-def get_rule_event(conn: Connection, uid: str, event_id: int) -> RuleEvent | None:
-    row = conn.execute(
-        sa.select(rule_events).where(rule_events.c.uid == uid, rule_events.c.event_id == event_id)
-    ).first()
-    return _event_of(row) if row else None
-
-
-def events_without_picture(conn: Connection, uid: str, *, stored_since: str, since: str, limit: int) -> list[RuleEvent]:
-    """Events that still wait for a picture, the newest first.
-
-    Args:
-        stored_since: by the web's clock.
-        since: by the node's clock.
-    """
-    c = rule_events.c
-    conditions = (c.uid == uid, c.picture_at.is_(None), c.stored_at >= stored_since, c.at >= since)
-    query = sa.select(rule_events).where(*conditions).order_by(c.event_id.desc()).limit(limit)
-    return [_event_of(row) for row in conn.execute(query)]
-
-
-def note_picture(conn: Connection, event_ids: Collection[int], at: str) -> None:
-    conn.execute(sa.update(rule_events).where(rule_events.c.event_id.in_(event_ids)).values(picture_at=at))
-
-
-def forget_rule_events_before(conn: Connection, at: str, *, limit: int) -> list[tuple[str, int]]:
-    """Of all jobs, at most so many. Returns uid and event_id of each."""
-    oldest = sa.select(rule_events.c.event_id).where(rule_events.c.at < at).limit(limit)
-    return _forgotten(conn, rule_events.c.event_id.in_(oldest))
-
-
-def trim_rule_events(conn: Connection, uid: str, most: int) -> list[tuple[str, int]]:
-    """Keeps the newest of a job. Returns uid and event_id of each that went."""
-    c = rule_events.c
-    newest_gone = sa.select(c.event_id).where(c.uid == uid).order_by(c.event_id.desc()).offset(most).limit(1)
-    event_id = conn.execute(newest_gone).scalar()
-    return _forgotten(conn, sa.and_(c.uid == uid, c.event_id <= event_id)) if event_id is not None else []
-
-
-def _forgotten(conn: Connection, condition: sa.ColumnElement[bool]) -> list[tuple[str, int]]:
-    c = rule_events.c
-    rows = conn.execute(sa.delete(rule_events).where(condition).returning(c.uid, c.event_id))
-    return [(row.uid, row.event_id) for row in rows]
-
-
-def _event_of(row: Any) -> RuleEvent:
-    return RuleEvent(
-        row.rule, row.n_loop, row.at, json.loads(row.objects), row.zone, row.event_id, picture_at=row.picture_at
-    )
+    conn.execute(sa.update(rules).where(rules.c.uid == uid).values(state=json_text(state.to_json())))

@@ -12,10 +12,10 @@ from sqlalchemy import Connection
 
 from app.kit.access import EVERYBODY, AccessRule, read_allowed
 from app.kit.sql.upsert import insert_into, upsert
+from app.kit.text.json_text import json_text
 from app.video.model.kinds import STAGE_SPEC, Stage, StageSpec
 from app.video.model.plan import RESOLUTIONS
 from app.video.model.profile import Measurement
-from app.video.store.rows import as_text
 from app.video.store.tables import measurements as measurements_table
 from app.video.store.tables import stages
 
@@ -42,17 +42,17 @@ def put_stage(conn: Connection, listed: StoredStage) -> None:
     values = {
         "owner": listed.owner,
         "created_at": listed.created_at,
-        "spec": as_text(STAGE_SPEC.write(listed.spec)),
-        "stage": as_text(listed.stage.to_json()),
+        "spec": json_text(STAGE_SPEC.write(listed.spec)),
+        "stage": json_text(listed.stage.to_json()),
     }
     statement = insert_into(conn, stages).values(
-        name=listed.spec.name, allowed=as_text(listed.allowed.to_json()), **values
+        name=listed.spec.name, allowed=json_text(listed.allowed.to_json()), **values
     )
     conn.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
 
 
 def put_allowed(conn: Connection, name: str, allowed: AccessRule) -> None:
-    conn.execute(sa.update(stages).where(stages.c.name == name).values(allowed=as_text(allowed.to_json())))
+    conn.execute(sa.update(stages).where(stages.c.name == name).values(allowed=json_text(allowed.to_json())))
 
 
 def get_stage(conn: Connection, name: str) -> StoredStage | None:

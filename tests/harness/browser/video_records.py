@@ -9,10 +9,11 @@ import numpy as np
 from app.bootstrap.container import Container
 from app.inference.picture_codec import encode
 from app.kit.clock import now
+from app.results.model.sink import SinkContent, SinkKind
 from app.video.model.job import Ending
 from app.video.model.rule import Rule, RuleSet
-from app.video.model.sink import SinkContent, SinkKind
 from app.video.model.zone import Direction, Zone
+from app.video.service.producers import producer_of_job
 from tests.harness.video.records import EDGE, ended_video, result, running_video, waiting_video
 
 USER = "local"
@@ -48,6 +49,7 @@ def _set_rules(container: Container, uid: str) -> None:
     video.rules.put(USER, uid, RuleSet((door, gate), (loiter, out)))
     boxes = {"bbox": [[300, 60, 380, 230]], "labels": ["person"], "scores": [0.91], "size": [480, 270]}
     address = "mqtts://mill:secret@93.184.215.14/cameras/door"
-    video.sinks.add(USER, uid, SinkKind.MQTT, SinkContent.ROWS, address, now=now())
+    producer = producer_of_job(video.jobs.get(USER, uid))
+    container.results.sinks.add(producer, SinkKind.MQTT, SinkContent.ROWS, address, now=now())
     row = {**result(51), "at": now().timestamp(), **boxes}
     video.reports.take({"job_uid": uid, "seq": 51, "results": [row]}, node=EDGE, user="", now=now())

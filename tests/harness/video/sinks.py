@@ -6,8 +6,11 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
-from app.video import store
-from app.video.model.sink import Sink, SinkContent, SinkKind
+from app.results import store
+from app.results.model.producer import Producer
+from app.results.model.sink import Sink, SinkContent, SinkKind
+from app.results.service import SinkState
+from app.video.service.producers import producer_of_job
 from tests.harness.video.nodes import USER, Scene
 from tests.harness.video.records import result
 
@@ -43,6 +46,10 @@ class Receiver:
         self.server.server_close()
 
 
+def producer_in(scene: Scene, uid: str) -> Producer:
+    return producer_of_job(scene.video.jobs.get(USER, uid))
+
+
 def take(scene: Scene, uid: str, *numbers: int) -> None:
     """Reports with a row each, every second one with a person; a minute apart."""
     for n in numbers:
@@ -55,7 +62,7 @@ def take(scene: Scene, uid: str, *numbers: int) -> None:
 
 
 def add(scene: Scene, uid: str, kind: SinkKind, address: str, content: SinkContent = SinkContent.ROWS) -> Sink:
-    return scene.video.sinks.add(USER, uid, kind, content, address, now=scene.now)
+    return scene.container.results.sinks.add(producer_in(scene, uid), kind, content, address, now=scene.now)
 
 
 def due(scene: Scene, uid: str) -> None:
@@ -67,9 +74,13 @@ def due(scene: Scene, uid: str) -> None:
 
 def deliver(scene: Scene, uid: str) -> None:
     due(scene, uid)
-    scene.video.sinks.deliver_due()
+    scene.container.results.sinks.deliver_due()
+
+
+def sinks_of(scene: Scene, uid: str) -> list[SinkState]:
+    return scene.container.results.sinks.of(producer_in(scene, uid))
 
 
 def state(scene: Scene, uid: str) -> tuple[str, int, int, str]:
-    (one,) = scene.video.sinks.of(USER, uid)
+    (one,) = sinks_of(scene, uid)
     return one.word, one.sink.delivered, one.backlog, one.sink.problem

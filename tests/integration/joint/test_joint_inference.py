@@ -77,6 +77,36 @@ def test_a_service_is_born_serves_counts_and_dies(deployment: JointDeployment, d
     deployment.until(lambda: not any(map(alive, pids)))
 
 
+def test_each_answer_is_a_row_once_also_when_the_worker_is_killed(
+    deployment: JointDeployment, digits: list[bytes]
+) -> None:
+    place = "/api/v2/services/default/rows"
+
+    def rows(count: int) -> list[dict[str, Any]]:
+        """As soon as there are so many."""
+        return deployment.until(
+            lambda: deployment.http.get(f"{place}/rows", params={"limit": 1000}).json()["rows"],
+            lambda kept: len(kept) >= count,
+        )
+
+    deployment.apply(digits_service("rows"))
+    pid = worker(deployment.reaches("rows", "Serving"), "edge")["pid"]
+    answers = deployment.ask("rows", digits[:30])
+    kept = rows(30)
+    assert [one["row"]["sample"] for one in kept] == [answer["id"] for answer in answers]
+    assert [one["row"]["answered_by"] for one in kept] == [answer["source"] for answer in answers]
+    best = max(answers[0]["final"]["probabilities"])
+    assert kept[0]["row"]["scores"] == [pytest.approx(best, abs=1e-4)]
+    os.kill(pid, signal.SIGKILL)
+    deployment.when("rows", lambda record: worker(record, "edge")["pid"] not in (pid, None, 0))
+    deployment.reaches("rows", "Serving")
+    answers += deployment.ask("rows", digits[30:40])
+    kept = rows(40)
+    assert [one["n_loop"] for one in kept] == list(range(1, 41))
+    assert [one["row"]["sample"] for one in kept] == [answer["id"] for answer in answers]
+    deployment.remove("rows")
+
+
 def test_the_big_model_serves_before_the_edge_worker_starts(deployment: JointDeployment, standing: str) -> None:
     record = deployment.service(standing)
     assert worker(record, "cloud")["started_at"] < worker(record, "edge")["started_at"]

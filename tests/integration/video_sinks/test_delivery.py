@@ -11,14 +11,14 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from app.accounts.model import Role
-from app.video import store
+from app.results import store
+from app.results.model.sink import MOST_SINKS, SinkContent, SinkKind
+from app.results.service import sinks as sink_service
 from app.video.model.job import VideoJob
-from app.video.model.sink import MOST_SINKS, SinkContent, SinkKind
-from app.video.service import sinks as sink_service
 from tests.harness.mosquitto import PATIENCE_S, Mosquitto
 from tests.harness.users import OURS, Within
 from tests.harness.video.nodes import USER, Scene
-from tests.harness.video.sinks import Receiver, add, deliver, due, state, take
+from tests.harness.video.sinks import Receiver, add, deliver, due, producer_in, sinks_of, state, take
 
 
 def test_rows_from_then_on_go_by_http_in_order_and_signed(scene: Scene, job: VideoJob, receiver: Receiver) -> None:
@@ -48,7 +48,7 @@ def test_a_sink_that_is_down_gets_all_of_it_when_it_is_back(
     receiver.status = 503
     deliver(scene, job.uid)
     assert state(scene, job.uid) == ("failing", 0, 2, "it answered 503")
-    scene.video.sinks.deliver_due()
+    scene.container.results.sinks.deliver_due()
     assert len(receiver.requests) == 1, "it has a pause"
     take(scene, job.uid, 4, 5, 6)
     receiver.status = 200
@@ -81,7 +81,7 @@ def test_one_that_is_not_there_holds_up_no_other(scene: Scene, job: VideoJob, re
     add(scene, job.uid, SinkKind.HTTP, receiver.url)
     take(scene, job.uid, 2)
     deliver(scene, job.uid)
-    down, up = scene.video.sinks.of(USER, job.uid)
+    down, up = sinks_of(scene, job.uid)
     assert (down.word, up.word) == ("failing", "idle")
     assert down.sink.problem
 
@@ -89,22 +89,22 @@ def test_one_that_is_not_there_holds_up_no_other(scene: Scene, job: VideoJob, re
 def test_a_fault_of_ours_is_told_and_holds_up_no_other(
     scene: Scene, job: VideoJob, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(scene.video.sinks.senders, SinkKind.MQTT, None)
+    monkeypatch.setitem(scene.container.results.sinks.senders, SinkKind.MQTT, None)
     add(scene, job.uid, SinkKind.MQTT, "mqtt://127.0.0.1/a")
     scene.later(1)
     add(scene, job.uid, SinkKind.HTTP, receiver.url)
     take(scene, job.uid, 2)
     deliver(scene, job.uid)
-    broken, good = scene.video.sinks.of(USER, job.uid)
+    broken, good = sinks_of(scene, job.uid)
     assert (broken.sink.problem, good.word) == ("a fault of this service: AttributeError", "idle")
 
 
 def test_rows_that_have_gone_are_not_looked_for_again_and_again(scene: Scene, job: VideoJob) -> None:
     add(scene, job.uid, SinkKind.HTTP, "http://127.0.0.1:1/")
     take(scene, job.uid, 2)
-    scene.video.results.forget_old(scene.now + timedelta(days=400))
+    scene.container.results.rows.forget_old(scene.now + timedelta(days=400))
     due(scene, job.uid)
-    assert scene.video.sinks.deliver_due() == 1
+    assert scene.container.results.sinks.deliver_due() == 0
     assert state(scene, job.uid) == ("idle", 0, 0, "")
 
 
@@ -124,7 +124,7 @@ def test_what_was_lost_between_delivery_and_note_is_delivered_again(
     add(scene, job.uid, SinkKind.HTTP, receiver.url)
     take(scene, job.uid, 2)
     with monkeypatch.context() as patched:
-        patched.setattr(scene.video.sinks, "_noted", _killed)
+        patched.setattr(scene.container.results.sinks, "_noted", _killed)
         with pytest.raises(KeyboardInterrupt):
             deliver(scene, job.uid)
     deliver(scene, job.uid)
@@ -181,7 +181,7 @@ def test_a_test_goes_at_once_and_its_answer_is_shown(
         messages = broker.subscribe("#")
         for kind in (SinkKind.MQTT, SinkKind.HOME_ASSISTANT):
             sink = add(scene, job.uid, kind, f"mqtt://127.0.0.1:{broker.port}/a")
-            assert scene.video.sinks.test(USER, job.uid, sink.sink_id, now=scene.now) == ""
+            assert scene.container.results.sinks.test(producer_in(scene, job.uid), sink.sink_id, now=scene.now) == ""
         topics = [messages.get(timeout=PATIENCE_S).topic for _ in range(2)]
     assert topics == ["a", "a/test"]
 
@@ -215,6 +215,6 @@ def test_the_page_adds_shows_and_removes_sinks(web: Within, scene: Scene, job: V
     assert refused.status_code == 400
     assert 'id="field-address-problem"' in refused.text
     assert fields["address"] in refused.text
-    (one,) = scene.video.sinks.of(USER, job.uid)
+    (one,) = sinks_of(scene, job.uid)
     web.post(f"{page}/remove", data={"sink_id": one.sink.sink_id}, headers=OURS)
-    assert scene.video.sinks.of(USER, job.uid) == []
+    assert sinks_of(scene, job.uid) == []

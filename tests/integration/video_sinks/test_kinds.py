@@ -16,18 +16,18 @@ from redis import Redis
 from app.bootstrap import home_folders
 from app.kit.network.networks import read_networks
 from app.kit.network.public_hosts import AddressRefused
-from app.video import store
-from app.video.errors import TooManySinkTests
+from app.results import store
+from app.results.errors import TooManySinkTests
+from app.results.model.sink import Parcel, SinkContent, SinkKind
+from app.results.senders import RedisSender
+from app.results.service import sinks as sink_service
 from app.video.model.job import VideoJob
-from app.video.model.sink import Parcel, SinkContent, SinkKind
-from app.video.senders import RedisSender
-from app.video.service import sinks as sink_service
 from tests.harness.mosquitto import PATIENCE_S, Mosquitto
 from tests.harness.users import Within
 from tests.harness.valkey import Valkey
 from tests.harness.video.nodes import USER, Scene
 from tests.harness.video.records import result
-from tests.harness.video.sinks import Receiver, add, deliver, state, take
+from tests.harness.video.sinks import Receiver, add, deliver, producer_in, sinks_of, state, take
 
 
 def test_rows_go_by_mqtt_a_message_each_also_after_the_broker_was_away(
@@ -54,7 +54,7 @@ def test_rows_go_by_mqtt_a_message_each_also_after_the_broker_was_away(
         messages = broker.subscribe("cameras/#")
         deliver(scene, job.uid)
         assert json.loads(messages.get(timeout=PATIENCE_S).payload)["id"] == "row/4"
-    assert "p%40ss" not in scene.video.sinks.of(USER, job.uid)[0].sink.shown_address
+    assert "p%40ss" not in sinks_of(scene, job.uid)[0].sink.shown_address
 
 
 def test_a_long_backlog_goes_by_mqtt_in_its_order(scene: Scene, job: VideoJob, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_home_assistant_finds_sensors_and_their_last_state_also_later(
         events = add(scene, job.uid, SinkKind.HOME_ASSISTANT, address, SinkContent.EVENTS)
         take(scene, job.uid, 2, 3, 4)
         deliver(scene, job.uid)
-        assert [one.word for one in scene.video.sinks.of(USER, job.uid)] == ["idle", "idle"]
+        assert [one.word for one in sinks_of(scene, job.uid)] == ["idle", "idle"]
         messages = broker.subscribe("#")
         retained = {one.topic: json.loads(one.payload) for one in (messages.get(timeout=PATIENCE_S) for _ in range(4))}
     device = retained[f"homeassistant/device/modelmill_{rows.sink_id}/config"]
@@ -141,7 +141,7 @@ def test_rows_go_to_files_of_the_owners_home_in_segments_each_once(
         store.change_sink(conn, sink.sink_id, cursor=499)
     deliver(scene, job.uid)
     assert state(scene, job.uid) == ("idle", 6, 0, ""), "two of them twice"
-    assert scene.video.sinks.test(USER, job.uid, sink.sink_id, now=scene.now) == ""
+    assert scene.container.results.sinks.test(producer_in(scene, job.uid), sink.sink_id, now=scene.now) == ""
     entries = {one.name: one.path for one in files.browse(USER, "datasets/cameras/door").entries}
     ids = {
         name: [json.loads(line)["id"] for line in b"".join(files.read(USER, path)).splitlines()]
@@ -201,21 +201,21 @@ def test_a_server_that_says_a_byte_now_and_then_is_given_up(scene: Scene, job: V
 
 
 def test_only_so_many_sinks_are_tested_at_once(scene: Scene, job: VideoJob, receiver: Receiver) -> None:
-    sink, sinks = add(scene, job.uid, SinkKind.HTTP, receiver.url), scene.video.sinks
+    sink, sinks = add(scene, job.uid, SinkKind.HTTP, receiver.url), scene.container.results.sinks
     for _ in range(sink_service.TESTS_AT_ONCE):
         sinks._room_for_tests.acquire()
     try:
         with pytest.raises(TooManySinkTests):
-            sinks.test(USER, job.uid, sink.sink_id, now=scene.now)
+            sinks.test(producer_in(scene, job.uid), sink.sink_id, now=scene.now)
     finally:
         sinks._room_for_tests.release(sink_service.TESTS_AT_ONCE)
-    assert sinks.test(USER, job.uid, sink.sink_id, now=scene.now) == ""
+    assert sinks.test(producer_in(scene, job.uid), sink.sink_id, now=scene.now) == ""
 
 
 def test_private_addresses_are_refused_where_no_network_is_allowed(
     scene: Scene, job: VideoJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scene.video.sinks, "networks", ())
+    monkeypatch.setattr(scene.container.results.sinks, "networks", ())
     for kind, address in (
         (SinkKind.HTTP, "http://127.0.0.1/"),
         (SinkKind.MQTT, "mqtt://10.0.0.1/a"),
@@ -223,10 +223,11 @@ def test_private_addresses_are_refused_where_no_network_is_allowed(
     ):
         with pytest.raises(AddressRefused):
             add(scene, job.uid, kind, address)
-    monkeypatch.setattr(scene.video.sinks.senders[SinkKind.REDIS], "_networks", ())
-    monkeypatch.setattr(scene.video.sinks, "networks", scene.video.sinks.senders[SinkKind.MQTT]._networks)  # type: ignore[attr-defined]
+    sinks = scene.container.results.sinks
+    monkeypatch.setattr(sinks.senders[SinkKind.REDIS], "_networks", ())
+    monkeypatch.setattr(sinks, "networks", sinks.senders[SinkKind.MQTT]._networks)  # type: ignore[attr-defined]
     sink = add(scene, job.uid, SinkKind.REDIS, "redis://127.0.0.1/0/a")
-    assert "private network" in scene.video.sinks.test(USER, job.uid, sink.sink_id, now=scene.now)
+    assert "private network" in sinks.test(producer_in(scene, job.uid), sink.sink_id, now=scene.now)
 
 
 @pytest.mark.parametrize(

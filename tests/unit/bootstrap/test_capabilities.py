@@ -17,11 +17,14 @@ from app.main import collectors, create_app, declared
 from app.settings import Settings
 from tests.harness.paths import REPOSITORY
 
+SHARED = {"results"}
+"""Have no endpoints of their own: theirs stand below the paths of what makes them."""
+
 
 def test_every_package_with_an_api_is_a_capability_of_the_list() -> None:
     packages = {path.parent.name for path in (REPOSITORY / "app").glob("*/api.py")}
     declared = {path.parent.name for path in (REPOSITORY / "app").glob("*/capability.py")} - {"kit"}
-    assert packages == declared == {capability.name.replace(" ", "_") for capability in CAPABILITIES}
+    assert packages | SHARED == declared == {capability.name.replace(" ", "_") for capability in CAPABILITIES}
 
 
 def test_every_module_that_declares_actors_is_named_by_one_capability() -> None:
@@ -41,7 +44,7 @@ def test_every_endpoint_of_a_capability_is_a_route_of_the_web(settings: Settings
     paths = [route.path for route in app.routes]  # type: ignore[attr-defined]
     for capability in CAPABILITIES:
         part = capability.web()
-        assert part.operations and part.pages
+        assert (part.operations and part.pages) or capability.name in SHARED
         described: list[Any] = [*part.operations, *part.pages, *part.routes]
         assert {one.path for one in described} <= set(paths), capability.name
     app.state.container.close()

@@ -21,7 +21,7 @@ from app.video.cli.demo.catalogue import SAMPLE, add_stages
 from app.video.cli.demo.deployment import EDGE, running_nodes, videos_of
 from app.video.cli.demo.show import CLIP, await_edge, face_dag, make_sample
 from app.video.cli.event_follower import followed_events
-from app.video.client import VideoClient
+from app.video.client import VideoClient, path_of
 
 PATIENCE_S = 180.0
 """With --once: for an event of each rule."""
@@ -115,7 +115,7 @@ def submit(client: VideoClient, broker: Broker | None = None, *, node: str = EDG
     uid = str(client.submit(job)["uid"])
     client.put_rules(uid, RULES)
     if broker:
-        client.add_sink(uid, "mqtt", broker.address, "events")
+        client.add_sink(path_of(uid), "mqtt", broker.address, "events")
     return uid
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from app.kit.clock import to_text
+from app.results.model.event import RuleEvent
+from app.results.model.frame_result import FrameRecord
 from app.video.errors import BadRule
-from app.video.model.frame_result import FrameRecord
-from app.video.model.rule import MOST_RULES, RULE_SET, Rule, RuleEvent, RuleSet, check_rules
+from app.video.model.rule import MOST_RULES, RULE_SET, Rule, RuleSet, check_rules
 from app.video.model.rule_evaluation import NO_BOXES, NO_SIZE, EvaluationState, evaluate
 from app.video.model.zone import Direction, Zone
 

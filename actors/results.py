@@ -1,0 +1,36 @@
+"""What hands results on, and forgets them. Each may run twice."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from periodiq import cron
+
+from actors.process import actor, container
+from app.kit.clock import now
+from app.kit.errors import ModelmillError
+from app.kit.queue.messages import Message
+
+room = threading.Semaphore(2)
+"""Of the threads of this process so many may wait for slow sinks."""
+logger = logging.getLogger(__name__)
+
+
+@actor(Message.DELIVER_ROWS, periodic=cron("* * * * *"))
+def deliver_rows() -> None:
+    """Deliver what waits for sinks. What is not delivered now is found by the next report or pulse."""
+    if not room.acquire(blocking=False):
+        return
+    try:
+        container.results.sinks.deliver_due()
+    except ModelmillError as error:
+        logger.warning("Nothing is delivered to sinks now: %s", error.message)
+    finally:
+        room.release()
+
+
+@actor(Message.FORGET_OLD_ROWS, periodic=cron("47 * * * *"))
+def forget_old_rows() -> None:
+    """Rows that were kept for long enough, and what a producer has too many of."""
+    container.results.rows.forget_old(now())

@@ -1,0 +1,45 @@
+"""Puts together what keeps results, of video jobs and services alike."""
+
+from __future__ import annotations
+
+from app.bootstrap.home_folders import HomeFolders
+from app.joint_inference.service.producers import ServiceProducers
+from app.kit.access import EnabledOf
+from app.kit.network.networks import read_networks
+from app.kit.sql import Database
+from app.results.model.sink import SinkKind
+from app.results.senders import FileSender, HttpSender, MqttSender, RedisSender, home_assistant_messages
+from app.results.service import Results, ResultServices, Sinks
+from app.results.service.producers import Producers, find_producer
+from app.results.service.sinks import TRY_S, SinkSender
+from app.settings import Settings
+from app.video.service.producers import VideoProducers
+
+
+def open_results(
+    settings: Settings, database: Database, folders: HomeFolders, *, enabled_of: EnabledOf
+) -> ResultServices:
+    """Nothing connects before it is used.
+
+    Args:
+        folders: Of data homes.
+        enabled_of: those of these users who are enabled.
+    """
+    kinds: dict[str, Producers] = {"video": VideoProducers(), "joint": ServiceProducers()}
+
+    def owner_of(uid: str) -> str:
+        with database.read() as conn:
+            producer = find_producer(conn, kinds, uid)
+        return producer.owner if producer else ""
+
+    networks = read_networks(settings.notification_networks)
+    senders: dict[SinkKind, SinkSender] = {
+        SinkKind.HTTP: HttpSender(networks, try_s=TRY_S),
+        SinkKind.MQTT: MqttSender(networks, try_s=TRY_S),
+        SinkKind.HOME_ASSISTANT: MqttSender(networks, try_s=TRY_S, messages=home_assistant_messages),
+        SinkKind.REDIS: RedisSender(networks, try_s=TRY_S),
+        SinkKind.FILE: FileSender(folders, owner_of),
+    }
+    rows = Results(database, kinds, keep_days=settings.results_days, most_per_producer=settings.results_per_producer)
+    sinks = Sinks(database, kinds, senders, networks, check_folder=folders.check, enabled_of=enabled_of)
+    return ResultServices(rows, sinks)

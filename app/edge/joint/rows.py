@@ -1,0 +1,140 @@
+"""Rows of what was answered, on their way to the web: in the order of the samples, each once.
+
+A hard sample is answered later than the easy ones behind it, so each sample has its place in the line from the start,
+and what stands at the head of the line goes when it is answered.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.edge.joint.outcome import Outcome, Place
+from app.inference.prediction import Prediction
+from app.joint_inference.model.rows import MOST_ROWS, RowChoice
+
+MOST_WAITING = 5000
+"""Beyond it the oldest is left out."""
+MOST_CHARACTERS = 400_000
+"""Of a report."""
+
+
+@dataclass(frozen=True)
+class RowReport:
+    """As RowReport of the web reads it; it stays as it is until it is taken."""
+
+    batch: int
+    body: bytes
+
+
+class RowQueue:
+    """For any thread.
+
+    Args:
+        choice: which samples leave a row.
+        labels: names of the classes, by number.
+        clock: the time, in seconds since 1970.
+
+    Attributes:
+        lost: how many rows were left out because too many waited.
+    """
+
+    def __init__(
+        self, choice: RowChoice, labels: tuple[str, ...] = (), *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.choice = choice
+        self.labels = labels
+        self.lost = 0
+        self._clock = clock
+        self._run = uuid.uuid4().hex
+        self._batch = 0
+        self._line: deque[Place] = deque()
+        self._lock = threading.Lock()
+        self._report: RowReport | None = None
+
+    def reserve(self) -> Place:
+        """A place at the end of the line, for a sample that has come."""
+        place = Place(self._clock())
+        if self.choice is not RowChoice.NONE:
+            with self._lock:
+                self._line.append(place)
+                if len(self._line) > MOST_WAITING:
+                    self._line.popleft()
+                    self.lost += 1
+        return place
+
+    def fill(self, place: Place | None, outcome: Outcome, size: tuple[int, int]) -> None:
+        """The sample is answered.
+
+        Args:
+            place: its own; None: it has none.
+            size: width and height of the picture.
+        """
+        if place is None or self.choice is RowChoice.NONE:
+            return
+        row = row_of(outcome, place.at, size, self.labels)
+        is_wanted = self.choice is RowChoice.ALL or bool(row["bbox"])
+        place.text = json.dumps(row, separators=(",", ":")) if is_wanted else ""
+
+    def report(self) -> RowReport | None:
+        """What to send next: the same until it was taken; None: nothing."""
+        if self._report is None:
+            texts = self._taken()
+            if texts:
+                self._batch += 1
+                head = json.dumps({"run": self._run, "batch": self._batch})[:-1]
+                self._report = RowReport(self._batch, f'{head},"rows":[{",".join(texts)}]}}'.encode())
+        return self._report
+
+    def is_taken(self) -> None:
+        """The report has arrived."""
+        self._report = None
+
+    def _taken(self) -> list[str]:
+        texts, characters = list[str](), 0
+        with self._lock:
+            while self._line and len(texts) < MOST_ROWS and characters < MOST_CHARACTERS:
+                text = self._line[0].text
+                if text is None:
+                    break
+                self._line.popleft()
+                if text:
+                    texts.append(text)
+                    characters += len(text)
+        return texts
+
+
+def row_of(outcome: Outcome, at: float, size: tuple[int, int], labels: Sequence[str]) -> dict[str, Any]:
+    """A row as the web keeps it. What a classifier answers is an object as large as the picture.
+
+    Args:
+        at: when the sample came, seconds since 1970.
+        size: width and height of the picture.
+        labels: names of the classes, by number.
+    """
+    boxes, numbers, scores = _objects(outcome.final, size)
+    return {
+        "at": round(at, 3),
+        "size": list(size),
+        "bbox": boxes,
+        "labels": [labels[number] if number < len(labels) else str(number) for number in numbers],
+        "scores": scores,
+        "sample": outcome.id,
+        "answered_by": outcome.source.value,
+        "is_hard": outcome.verdict.is_hard,
+    }
+
+
+def _objects(prediction: Prediction, size: tuple[int, int]) -> tuple[list[list[float]], list[int], list[float]]:
+    """Boxes, numbers of classes, scores."""
+    if prediction.label is not None:
+        score = round(prediction.probabilities[prediction.label], 5)
+        return [[0.0, 0.0, float(size[0]), float(size[1])]], [prediction.label], [score]
+    boxes = [box.to_json() for box in prediction.boxes]
+    return [box[:4] for box in boxes], [int(box[5]) for box in boxes], [box[4] for box in boxes]

@@ -1,0 +1,15 @@
+"""What every endpoint of results needs of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.requests import Request
+
+from app.kit.web.state import FromContainer
+from app.results.model.producer import Producer
+from app.results.service import ResultServices
+
+results_of = FromContainer[ResultServices]("results")
+ProducerOf = Callable[[Request], Producer]
+"""The producer in the path, for the user who asks. Raises NotFound for what is not theirs."""

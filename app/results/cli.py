@@ -1,0 +1,123 @@
+"""The commands about rows and sinks: `add_result_commands` adds them to those of a kind of producers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.kit.cli.command import CommandFailed, Exit
+from app.kit.cli.service_options import AsJson, Url
+
+if TYPE_CHECKING:
+    from app.results.client import ResultsClient
+
+KINDS = {"mqtt": "mqtt", "mqtts": "mqtt", "redis": "redis"}
+"""By the scheme of an address; any other is HTTP's."""
+ClientOf = Callable[[typer.Context, "str | None"], Any]
+Named = Annotated[str, typer.Argument(metavar="NAME", help="Of the job its uid; of the service [NAMESPACE/]NAME.")]
+Sink = Annotated[str, typer.Argument(metavar="SINK", help="As `list` shows it.")]
+
+
+def add_result_commands(
+    commands: typer.Typer, place_of: Callable[[str], str], client_of: ClientOf, *, content: str
+) -> None:
+    """Add `rows` and `sinks` to the commands of a kind of producers.
+
+    Args:
+        commands: theirs.
+        place_of: path in the API of what is named on the command line.
+        client_of: the client for a context and an address; it is a ResultsClient.
+        content: what a sink gets if nothing is said: rows, events.
+    """
+    sinks = typer.Typer(help="Where its rows and events go besides.", no_args_is_help=True)
+    commands.add_typer(sinks, name="sinks")
+
+    @commands.command()
+    def rows(
+        context: typer.Context,
+        named: Named,
+        form: Annotated[
+            str, typer.Option("--form", metavar="jsonl|csv", help="A line a frame, or a line an object.")
+        ] = "jsonl",
+        since: Annotated[str, typer.Option(metavar="TIME", help="As 2026-11-20T08:00:00Z; included.")] = "",
+        until: Annotated[str, typer.Option(metavar="TIME", help="Excluded.")] = "",
+        label: Annotated[str, typer.Option(metavar="CLASS", help="With an object of this class.")] = "",
+        min_score: Annotated[float | None, typer.Option(min=0, max=1, help="Of at least this score.")] = None,
+        url: Url = None,
+    ) -> None:
+        """All rows that are kept, oldest first, to stdout."""
+        criteria = {"since": since, "until": until, "label": label, "min_score": min_score}
+        with client_of(context, url) as client:
+            for piece in client.all_rows(place_of(named), form, **criteria):
+                sys.stdout.buffer.write(piece)
+
+    @sinks.command("list")
+    def list_sinks(context: typer.Context, named: Named, as_json: AsJson = False, url: Url = None) -> None:
+        """Where to, and how that does."""
+        with client_of(context, url) as client:
+            _print_sinks(client, place_of(named), as_json=as_json)
+
+    @sinks.command()
+    def add(
+        context: typer.Context,
+        named: Named,
+        address: Annotated[
+            str,
+            typer.Argument(
+                help="https://…, mqtt[s]://[user:password@]host[:port]/topic, redis://host/database/stream, or a "
+                "folder of your data home, as datasets/door."
+            ),
+        ],
+        what: Annotated[str, typer.Option("--content", metavar="events|rows", help="What goes there.")] = content,
+        home_assistant: Annotated[
+            bool, typer.Option("--home-assistant", help="By MQTT as sensors of Home Assistant, with the last state.")
+        ] = False,
+        as_json: AsJson = False,
+        url: Url = None,
+    ) -> None:
+        """Send what comes from now on there, too. The secret of HTTP is shown once."""
+        scheme, _, rest = address.partition("://")
+        kind = "home_assistant" if home_assistant else KINDS.get(scheme, "http") if rest else "file"
+        with client_of(context, url) as client:
+            sink = client.add_sink(place_of(named), kind, address, what)
+        secret = f"\nsecret   {sink['secret']}" if sink["secret"] else ""
+        _print(sink, f"{sink['sink_id']} is added.{secret}", as_json=as_json)
+
+    @sinks.command()
+    def test(context: typer.Context, named: Named, sink: Sink, as_json: AsJson = False, url: Url = None) -> None:
+        """Send it a message that says nothing but that it arrives. Exit code 1: it was not taken."""
+        with client_of(context, url) as client:
+            answer = client.test_sink(place_of(named), sink)
+        text = "It was taken." if answer["is_taken"] else f"It was not taken: {answer['problem']}"
+        _print(answer, text, as_json=as_json)
+        if not answer["is_taken"]:
+            raise CommandFailed(Exit.FAILED)
+
+    @sinks.command()
+    def remove(context: typer.Context, named: Named, sink: Sink, url: Url = None) -> None:
+        """Send nothing there any more."""
+        with client_of(context, url) as client:
+            client.remove_sink(place_of(named), sink)
+        typer.echo(f"{sink} is removed.")
+
+
+def _print_sinks(client: ResultsClient, place: str, *, as_json: bool) -> None:
+    sinks = client.sinks(place)
+    if as_json:
+        typer.echo(json.dumps(sinks, indent=2))
+        return
+    if not sinks:
+        typer.echo("There are no sinks.")
+    for sink in sinks:
+        typer.echo(
+            f"{sink['sink_id']}  {sink['content']:6}  {sink['address']}  {sink['state']}  "
+            f"{sink['delivered']} delivered, {sink['backlog']} waiting  {sink['problem']}".rstrip()
+        )
+
+
+def _print(record: dict[str, Any], text: str, *, as_json: bool) -> None:
+    typer.echo(json.dumps(record, indent=2) if as_json else text)

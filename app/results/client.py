@@ -1,0 +1,61 @@
+"""The part of a client that is about rows and sinks, of whatever makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+from app.kit.cli.api_client import ApiClient
+
+Record = dict[str, Any]
+
+
+class ResultsClient(ApiClient):
+    """place: path of a video job or a service in the API, without a slash at its end."""
+
+    def rows(self, place: str, **criteria: Any) -> Record:
+        """A page of rows.
+
+        Args:
+            criteria: since, until, label, min_score, order, cursor, limit.
+        """
+        return self._json("GET", f"{place}/rows", params=_given(criteria))
+
+    def all_rows(self, place: str, form: str, **criteria: Any) -> Iterator[bytes]:
+        """All rows that fit, as a file, piece by piece.
+
+        Args:
+            form: csv, jsonl.
+            criteria: since, until, label, min_score.
+        """
+        with self._answer("GET", f"{place}/rows.{form}", params=_given(criteria)) as answer:
+            yield from answer.iter_bytes()
+
+    def sinks(self, place: str) -> list[Record]:
+        """Oldest first."""
+        return list(self._json("GET", f"{place}/sinks")["sinks"])
+
+    def add_sink(self, place: str, kind: str, address: str, content: str) -> Record:
+        """Have rows or events sent somewhere.
+
+        Args:
+            kind: http, mqtt, home_assistant, redis, file.
+            content: rows, events.
+
+        Returns:
+            The sink; of http with its secret, which is told this once.
+        """
+        return self._json("POST", f"{place}/sinks", json={"kind": kind, "address": address, "content": content})
+
+    def test_sink(self, place: str, sink_id: str) -> Record:
+        """{is_taken, problem}"""
+        return self._json("POST", f"{place}/sinks/{quote(sink_id, safe='')}/test")
+
+    def remove_sink(self, place: str, sink_id: str) -> None:
+        with self._answer("DELETE", f"{place}/sinks/{quote(sink_id, safe='')}") as answer:
+            answer.read()
+
+
+def _given(criteria: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in criteria.items() if value not in ("", None)}

@@ -1,0 +1,141 @@
+"""The endpoints of rows and sinks below the place of a producer: `operations` makes the table of a kind of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial, wraps
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from app.kit.clock import now
+from app.kit.web.http import json_answer, json_body, query
+from app.kit.web.operations import Operations
+from app.results import responses, schemas
+from app.results.access import ProducerOf, results_of
+from app.results.model.producer import Producer
+
+
+def list_rows(request: Request, producer: Producer) -> Response:
+    criteria = query(request, schemas.RowPageQuery)
+    page = results_of(request).rows.page(
+        producer,
+        schemas.filter_of(criteria),
+        cursor=criteria.cursor,
+        newest_first=criteria.order == "desc",
+        limit=criteria.limit,
+    )
+    return json_answer(responses.rows(page))
+
+
+def rows_as_csv(request: Request, producer: Producer) -> Response:
+    """A line an object; one without a box for a frame that has none."""
+    return _download(request, producer, "csv", "text/csv; charset=utf-8", responses.csv_lines)
+
+
+def rows_as_jsonl(request: Request, producer: Producer) -> Response:
+    return _download(request, producer, "jsonl", "application/jsonl", responses.jsonl_lines)
+
+
+def list_sinks(request: Request, producer: Producer) -> Response:
+    states = results_of(request).sinks.of(producer)
+    return json_answer(schemas.SinksAnswer(sinks=[schemas.sink_answer(state) for state in states]))
+
+
+async def add_sink(request: Request, producer: Producer) -> Response:
+    body = await json_body(request, schemas.SinkBody)
+    add = partial(results_of(request).sinks.add, now=now())
+    sink = await run_in_threadpool(add, producer, body.kind, body.content, body.address)
+    return json_answer(schemas.new_sink_answer(sink), 201, {"Location": f"{producer.place}/sinks/{sink.sink_id}"})
+
+
+def test_sink(request: Request, producer: Producer) -> Response:
+    problem = results_of(request).sinks.test(producer, str(request.path_params["sink_id"]), now=now())
+    return json_answer(schemas.SinkTestAnswer(is_taken=not problem, problem=problem))
+
+
+def remove_sink(request: Request, producer: Producer) -> Response:
+    results_of(request).sinks.remove(producer, str(request.path_params["sink_id"]))
+    return Response(status_code=204)
+
+
+def operations(kind: str, one: str, parameters: Mapping[str, dict[str, Any]], producer_of: ProducerOf) -> Operations:
+    """The table of the routes of a kind of producers.
+
+    Args:
+        kind: what the names of the routes begin with.
+        one: the path of one of them.
+        parameters: the schemas of its path's parameters.
+        producer_of: finds it for the user who asks.
+    """
+    table = Operations({**parameters, "sink_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"}})
+    sinks = f"{one}/sinks"
+
+    def given(endpoint: Callable[..., Response]) -> Any:
+        """The endpoint with the producer, in a thread."""
+
+        @wraps(endpoint)
+        def answered(request: Request) -> Response:
+            return endpoint(request, producer_of(request))
+
+        answered.__name__ = f"{kind}_{endpoint.__name__}"
+        return answered
+
+    def given_later(endpoint: Callable[..., Awaitable[Response]]) -> Any:
+        """The same of one that reads a body."""
+
+        @wraps(endpoint)
+        async def answered(request: Request) -> Response:
+            return await endpoint(request, await run_in_threadpool(producer_of, request))
+
+        answered.__name__ = f"{kind}_{endpoint.__name__}"
+        return answered
+
+    table.add(
+        "GET",
+        f"{one}/rows",
+        "The rows of all frames that are kept: by time, class and score",
+        {200: schemas.RowsAnswer},
+        query=schemas.RowPageQuery,
+    )(given(list_rows))
+    table.add(
+        "GET", f"{one}/rows.csv", "The same as a table, a line an object", {200: ("text/csv",)}, query=schemas.RowQuery
+    )(given(rows_as_csv))
+    table.add(
+        "GET",
+        f"{one}/rows.jsonl",
+        "The same as JSON, a line a frame",
+        {200: ("application/jsonl",)},
+        query=schemas.RowQuery,
+    )(given(rows_as_jsonl))
+    table.add("GET", sinks, "Where its rows and events go besides, and how that does", {200: schemas.SinksAnswer})(
+        given(list_sinks)
+    )
+    table.add(
+        "POST",
+        sinks,
+        "Send its rows or events somewhere else, too: HTTP, MQTT, Home Assistant, Redis or files",
+        {201: schemas.NewSinkAnswer},
+        more_errors=(403, 409, 429),
+        body=schemas.SinkBody,
+    )(given_later(add_sink))
+    table.add(
+        "POST",
+        f"{sinks}/{{sink_id}}/test",
+        "Send it a message that says nothing but that it arrives, now",
+        {200: schemas.SinkTestAnswer},
+        more_errors=(429,),
+    )(given(test_sink))
+    table.add("DELETE", f"{sinks}/{{sink_id}}", "Send nothing there any more", {204: None})(given(remove_sink))
+    return table
+
+
+def _download(
+    request: Request, producer: Producer, ending: str, media_type: str, lines: Callable[..., Iterator[str]]
+) -> Response:
+    criteria = query(request, schemas.RowQuery)
+    records = results_of(request).rows.all(producer, schemas.filter_of(criteria))
+    disposition = f'attachment; filename="{producer.uid}.{ending}"'
+    return StreamingResponse(lines(records), media_type=media_type, headers={"Content-Disposition": disposition})

@@ -1,0 +1,1 @@
+"""Results as they are: rows, events, sinks, and what makes them. Pure."""

@@ -1,0 +1,113 @@
+"""What models answered for a frame, as it is kept; and which of them are looked for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from app.kit.clock import to_text
+
+FACTS = frozenset(
+    {"n_loop", "at", "pts", "e2e", "tracked", "bbox", "labels", "scores", "size", "sample", "answered_by", "is_hard"}
+)
+"""What a row has beside its counts."""
+MOST_SECONDS = 2.0e11
+"""Since 1970: later ones have no date."""
+MOST_SIDE = 1e9
+"""Of a box, in pixels."""
+
+
+@dataclass(frozen=True)
+class DetectedObject:
+    box: Sequence[float]
+    """x1, y1, x2, y2 in pixels of the source."""
+    label: str
+    """Empty where the stage names no classes."""
+    score: float | None
+
+
+@dataclass(frozen=True)
+class FrameRecord:
+    """A row that is kept."""
+
+    n_loop: int
+    at: str
+    """By the node's clock, ISO 8601 in UTC."""
+    row: Mapping[str, Any]
+    """As its node reported it."""
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """What was counted in it, by name."""
+        return {
+            name: value
+            for name, value in self.row.items()
+            if name not in FACTS and isinstance(value, int | float) and not isinstance(value, bool)
+        }
+
+    @property
+    def objects(self) -> list[DetectedObject]:
+        return list(objects_in(self.row))
+
+    @property
+    def object_count(self) -> int:
+        return len(self.row.get("bbox") or ())
+
+
+@dataclass(frozen=True)
+class ResultFilter:
+    """Which rows. None and "" filter nothing."""
+
+    since: str | None = None
+    """ISO 8601 in UTC, included."""
+    until: str | None = None
+    """Excluded."""
+    label: str = ""
+    """At least one object of this class."""
+    min_score: float | None = None
+    """At least one object (of that class) has at least this score."""
+
+    def matches(self, record: FrameRecord) -> bool:
+        """As far as objects go; times are the store's affair."""
+        if not self.label and self.min_score is None:
+            return True
+        return any(self._fits(detected) for detected in record.objects)
+
+    def _fits(self, detected: DetectedObject) -> bool:
+        is_sure = self.min_score is None or (detected.score is not None and detected.score >= self.min_score)
+        return is_sure and (not self.label or detected.label == self.label)
+
+
+def moment_of(row: Mapping[str, Any], now: datetime) -> str:
+    """When the frame was answered, by the node's clock; now where a node does not say."""
+    at = row.get("at")
+    if isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at < MOST_SECONDS:
+        return to_text(datetime.fromtimestamp(at, UTC))
+    return to_text(now)
+
+
+def objects_in(row: Mapping[str, Any]) -> Iterator[DetectedObject]:
+    """A report may hold anything: what is no box is passed over."""
+    labels, scores = row.get("labels"), row.get("scores")
+    boxes = row.get("bbox")
+    for place, box in enumerate(boxes if isinstance(boxes, list) else ()):
+        if isinstance(box, list) and len(box) == 4 and all(map(_is_side, box)):
+            label, score = _at(labels, place), _at(scores, place)
+            yield DetectedObject(
+                box, label if isinstance(label, str) else "", score if isinstance(score, int | float) else None
+            )
+
+
+def labels_in(row: Mapping[str, Any]) -> list[str]:
+    """The classes of its objects, each once."""
+    return sorted({detected.label for detected in objects_in(row) if detected.label})
+
+
+def _is_side(value: object) -> bool:
+    return isinstance(value, int | float) and -MOST_SIDE <= value <= MOST_SIDE
+
+
+def _at(values: object, place: int) -> object:
+    return values[place] if isinstance(values, list) and place < len(values) else None

@@ -1,0 +1,164 @@
+"""The pages of a producer's rows and sinks: `routes` makes the table of a kind of producers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from app.kit.clock import now, to_text
+from app.kit.errors import BadInput, ModelmillError, NotFound
+from app.kit.web.common_pages import see_other
+from app.kit.web.editor import Problems
+from app.kit.web.forms import sent_fields
+from app.kit.web.http import query
+from app.kit.web.line_plot import over_time, time_plot
+from app.kit.web.templates import render
+from app.results.access import ProducerOf, results_of
+from app.results.model.frame_result import ResultFilter
+from app.results.model.producer import Producer
+from app.results.model.sink import Sink, SinkContent, SinkKind
+from app.results.schemas import RowQuery, filter_of
+
+SHOWN = 100
+COUNTED = 1000
+"""Rows that the plot is drawn of: the newest that fit."""
+MAX_BYTES = 10_000
+
+
+def routes(base: str, producer_of: ProducerOf) -> list[BaseRoute]:
+    """The routes of a kind of producers.
+
+    Args:
+        base: the path of the page of one.
+        producer_of: finds it for the user who asks.
+    """
+    pages = ResultPages(producer_of)
+    return [
+        Route(f"{base}/results", pages.rows),
+        Route(f"{base}/sinks", pages.sinks),
+        Route(f"{base}/sinks", pages.add_sink, methods=["POST"]),
+        Route(f"{base}/sinks/test", pages.test_sink, methods=["POST"]),
+        Route(f"{base}/sinks/remove", pages.remove_sink, methods=["POST"]),
+    ]
+
+
+class ResultPages:
+    def __init__(self, producer_of: ProducerOf) -> None:
+        self.producer_of = producer_of
+
+    def rows(self, request: Request) -> Response:
+        """All rows that are kept, by time, class and score, with their counts over time."""
+        producer, kept = self.producer_of(request), results_of(request).rows
+        criteria, problem = RowQuery(), ""
+        try:
+            criteria = query(request, RowQuery)
+        except BadInput as error:
+            problem = error.message
+        chosen = filter_of(criteria)
+        shown = kept.page(producer, chosen, cursor=criteria.cursor, newest_first=True, limit=SHOWN)
+        counted = kept.page(producer, chosen, newest_first=True, limit=COUNTED).records[::-1]
+        older = f"{producer.page}/results?{_query_of(criteria, cursor=shown.cursor)}"
+        return render(
+            request,
+            "results/results.html",
+            422 if problem else 200,
+            area=producer.area,
+            producer=producer,
+            criteria=criteria,
+            problem=problem,
+            records=shown.records,
+            older=older if shown.cursor is not None else "",
+            plot=time_plot({"objects": over_time(counted, lambda record: float(record.object_count))}),
+            names=sorted({name for record in shown.records for name in record.counts}),
+            download=_query_of(criteria),
+            is_filtered=chosen != ResultFilter(),
+        )
+
+    def sinks(self, request: Request) -> Response:
+        producer = self.producer_of(request)
+        return _sinks_page(request, producer, _empty(producer))
+
+    async def add_sink(self, request: Request) -> Response:
+        sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A sink")
+        return await run_in_threadpool(self._add_sink, request, sent)
+
+    async def test_sink(self, request: Request) -> Response:
+        """Sends it a message, and shows whether it was taken."""
+        sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A sink")
+        return await run_in_threadpool(self._test_sink, request, sent.get("sink_id", ""))
+
+    async def remove_sink(self, request: Request) -> Response:
+        sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A sink")
+        producer = await run_in_threadpool(self.producer_of, request)
+        await run_in_threadpool(results_of(request).sinks.remove, producer, sent.get("sink_id", ""))
+        return see_other(f"{producer.page}/sinks")
+
+    def _add_sink(self, request: Request, sent: Mapping[str, str]) -> Response:
+        producer = self.producer_of(request)
+        empty = _empty(producer)
+        values = {name: sent.get(name, "").strip() for name in empty}
+        if values["kind"] not in list(SinkKind) or values["content"] not in list(SinkContent):
+            return _sinks_page(request, producer, {**empty, "address": values["address"]}, status=422)
+        try:
+            kind, content = SinkKind(values["kind"]), SinkContent(values["content"])
+            made = results_of(request).sinks.add(producer, kind, content, values["address"], now=now())
+        except NotFound:
+            raise
+        except ModelmillError as error:
+            problem = " ".join(part for part in (error.message, error.hint) if part)
+            return _sinks_page(request, producer, values, {"address": problem}, status=error.status)
+        if made.secret:
+            return _sinks_page(request, producer, empty, made=made)
+        return see_other(f"{producer.page}/sinks")
+
+    def _test_sink(self, request: Request, sink_id: str) -> Response:
+        producer = self.producer_of(request)
+        problem = results_of(request).sinks.test(producer, sink_id, now=now())
+        return _sinks_page(request, producer, _empty(producer), tested=(sink_id, problem))
+
+
+def _empty(producer: Producer) -> dict[str, str]:
+    """The form, before anything was said."""
+    content = SinkContent.EVENTS if producer.has_events else SinkContent.ROWS
+    return {"kind": SinkKind.HTTP.value, "content": content.value, "address": ""}
+
+
+def _sinks_page(
+    request: Request,
+    producer: Producer,
+    values: Mapping[str, str],
+    problems: Problems | None = None,
+    *,
+    made: Sink | None = None,
+    tested: tuple[str, str] | None = None,
+    status: int = 200,
+) -> Response:
+    return render(
+        request,
+        "results/sinks.html",
+        status,
+        area=producer.area,
+        producer=producer,
+        states=results_of(request).sinks.of(producer),
+        values=values,
+        problems=problems or {},
+        made=made,
+        tested=tested,
+    )
+
+
+def _query_of(criteria: RowQuery, **change: Any) -> str:
+    values = {
+        "since": to_text(criteria.since) if criteria.since else "",
+        "until": to_text(criteria.until) if criteria.until else "",
+        "label": criteria.label,
+        "min_score": criteria.min_score,
+        **change,
+    }
+    return urlencode({name: value for name, value in values.items() if value not in ("", None)})

@@ -1,0 +1,122 @@
+"""Rows and sinks as the JSON API takes and gives them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, StringConstraints, field_validator
+
+from app.kit.clock import to_text, within_our_calendar
+from app.kit.web.strict import Strict
+from app.results.model.frame_result import ResultFilter
+from app.results.model.sink import Sink, SinkContent, SinkKind
+from app.results.service import SinkState
+
+TEXT = r"^[^\x00-\x1f\x7f]*$"
+
+
+class RowQuery(Strict):
+    """Which rows."""
+
+    since: Annotated[AwareDatetime, AfterValidator(within_our_calendar)] | None = None
+    """Answered then or later; with its offset from UTC, as 2026-11-20T00:00:00Z."""
+    until: Annotated[AwareDatetime, AfterValidator(within_our_calendar)] | None = None
+    """Answered before then."""
+    label: Annotated[str, Field(max_length=200, pattern=TEXT)] = ""
+    """With an object of this class."""
+    min_score: Annotated[float, Field(ge=0, le=1)] | None = None
+    """With an object (of that class) of at least this score."""
+    cursor: Annotated[int, Field(ge=0, le=(1 << 31) - 1)] | None = None
+    """next_cursor of the page before."""
+
+    @field_validator("since", "until", "min_score", "cursor", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: Any) -> Any:
+        """As a form sends a field that was left empty."""
+        return None if value == "" else value
+
+
+class RowPageQuery(RowQuery):
+    order: Literal["asc", "desc"] = "asc"
+    """By frame: oldest first, or newest first."""
+    limit: Annotated[int, Field(ge=1, le=1000)] = 200
+
+
+def filter_of(criteria: RowQuery) -> ResultFilter:
+    return ResultFilter(
+        to_text(criteria.since) if criteria.since else None,
+        to_text(criteria.until) if criteria.until else None,
+        criteria.label,
+        criteria.min_score,
+    )
+
+
+class RowAnswer(BaseModel):
+    n_loop: int
+    """Number of the frame."""
+    at: str
+    """When it was answered, by the node's clock."""
+    row: dict[str, Any]
+    """As its node reported it: counts, bbox in pixels of the source, labels, scores; of a video job e2e in seconds; of
+    a service answered_by (edge, cloud, edge_fallback), is_hard and sample, its id."""
+
+
+class RowsAnswer(BaseModel):
+    rows: list[RowAnswer]
+    next_cursor: int | None
+
+
+class SinkBody(Strict):
+    kind: SinkKind
+    address: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000, pattern=TEXT)]
+    """http: https://…; mqtt, home_assistant: mqtt[s]://[user:password@]host[:port]/topic; redis:
+    redis://[user:password@]host[:port]/database/stream; file: a folder of your data home, as datasets/door."""
+    content: SinkContent = SinkContent.EVENTS
+    """rows: of each frame; events: when a rule holds, of what has rules."""
+
+
+class SinkAnswer(BaseModel):
+    sink_id: str
+    kind: SinkKind
+    content: SinkContent
+    address: str
+    """Without its password."""
+    created_at: str
+    state: Literal["idle", "delivering", "failing"]
+    """idle: nothing waits; failing: the last try was in vain, see problem."""
+    delivered: int
+    delivered_at: str | None
+    backlog: int
+    """How many wait, at most 10000."""
+    tries: int
+    """In vain since the last one that was taken."""
+    due_at: str
+    """The next try of one that fails."""
+    problem: str
+
+
+class NewSinkAnswer(SinkAnswer):
+    secret: str
+    """whsec_…, by which its receiver checks who sends. Shown once; of MQTT empty."""
+
+
+class SinkTestAnswer(BaseModel):
+    is_taken: bool
+    problem: str
+    """Why it was not; empty: it was."""
+
+
+class SinksAnswer(BaseModel):
+    sinks: list[SinkAnswer]
+
+
+def sink_answer(state: SinkState) -> SinkAnswer:
+    return SinkAnswer.model_validate(_facts(state))
+
+
+def new_sink_answer(sink: Sink) -> NewSinkAnswer:
+    return NewSinkAnswer.model_validate({**_facts(SinkState(sink, 0)), "secret": sink.secret})
+
+
+def _facts(state: SinkState) -> dict[str, object]:
+    return {**vars(state.sink), "address": state.sink.shown_address, "backlog": state.backlog, "state": state.word}

@@ -1,0 +1,9 @@
+"""One try to hand rows or events to a sink: by HTTP or MQTT, as Home Assistant takes them, to Redis, or to files."""
+
+from app.results.senders.home_assistant import home_assistant_messages
+from app.results.senders.home_files import FileSender
+from app.results.senders.http import HttpSender
+from app.results.senders.mqtt import MqttSender
+from app.results.senders.redis_stream import RedisSender
+
+__all__ = ["FileSender", "HttpSender", "MqttSender", "RedisSender", "home_assistant_messages"]

@@ -1,0 +1,94 @@
+"""Rows and events as Home Assistant takes them by MQTT: sensors that it finds by itself, and the last state, kept."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.results.model.sink import Parcel, Sink, SinkContent
+from app.results.senders.mqtt import MqttMessage
+
+PREFIX = "homeassistant"
+"""Where Home Assistant looks for devices, if nothing else is configured there."""
+Json = dict[str, Any]
+
+
+def home_assistant_messages(sink: Sink, topic: str, parcels: Sequence[Parcel]) -> list[MqttMessage]:
+    """The device with its sensors, then the newest state of rows, or each event in its order."""
+    envelopes = [parcel.envelope for parcel in parcels]
+    data = envelopes[-1]["data"]
+    if parcels[-1].is_test:
+        states = [MqttMessage(f"{topic}/test", json.dumps(envelopes[-1]))]
+        sensors = {}
+    elif sink.content is SinkContent.ROWS:
+        state = row_state(envelopes[-1])
+        states = [MqttMessage(f"{topic}/state", json.dumps(state), is_retained=True)]
+        sensors = _sensors(sink, topic, state["counts"])
+    else:
+        states = [MqttMessage(f"{topic}/event", json.dumps(event_state(one)), is_retained=True) for one in envelopes]
+        sensors = _event_sensors(sink, topic)
+    return [*([_device(sink, data, sensors)] if sensors else []), *states]
+
+
+def row_state(envelope: Mapping[str, Any]) -> Json:
+    """{time, frame, objects: how many, labels: how many of each, counts}"""
+    data = envelope["data"]
+    labels = Counter(one["label"] for one in data["objects"] if one["label"])
+    facts = {"objects": len(data["objects"]), "labels": dict(labels), "counts": dict(data["counts"])}
+    return {"time": envelope["time"], "frame": data["frame"], **facts}
+
+
+def event_state(envelope: Mapping[str, Any]) -> Json:
+    """{time, frame, rule, zone, text}"""
+    return {"time": envelope["time"], **{name: envelope["data"][name] for name in ("frame", "rule", "zone", "text")}}
+
+
+def _device(sink: Sink, data: Mapping[str, Any], sensors: Mapping[str, Json]) -> MqttMessage:
+    """One topic for all of it: an empty message there removes it."""
+    config = {
+        "device": {
+            "identifiers": [f"modelmill_{sink.uid}"],
+            "name": data.get("service") or f"{data['node']} {data['video_id']}",
+            "manufacturer": "Modelmill",
+            "model": "Service" if "service" in data else "Video job",
+            "serial_number": sink.uid,
+        },
+        "origin": {"name": "Modelmill"},
+        "components": dict(sensors),
+        "qos": 1,
+    }
+    return MqttMessage(f"{PREFIX}/device/modelmill_{sink.sink_id}/config", json.dumps(config), is_retained=True)
+
+
+def _sensors(sink: Sink, topic: str, counts: Mapping[str, float]) -> dict[str, Json]:
+    values = {"objects": "value_json.objects"} | {
+        f"count_{name}": f"value_json.counts[{json.dumps(name)}]" for name in counts
+    }
+    return {
+        key: {
+            "platform": "sensor",
+            "unique_id": f"modelmill_{sink.sink_id}_{key}",
+            "name": key.removeprefix("count_"),
+            "state_topic": f"{topic}/state",
+            "json_attributes_topic": f"{topic}/state",
+            "value_template": f"{{{{ {value} }}}}",
+            "state_class": "measurement",
+        }
+        for key, value in values.items()
+    }
+
+
+def _event_sensors(sink: Sink, topic: str) -> dict[str, Json]:
+    return {
+        "last_event": {
+            "platform": "sensor",
+            "unique_id": f"modelmill_{sink.sink_id}_last_event",
+            "name": "last event",
+            "state_topic": f"{topic}/event",
+            "json_attributes_topic": f"{topic}/event",
+            "value_template": "{{ value_json.time }}",
+            "device_class": "timestamp",
+        }
+    }

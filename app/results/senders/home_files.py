@@ -1,0 +1,56 @@
+"""Rows and events to files in the data home of the producer's owner: JSON Lines, in segments of bounded length."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import Protocol
+
+from app.kit.errors import ModelmillError
+from app.results.model.sink import Parcel, Sink
+
+SEGMENT = 500
+"""Numbers of rows or events in a file."""
+
+
+class OwnersFiles(Protocol):
+    """Files in data homes. Both may raise ModelmillError."""
+
+    def read(self, owner: str, path: str) -> bytes:
+        """Empty: there is no such file."""
+
+    def write(self, owner: str, path: str, content: bytes) -> None:
+        """In place of what is there; whole, or not at all."""
+
+
+class FileSender:
+    """owner_of: whose producer this is, by its uid."""
+
+    def __init__(self, files: OwnersFiles, owner_of: Callable[[str], str]) -> None:
+        self._files = files
+        self._owner_of = owner_of
+
+    def send(self, sink: Sink, parcels: Sequence[Parcel]) -> str:
+        """Why they were not taken; empty: they are in the files. One that is there already takes its old place."""
+        try:
+            owner = self._owner_of(sink.uid)
+            for name, some in groupby(parcels, key=lambda parcel: _name(sink, parcel)):
+                path = f"{sink.address.strip('/')}/{name}"
+                self._files.write(owner, path, _joined(self._files.read(owner, path), some))
+        except ModelmillError as error:
+            return error.message.rstrip(".")
+        return ""
+
+
+def _name(sink: Sink, parcel: Parcel) -> str:
+    """A sink has files of its own, so that no other writes to them at the same time."""
+    if parcel.is_test:
+        return f"{sink.uid}-test.jsonl"
+    return f"{sink.uid}-{sink.content.value}-{sink.sink_id[:8]}-{parcel.number // SEGMENT * SEGMENT:09}.jsonl"
+
+
+def _joined(before: bytes, parcels: Iterable[Parcel]) -> bytes:
+    lines = {json.loads(line)["id"]: line for line in before.decode().splitlines()}
+    lines |= {parcel.envelope["id"]: json.dumps(parcel.envelope) for parcel in parcels}
+    return "".join(f"{line}\n" for line in lines.values()).encode()

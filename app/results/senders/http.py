@@ -1,0 +1,50 @@
+"""Rows and events by HTTP: a batch of CloudEvents, signed as Standard Webhooks are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import anyio
+
+from app.kit.clock import now
+from app.kit.network.checked_post import NotSent, http_post
+from app.kit.network.networks import Network
+from app.results.model.sink import Parcel, Sink
+
+BATCH = "application/cloudevents-batch+json"
+
+
+class HttpSender:
+    """networks: private networks that may be sent to. try_s: how long one try may take, in seconds."""
+
+    def __init__(self, networks: Sequence[Network], *, try_s: float) -> None:
+        self._networks = networks
+        self._try_s = try_s
+
+    def send(self, sink: Sink, parcels: Sequence[Parcel]) -> str:
+        """Why they were not taken; empty: they were."""
+        try:
+            return anyio.run(self._send, sink, parcels)
+        except TimeoutError:
+            return f"no answer within {self._try_s:g} s"
+
+    async def _send(self, sink: Sink, parcels: Sequence[Parcel]) -> str:
+        from standardwebhooks.webhooks import Webhook  # not before something is sent
+
+        body, moment = json.dumps([parcel.envelope for parcel in parcels]), now()
+        message_id = f"{sink.sink_id}_{parcels[0].number}_{parcels[-1].number}"
+        headers = {
+            "Content-Type": BATCH,
+            "webhook-id": message_id,
+            "webhook-timestamp": str(int(moment.timestamp())),
+            "webhook-signature": Webhook(sink.secret).sign(message_id, moment, body),
+        }
+        try:
+            with anyio.fail_after(self._try_s):
+                answer = await http_post(sink.address, body.encode(), headers, self._networks)
+        except NotSent as error:
+            return str(error)
+        if answer.has_redirect_location:
+            return "it redirects, and redirects are not followed: give the address it leads to"
+        return "" if answer.is_success else f"it answered {answer.status_code}"

@@ -1,0 +1,147 @@
+"""Rows and events by MQTT 5, at least once (QoS 1): a message each in the structured form of CloudEvents, or what else
+is made of them."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from app.kit.network.checked_post import NotSent
+from app.kit.network.networks import Network
+from app.results.model.sink import Parcel, Sink
+from app.results.senders.server import Server, server_of
+
+CONTENT_TYPE = "application/cloudevents+json"
+KEEPALIVE_S = 30
+
+
+@dataclass(frozen=True)
+class MqttMessage:
+    """is_retained: the broker keeps the last one of the topic for those who come later."""
+
+    topic: str
+    payload: str
+    is_retained: bool = False
+    content_type: str = "application/json"
+
+
+Messages = Callable[[Sink, str, Sequence[Parcel]], list[MqttMessage]]
+"""What is sent for these parcels; the text is the topic of the sink."""
+
+
+def cloud_events(_: Sink, topic: str, parcels: Sequence[Parcel]) -> list[MqttMessage]:
+    """One for each."""
+    return [MqttMessage(topic, json.dumps(parcel.envelope), content_type=CONTENT_TYPE) for parcel in parcels]
+
+
+class MqttSender:
+    """networks: private networks that may be sent to. try_s: how long one try may take, in seconds."""
+
+    def __init__(self, networks: Sequence[Network], *, try_s: float, messages: Messages = cloud_events) -> None:
+        self._networks = networks
+        self._try_s = try_s
+        self._messages = messages
+
+    def send(self, sink: Sink, parcels: Sequence[Parcel]) -> str:
+        """Why they were not taken; empty: the broker has acknowledged each."""
+        try:
+            server = server_of(sink, self._networks)
+            messages = self._messages(sink, unquote(server.parts.path.strip("/")), parcels)
+            return _Delivery(server, sink.sink_id, self._try_s).carry_out(messages)
+        except NotSent as error:
+            return str(error)
+        except (OSError, ValueError) as error:
+            return f"the broker: {error or type(error).__name__}"
+
+
+class _NamedContext(ssl.SSLContext):
+    """Checks the certificate against the name, though the connection goes to an address that was judged."""
+
+    name: str = ""
+
+    def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:
+        return super().wrap_socket(*args, **{**options, "server_hostname": self.name})
+
+
+class _Delivery:
+    """A connection, as long as a try."""
+
+    def __init__(self, server: Server, client_id: str, try_s: float) -> None:
+        import paho.mqtt.client as paho  # not before something is sent
+        from paho.mqtt.enums import CallbackAPIVersion
+
+        self._server = server
+        self._deadline = time.monotonic() + try_s
+        self._problem, self._is_leaving = "", False
+        self._is_connected = threading.Event()
+        self._acknowledged: set[int] = set()
+        self._changed = threading.Condition()
+        client = paho.Client(CallbackAPIVersion.VERSION2, client_id=f"modelmill-{client_id}", protocol=paho.MQTTv5)
+        client.connect_timeout = try_s
+        if server.user is not None:
+            client.username_pw_set(server.user, server.password or "")
+        if server.parts.scheme == "mqtts":
+            context = _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.load_default_certs()
+            context.name = str(server.parts.hostname)
+            client.tls_set_context(context)
+        client.on_connect, client.on_publish, client.on_disconnect = self._connected, self._published, self._gone
+        self._client = client
+
+    def carry_out(self, messages: Sequence[MqttMessage]) -> str:
+        """Why not; empty: all were acknowledged. Raises OSError."""
+        self._client.connect(self._server.address, self._server.port, KEEPALIVE_S)
+        self._client.loop_start()
+        try:
+            if not self._is_connected.wait(self._left_s()):
+                return self._problem or "the broker has not answered"
+            if not self._problem:
+                self._publish(messages)
+            return self._problem
+        finally:
+            self._is_leaving = True
+            self._client.disconnect()
+            self._client.loop_stop()
+
+    def _publish(self, messages: Sequence[MqttMessage]) -> None:
+        sent = {self._published_id(one) for one in messages}
+        # Without the lock until here, for the callbacks hold one of the client's when they wait for it.
+        with self._changed:
+            if not self._changed.wait_for(lambda: sent <= self._acknowledged or self._problem, self._left_s()):
+                self._problem = "the broker has not acknowledged all of them in time"
+
+    def _published_id(self, message: MqttMessage) -> int:
+        from paho.mqtt.packettypes import PacketTypes
+        from paho.mqtt.properties import Properties
+
+        properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+        properties.ContentType = message.content_type
+        topic, payload = message.topic, message.payload
+        return self._client.publish(topic, payload, qos=1, retain=message.is_retained, properties=properties).mid
+
+    def _connected(self, _: Any, __: Any, ___: Any, reason: Any, ____: Any) -> None:
+        if reason.is_failure:
+            self._problem = f"the broker has refused the connection: {reason}"
+        self._is_connected.set()
+
+    def _published(self, _: Any, __: Any, mid: int, reason: Any, ___: Any) -> None:
+        with self._changed:
+            self._acknowledged.add(mid)
+            if reason.is_failure:
+                self._problem = f"the broker has refused a message: {reason}"
+            self._changed.notify_all()
+
+    def _gone(self, _: Any, __: Any, ___: Any, reason: Any, ____: Any) -> None:
+        with self._changed:
+            if not self._is_leaving:
+                self._problem = self._problem or f"the connection has ended: {reason}"
+            self._changed.notify_all()
+
+    def _left_s(self) -> float:
+        return max(0.0, self._deadline - time.monotonic())

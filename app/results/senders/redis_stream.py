@@ -1,0 +1,78 @@
+"""Rows and events to a stream of Redis: an entry each, all of a try or none."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from app.kit.network.checked_post import NotSent
+from app.kit.network.networks import Network
+from app.results.model.sink import Parcel, Sink, stream_of
+from app.results.senders.server import server_of
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+MOST_ENTRIES = 100_000
+"""About so many, the newest, stay in a stream."""
+
+
+class RedisSender:
+    """networks: private networks that may be sent to. try_s: how long one try may take, in seconds."""
+
+    def __init__(self, networks: Sequence[Network], *, try_s: float) -> None:
+        self._networks = networks
+        self._try_s = try_s
+
+    def send(self, sink: Sink, parcels: Sequence[Parcel]) -> str:
+        """Why they were not taken; empty: they are in the stream."""
+        from redis import Redis, RedisError  # not before something is sent
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        is_late = threading.Event()
+        try:
+            server = server_of(sink, self._networks)
+            database, name = stream_of(server.parts.path)
+            with (
+                Redis(
+                    host=server.address,
+                    port=server.port,
+                    db=database,
+                    username=server.user or None,
+                    password=server.password,
+                    socket_timeout=self._try_s / 2,
+                    socket_connect_timeout=self._try_s / 2,
+                    retry=Retry(NoBackoff(), 0),
+                ) as client,
+                client.pipeline(transaction=True) as pipe,
+                _ended_after(self._try_s, client, is_late),
+            ):
+                for parcel in parcels:
+                    pipe.xadd(name, {"event": json.dumps(parcel.envelope)}, maxlen=MOST_ENTRIES, approximate=True)
+                pipe.execute()
+        except NotSent as error:
+            return str(error)
+        except (RedisError, OSError, ValueError, AttributeError) as error:  # also what is cut off while it reads
+            problem = str(error) or type(error).__name__
+            return f"no answer within {self._try_s:g} s" if is_late.is_set() else f"Redis: {problem}"
+        return ""
+
+
+@contextmanager
+def _ended_after(try_s: float, client: Redis, is_late: threading.Event) -> Iterator[None]:
+    """Closes its connections then: a server that sends a byte now and then would hold a try for ever."""
+
+    def end() -> None:
+        is_late.set()
+        client.connection_pool.disconnect()
+
+    timer = threading.Timer(try_s, end)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

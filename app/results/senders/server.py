@@ -1,0 +1,42 @@
+"""The server that a sink's address names, after its name was resolved and judged."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from app.kit.network.checked_post import NotSent
+from app.kit.network.networks import Network
+from app.kit.network.public_hosts import AddressRefused, resolve
+from app.results.model.sink import PORTS, Sink
+
+
+@dataclass(frozen=True)
+class Server:
+    """parts: of the sink's address. address: the IP address that the connection goes to."""
+
+    parts: SplitResult
+    address: str
+    port: int
+
+    @property
+    def user(self) -> str | None:
+        return None if self.parts.username is None else unquote(self.parts.username)
+
+    @property
+    def password(self) -> str | None:
+        return None if self.parts.password is None else unquote(self.parts.password)
+
+
+def server_of(sink: Sink, networks: Sequence[Network]) -> Server:
+    """networks: private networks that may be sent to. Raises NotSent."""
+    parts = urlsplit(sink.address)
+    port = parts.port or PORTS[parts.scheme]
+    try:
+        return Server(parts, str(resolve(str(parts.hostname), port, networks)), port)
+    except AddressRefused as error:
+        raise NotSent(error.message) from error
+    except socket.gaierror as error:
+        raise NotSent(f"its host cannot be resolved: {error}") from error

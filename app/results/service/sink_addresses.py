@@ -1,0 +1,73 @@
+"""Addresses of sinks: may something be sent there, and as what?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from urllib.parse import unquote, urlsplit
+
+from app.kit.errors import ModelmillError
+from app.kit.network.networks import Network
+from app.kit.network.public_hosts import check_url, require_public_host
+from app.results.errors import BadSink
+from app.results.model.sink import SinkKind
+
+MOST_CHARACTERS = 1000
+MQTT_HINT = "Give one as mqtt://host/cameras/door or mqtts://user:password@host/cameras/door; no +, # and ?."
+REDIS_HINT = "Give one as redis://host/0/cameras:door or redis://user:password@host/0/cameras:door; no # and ?."
+SCHEMES = {
+    SinkKind.MQTT: ("mqtt", "mqtts"),
+    SinkKind.HOME_ASSISTANT: ("mqtt", "mqtts"),
+    SinkKind.REDIS: ("redis",),
+}
+
+
+def checked_address(
+    kind: SinkKind, address: str, networks: Sequence[Network], check_folder: Callable[[str], None]
+) -> str:
+    """The address as it is to be kept.
+
+    Args:
+        networks: Private networks that may be sent to.
+        check_folder: Raises ModelmillError for what is no folder of a home that files may be written to.
+
+    Raises:
+        BadUrl, BadSink: Nothing of this kind can be sent there.
+        AddressRefused: Its host is not to be sent to. A name is judged when it is used.
+    """
+    if kind is SinkKind.HTTP:
+        return check_url(address, networks)
+    text = address.strip()
+    if kind is SinkKind.FILE:
+        return _checked_folder(text, check_folder)
+    try:
+        parts = urlsplit(text)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host = None
+    path = unquote(parts.path.strip("/")) if host else ""
+    is_redis = kind is SinkKind.REDIS
+    is_good = parts.scheme in SCHEMES[kind] if host else False
+    is_good = is_good and text.isprintable() and not set(text) & set("#?") and len(text) <= MOST_CHARACTERS
+    if not is_good or not (_is_stream(path) if is_redis else _is_topic(path)):
+        what = "a stream" if is_redis else "a topic"
+        raise BadSink(f"{text[:200]!r} is no address of {what}.", hint=REDIS_HINT if is_redis else MQTT_HINT)
+    require_public_host(str(host), networks)
+    return text
+
+
+def _checked_folder(text: str, check_folder: Callable[[str], None]) -> str:
+    try:
+        check_folder(text)
+    except ModelmillError as error:
+        hint = "Give one below datasets/, models/ or code/, as datasets/door."
+        raise BadSink(f"Files cannot be written there: {error.message}", hint=hint) from error
+    return text
+
+
+def _is_stream(path: str) -> bool:
+    database, _, name = path.partition("/")
+    return database.isascii() and database.isdecimal() and len(database) < 4 and bool(name) and name.isprintable()
+
+
+def _is_topic(path: str) -> bool:
+    return bool(path) and path.isprintable() and not set(path) & set("+#")

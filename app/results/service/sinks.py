@@ -1,0 +1,259 @@
+"""Where the rows and events of producers go besides: said by their users, delivered in order, at least once.
+
+A sink is a cursor over what the database keeps. What was taken moves the cursor; what was not is tried again, ever
+slower, for as long as it is kept. The producer knows nothing of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import secrets
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from sqlalchemy import Connection
+
+from app.kit.access import EnabledOf
+from app.kit.clock import now, to_text
+from app.kit.errors import ModelmillError
+from app.kit.network.networks import Network
+from app.kit.sql import Database
+from app.results import store
+from app.results.errors import BadSink, SinkNotFound, TooManySinks, TooManySinkTests
+from app.results.model.frame_result import ResultFilter
+from app.results.model.producer import Producer
+from app.results.model.sink import (
+    MOST_SINKS,
+    PAUSE,
+    Parcel,
+    Sink,
+    SinkContent,
+    SinkKind,
+    event_parcel,
+    row_parcel,
+    test_parcel,
+)
+from app.results.service.producers import ByKind, find_producer
+from app.results.service.sink_addresses import checked_address
+from app.results.store import RuleEventFilter
+
+TRY_S = 15.0
+LEASE_S = 120.0
+"""Longer than the tries of a turn take."""
+PARCELS = 200
+"""Rows or events in a try."""
+TRIES = 5
+"""Of a sink in a turn; then others have theirs."""
+SINKS = 8
+"""That are delivered to at the same time."""
+ROUNDS = 50
+"""Of a wake: what is left then waits for the next."""
+TESTS_AT_ONCE = 4
+"""In a process."""
+SECRET_BYTES = 32
+logger = logging.getLogger(__name__)
+
+
+class SinkSender(Protocol):
+    def send(self, sink: Sink, parcels: Sequence[Parcel]) -> str:
+        """One try. Why they were not taken; empty: all of them were."""
+
+
+@dataclass(frozen=True)
+class SinkState:
+    """A sink, and how far behind it is."""
+
+    sink: Sink
+    backlog: int
+    """How many rows or events wait; see store.sinks.COUNTED."""
+
+    @property
+    def word(self) -> str:
+        """idle: nothing waits; delivering; failing: the last try was in vain."""
+        if self.sink.problem:
+            return "failing"
+        return "delivering" if self.backlog else "idle"
+
+
+class Sinks:
+    """Whoever asks has looked the producer up for the user.
+
+    Args:
+        kinds: The producers of each kind.
+        senders: How each kind is delivered to.
+        networks: Private networks that may be sent to.
+        check_folder: Raises ModelmillError for what is no folder of a home that files may be written to.
+        enabled_of: Those of these users who are enabled; what the others have seen waits.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        kinds: ByKind,
+        senders: Mapping[SinkKind, SinkSender],
+        networks: Sequence[Network],
+        *,
+        check_folder: Callable[[str], None],
+        enabled_of: EnabledOf,
+    ) -> None:
+        self.database = database
+        self.kinds = kinds
+        self.senders = senders
+        self.networks = networks
+        self.check_folder = check_folder
+        self.enabled_of = enabled_of
+        self._room_for_tests = threading.BoundedSemaphore(TESTS_AT_ONCE)
+
+    def of(self, producer: Producer) -> list[SinkState]:
+        """Oldest first."""
+        with self.database.read() as conn:
+            return [SinkState(sink, store.backlog_of(conn, sink)) for sink in store.sinks_of(conn, producer.uid)]
+
+    def add(self, producer: Producer, kind: SinkKind, content: SinkContent, address: str, *, now: datetime) -> Sink:
+        """Send a producer's rows or events somewhere, from what comes next on.
+
+        Args:
+            content: events: of a producer that has rules.
+            address: a URL, or a folder for a file.
+
+        Raises:
+            BadUrl, BadSink, AddressRefused: Nothing can be sent to this address, or nothing of this content.
+            TooManySinks
+            NotFound, Conflict: The producer is gone meanwhile, or makes nothing any more.
+        """
+        if content is SinkContent.EVENTS and not producer.has_events:
+            raise BadSink(f"{producer.title} has no rules, and so no events.", hint="Send its rows.")
+        address = checked_address(kind, address, self.networks, self.check_folder)
+        secret = f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
+        at = to_text(now)
+        uid = producer.uid
+        with self.database.write() as conn:
+            self.kinds[producer.kind].lock(conn, uid)
+            if len(store.sinks_of(conn, uid)) >= MOST_SINKS:
+                raise TooManySinks(f"There are at most {MOST_SINKS} sinks.", hint="Remove one.")
+            newest = store.last_row if content is SinkContent.ROWS else store.last_event_id
+            sink = Sink(
+                uuid.uuid4().hex,
+                uid,
+                kind,
+                content,
+                address,
+                secret if kind is SinkKind.HTTP else "",
+                at,
+                newest(conn, uid),
+                due_at=at,
+            )
+            store.add_sink(conn, sink)
+        return sink
+
+    def remove(self, producer: Producer, sink_id: str) -> None:
+        """What waits for it is not delivered. Raises SinkNotFound."""
+        with self.database.write() as conn:
+            if not store.remove_sink(conn, producer.uid, sink_id):
+                raise _not_found(producer, sink_id)
+
+    def test(self, producer: Producer, sink_id: str, *, now: datetime) -> str:
+        """Sends it a message that says nothing but that it arrives, now and once; what waits for it goes on waiting.
+
+        Args:
+            sink_id: of the sink.
+            now: the time of the message.
+
+        Returns:
+            Why it was not taken; empty: it was.
+
+        Raises:
+            SinkNotFound
+            TooManySinkTests: So many others wait for an answer just now.
+        """
+        with self.database.read() as conn:
+            sink = next((one for one in store.sinks_of(conn, producer.uid) if one.sink_id == sink_id), None)
+        if sink is None:
+            raise _not_found(producer, sink_id)
+        if not self._room_for_tests.acquire(blocking=False):
+            raise TooManySinkTests(f"{TESTS_AT_ONCE} sinks are being tested just now.", hint="Try again in a moment.")
+        try:
+            return self._sent(sink, [test_parcel(producer, uuid.uuid4().hex, to_text(now))])
+        finally:
+            self._room_for_tests.release()
+
+    def deliver_due(self) -> int:
+        """Delivers to all that are due, several at once. How many turns sinks had. Raises DatabaseUnavailable."""
+        count = 0
+        with ThreadPoolExecutor(SINKS, "sinks") as pool:
+            for _ in range(ROUNDS):
+                moment = now()
+                until = to_text(moment + timedelta(seconds=LEASE_S))
+                with self.database.write() as conn:
+                    leased = store.lease_sinks(conn, to_text(moment), until=until, limit=SINKS)
+                if not leased:
+                    break
+                count += len(list(pool.map(self._turn, leased)))
+        return count
+
+    def _turn(self, sink: Sink) -> None:
+        try:
+            pause_s = PAUSE.longest_s  # for one whose rows have gone before they could be delivered
+            for _ in range(TRIES):
+                owner, parcels = self._waiting(sink)
+                if not parcels:
+                    break
+                problem = self._sent(sink, parcels) if self.enabled_of([owner]) else "its user is disabled"
+                sink, pause_s = self._noted(sink, parcels, problem, now()), 0.0
+                if problem:
+                    return
+            self._change(sink, due_at=to_text(now() + timedelta(seconds=pause_s)))
+        except ModelmillError as error:  # its lease ends, and it is tried again
+            logger.warning("How a sink of %s does is not noted: %s", sink.uid, error.message)
+
+    def _sent(self, sink: Sink, parcels: Sequence[Parcel]) -> str:
+        try:
+            return self.senders[sink.kind].send(sink, parcels)
+        except Exception as error:  # one sink's fault must not keep the others
+            logger.exception("Nothing was sent to a sink of %s", sink.uid)
+            return f"a fault of this service: {type(error).__name__}"
+
+    def _waiting(self, sink: Sink) -> tuple[str, list[Parcel]]:
+        """Whose it is, and what is to be delivered."""
+        with self.database.read() as conn:
+            producer = find_producer(conn, self.kinds, sink.uid)
+            return ("", []) if producer is None else (producer.owner, _parcels(conn, producer, sink))
+
+    def _noted(self, sink: Sink, parcels: Sequence[Parcel], problem: str, moment: datetime) -> Sink:
+        at = to_text(moment)
+        if problem:
+            due_at = to_text(moment + timedelta(seconds=PAUSE.of_try(sink.tries)))
+            return self._change(sink, tries=sink.tries + 1, due_at=due_at, problem=problem[:500])
+        return self._change(
+            sink,
+            cursor=parcels[-1].number,
+            delivered=sink.delivered + len(parcels),
+            delivered_at=at,
+            tries=0,
+            problem="",
+        )
+
+    def _change(self, sink: Sink, **values: Any) -> Sink:
+        with self.database.write() as conn:
+            store.change_sink(conn, sink.sink_id, **values)
+        return replace(sink, **values)
+
+
+def _not_found(producer: Producer, sink_id: str) -> SinkNotFound:
+    return SinkNotFound(f"{producer.title} has no sink {sink_id[:64]}.", hint="GET …/sinks lists them.")
+
+
+def _parcels(conn: Connection, producer: Producer, sink: Sink) -> list[Parcel]:
+    if sink.content is SinkContent.ROWS:
+        rows = store.rows_of(conn, producer.uid, ResultFilter(), after=sink.cursor, limit=PARCELS)
+        return [row_parcel(producer, row) for row in rows]
+    events = store.rule_events_of(
+        conn, producer.uid, RuleEventFilter(), cursor=sink.cursor, newest_first=False, limit=PARCELS
+    )
+    return [event_parcel(producer, event) for event in events]

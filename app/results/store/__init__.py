@@ -1,0 +1,63 @@
+"""Keeps rows, events and sinks in SQL. All runs in the caller's transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from app.results.store.events import (
+    RuleEventFilter,
+    add_rule_event,
+    events_without_picture,
+    forget_rule_events_before,
+    get_rule_event,
+    note_picture,
+    rule_events_of,
+    trim_rule_events,
+)
+from app.results.store.rows import add_rows, forget_rows_before, last_row, rows_of, trim_rows
+from app.results.store.sinks import (
+    add_sink,
+    backlog_of,
+    change_sink,
+    has_sinks,
+    last_event_id,
+    lease_sinks,
+    remove_sink,
+    sinks_of,
+)
+from app.results.store.tables import rows, rule_events, sinks
+
+
+def forget_producers(conn: Connection, uids: Collection[str]) -> None:
+    """All that is kept of them."""
+    for table in (rows, rule_events, sinks):
+        conn.execute(sa.delete(table).where(table.c.uid.in_(uids)))
+
+
+__all__ = [
+    "RuleEventFilter",
+    "add_rows",
+    "add_rule_event",
+    "add_sink",
+    "backlog_of",
+    "change_sink",
+    "events_without_picture",
+    "forget_producers",
+    "forget_rows_before",
+    "forget_rule_events_before",
+    "get_rule_event",
+    "has_sinks",
+    "last_event_id",
+    "last_row",
+    "lease_sinks",
+    "note_picture",
+    "remove_sink",
+    "rows_of",
+    "rule_events_of",
+    "sinks_of",
+    "trim_rows",
+    "trim_rule_events",
+]

@@ -1,0 +1,90 @@
+"""The rows of frames that were answered. Runs in the caller's transactions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from app.kit.sql.upsert import insert_into
+from app.results.model.frame_result import FrameRecord, ResultFilter, labels_in
+from app.results.store.tables import rows
+
+SEPARATOR = "\n"
+"""Between the classes of a row, and at both ends: no name of a class has it."""
+
+
+def add_rows(conn: Connection, uid: str, records: Sequence[FrameRecord]) -> None:
+    """One that is there already stays as it is."""
+    if not records:
+        return
+    values = [
+        {
+            "uid": uid,
+            "n_loop": one.n_loop,
+            "at": one.at,
+            "labels": _joined(labels_in(one.row)),
+            "row": json.dumps(one.row),
+        }
+        for one in records
+    ]
+    conn.execute(insert_into(conn, rows).on_conflict_do_nothing(), values)
+
+
+def rows_of(
+    conn: Connection,
+    uid: str,
+    chosen: ResultFilter,
+    *,
+    after: int | None = None,
+    before: int | None = None,
+    newest_first: bool = False,
+    limit: int,
+) -> list[FrameRecord]:
+    """Rows of a producer, in the order of the frames. Scores are not looked at here.
+
+    Args:
+        after: number of a frame, excluded.
+        before: number of a frame, excluded.
+    """
+    c = rows.c
+    conditions: list[sa.ColumnElement[bool]] = [c.uid == uid]
+    if chosen.since is not None:
+        conditions.append(c.at >= chosen.since)
+    if chosen.until is not None:
+        conditions.append(c.at < chosen.until)
+    if chosen.label:
+        conditions.append(c.labels.contains(_joined([chosen.label]), autoescape=True))
+    if after is not None:
+        conditions.append(c.n_loop > after)
+    if before is not None:
+        conditions.append(c.n_loop < before)
+    order = c.n_loop.desc() if newest_first else c.n_loop
+    query = sa.select(c.n_loop, c.at, c.row).where(*conditions).order_by(order).limit(limit)
+    return [FrameRecord(row.n_loop, row.at, json.loads(row.row)) for row in conn.execute(query)]
+
+
+def last_row(conn: Connection, uid: str) -> int:
+    """Number of the newest that is kept; 0: there is none."""
+    return int(conn.scalar(sa.select(sa.func.max(rows.c.n_loop)).where(rows.c.uid == uid)) or 0)
+
+
+def forget_rows_before(conn: Connection, at: str) -> int:
+    """Of all producers. Returns how many."""
+    return conn.execute(sa.delete(rows).where(rows.c.at < at)).rowcount
+
+
+def trim_rows(conn: Connection, uid: str, most: int) -> int:
+    """Keeps the newest. Returns how many went."""
+    c = rows.c
+    oldest_kept = sa.select(c.n_loop).where(c.uid == uid).order_by(c.n_loop.desc()).offset(most).limit(1)
+    limit = conn.execute(oldest_kept).scalar()
+    if limit is None:
+        return 0
+    return conn.execute(sa.delete(rows).where(c.uid == uid, c.n_loop <= limit)).rowcount
+
+
+def _joined(labels: Sequence[str]) -> str:
+    return f"{SEPARATOR}{SEPARATOR.join(labels)}{SEPARATOR}" if labels else ""

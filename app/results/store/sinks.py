@@ -1,0 +1,72 @@
+"""Sinks of producers. Runs in the caller's transactions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from app.kit.sql import outbox
+from app.results.model.sink import Sink, SinkContent, SinkKind
+from app.results.store.tables import rows, rule_events, sinks
+
+COUNTED = 10_000
+"""A longer backlog is said to be as long as this."""
+
+
+def add_sink(conn: Connection, sink: Sink) -> None:
+    conn.execute(sa.insert(sinks).values(**{**vars(sink), "kind": sink.kind.value, "content": sink.content.value}))
+
+
+def sinks_of(conn: Connection, uid: str) -> list[Sink]:
+    """Oldest first."""
+    query = sa.select(sinks).where(sinks.c.uid == uid).order_by(sinks.c.created_at, sinks.c.sink_id)
+    return [_sink_of(row) for row in conn.execute(query)]
+
+
+def has_sinks(conn: Connection, uid: str) -> bool:
+    return conn.execute(sa.select(sinks.c.sink_id).where(sinks.c.uid == uid).limit(1)).first() is not None
+
+
+def remove_sink(conn: Connection, uid: str, sink_id: str) -> bool:
+    """False: there is none."""
+    return conn.execute(sa.delete(sinks).where(sinks.c.uid == uid, sinks.c.sink_id == sink_id)).rowcount == 1
+
+
+def lease_sinks(conn: Connection, at: str, *, until: str, limit: int) -> list[Sink]:
+    """Those that are due and have something to deliver, for this process alone until a time.
+
+    Args:
+        at: now, text in ISO 8601.
+        until: how long they are this process's.
+    """
+    row = sa.select(rows.c.n_loop).where(rows.c.uid == sinks.c.uid, rows.c.n_loop > sinks.c.cursor)
+    event = sa.select(rule_events.c.event_id).where(
+        rule_events.c.uid == sinks.c.uid, rule_events.c.event_id > sinks.c.cursor
+    )
+    is_of_rows = sinks.c.content == SinkContent.ROWS.value
+    is_behind = sa.or_(sa.and_(is_of_rows, row.exists()), sa.and_(~is_of_rows, event.exists()))
+    due = sa.select(sinks).where(sinks.c.due_at <= at, is_behind).order_by(sinks.c.due_at).limit(limit)
+    return [_sink_of(row) for row in outbox.lease_due(conn, sinks, due, until=until)]
+
+
+def change_sink(conn: Connection, sink_id: str, **values: Any) -> None:
+    conn.execute(sa.update(sinks).where(sinks.c.sink_id == sink_id).values(**values))
+
+
+def last_event_id(conn: Connection, uid: str) -> int:
+    """Of the producer's newest event; 0: there is none."""
+    return int(conn.scalar(sa.select(sa.func.max(rule_events.c.event_id)).where(rule_events.c.uid == uid)) or 0)
+
+
+def backlog_of(conn: Connection, sink: Sink) -> int:
+    """How many wait, at most COUNTED."""
+    table, number = (rows, rows.c.n_loop) if sink.content is SinkContent.ROWS else (rule_events, rule_events.c.event_id)
+    waiting = sa.select(number).where(table.c.uid == sink.uid, number > sink.cursor).limit(COUNTED).subquery()
+    return int(conn.scalar(sa.select(sa.func.count()).select_from(waiting)) or 0)
+
+
+def _sink_of(row: Any) -> Sink:
+    values = dict(row._mapping)
+    return Sink(**{**values, "kind": SinkKind(values["kind"]), "content": SinkContent(values["content"])})

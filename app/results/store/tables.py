@@ -1,0 +1,55 @@
+"""The tables of results."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from app.kit.sql import Sealed, metadata
+
+TIME = sa.String(32)
+UID = sa.String(64)
+"""Of what makes them."""
+
+rows = sa.Table(
+    "result_rows",
+    metadata,
+    sa.Column("uid", UID, primary_key=True),
+    sa.Column("n_loop", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("at", TIME, nullable=False, index=True),
+    sa.Column("labels", sa.Text, nullable=False),
+    sa.Column("row", sa.Text, nullable=False),
+)
+"""See FrameRecord. labels: the classes in it, a line each."""
+rule_events = sa.Table(
+    "result_events",
+    metadata,
+    sa.Column("event_id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("uid", UID, nullable=False, index=True),
+    sa.Column("rule", sa.String(64), nullable=False),
+    sa.Column("zone", sa.String(64), nullable=False),
+    sa.Column("n_loop", sa.Integer, nullable=False),
+    sa.Column("at", TIME, nullable=False, index=True),
+    sa.Column("stored_at", TIME, nullable=False),
+    sa.Column("picture_at", TIME),
+    sa.Column("objects", sa.Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+"""See RuleEvent. No event_id is given out twice: receivers tell events by it."""
+sinks = sa.Table(
+    "result_sinks",
+    metadata,
+    sa.Column("sink_id", sa.String(32), primary_key=True),
+    sa.Column("uid", UID, nullable=False, index=True),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("content", sa.String(16), nullable=False),
+    sa.Column("address", Sealed(), nullable=False),
+    sa.Column("secret", Sealed(), nullable=False),
+    sa.Column("created_at", TIME, nullable=False),
+    sa.Column("cursor", sa.Integer, nullable=False),
+    sa.Column("delivered", sa.Integer, nullable=False),
+    sa.Column("delivered_at", TIME),
+    sa.Column("tries", sa.Integer, nullable=False),
+    sa.Column("due_at", TIME, nullable=False),
+    sa.Column("problem", sa.Text, nullable=False),
+)
+"""See Sink. An address may hold a password."""

@@ -1,0 +1,46 @@
+"""Video jobs as those who keep results see them."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from app.results.model.producer import Producer
+from app.video import store
+from app.video.errors import JobEnded
+from app.video.model.job import JobState, VideoJob
+from app.video.service.jobs import job_not_found
+
+KIND = "video"
+
+
+def producer_of_job(job: VideoJob) -> Producer:
+    return Producer(
+        KIND,
+        job.uid,
+        job.owner,
+        job.title,
+        f"/api/v2/video/jobs/{job.uid}",
+        f"/ui/video/{job.uid}",
+        "video",
+        {"job": job.uid, "node": job.node, "video_id": job.video_id},
+        has_events=True,
+        is_over=job.state is JobState.DONE,
+    )
+
+
+class VideoProducers:
+    def find(self, conn: Connection, uid: str) -> Producer | None:
+        stored = store.get(conn, uid)
+        return producer_of_job(stored.job) if stored else None
+
+    def lock(self, conn: Connection, uid: str) -> Producer:
+        """A job that has not ended. Raises VideoJobNotFound, JobEnded."""
+        stored = store.lock(conn, uid)
+        if stored is None:
+            raise job_not_found(uid)
+        if stored.job.state is JobState.DONE:
+            raise JobEnded(f"The job {uid} has ended.", hint="Submit it again.")
+        return producer_of_job(stored.job)
+
+    def uids(self, conn: Connection) -> list[str]:
+        return store.open_uids(conn)

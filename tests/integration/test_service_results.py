@@ -1,0 +1,184 @@
+"""What services have answered: rows taken in once, looked through by API and page, handed on to a broker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.bootstrap.container import Container
+from app.joint_inference import store as service_store
+from app.joint_inference.errors import ServiceNotFound
+from app.joint_inference.model.resource import Service
+from app.joint_inference.service.row_report import RowReport
+from app.results import store
+from app.results.model.sink import SinkKind
+from tests.harness.joint.nodes import Scene, helmet
+from tests.harness.mosquitto import PATIENCE_S, Mosquitto
+from tests.harness.users import OURS, Within, within
+from tests.harness.valkey import Valkey
+from tests.harness.video.web import settings_in
+
+BEGIN = 1.79e9
+NUMBERS = count()
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Iterator[Within]:
+    """It may send to this machine."""
+    settings = settings_in(tmp_path_factory.mktemp("web"), shared_valkey)
+    with within(settings.model_copy(update={"notification_networks": "127.0.0.0/8"})) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def scene(web: Within) -> Scene:
+    container: Container = web.app.state.container
+    return Scene(container, user=container.settings.local_user)
+
+
+@pytest.fixture
+def service(scene: Scene) -> Iterator[Service]:
+    name = f"door-{next(NUMBERS)}"
+    made = scene.container.joint.services.create(scene.user, helmet(name), now=scene.now)
+    scene.settle()
+    yield made
+    scene.container.joint.services.delete(scene.user, "default", name, now=scene.now)
+    scene.settle()
+
+
+def row(n: int) -> dict[str, Any]:
+    labels = ["person"] if n % 2 == 0 else []
+    return {
+        "at": BEGIN + n,
+        "size": [640, 480],
+        "bbox": [[1.0, 2.0, 30.0, 40.0]] * len(labels),
+        "labels": labels,
+        "scores": [0.9] * len(labels),
+        "sample": f"{n:08d}",
+        "answered_by": "cloud" if n % 3 == 0 else "edge",
+        "is_hard": n % 3 == 0,
+    }
+
+
+def take(scene: Scene, service: Service, run: str, batch: int, *numbers: int, node: str = "edge0") -> None:
+    report = RowReport(run=run, batch=batch, rows=[row(n) for n in numbers])
+    scene.container.joint.reports.add_rows(node, service.uid, report, now=scene.now)
+
+
+def place_of(service: Service) -> str:
+    return f"/api/v2/services/{service.namespace}/{service.name}"
+
+
+def test_each_report_is_taken_in_once_and_rows_are_numbered_over_all_workers(
+    scene: Scene, web: Within, service: Service
+) -> None:
+    take(scene, service, "first", 1, 1, 2)
+    take(scene, service, "first", 1, 1, 2)  # it had arrived, and its node did not know
+    take(scene, service, "first", 2, 3)
+    take(scene, service, "second", 1, 4)  # the worker was started anew
+    rows = web.get(f"{place_of(service)}/rows").json()["rows"]
+    assert [(one["n_loop"], one["row"]["sample"][-1]) for one in rows] == [(1, "1"), (2, "2"), (3, "3"), (4, "4")]
+    assert rows[0]["at"].startswith("2026-09-21")
+
+
+def test_a_node_that_does_not_run_it_adds_nothing(scene: Scene, web: Within, service: Service) -> None:
+    with pytest.raises(ServiceNotFound):
+        take(scene, service, "first", 1, 1, node="elsewhere")
+    assert web.get(f"{place_of(service)}/rows").json()["rows"] == []
+
+
+def test_rows_are_found_by_class_and_given_as_files_and_shown(scene: Scene, web: Within, service: Service) -> None:
+    take(scene, service, "first", 1, *range(1, 7))
+    people = web.get(f"{place_of(service)}/rows", params={"label": "person", "limit": 2}).json()
+    assert [one["n_loop"] for one in people["rows"]] == [2, 4]
+    rest = web.get(f"{place_of(service)}/rows", params={"label": "person", "cursor": people["next_cursor"]}).json()
+    assert [one["n_loop"] for one in rest["rows"]] == [6]
+    lines = web.get(f"{place_of(service)}/rows.csv").text.splitlines()
+    assert len(lines) == 1 + 6
+    assert [json.loads(line)["n_loop"] for line in web.get(f"{place_of(service)}/rows.jsonl").text.splitlines()] == [
+        *range(1, 7)
+    ]
+    page = web.get(f"/ui/services/default/{service.name}/results", params={"label": "person"})
+    assert page.text.count("<tr>") == 1 + 3
+    assert f"{place_of(service)}/rows.csv?label=person" in page.text
+
+
+def test_rows_go_to_a_broker_with_the_name_of_the_service(
+    scene: Scene, web: Within, service: Service, tmp_path: Path
+) -> None:
+    take(scene, service, "first", 1, 1)
+    with Mosquitto(tmp_path) as broker:
+        address = f"mqtt://127.0.0.1:{broker.port}/door"
+        body = {"kind": "mqtt", "address": address, "content": "rows"}
+        added = web.post(f"{place_of(service)}/sinks", json=body)
+        assert added.status_code == 201, added.text
+        messages = broker.subscribe("door")
+        sinks = scene.container.results.sinks
+        test = web.post(f"{place_of(service)}/sinks/{added.json()['sink_id']}/test").json()
+        assert test == {"is_taken": True, "problem": ""}
+        assert json.loads(messages.get(timeout=PATIENCE_S).payload)["type"] == "modelmill.joint.test"
+        take(scene, service, "first", 2, 2, 3)
+        assert sinks.deliver_due() >= 1
+        events = [json.loads(messages.get(timeout=PATIENCE_S).payload) for _ in range(2)]
+    assert [(one["type"], one["id"], one["source"]) for one in events] == [
+        ("modelmill.joint.row", f"row/{n}", place_of(service)) for n in (2, 3)
+    ]
+    data = events[0]["data"]
+    assert (data["service"], data["node"], data["model"]) == (f"default/{service.name}", "edge0", "small-model")
+    assert (data["answered_by"], data["objects"][0]["label"], data["counts"]) == ("edge", "person", {})
+    (state,) = web.get(f"{place_of(service)}/sinks").json()["sinks"]
+    assert (state["state"], state["delivered"], state["backlog"]) == ("idle", 2, 0)
+
+
+def test_home_assistant_sees_a_device_of_the_services_name(
+    scene: Scene, web: Within, service: Service, tmp_path: Path
+) -> None:
+    with Mosquitto(tmp_path) as broker:
+        body = {"kind": "home_assistant", "address": f"mqtt://127.0.0.1:{broker.port}/door", "content": "rows"}
+        assert web.post(f"{place_of(service)}/sinks", json=body).status_code == 201
+        take(scene, service, "first", 1, 2)
+        scene.container.results.sinks.deliver_due()
+        device = json.loads(broker.subscribe("homeassistant/#").get(timeout=PATIENCE_S).payload)["device"]
+        state = json.loads(broker.subscribe("door/state").get(timeout=PATIENCE_S).payload)
+    assert (device["name"], device["model"]) == (f"default/{service.name}", "Service")
+    assert (state["objects"], state["labels"]) == (1, {"person": 1})
+
+
+def test_what_has_no_rules_has_no_events_to_send(web: Within, service: Service) -> None:
+    refused = web.post(f"{place_of(service)}/sinks", json={"kind": "file", "address": "datasets/a"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "BAD_SINK")
+    page = web.get(f"/ui/services/default/{service.name}/sinks").text
+    assert "rows of all frames" in page and "events of its rules" not in page
+
+
+def test_rows_and_sinks_go_with_the_service(scene: Scene, web: Within) -> None:
+    joint = scene.container.joint
+    made = joint.services.create(scene.user, helmet("passing"), now=scene.now)
+    scene.settle()
+    take(scene, made, "first", 1, 1)
+    producer = joint.services.get(scene.user, "default", "passing")
+    web.post(f"{place_of(producer)}/sinks", json={"kind": "file", "address": "datasets/a", "content": "rows"})
+    joint.services.delete(scene.user, "default", "passing", now=scene.now)
+    scene.settle()
+    assert scene.container.results.sinks.deliver_due() == 0
+    with scene.container.database.write() as conn:
+        service_store.forget(conn, [made.uid])
+        assert store.last_row(conn, made.uid) == 0
+        assert not store.has_sinks(conn, made.uid)
+
+
+def test_a_sink_is_added_tried_and_removed_on_the_page(web: Within, service: Service) -> None:
+    page = f"/ui/services/default/{service.name}/sinks"
+    added = web.post(
+        page, data={"kind": SinkKind.FILE.value, "content": "rows", "address": "datasets/door"}, headers=OURS
+    )
+    assert added.status_code in (200, 303)
+    (sink,) = web.get(f"{place_of(service)}/sinks").json()["sinks"]
+    assert "The test was taken." in web.post(f"{page}/test", data={"sink_id": sink["sink_id"]}, headers=OURS).text
+    web.post(f"{page}/remove", data={"sink_id": sink["sink_id"]}, headers=OURS)
+    assert web.get(f"{place_of(service)}/sinks").json()["sinks"] == []

@@ -1,0 +1,54 @@
+"""What is read of a row that a node reported, whatever it holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.results.model.frame_result import FrameRecord, ResultFilter, labels_in
+
+BOX = [1.0, 2.0, 3.0, 4.0]
+
+
+def record(**row: Any) -> FrameRecord:
+    return FrameRecord(1, "2026-11-22T08:00:00.000Z", {"n_loop": 1, "e2e": 0.1, "tracked": False, **row})
+
+
+def test_counts_are_what_the_job_shows_and_not_its_facts() -> None:
+    made = record(total=3, up=1.5, pts=4.0, at=1.79e9, bbox=[BOX], is_open=True, note="x")
+    assert made.counts == {"total": 3, "up": 1.5}
+    assert made.object_count == 1
+
+
+def test_objects_have_the_class_and_score_at_their_place() -> None:
+    first, second = record(bbox=[BOX, BOX], labels=["person"], scores=[0.9, 0.4]).objects
+    assert (first.label, first.score, second.label, second.score) == ("person", 0.9, "", 0.4)
+
+
+@pytest.mark.parametrize(
+    "row", [{}, {"bbox": None}, {"bbox": ["x", [1, 2], [1, 2, 3, "4"]]}, {"bbox": [], "labels": "person"}]
+)
+def test_what_is_no_box_is_passed_over(row: dict[str, Any]) -> None:
+    assert record(**row).objects == []
+
+
+def test_the_classes_of_a_row_are_told_once() -> None:
+    assert labels_in(record(bbox=[BOX] * 3, labels=["car", "person", "car"]).row) == ["car", "person"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "matches"),
+    [
+        (ResultFilter(), True),
+        (ResultFilter(label="person"), True),
+        (ResultFilter(label="dog"), False),
+        (ResultFilter(min_score=0.8), True),
+        (ResultFilter(min_score=0.95), False),
+        (ResultFilter(label="person", min_score=0.5), False),
+        (ResultFilter(label="car", min_score=0.5), True),
+    ],
+)
+def test_a_score_is_asked_of_the_class_that_is_asked_for(chosen: ResultFilter, matches: bool) -> None:
+    made = record(bbox=[BOX, BOX], labels=["person", "car"], scores=[0.4, 0.9])
+    assert chosen.matches(made) is matches
