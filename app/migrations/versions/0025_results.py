@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0024"
-down_revision = "0023"
+revision = "0025"
+down_revision = "0024"
 RENAMED = {
     "video_results": ("result_rows", ("at",)),
     "video_rule_events": ("result_events", ("uid", "at")),
