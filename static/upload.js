@@ -6,7 +6,7 @@
   const form = document.getElementById("new-form");
   if (!form) return;
   form.classList.add("js");
-  const SAMPLES = /\.(zip|npy|npz|jpe?g|png|bmp|webp|ppm|gif|tiff?|avif|hei[cf])$/i;
+  const SAMPLES = /\.(zip|npy|npz|jpe?g|png|bmp|webp|ppm|gif|tiff?|avif|hei[cf])$|^labels\.(csv|json)$/i;
   const submits = form.querySelectorAll("[data-submit]");
   const area = (part) => document.getElementById(`${part}-area`);
   const refresh = (...parts) => [...parts, "foot"].forEach((part) => window.htmx.trigger(area(part), "refresh"));

@@ -129,6 +129,12 @@ class BadArchive(BadInput):
     code = "IMAGES_BAD_ARCHIVE"
 
 
+class BadLabels(BadInput):
+    """What is said of the reference pictures cannot be read, or is of others."""
+
+    code = "IMAGES_BAD_LABELS"
+
+
 class ZipBomb(TooLarge):
     code = "IMAGES_ZIP_BOMB"
 

@@ -99,7 +99,9 @@ def test_pictures_to_report_on_go_into_a_folder_of_the_same_zip(page: Page, api:
     expect(images).to_contain_text("4 samples")
     report.set_input_files(files[4:])
     expect(images).to_contain_text("6 samples")
-    page.locator("#file-images").set_input_files(files[:3])  # chosen anew, which forgets those to report on
+    (tmp_path / "labels.csv").write_text("".join(("file,label\n", *(f"{number}.png,0\n" for number in range(6)))))
+    chosen_anew = [*files[:3], tmp_path / "labels.csv"]
+    page.locator("#file-images").set_input_files(chosen_anew)  # which forgets those to report on
     expect(images).to_contain_text("3 samples")
     expect(page.locator('[name="quantization.report_images"]')).to_have_value("")
     report.set_input_files(files[4:])
@@ -109,6 +111,7 @@ def test_pictures_to_report_on_go_into_a_folder_of_the_same_zip(page: Page, api:
     assert job["status"] == "COMPLETED", job["error"]
     judgement = api.http.get(f"/jobs/{job['job_id']}/artifacts/bie.json").json()["judgement"]
     assert (judgement["is_own_set"], judgement["report"], judgement["calibrate"]) == (True, 2, 3)
+    expect(page.get_by_text("On labeled pictures that set no range.")).to_be_visible()
 
 
 def test_pictures_to_report_on_are_refused_beside_a_zip(page: Page, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,11 +12,14 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from PIL import Image
 
 from app.conversion.errors import DynamicShape
 from app.conversion.model import Stage
 from app.conversion.options import Options
 from app.conversion.toolchains.host.runtime import HostModel
+from app.inference.prediction import Format, ModelCard, PredictorOptions
+from app.inference.predictor import open_predictor
 from tests.harness.models.host import arrays, run_all, run_stage, work_folder
 from tests.harness.paths import SHARED_DATA
 
@@ -108,6 +112,33 @@ def test_what_holds_the_goal_in_8_bits_at_once_costs_a_single_candidate(tmp_path
     report = run_all(folder)[Stage.BIE].report
     assert report["goal"]["is_reached"] and report["judgement"]["mean_db"] > 20
     assert [one["tensors_16"] for one in report["search"]["candidates"]] == [0]
+
+
+@pytest.mark.parametrize("resize", ["stretch", "letterbox"])
+def test_boxes_are_held_against_labels_in_pixels_of_the_pictures(tmp_path: Path, resize: str) -> None:
+    """The labels are what a node says of the pictures with the float model, so that one is right and int8 nearly is."""
+    name, preprocess = "face_yunet_n_320_320", {"color": "BGR", "scale": 1, "resize": resize}
+    path = SHARED_DATA / "models" / f"{name}.onnx"
+    folder = work_folder(tmp_path, path, samples_of(Case(name, 0)))
+    card = ModelCard(name, Format.ONNX, "", path.stat().st_size, preprocess=preprocess)
+    predictor = open_predictor(card, path, None, PredictorOptions(score_threshold=0.5, nms_threshold=0.45))
+    coco: dict[str, list[dict[str, Any]]] = {"images": [], "annotations": [], "categories": [{"id": 1}]}
+    for picture in sorted((folder / "ref_images").iterdir()):
+        pixels = np.asarray(Image.open(picture).convert("RGB"))
+        size = {"width": pixels.shape[1], "height": pixels.shape[0]}
+        coco["images"].append({"id": picture.name, "file_name": picture.name, **size})
+        for box in predictor.predict(pixels).boxes:
+            bbox = [box.x1, box.y1, box.x2 - box.x1, box.y2 - box.y1]
+            coco["annotations"].append({"image_id": picture.name, "category_id": 1, "bbox": bbox})
+    (folder / "ref_images" / "labels.json").write_text(json.dumps(coco))
+    options = Options.model_validate({"preprocess": preprocess, "quantization": {"goal": "none"}})
+    run_stage(Stage.ONNX, folder, options)
+    rows = {row["metric"]: row for row in run_stage(Stage.BIE, folder, options).report["labels"]}
+    assert len(coco["annotations"]) > 15
+    assert rows["mAP@.5"]["n"] == len(coco["images"]) and not rows["mAP@.5"]["are_unseen"]
+    assert rows["mAP@.5:.95"]["float"] > 0.98, "but for what the optimizer of the graph rounds"
+    assert rows["mAP@.5"]["int8"] > 0.9
+    assert 0.5 < rows["mAP@.5:.95"]["int8"] < rows["mAP@.5:.95"]["float"]
 
 
 def test_a_dynamic_model_without_shapes_is_refused_with_an_example(tmp_path: Path) -> None:

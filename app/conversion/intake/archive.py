@@ -6,18 +6,18 @@ Names inside an archive are never used as paths: files get flat names made here,
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from app.conversion.errors import BadArchive, NoImages, ZipBomb
 from app.conversion.intake import entries
 from app.conversion.intake.entries import READ_ERRORS, ArchiveEntry
+from app.conversion.sample_kinds import LABELS, flattened
 from app.kit.text.error_text import reason_of
 
 CHUNK_BYTES = 1 << 20
@@ -54,7 +54,9 @@ class Unpacked:
     files: list[str]
     """Names in the folder, in the archive's order."""
     ignored: list[str]
-    """Entries of the archive that are not samples."""
+    """Entries of the archive that are neither samples nor labels."""
+    labels: str = ""
+    """Name in the folder of what says what the samples show; empty where nothing does."""
 
 
 def extract(upload: Path, into: Path, *, max_files: int, max_bytes: int) -> Unpacked:
@@ -80,7 +82,8 @@ def extract(upload: Path, into: Path, *, max_files: int, max_bytes: int) -> Unpa
     chosen = entries.choose(directory, upload.stat().st_size, max_files=max_files, max_bytes=max_bytes)
     if not chosen.samples:
         raise _no_samples(chosen.ignored)
-    return Unpacked(_unpack(upload, into, chosen.samples, max_bytes), chosen.ignored)
+    names = _unpack(upload, into, [*chosen.samples, *chosen.labels], max_bytes)
+    return Unpacked(names[: len(chosen.samples)], chosen.ignored, "".join(names[len(chosen.samples) :]))
 
 
 def _bare_name(head: bytes) -> str | None:
@@ -129,7 +132,8 @@ def _unpack(upload: Path, into: Path, samples: list[ArchiveEntry], max_bytes: in
     left = max_bytes
     with _all_or_nothing(into) as written, zipfile.ZipFile(upload) as archive:
         for entry in samples:
-            name = _free_name(flat_name(entry.name), taken)
+            own = PurePosixPath(entry.name).name
+            name = own if own in LABELS else _free_name(flat_name(entry.name), taken)
             with _created(into / name, written) as file:
                 left -= write_entry(archive, entry, file, left)
             if name.endswith(".npz"):
@@ -212,8 +216,7 @@ def flat_name(name: str) -> str:
 
     At most NAME_BYTES_MAX bytes of UTF-8, the ending kept; never empty, never hidden.
     """
-    joined = re.sub(r"[^\w.-]", "_", "__".join(part for part in name.split("/") if part))
-    stem, dot, ending = joined.rpartition(".")
+    stem, dot, ending = flattened(name).rpartition(".")
     room = NAME_BYTES_MAX - len(ending.encode()) - 1
     short = stem.lstrip(".-").encode()[:room].decode("utf-8", "ignore")
     return f"{short or 'sample'}{dot}{ending}"

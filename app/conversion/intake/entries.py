@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from app.conversion.errors import BadArchive, ImagesTooLarge, ZipBomb
-from app.conversion.sample_kinds import KINDS
+from app.conversion.sample_kinds import KINDS, LABELS
 
 READ_ERRORS = (
     zipfile.BadZipFile,
@@ -52,6 +52,8 @@ class ArchiveEntry:
 class ChosenEntries:
     samples: list[ArchiveEntry]
     """The entries to unpack, in the zip's order."""
+    labels: list[ArchiveEntry]
+    """One or none."""
     ignored: list[str]
     """Names of the other files, without those that operating systems add."""
 
@@ -86,8 +88,14 @@ def choose(directory: Sequence[zipfile.ZipInfo], zip_bytes: int, *, max_files: i
             hint="Fewer, well chosen samples calibrate as well: a few hundred are plenty.",
             detail={"files": len(samples), "max_files": max_files},
         )
-    refuse_bomb([entry.info for entry in samples], zip_bytes, "the zip", max_bytes)
-    return ChosenEntries(samples, [entry.name for entry in files if entry not in samples])
+    labels = [entry for entry in files if PurePosixPath(entry.name).name in LABELS]
+    if len(labels) > 1:
+        raise BadArchive(
+            f"the zip holds {len(labels)} files of labels: {', '.join(entry.name for entry in labels[:5])}",
+            hint="Leave one of them, labels.csv or labels.json.",
+        )
+    refuse_bomb([entry.info for entry in (*samples, *labels)], zip_bytes, "the zip", max_bytes)
+    return ChosenEntries(samples, labels, [entry.name for entry in files if entry not in (*samples, *labels)])
 
 
 def plain_files(directory: Sequence[zipfile.ZipInfo]) -> list[ArchiveEntry]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import onnx
 
-from app.conversion.errors import ImagesTooLarge
+from app.conversion.errors import BadLabels, ImagesTooLarge
 from app.conversion.intake import calibration_checks
 from app.conversion.intake.archive import Unpacked, extract
 from app.conversion.intake.calibration_report import INFORMS, SampleStats
@@ -21,6 +21,7 @@ from app.conversion.model.stage_key import CALIBRATION
 from app.conversion.options import Options, Preprocess
 from app.conversion.toolchains.base import FEW_SAMPLES, GOOD_SAMPLES
 from app.conversion.toolchains.samples import KINDS, SampleSet
+from app.conversion.toolchains.samples.labels import labels_of
 from app.inference.model_families import family_table
 from app.kit.files.digest import sha256_of
 
@@ -47,7 +48,8 @@ def check_submission(request: dict[str, Any], progress: Progress) -> dict[str, A
             {"model_bytes", "images_bytes", "unpacked_bytes", "max_images"}}.
 
     Returns:
-        {"model": facts, "samples": {"samples", "skipped", "kinds", "ignored"}, "warnings": [{"code", "message",
+        {"model": facts, "samples": {"samples", "skipped", "kinds", "ignored", "labeled":
+        how many have labels}, "warnings": [{"code", "message",
         "detail"}], "changes": [sentence], "recognition": Recognition.to_json with "is_taken" or None, "sha256": {file
         name: hex digest of both inputs}, "calibration_sha256": digest of the samples, however they were packed}.
 
@@ -70,18 +72,33 @@ def check_submission(request: dict[str, Any], progress: Progress) -> dict[str, A
     samples = SampleSet(folder, checked.inputs, options.preprocess, skip_damaged=options.allow_damaged_images)
     _refuse_many(len(samples), limits["max_images"])
     facts = samples.check(lambda fraction: progress(0.5 + fraction * 0.45, "reading the reference samples"))
+    labels = _checked_labels(folder, samples)
     findings = _diagnosis(measure_samples(folder, unpacked, checked.inputs, MEASURED_AT_MOST)[0], checked, options)
     digests = {path.name: sha256_of(path) for path in (model, images)}
     progress(1.0, "checked")
     return {
         "model": checked.facts,
-        "samples": {**facts, "ignored": unpacked.ignored[:100]},
+        "samples": {**facts, "ignored": unpacked.ignored[:100], "labeled": labels},
         "warnings": checked.warnings + _doubts(recognition) + _sample_warnings(facts, unpacked) + findings,
         "changes": checked.changes,
         "recognition": {**checked.recognition.to_json(), "is_taken": is_taken} if checked.recognition else None,
         "sha256": digests,
-        CALIBRATION: _manifest_digest(folder, unpacked.files),
+        CALIBRATION: _manifest_digest(folder, [*unpacked.files, *filter(None, [unpacked.labels])]),
     }
+
+
+def _checked_labels(folder: Path, samples: SampleSet) -> int:
+    """How many samples have labels. Raises BadLabels for labels of none of them."""
+    labels = labels_of(folder)
+    if labels is None:
+        return 0
+    count = sum(labels.of(name) is not None for name in samples.names)
+    if not count:
+        raise BadLabels(
+            f"none of the {len(samples)} reference samples is named in the labels",
+            hint="Name files as they are in the archive, such as day/0001.jpg, or by their name alone.",
+        )
+    return count
 
 
 def _manifest_digest(folder: Path, names: Iterable[str]) -> str:

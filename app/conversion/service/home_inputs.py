@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from app.conversion import object_keys
 from app.conversion.errors import NoImages
-from app.conversion.sample_kinds import KINDS
+from app.conversion.sample_kinds import KINDS, LABELS
 from app.conversion.service.intake_sandbox import IntakeSandbox
 from app.conversion.service.uploads import FileParts, FileStart, Uploads
 from app.homes.errors import FileMissing, NotAFile, PathRefused
@@ -109,9 +109,10 @@ def _read(files: Iterable[tuple[str, InputPath]]) -> FileParts:
 
 
 def is_sample(entry: Entry) -> bool:
-    """One that a folder gives. Hidden files are left out, as in a zip."""
+    """One that a folder gives, or what says what they show. Hidden files are left out, as in a zip."""
     ending = "." + entry.name.rpartition(".")[2].lower()
-    return entry.kind is Kind.FILE and not entry.name.startswith(".") and ending in KINDS
+    is_chosen = ending in KINDS or entry.name in LABELS
+    return entry.kind is Kind.FILE and not entry.name.startswith(".") and is_chosen
 
 
 def is_archive(entry: Entry) -> bool:

@@ -36,6 +36,20 @@ class TaskScore:
 
 
 @dataclass(frozen=True)
+class LabeledScore:
+    """How right both models are by the labels that were sent, 0..1."""
+
+    metric: str
+    """top-1, mAP@.5:.95 or mAP@.5."""
+    float_: float
+    int8: float
+    n: int
+    """Labeled pictures."""
+    are_unseen: bool
+    """They set no range."""
+
+
+@dataclass(frozen=True)
 class Judgement:
     """On pictures that set no range: how the worst output does, in dB of SNR."""
 
@@ -88,6 +102,13 @@ def read_judgement(bie: Report) -> Judgement | None:
     counts = {name: matching.get(name, 0) for name in ("calibrate", "choose", "report", "n")}
     is_own_set = bool(matching.get("is_own_set"))
     return Judgement(**counts, **numbers, task=_task(matching.get("task")), is_own_set=is_own_set)
+
+
+def read_labeled(bie: Report) -> tuple[LabeledScore, ...]:
+    return tuple(
+        LabeledScore(row["metric"], row["float"], row["int8"], row["n"], row["are_unseen"])
+        for row in bie.get("labels", ())
+    )
 
 
 def read_sensitivity(bie: Report) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import Any
 from app.conversion.model.saturation import SaturationCurve
 from app.conversion.service.quality.candidates import read_search
 from app.conversion.service.quality.chip import boundaries_of, chip_report, chip_verdict
-from app.conversion.service.quality.goal import read_goal, read_judgement, read_sensitivity
+from app.conversion.service.quality.goal import read_goal, read_judgement, read_labeled, read_sensitivity
 from app.conversion.service.quality.views import (
     Boundary,
     FloatInt8Pair,
@@ -62,6 +62,7 @@ def quality(onnx: Report | None, bie: Report | None, nef: Report | None, *, tool
         warnings=_warnings(onnx) + _warnings(bie),
         goal=read_goal(bie),
         judgement=read_judgement(bie),
+        labeled=read_labeled(bie),
         search=read_search(bie),
         saturation=SaturationCurve.from_json(curve) if (curve := bie.get("saturation")) else None,
         sensitivity=read_sensitivity(bie),

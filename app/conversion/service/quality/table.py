@@ -66,7 +66,7 @@ def to_csv(quality: Quality) -> str:
 
 
 def to_json(quality: Quality) -> dict[str, Any]:
-    """{toolchain, samples, images, verdict, rows: [the CSV's rows], warnings}"""
+    """{toolchain, samples, images, verdict, rows: [the CSV's rows], labels: [a row a metric], warnings}"""
     quantised = quality.boundaries[1]
     return {
         "toolchain": quality.toolchain,
@@ -74,6 +74,10 @@ def to_json(quality: Quality) -> dict[str, Any]:
         "images": quantised.inputs,
         "verdict": asdict(quality.verdict) if quality.verdict else None,
         "rows": [asdict(row) for row in rows(quality)],
+        "labels": [
+            {"metric": row.metric, "float": row.float_, "int8": row.int8, "n": row.n, "are_unseen": row.are_unseen}
+            for row in quality.labeled
+        ],
         "warnings": list(quality.warnings),
     }
 

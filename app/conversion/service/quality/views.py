@@ -8,7 +8,7 @@ from typing import Literal
 
 from app.conversion.model.saturation import SaturationCurve
 from app.conversion.service.quality.candidates import Search
-from app.conversion.service.quality.goal import Judgement, StatedGoal
+from app.conversion.service.quality.goal import Judgement, LabeledScore, StatedGoal
 from app.conversion.toolchains.base import SNR_DB_MIN
 
 EXACT_DB = 120.0
@@ -195,6 +195,8 @@ class Quality:
     chip: ChipReport | None = None
     goal: StatedGoal | None = None
     judgement: Judgement | None = None
+    labeled: tuple[LabeledScore, ...] = ()
+    """Both models by the labels of the pictures; empty where none were sent."""
     search: Search | None = None
     saturation: SaturationCurve | None = None
     """How many calibration pictures are enough; None where that was not measured."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, S
 from app.conversion.toolchains.host import provenance, quality
 from app.conversion.toolchains.host.calibration import ActivationRanges, calibrate
 from app.conversion.toolchains.host.inputs import CachedSamples, first, reference_samples
+from app.conversion.toolchains.host.labeled_quality import labeled_quality
 from app.conversion.toolchains.host.layers import LAYER_SAMPLES, match_layers, measure_layers
 from app.conversion.toolchains.host.quantizer import QuantizationPlan, plan, quantize, without_tensors
 from app.conversion.toolchains.host.runtime import Session, open_session
@@ -23,6 +25,7 @@ from app.conversion.toolchains.host.search.basis import NothingToQuantize
 from app.conversion.toolchains.host.search.search import SearchResult, search
 from app.conversion.toolchains.host.search.split import within
 from app.conversion.toolchains.host.task_metrics import task_meter
+from app.conversion.toolchains.samples.labels import labels_of
 from app.conversion.toolchains.tensor_comparison import OutputStatistics
 from app.kit.errors import BadInput
 from app.kit.files.digest import sha256_of
@@ -55,6 +58,8 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
     if source is None:
         raise NoImages("there are no reference samples to calibrate on")
     samples = CachedSamples(source)
+    if request.options.quantization.report_images and request.options.allow_damaged_images:
+        collections.deque(samples, maxlen=0)  # what cannot be read is known then, and has no place among the names
     reporting = _reporting(source.names, request)
     quantized = _quantize(model, samples, reporting, request, progress)
     skipped: list[dict[str, str]] = source.skipped
@@ -64,6 +69,7 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
     report["quantization"] = _quantization(quantized.plan, request)
     if quantized.search is not None:
         report |= _search_report(quantized.search, report)
+    report["labels"] = _labeled(quantized, samples, request)
     _mark_saturating(report, saturating_outputs(quantized.float_model))
     if request.options.quantization.saturation:
         report["saturation"] = _saturation(quantized, samples, request, progress)
@@ -228,6 +234,26 @@ def _measure(
         "latency_ms": {"float": latency[0], "int8": latency[1], "threads": 1},
         "verdict": quality.verdict(outputs, len(quantized.plan.nodes)),
     }
+
+
+def _labeled(quantized: QuantizedModel, samples: CachedSamples, request: StageRequest) -> list[dict[str, Any]]:
+    """How right both models are, a row a metric; none where no labels came with the samples."""
+    labels = labels_of(request.ref_images)
+    if labels is None:
+        return []
+    unseen = quantized.search.unseen if quantized.search else ()
+    preprocess = request.options.preprocess
+    rows = labeled_quality(
+        quantized.float_model, _sessions(request, request.threads), labels, samples, preprocess, unseen
+    )
+    for row in rows:
+        place = "that set no range" if row.are_unseen else "of the reference samples"
+        print(
+            f"{row.metric} on {row.n} labeled pictures {place}: float {row.float_value:.4f}, int8 {row.int8_value:.4f}"
+        )
+    if not rows:
+        print("the labels cannot be used: no decoder reads boxes from this model's outputs, or there is no box to find")
+    return [row.to_json() for row in rows]
 
 
 def _saturation(

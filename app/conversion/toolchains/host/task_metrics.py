@@ -100,17 +100,24 @@ class _CautiousMeter:
 def _meter_for(model: onnx.ModelProto) -> TaskMeter | None:
     if len(model.graph.output) == 1 and "Softmax" in saturating_outputs(model).values():
         return _meter_of("mask" if len(model.graph.output[0].type.tensor_type.shape.dim) == 4 else "top1")
+    detector = detector_of(model)
+    if detector is not None:
+        return BoxMeter(*detector)
     signature = signature_of(model)
-    if signature is None:
+    return None if signature is None else _meter_of(_task_of(signature))
+
+
+def detector_of(model: onnx.ModelProto) -> tuple[ModelFamily, Size] | None:
+    """What reads its outputs as boxes, and the size of its input; None where nothing does."""
+    signature = signature_of(model)
+    if signature is None or not signature.width or not signature.height:
         return None
-    size = (signature.width or 0, signature.height or 0)
+    size = (signature.width, signature.height)
     ports = [
         OutputSpec(output.name, shape) for output, shape in zip(model.graph.output, signature.outputs, strict=True)
     ]
     detector = next((f for f in FAMILIES if f.name is not Decoder.CLASSIFIER and f.fits(ports, size)), None)
-    if detector is not None and 0 not in size:
-        return BoxMeter(detector, size)
-    return _meter_of(_task_of(signature))
+    return None if detector is None else (detector, size)
 
 
 def _task_of(signature: GraphSignature) -> str:

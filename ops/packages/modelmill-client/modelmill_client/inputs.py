@@ -21,6 +21,8 @@ KINDS = frozenset(
     )
 )
 """Endings of what can be a reference image."""
+LABELS = frozenset(("labels.csv", "labels.json"))
+"""What says what the images show; goes with them."""
 REPORT_FOLDER = "report"
 """Where images to report on lie in what is sent; options["quantization"]["report_images"] says so."""
 WEIGHTS = (".data", "_data", ".weights", ".bin")
@@ -53,10 +55,11 @@ def packed(images: Sequence[Path], kinds: Sequence[str] = (), report: Path | Non
         return
     chosen = frozenset(kinds) or KINDS
     members = list(_members(images, chosen))
+    has_samples = any(Path(name).name not in LABELS for name, _ in members)
     set_aside = [(f"{REPORT_FOLDER}/{name}", path) for name, path in _members(reporting, chosen)]
-    if not members or (reporting and not set_aside):
+    if not has_samples or (reporting and not set_aside):
         raise NoImages(
-            f"there are no pictures and no arrays in {', '.join(map(str, reporting if members else images))}",
+            f"there are no pictures and no arrays in {', '.join(map(str, reporting if has_samples else images))}",
             hint="Pictures are .jpg .png .bmp .webp .heic and the like; arrays are .npy or .npz.",
         )
     with zipped([*members, *set_aside]) as archive:
@@ -105,14 +108,16 @@ class _Counted:
 
 
 def _members(images: Sequence[Path], kinds: frozenset[str]) -> Iterator[tuple[str, Path]]:
-    """Names in the zip, unique whatever the folders are called."""
+    """Names in the zip, unique whatever the folders are called; labels keep theirs."""
+    is_alone = sum(path.name not in LABELS for path in images) == 1
     for number, path in enumerate(images):
-        prefix = "" if len(images) == 1 else f"{number:05d}_"
+        prefix = "" if is_alone or path.name in LABELS else f"{number:05d}_"
         if path.is_file():
             yield f"{prefix}{path.name}", path
             continue
         for file in sorted(path.rglob("*")):
             inside = file.relative_to(path)
             is_hidden = any(part.startswith(".") for part in inside.parts)
-            if file.is_file() and file.suffix.lower() in kinds and not is_hidden:
+            is_chosen = file.suffix.lower() in kinds or file.name in LABELS
+            if file.is_file() and is_chosen and not is_hidden:
                 yield f"{prefix}{inside.as_posix()}", file

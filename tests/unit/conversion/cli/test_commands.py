@@ -184,6 +184,20 @@ def test_files_of_the_same_name_from_two_folders_stay_apart(tmp_path):
         assert sorted(archive.read(name) for name in archive.namelist()) == [b"one", b"two"]
 
 
+def test_labels_go_with_the_images_that_they_name(tmp_path):
+    (tmp_path / "day").mkdir()
+    for name in ("day/a.png", "day/labels.json", "labels.csv"):
+        (tmp_path / name).write_bytes(name.encode())
+    for images, names in (
+        ([tmp_path / "day"], {"a.png", "labels.json"}),
+        ([tmp_path / "day" / "a.png", tmp_path / "labels.csv"], {"a.png", "labels.csv"}),
+    ):
+        with packed(images) as path, zipfile.ZipFile(path) as archive:
+            assert set(archive.namelist()) == names
+    with pytest.raises(NoImages, match="no pictures"), packed([tmp_path / "labels.csv", tmp_path / "labels.csv"]):
+        pass
+
+
 def test_images_to_report_on_lie_in_a_folder_of_their_own(tmp_path):
     for folder in ("one", "two", "none"):
         (tmp_path / folder).mkdir()
@@ -242,6 +256,9 @@ def test_without_a_terminal_counting_up_is_not_worth_a_line(capsys):
 def test_a_report_without_quality_is_no_trouble():
     assert quality_table({}).row_count == 0
     assert list(facts_of_quality({})) == []
+    row = {"metric": "top-1", "float": 0.95, "int8": 0.9, "n": 20, "are_unseen": True}
+    [fact] = facts_of_quality({"labels": [row]})
+    assert fact == "top-1: 0.950 float, 0.900 int8, 20 labeled images (set no range)"
 
 
 def test_the_verdict_says_that_nothing_was_quantized():

@@ -54,10 +54,10 @@ def with_entry(folder: Path, change: Callable[[zipfile.ZipInfo], None], data: by
 
 # --- friendly -------------------------------------------------------------------------------------
 def test_samples_get_flat_names_and_other_files_are_reported(tmp_path: Path) -> None:
-    entries = {"b.JPG": b"1", "sub/deep/a.png": b"2", "labels.csv": b"3", "sub/readme.txt": b"4", "c.npy": b"5"}
+    entries = {"b.JPG": b"1", "sub/deep/a.png": b"2", "notes.csv": b"3", "sub/readme.txt": b"4", "c.npy": b"5"}
     unpacked, into = extract(zipped(tmp_path, entries))
     assert unpacked.files == ["b.JPG", "sub__deep__a.png", "c.npy"]
-    assert unpacked.ignored == ["labels.csv", "sub/readme.txt"]
+    assert unpacked.ignored == ["notes.csv", "sub/readme.txt"]
     assert {path.name: path.read_bytes() for path in into.iterdir()} == {
         "b.JPG": b"1",
         "sub__deep__a.png": b"2",
@@ -69,6 +69,20 @@ def test_folders_and_junk_of_operating_systems_are_not_even_reported(tmp_path: P
     entries = {"pics/": b"", "pics/a.jpg": b"1", "__MACOSX/pics/._a.jpg": b"2", "pics/.DS_Store": b"", "Thumbs.db": b""}
     unpacked, _ = extract(zipped(tmp_path, entries))
     assert unpacked == Unpacked(["pics__a.jpg"], [])
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "deep/set/labels.json"])
+def test_labels_are_unpacked_beside_the_samples_under_their_own_name(tmp_path: Path, name: str) -> None:
+    unpacked, into = extract(zipped(tmp_path, {"b.jpg": b"1", name: b"2"}))
+    own = name.rpartition("/")[2]
+    assert unpacked == Unpacked(["b.jpg"], [], own)
+    assert (into / own).read_bytes() == b"2"
+
+
+def test_labels_alone_are_no_samples_and_two_of_them_too_many(tmp_path: Path) -> None:
+    refused(zipped(tmp_path, {"labels.csv": b"1"}), NoImages, "no reference samples")
+    entries = {"a.jpg": b"1", "labels.csv": b"1", "x/labels.json": b"2"}
+    refused(zipped(tmp_path, entries), BadArchive, "2 files of labels")
 
 
 def test_names_that_become_the_same_are_kept_apart(tmp_path: Path) -> None:
@@ -150,7 +164,7 @@ def test_what_is_no_zip_is_refused_by_name(tmp_path: Path, data: bytes, what: st
 
 
 def test_a_zip_without_samples_is_refused(tmp_path: Path) -> None:
-    refused(zipped(tmp_path, {"readme.txt": b"1", "labels.csv": b"2"}), NoImages, r"none of its 2 files.*readme\.txt")
+    refused(zipped(tmp_path, {"readme.txt": b"1", "notes.csv": b"2"}), NoImages, r"none of its 2 files.*readme\.txt")
 
 
 def test_an_empty_zip_is_refused(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from PIL import Image
 
 from app.conversion.errors import (
     BadArchive,
+    BadLabels,
     DamagedImage,
     DynamicShape,
     ExternalWeights,
@@ -252,10 +253,11 @@ def test_operators_that_the_chip_lacks_are_warned_of(tmp_path: Path) -> None:
 
 # --- the whole submission -------------------------------------------------------------------------
 def test_a_good_submission_is_described_in_plain_data(tmp_path: Path) -> None:
-    images = pictures(tmp_path / "quant.zip", **{"labels.csv": b"1"})
+    images = pictures(tmp_path / "quant.zip", **{"notes.csv": b"1"})
     description = submit(tmp_path, small.conv(("N", 3, 8, 8)), images)
     assert json.loads(json.dumps(description)) == description
-    assert description["samples"] == {"samples": 3, "skipped": [], "kinds": {"image": 3}, "ignored": ["labels.csv"]}
+    samples = {"samples": 3, "skipped": [], "kinds": {"image": 3}, "ignored": ["notes.csv"], "labeled": 0}
+    assert description["samples"] == samples
     assert [warning["code"] for warning in description["warnings"]][:2] == ["FEW_SAMPLES", "FILES_IGNORED"]
     assert description["model"]["macs"] == 6912
     assert len(description["changes"]) == 1
@@ -295,11 +297,29 @@ def test_pictures_for_a_model_that_takes_none_are_refused(tmp_path: Path) -> Non
         submit(tmp_path, small.relu(), pictures(tmp_path / "quant.zip"))
 
 
+def test_labels_count_as_what_a_job_is_made_of(tmp_path: Path) -> None:
+    digests = []
+    for label in (b"0", b"1"):
+        folder = tmp_path / label.decode()
+        folder.mkdir()
+        images = pictures(folder / "quant.zip", **{"pics/labels.csv": b"file,label\npics/0.png," + label})
+        description = submit(folder, small.conv(), images)
+        assert (description["samples"]["labeled"], description["samples"]["ignored"]) == (1, [])
+        digests.append(description["calibration_sha256"])
+    assert digests[0] != digests[1]
+
+
+@pytest.mark.parametrize(("labels", "words"), [(b"file,label\nother.png,1", "none of the 3"), (b"?", "cannot be read")])
+def test_labels_of_other_pictures_or_in_no_form_are_refused(tmp_path: Path, labels: bytes, words: str) -> None:
+    with pytest.raises(BadLabels, match=words):
+        submit(tmp_path, small.conv(), pictures(tmp_path / "quant.zip", **{"labels.csv": labels}))
+
+
 def test_arrays_in_a_zip_or_bare_are_taken(tmp_path: Path) -> None:
     with (tmp_path / "bare").open("wb") as file:
         np.save(file, np.random.default_rng(0).normal(0, 1, (30, 39)).astype(np.float32))
     description = submit(tmp_path, small.relu(), tmp_path / "bare")
-    assert description["samples"] == {"samples": 30, "skipped": [], "kinds": {"npy": 30}, "ignored": []}
+    assert description["samples"] == {"samples": 30, "skipped": [], "kinds": {"npy": 30}, "ignored": [], "labeled": 0}
     assert description["warnings"] == []
 
 

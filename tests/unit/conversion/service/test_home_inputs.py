@@ -66,13 +66,13 @@ def test_a_folder_gives_its_samples_wherever_they_lie_and_nothing_else(
     uploads: Uploads, home: Path, at: InputPath
 ) -> None:
     folder = home / "datasets/set"
-    for name in ("a.png", "inner/a.png", "B.JPG", "notes.txt", ".hidden.png"):
+    for name in ("a.png", "inner/a.png", "B.JPG", "labels.csv", "notes.txt", ".hidden.png"):
         (folder / name).write_bytes(name.encode())
     (folder / "link.png").symlink_to(folder / "a.png")
     (folder / "circle").symlink_to(folder)
     taken = copy_inputs(uploads, "alice", model(at), at)
     assert b"".join(uploads.objects.read(taken.model_key)) == MODEL
-    assert sorted(packed(uploads, taken.quant_key).values()) == [b"B.JPG", b"a.png", b"inner/a.png"]
+    assert sorted(packed(uploads, taken.quant_key).values()) == [b"B.JPG", b"a.png", b"inner/a.png", b"labels.csv"]
     assert uploads.owner(object_keys.source_of(taken.model_key)[1]) == "alice"  # type: ignore[index]
     assert (taken.model_name, taken.quant_name) == ("net.onnx", "set")
 

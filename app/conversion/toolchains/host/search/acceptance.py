@@ -9,15 +9,15 @@ from app.conversion.toolchains.host.search.report import FLOOR_DB
 
 SPREAD_DB_MAX = 2.0
 """A mean is this much above the goal at most because its pictures differ."""
-MARGIN_DB, FLOOR_MARGIN_DB = 1.0, 3.0
-"""What is chosen holds goal and floor by so much: pictures of other scenes lie lower than those that have chosen."""
+MARGIN_DB = 1.0
+"""What is chosen holds the goal by so much: it was the best of several on the pictures that have chosen."""
 
 
-def holds(goal: Goal, score: Score, margin_db: float = 0.0, floor_margin_db: float = 0.0) -> bool:
-    """Args: margin_db, floor_margin_db: how much more than the goal and the floor is demanded of SNR."""
+def holds(goal: Goal, score: Score, margin_db: float = 0.0) -> bool:
+    """Args: margin_db: how much more than the goal is demanded of SNR."""
     if goal.kind == "snr" and goal.threshold is not None:
         is_sure = assured_db(score) >= goal.threshold + margin_db
-        return is_sure and score.min_db >= FLOOR_DB + floor_margin_db
+        return is_sure and score.min_db >= FLOOR_DB
     if goal.kind == "drop" and goal.threshold is not None:
         return score.drop_percent is not None and score.drop_percent <= goal.threshold
     return True

@@ -26,21 +26,21 @@ def altered(arrays: Mapping[str, Array], alteration: str) -> dict[str, Array] | 
         arrays: 1×C×H×W or 1×H×W×C of pictures, and any others.
         alteration: One of ALTERATIONS.
     """
-    if all(_sides(array) is None for array in arrays.values()):
+    if all(sides_of(array) is None for array in arrays.values()):
         return None
     return {name: _altered(array, ALTERATIONS[alteration]) for name, array in arrays.items()}
 
 
 def _altered(array: Array, alter: Callable[[Array, tuple[int, int]], Array]) -> Array:
-    sides = _sides(array)
+    sides = sides_of(array)
     if sides is None:
         return array
     result: Array = np.ascontiguousarray(alter(array, sides)).astype(array.dtype)
     return result
 
 
-def _sides(array: Array) -> tuple[int, int] | None:
-    """The axes of height and width; None where it is no picture."""
+def sides_of(array: Array) -> tuple[int, int] | None:
+    """The axes of height and width of what is one picture; None where it is none."""
     if array.ndim != 4 or array.shape[0] != 1:
         return None
     for channel, sides in ((1, (2, 3)), (3, (1, 2))):

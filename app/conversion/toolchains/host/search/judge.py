@@ -46,6 +46,8 @@ class Score:
     """dB of SNR by output, a number a picture; silent outputs have none."""
 
     by_output: dict[str, list[float]] = field(default_factory=dict)
+    lowest: dict[str, tuple[float, JudgedPicture]] = field(default_factory=dict)
+    """By output the lowest of them, and the picture that has it."""
     drops: list[float] = field(default_factory=list)
     """Percent of the task's answers that changed, a number a part; empty where the task is not known."""
 
@@ -66,6 +68,11 @@ class Score:
     @property
     def min_db(self) -> float:
         return min(self.values, default=-np.inf)
+
+    @property
+    def lowest_picture(self) -> JudgedPicture | None:
+        """None where nothing could be compared."""
+        return self.lowest[self.worst_output][1] if self.lowest else None
 
     @property
     def drop_percent(self) -> float | None:
@@ -114,9 +121,15 @@ class Judge:
         """A few pictures of these parts."""
         return [picture for picture in self.pictures if picture.part in parts][:EXAMPLES]
 
-    def probes(self, part: int, count: int) -> list[JudgedPicture]:
-        """At most that many pictures of a part, as unlike each other as can be had: some as they are, some altered."""
+    def probes(self, part: int, count: int, lowest: JudgedPicture | None) -> list[JudgedPicture]:
+        """At most that many pictures of a part, as unlike each other as can be had: some as they are, some altered.
+
+        Args:
+            lowest: One that shall be among them, as it is.
+        """
         pictures = _spread([picture for picture in self.pictures if picture.part == part], count)
+        if lowest is not None and lowest.part == part:
+            pictures = [lowest, *(picture for picture in pictures if picture is not lowest)][:count]
         kinds = ("", *ALTERATIONS)
         return [_as_altered(picture, kinds[place % len(kinds)]) or picture for place, picture in enumerate(pictures)]
 
@@ -175,8 +188,11 @@ class Judge:
             for picture, actual in zip(pictures, answers, strict=True):
                 for name in self.names:
                     snr_db = _snr_db(picture.expected[name], actual[name])
-                    if snr_db is not None:
-                        score.by_output.setdefault(name, []).append(snr_db)
+                    if snr_db is None:
+                        continue
+                    score.by_output.setdefault(name, []).append(snr_db)
+                    if name not in score.lowest or snr_db < score.lowest[name][0]:
+                        score.lowest[name] = snr_db, picture
                 if meter is not None:
                     meter.add(picture.expected, actual)
         agreement = meter.agreement().float_agreement if meter is not None else None

@@ -20,7 +20,7 @@ from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.inputs import Samples
 from app.conversion.toolchains.host.quantizer import QuantizationPlan
 from app.conversion.toolchains.host.search import mixed_precision, sensitivity
-from app.conversion.toolchains.host.search.acceptance import FLOOR_MARGIN_DB, MARGIN_DB, assured_db, holds
+from app.conversion.toolchains.host.search.acceptance import MARGIN_DB, assured_db, holds
 from app.conversion.toolchains.host.search.basis import Basis, basis_of
 from app.conversion.toolchains.host.search.bias_correction import Shift, corrections, measured_shifts
 from app.conversion.toolchains.host.search.budget import Budget
@@ -31,6 +31,7 @@ from app.conversion.toolchains.host.search.ranges import METHODS
 from app.conversion.toolchains.host.search.report import SearchOutcome
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
 from app.conversion.toolchains.host.search.split import split_of
+from app.conversion.toolchains.host.search.unlikeness import looks_of
 from app.kit.sandbox.errors import StageFailed
 
 FIRST_METHODS = METHODS[:4]
@@ -64,6 +65,8 @@ class SearchResult:
     goal: dict[str, Any]
     search: dict[str, Any]
     judgement: dict[str, Any]
+    unseen: tuple[int, ...]
+    """Places of the samples that it is reported on where they set no range of the file that is handed out."""
 
 
 def search(
@@ -114,7 +117,7 @@ class _Search:
         self.samples, self.options, self.goal = samples, options, goal
         self.threads, self.step = threads, step
         self.budget = Budget(options.budget_s)
-        self.split = split_of(len(samples), reporting)
+        self.split = split_of(looks_of(samples), reporting)
         self.given = self._basis_of(model, plan)
         self.equalized: Basis | None = None
         self.judge = Judge(model, samples, self.split, threads=threads, meter_of=meter_of)
@@ -167,6 +170,7 @@ class _Search:
             outcome.goal_report(),
             outcome.search_report(),
             outcome.judgement(),
+            self.split.places(self.split.report),
         )
 
     # --- what is tried ----------------------------------------------------------------------------------
@@ -234,7 +238,8 @@ class _Search:
         parts = self.split.calibrating(part)
         methods = (base.method, *(method for method in METHODS if method != base.method))
         ranges = {method: basis.ranges(Choice(method), parts) for method in methods}
-        pictures = self.judge.probes(part, SENSITIVITY_PICTURES)
+        lowest = next(one.score.lowest_picture for one in self.trail.candidates if one.choice == base)
+        pictures = self.judge.probes(part, SENSITIVITY_PICTURES, lowest)
         goal_db = self.goal.threshold if self.goal.kind == "snr" and self.goal.threshold else 20.0
         self._tell(f"measuring what each of {len(basis.template.activations)} activations costs alone")
         try:
@@ -255,8 +260,8 @@ class _Search:
     def _try(self, choice: Choice) -> TriedCandidate:
         judged = self.judge.judge(self._build(choice), self.split.choose)
         template = self._basis(choice).template
-        is_near = holds(self.goal, judged.score, MARGIN_DB, FLOOR_MARGIN_DB)
-        altered_db = self._altered_db(choice) if is_near or choice.tensors_16 == 0 else None
+        is_near = holds(self.goal, judged.score, MARGIN_DB)
+        altered_db = self._altered_db(choice) if choice.tensors_16 == 0 else None
         candidate = TriedCandidate(
             len(self.trail.candidates),
             choice,
@@ -278,16 +283,12 @@ class _Search:
         return candidate
 
     def _altered_db(self, choice: Choice) -> float | None:
-        """What is sure of altered pictures: of the alteration that does worst, or, with 16 bits, of the first that is
-        below the goal. None where SNR is not the goal, or the inputs are no pictures."""
+        """What is sure of altered pictures, of the alteration that does worst. None where SNR is not the goal, or the
+        inputs are no pictures."""
         if self.goal.kind != "snr" or self.goal.threshold is None:
             return None
-        lowest = inf
-        for score in self.judge.judge_altered(self._build(choice), self.split.choose):
-            lowest = min(lowest, assured_db(score))
-            if choice.tensors_16 and lowest < self.goal.threshold:
-                break
-        return lowest if lowest < inf else None
+        scores = self.judge.judge_altered(self._build(choice), self.split.choose)
+        return min((assured_db(score) for score in scores), default=None)
 
     def _build(self, choice: Choice) -> Callable[[int], Any]:
         return lambda part: self._built(choice, self.split.calibrating(part))

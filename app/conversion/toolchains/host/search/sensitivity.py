@@ -25,7 +25,7 @@ from app.conversion.toolchains.host.search.template import Template
 STRETCH = 24
 """Tensors of one session: more sessions repeat less work, fewer are opened faster."""
 STRETCHES_MAX = 16
-HEARD_DB = 20.0
+HEARD_DB = 10.0
 """A tensor that alone is this much better than the goal is good enough with any range."""
 BETTER = 0.9
 """Another range is taken where on each picture its noise is below this share of the first's. At the mean of a few

@@ -1,17 +1,19 @@
 """Which pictures calibrate, which choose between candidates, and which the result is reported on.
 
-From 30 pictures on these are three disjoint sets. With fewer, each picture is judged by a model that was calibrated
-without it (k-fold); the same pictures then choose and report, which the judgement says. A set of one's own for
-reporting is that in both cases, and the others calibrate and choose.
+From 30 pictures on these are three disjoint sets, and those that choose and report are unlike each other. With fewer,
+each picture is judged by a model that was calibrated without it (k-fold); the same pictures then choose and report,
+which the judgement says. A set of one's own for reporting is that in both cases, and the others calibrate and choose.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from app.conversion.sample_kinds import flattened
+from app.conversion.toolchains.host.search.unlikeness import Looks, unlike
 
 SEED = 20261124
 SPLIT_FROM = 30
@@ -50,28 +52,35 @@ class Split:
     def size(self, *parts: int) -> int:
         return sum(part in parts for part in self.part_of)
 
+    def places(self, part: int | None) -> tuple[int, ...]:
+        """Of the pictures of a part."""
+        return tuple(place for place, own in enumerate(self.part_of) if own == part)
+
     @property
     def judging(self) -> frozenset[int]:
         """The parts whose pictures are run by candidates."""
         return frozenset(self.choose) | ({self.report} if self.report is not None else frozenset())
 
 
-def split_of(count: int, own: Iterable[int] = (), seed: int = SEED) -> Split:
-    """Split `count` pictures, the same way each time.
+def split_of(looks: Looks, own: Iterable[int] = ()) -> Split:
+    """Split pictures, the same way each time.
 
     Args:
+        looks: Of each of them, as `looks_of` gives them.
         own: Places of those that are to report; some must be left.
     """
-    reporting = sorted(own)
+    count, reporting = len(looks), sorted(own)
     left = np.setdiff1d(np.arange(count), reporting)
-    order = left[np.random.default_rng(seed).permutation(left.size)]
     part_of = np.zeros(count, dtype=int)
     if left.size >= SPLIT_FROM:
         choose = min(max(SET_MIN, round(CHOOSE_SHARE * left.size)), CHOOSE_MAX)
         report = 0 if reporting else min(max(SET_MIN, round(REPORT_SHARE * left.size)), REPORT_MAX)
-        part_of[order[:choose]] = 1
-        part_of[[*reporting, *order[choose : choose + report]]] = 2
+        apart = unlike(looks, [int(place) for place in left], choose + report)
+        set_aside = apart[: 2 * report : 2]  # in turn, so that both are as unlike
+        part_of[apart] = 1
+        part_of[[*reporting, *set_aside]] = 2
         return Split(tuple(int(p) for p in part_of), 3, (1,), 2, bool(reporting))
+    order = left[np.random.default_rng(SEED).permutation(left.size)]
     folds = max(1, min(FOLDS, left.size))
     part_of[order] = np.arange(left.size) % folds
     part_of[reporting] = folds
@@ -87,10 +96,5 @@ def within(names: Sequence[str], folder: str) -> tuple[int, ...]:
         names: Of samples, as they were unpacked or as they lie below a folder.
         folder: Such as "report" or "pictures/report".
     """
-    beginning = _flat(folder.strip("/") + "/")
-    return tuple(place for place, name in enumerate(names) if _flat(name).startswith(beginning))
-
-
-def _flat(name: str) -> str:
-    """As unpacking calls files: folders joined by "__", anything unusual replaced by "_"."""
-    return re.sub(r"[^\w.-]", "_", name.replace("/", "__"))
+    beginning = flattened(folder) + "__"
+    return tuple(place for place, name in enumerate(names) if flattened(name).startswith(beginning))

@@ -72,7 +72,7 @@ class AsyncModelmill:
 
         Args:
             model: An ONNX file; weights that lie beside it under its name go with it.
-            images: A folder, a zip, or files: pictures, .npy, .npz.
+            images: A folder, a zip, or files: pictures, .npy, .npz; and a labels.csv or labels.json of what they show.
             goal: As `snr>=20` (the default), `none`; of the toolchain host; short for options["quantization"]["goal"].
             report_images: A folder of images that neither calibrate nor choose: the search reports on them.
             name: Of the job; the model's when left out.

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 from onnx import helper
+from PIL import Image
 
 from app.conversion.errors import DamagedImage, InvalidModel, NoImages, NotFinite, UnsupportedOperator, WrongSampleShape
 from app.conversion.model import Stage
@@ -241,6 +243,52 @@ def test_a_folder_of_samples_to_report_on_sets_no_range(tmp_path: Path) -> None:
     report = run_stage(Stage.BIE, folder, options).report
     assert report["calibration"]["samples"] == 4
     assert (report["judgement"]["is_own_set"], report["judgement"]["n"]) == (True, 2)
+
+
+def test_a_damaged_picture_moves_none_of_those_to_report_on(tmp_path: Path) -> None:
+    quantization = HostQuantization(report_images="report")
+    options = Options(quantization=quantization, allow_damaged_images=True)
+    folder = work_folder(tmp_path, convolutional(), pictures(6))
+    (folder / "ref_images" / "picture_000.png").write_bytes(b"no picture")
+    last = folder / "ref_images" / "picture_005.png"
+    last.rename(last.with_name(f"report__{last.name}"))
+    run_stage(Stage.ONNX, folder, options)
+    judgement = run_stage(Stage.BIE, folder, options).report["judgement"]
+    assert (judgement["is_own_set"], judgement["report"], judgement["calibrate"]) == (True, 1, 4)
+
+
+@pytest.mark.parametrize("goal", ["none", "snr>=20"])
+def test_labels_tell_how_right_both_models_are(tmp_path: Path, goal: str) -> None:
+    folder = work_folder(tmp_path, classifier(), pictures(40))
+    names = sorted(path.name for path in (folder / "ref_images").iterdir())
+    truth = {name: place % 4 for place, name in enumerate(names)}
+    rows = "".join(f"{name},{label}\n" for name, label in truth.items())
+    (folder / "ref_images" / "labels.csv").write_text(f"file,label\n{rows}")
+    options = Options(quantization=HostQuantization(goal=goal))
+    run_stage(Stage.ONNX, folder, options)
+    report = run_stage(Stage.BIE, folder, options).report
+    (row,) = report["labels"]
+    has_search = goal != "none"
+    assert (row["metric"], row["n"], row["are_unseen"]) == ("top-1", 10 if has_search else 40, has_search)
+    if not has_search:
+        for file, column in (("out.onnx", "float"), ("out.bie", "int8")):
+            assert row[column] == pytest.approx(share_right(folder, file, truth), abs=1e-4)
+
+
+def classifier() -> onnx.ModelProto:
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], "conv"), helper.make_node("Flatten", ["c"], ["y"], "flatten")]
+    return model_of(nodes, {"x": [1, 3, 16, 16]}, {"y": [1, 4]}, {"w": random_weights(4, 3, 16, 16)})
+
+
+def share_right(folder: Path, file: str, truth: dict[str, int]) -> float:
+    """Computed beside the product, by onnxruntime alone."""
+    session = ort.InferenceSession(folder / file, providers=["CPUExecutionProvider"])
+    right = 0
+    for name, label in truth.items():
+        pixels = np.asarray(Image.open(folder / "ref_images" / name).convert("RGB"), np.float32) / np.float32(255)
+        (values,) = session.run(None, {"x": pixels.transpose(2, 0, 1)[None]})
+        right += int(values.argmax()) == label
+    return right / len(truth)
 
 
 def test_excluded_nodes_stay_in_float(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from app.conversion.toolchains.host.search.bias_correction import corrections, m
 from app.conversion.toolchains.host.search.candidates import Choice
 from app.conversion.toolchains.host.search.equalization import equalized
 from app.conversion.toolchains.host.search.split import split_of
+from app.conversion.toolchains.host.search.unlikeness import looks_of
 from tests.harness.models.host import model_of, random_weights
 from tests.unit.conversion.toolchains.host.search.test_search import Picture, network, pictures
 
@@ -93,7 +94,7 @@ def test_a_tensor_that_is_an_output_too_is_not_equalized() -> None:
 def basis() -> Basis:
     model, samples = network(), pictures(6)
     options = HostQuantization()
-    split = split_of(len(samples))
+    split = split_of(looks_of(samples))
     return basis_of(model, plan(model, options), samples, split, options, threads=1, step=lambda *_: None)
 
 

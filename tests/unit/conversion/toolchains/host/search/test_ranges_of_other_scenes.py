@@ -11,6 +11,7 @@ from app.conversion.toolchains.host.search.basis import Basis, basis_of
 from app.conversion.toolchains.host.search.candidates import Choice
 from app.conversion.toolchains.host.search.integers import UINT16, activation_parameters
 from app.conversion.toolchains.host.search.split import split_of
+from app.conversion.toolchains.host.search.unlikeness import looks_of
 from tests.unit.conversion.toolchains.host.search.test_search import Picture, network
 
 SIDE = 20
@@ -23,7 +24,7 @@ def basis() -> Basis:
         array = np.random.default_rng(place).normal(size=(1, 3, SIDE, SIDE)).astype(np.float32) / 2
         array[:, :, 9:11, 9:11] += 4.0
         samples.append(Picture(f"p{place}", {"x": array}))
-    model, options, split = network(side=SIDE), HostQuantization(), split_of(len(samples))
+    model, options, split = network(side=SIDE), HostQuantization(), split_of(looks_of(samples))
     return basis_of(model, plan(model, options), samples, split, options, threads=1, step=lambda *_: None)
 
 

@@ -21,6 +21,7 @@ from app.conversion.toolchains.host.search.alterations import altered
 from app.conversion.toolchains.host.search.judge import Judge
 from app.conversion.toolchains.host.search.search import SECONDS_LEAST, SearchResult, search
 from app.conversion.toolchains.host.search.split import split_of
+from app.conversion.toolchains.host.search.unlikeness import looks_of
 
 SIDE, CHANNELS = 12, 6
 
@@ -188,7 +189,8 @@ def test_from_thirty_pictures_on_the_result_is_reported_on_others() -> None:
     assert (judgement["choose"], judgement["report"], judgement["n"]) == (10, 10, 10)
     assert judgement["calibrate"] == 22
     assert judgement["low_db"] <= judgement["mean_db"] <= judgement["high_db"]
-    reporting = [one for one, part in zip(pictures(32), split_of(32).part_of, strict=True) if part == 2]
+    split = split_of(looks_of(pictures(32)))
+    reporting = [one for one, part in zip(pictures(32), split.part_of, strict=True) if part == 2]
     own = [snr_db(network(), result.model, one.arrays) for one in reporting]
     assert (np.mean(own), np.min(own)) == pytest.approx((judgement["mean_db"], judgement["min_db"]), abs=0.01)
 

@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 
 from app.conversion.toolchains.host.search.split import Split, split_of, within
+from app.conversion.toolchains.host.search.unlikeness import Looks
 from tests.unit.conversion.toolchains.host.search.test_search import network, pictures, searched, snr_db
 
 OWN = (1, 4, 7)
+
+
+def looks(count: int) -> Looks:
+    return np.random.default_rng(count).normal(size=(count, 4)).astype(np.float32)
 
 
 def places(split: Split, *parts: int) -> list[int]:
@@ -18,7 +23,7 @@ def places(split: Split, *parts: int) -> list[int]:
 @pytest.mark.parametrize("count", [4, 12, 40])
 def test_a_set_of_ones_own_reports_and_does_nothing_else(count: int) -> None:
     own = [place for place in OWN if place < count - 1]
-    split = split_of(count, own)
+    split = split_of(looks(count), own)
     assert split.report is not None and split.is_own_set
     assert places(split, split.report) == own
     assert split.report not in {*split.final, *split.choose}
@@ -28,14 +33,25 @@ def test_a_set_of_ones_own_reports_and_does_nothing_else(count: int) -> None:
 
 
 def test_from_thirty_left_on_some_choose_and_none_of_them_report() -> None:
-    split = split_of(33, OWN)
+    split = split_of(looks(33), OWN)
     assert (split.size(0), split.size(1), split.size(2)) == (20, 10, 3)
     assert (split.choose, split.calibrating(1), split.calibrating(2)) == ((1,), (0,), (0, 1))
 
 
 def test_without_one_a_third_set_is_made_or_those_that_choose_report() -> None:
-    assert [split_of(40).size(part) for part in range(3)] == [18, 12, 10]
-    assert (split_of(9).report, split_of(9).is_own_set, split_of(9).choose) == (None, False, (0, 1, 2))
+    assert [split_of(looks(40)).size(part) for part in range(3)] == [18, 12, 10]
+    few = split_of(looks(9))
+    assert (few.report, few.is_own_set, few.choose) == (None, False, (0, 1, 2))
+
+
+def test_a_clip_does_not_choose_and_report_where_other_scenes_are_there() -> None:
+    """Of 28 frames of one clip and 12 photographs, few frames judge: they would tell of their clip alone."""
+    seen = np.concatenate([looks(12) * 10, looks(28) / 100])
+    split = split_of(seen)
+    judging = places(split, 1, 2)
+    assert len([place for place in judging if place < 12]) == 12
+    photographs = [len([place for place in places(split, part) if place < 12]) for part in (1, 2)]
+    assert min(photographs) >= 5, "both sets have about as many"
 
 
 def test_a_folder_is_told_by_the_names_that_unpacking_gives() -> None:
