@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.kit.clock import now, to_text
-from app.kit.web.auth import caller_of, user_of
+from app.kit.web.auth import Caller, caller_of, user_of
 from app.kit.web.http import json_answer, json_body, query
 from app.kit.web.idempotency import HEADER, SCHEMA
 from app.kit.web.operations import Operations
@@ -19,7 +19,8 @@ from app.training.access import training_of
 from app.training.responses import TASKS
 from app.training.service import LineFilter
 from app.training.service.checkpoints import ranking_of
-from app.training.spec import MAX_SPEC_BYTES
+from app.training.spec import MAX_SPEC_BYTES, read_spec
+from app.training.spec.changes import differences
 from app.training.store import TaskFilter
 
 YAML = "application/yaml"
@@ -60,6 +61,31 @@ async def create_task(request: Request) -> Response:
     )
     view = await run_in_threadpool(tasks.get, user, task.task_id)
     return json_answer(responses.whole(view), 201 if is_new else 200, {"Location": f"{TASKS}/{task.task_id}"})
+
+
+@OPERATIONS.add(
+    "POST",
+    f"{TASKS}/{{task_id}}/again",
+    "Put a task at the end of the line once more, with other values of its fields or from one of its checkpoints on",
+    {200: schemas.TaskAgainAnswer, 201: schemas.TaskAgainAnswer},
+    more_errors=(403, 409),
+    body=schemas.TaskAgain,
+    sent_headers={HEADER: SCHEMA},
+)
+async def submit_again(request: Request) -> Response:
+    body, caller, task_id = await json_body(request, schemas.TaskAgain), caller_of(request), _task_id(request)
+    return await run_in_threadpool(_submit_again, request, body, caller, task_id)
+
+
+def _submit_again(request: Request, body: schemas.TaskAgain, caller: Caller, task_id: str) -> Response:
+    training, user = training_of(request), caller.user
+    text = training.resubmission.text(user, task_id, body.set, body.resume)
+    task, is_new = training.tasks.submit(
+        user, text.encode(), idempotency_key=request.headers.get(HEADER), now=now(), is_admin=caller.is_admin
+    )
+    changes = differences([training.resubmission.spec(user, task_id), read_spec(text.encode())[0]])
+    place = {"Location": f"{TASKS}/{task.task_id}"}
+    return json_answer(responses.again(training.tasks.get(user, task.task_id), changes), 201 if is_new else 200, place)
 
 
 @OPERATIONS.add("GET", TASKS, "My training tasks, newest first", {200: schemas.TasksAnswer}, query=schemas.TaskQuery)

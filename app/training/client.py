@@ -19,6 +19,24 @@ class TrainingClient(ApiClient):
         headers = {"Content-Type": "application/yaml", "Idempotency-Key": idempotency_key}
         return self._json("POST", TASKS, content=spec, headers=headers)
 
+    def again(
+        self,
+        task_id: str,
+        changes: dict[str, Any] | None = None,
+        *,
+        resume: int | str | None = None,
+        idempotency_key: str,
+    ) -> Record:
+        """A task once more. The record says in `changes` what is not as before.
+
+        Args:
+            changes: other values by field, as overrides.trainer.seed; None takes one out.
+            resume: the checkpoint that it goes on from: "last", "best" or a step.
+            idempotency_key: as of `submit`.
+        """
+        body = {"set": changes or {}, "resume": resume}
+        return self._json("POST", f"{TASKS}/{task_id}/again", json=body, headers={"Idempotency-Key": idempotency_key})
+
     def task(self, task_id: str) -> Record:
         return self._json("GET", f"{TASKS}/{task_id}")
 

@@ -15,6 +15,7 @@ from app.training.model import Attempt, Conversion, TaskEvent, Waiting
 from app.training.model.checkpoint_order import CheckpointRanking
 from app.training.model.learning_curve import Curve, best_of, thinned_places
 from app.training.service import AttemptFolder, Checkpoint, ClusterView, Holder, TaskCurves, TaskView
+from app.training.spec.changes import Difference
 
 TASKS = "/api/v2/tasks"
 
@@ -66,6 +67,12 @@ def whole(view: TaskView) -> schemas.TaskAnswer:
         checkpoints=_folder(view.checkpoints),
         links=_links(task.task_id),
     )
+
+
+def again(view: TaskView, changes: Sequence[Difference]) -> schemas.TaskAgainAnswer:
+    """changes: between the task that it was made of and this one."""
+    told = [schemas.ChangeAnswer(field=one.field, before=one.values[0], after=one.values[1]) for one in changes]
+    return schemas.TaskAgainAnswer(**dict(whole(view)), changes=told)
 
 
 def conversion(conversion: Conversion) -> schemas.ConversionAnswer:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, JsonValue
 
 from app.kit.clock import within_our_calendar
 from app.kit.web.strict import Strict
@@ -58,6 +58,16 @@ class EventQuery(Strict):
 class TaskChange(Strict):
     priority: Priority
     """high is for administrators alone."""
+
+
+FieldName = Annotated[str, Field(max_length=300, pattern=TEXT)]
+
+
+class TaskAgain(Strict):
+    set: dict[FieldName, JsonValue] = Field(default_factory=dict, max_length=200)
+    """Fields with other values, those within a field by a dot: overrides.trainer.seed; null takes one out."""
+    resume: Annotated[int, Field(ge=0)] | Literal["last", "best"] | None = None
+    """Go on from a checkpoint of that task: the last, the best, or that of a step."""
 
 
 class NewConversion(Strict):
@@ -185,6 +195,18 @@ class TaskAnswer(TaskSummary):
     checkpoints: FolderAnswer | None
     """What its attempts share: each goes on from the checkpoints of the one before. null for a script."""
     links: LinksAnswer
+
+
+class ChangeAnswer(BaseModel):
+    field: str
+    before: JsonValue
+    """null where it was not said."""
+    after: JsonValue
+
+
+class TaskAgainAnswer(TaskAnswer):
+    changes: list[ChangeAnswer]
+    """What is not as in the task that it was made of."""
 
 
 class TasksAnswer(BaseModel):

@@ -27,6 +27,7 @@ CREATING = {
     "/archive/{job_id}/convert",
     "/api/v2/tasks",
     "/api/v2/tasks/{task_id}/convert",
+    "/api/v2/tasks/{task_id}/again",
     "/api/v2/models",
     "/api/v2/services",
     "/api/v2/video/jobs",

@@ -68,6 +68,47 @@ def submit(
     _end(record, job)
 
 
+@commands.command()
+def again(
+    context: typer.Context,
+    task: TaskId,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="Another value; an empty one takes it out. Again for more."),
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option(metavar="last|best|STEP", help="Go on from this checkpoint of the task.")
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Submit a task once more, with other values (--set overrides.trainer.seed=2) or from a checkpoint on."""
+    values = dict(map(_change, changes or ()))
+    with client_of(context, url) as client:
+        step = int(resume) if resume and resume.isdecimal() else resume
+        record = client.again(task_of(client, task)["task_id"], values, resume=step, idempotency_key=str(uuid.uuid4()))
+    if as_json:
+        typer.echo(json.dumps(record, indent=2))
+        return
+    for one in record["changes"]:
+        typer.echo(f"{one['field']}: {_value(one['before'])} → {_value(one['after'])}", err=True)
+    typer.echo(record["task_id"])
+
+
+def _change(text: str) -> tuple[str, Any]:
+    """A value is read as YAML is."""
+    from app.training.spec.plain_yaml import read_yaml
+
+    field, sign, value = text.partition("=")
+    if not sign or not field:
+        raise BadRequest(f"{text} is no change", hint="Write it like total_epochs=3.")
+    return field, read_yaml(value)
+
+
+def _value(value: Any) -> str:
+    return "–" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 @commands.command("list")
 def list_tasks(
     context: typer.Context,

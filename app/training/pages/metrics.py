@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
@@ -11,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.kit.errors import NotFound
+from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.http import query
 from app.kit.web.live_fragment import fragment, reload_page, version_of
@@ -20,6 +21,8 @@ from app.training.access import training_of
 from app.training.model import State
 from app.training.pages.curve_plots import OVERVIEW, CurvePlot, curve_plots, groups_of
 from app.training.service import TaskView
+from app.training.spec import read_spec
+from app.training.spec.changes import Difference, differences
 from app.training.store import TaskFilter
 
 SMOOTHINGS = (0.0, 0.6, 0.9)
@@ -92,10 +95,20 @@ def _context(request: Request, chosen: CurveView) -> dict[str, Any]:
         "curves": read[0],
         "others": others,
         "offered": _offered(request, view),
+        "differences": _differences([view, *others]),
         "smoothings": SMOOTHINGS,
         "may_grow": not view.task.is_terminal,
         "seen": version_of([one.version for one in read], view.task.state, len(view.attempts)),
     }
+
+
+def _differences(views: Sequence[TaskView]) -> list[Difference]:
+    """Between the tasks that are drawn together."""
+    if len(views) < 2:
+        return []
+    with suppress(ModelmillError):  # one is of an older version of this product
+        return differences([read_spec(view.task.spec_text.encode())[0] for view in views])
+    return []
 
 
 def _offered(request: Request, view: TaskView) -> list[TaskView]:

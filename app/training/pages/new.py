@@ -35,6 +35,7 @@ from app.training.pages.examples import example
 from app.training.pages.new_form import Values
 from app.training.service.checkpoints import RESUME
 from app.training.spec import MAX_SPEC_BYTES, TaskSpec, read_spec
+from app.training.spec.changes import Difference, differences
 from app.training.workloads import demand_of
 
 YAML = "yaml"
@@ -49,6 +50,8 @@ class TaskDraft(Draft[Values]):
     """What the text means; None if it means no task."""
     key: str = ""
     """Of the submission, lest it be made twice."""
+    origin: str = ""
+    """Id of the task that it was made of; "": of none."""
 
     @property
     def workload(self) -> Workload:
@@ -73,7 +76,7 @@ def new(request: Request) -> Response:
         values, mode = (fields, mode) if fields else (values, YAML)
     if mode == FORM:
         spec, text, _ = new_form.spec_of(values)
-    return _page(request, TaskDraft(mode, values, text, spec=spec, key=str(uuid4())))
+    return _page(request, TaskDraft(mode, values, text, spec=spec, key=str(uuid4()), origin=params.get("from", "")))
 
 
 def _resumed(request: Request, text: str, task_id: str, step: str) -> str:
@@ -136,16 +139,16 @@ def _drafted(sent: Mapping[str, str]) -> TaskDraft:
     """What was sent, looked at. Browsers end lines with CRLF, whatever was typed."""
     key = sent.get("key", "")[:KEY_MAX]
     key = key if key.isascii() and key.isprintable() else ""
-    values = new_form.merged(sent)
+    values, origin = new_form.merged(sent), sent.get("origin", "")[: KEY_MAX * 2]
     if sent.get("mode") != YAML:
         spec, text, problems = new_form.spec_of(values)
-        return TaskDraft(FORM, values, text, problems, spec=spec, key=key)
+        return TaskDraft(FORM, values, text, problems, spec=spec, key=key, origin=origin)
     text = sent.get("text", "").replace("\r\n", "\n")
     try:
         spec, _ = read_spec(text.encode())
     except ModelmillError as error:
-        return TaskDraft(YAML, values, text, _text_problems(error), error, key=key)
-    return TaskDraft(YAML, values, text, spec=spec, key=key)
+        return TaskDraft(YAML, values, text, _text_problems(error), error, key=key, origin=origin)
+    return TaskDraft(YAML, values, text, spec=spec, key=key, origin=origin)
 
 
 def _text_problems(error: ModelmillError) -> Problems:
@@ -178,24 +181,34 @@ def _page(request: Request, draft: TaskDraft, status: int = 200) -> Response:
         paths=_suggestions(home),
         home_path=own,
         common_path=common,
-        **_context(draft),
+        **_context(request, draft),
     )
     return with_retry(page, draft)
 
 
 def _fragment(request: Request, draft: TaskDraft) -> Response:
-    return render(request, "training/_spec_preview.html", **_context(draft))
+    return render(request, "training/_spec_preview.html", **_context(request, draft))
 
 
-def _context(draft: TaskDraft) -> dict[str, Any]:
+def _context(request: Request, draft: TaskDraft) -> dict[str, Any]:
     demand: Demand | None = demand_of(draft.spec) if draft.spec else None
     return {
         "draft": draft,
         "values": draft.values,
         "problems": draft.problems,
         "demand": demand,
+        "changes": _changes(request, draft),
         "is_verl": draft.workload is not Workload.SCRIPT,
     }
+
+
+def _changes(request: Request, draft: TaskDraft) -> list[Difference] | None:
+    """From the task that the draft was made of; None: it was made of none, or is no task yet."""
+    if not draft.origin or draft.spec is None:
+        return None
+    with suppress(ModelmillError):  # it is gone, or of an older version of this product
+        return differences([training_of(request).resubmission.spec(user_of(request), draft.origin), draft.spec])
+    return None
 
 
 def _places(home: Home) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from app.training.service.checkpoints import Checkpoint
 from app.training.service.cluster import ClusterPicture, ClusterView, Holder
 from app.training.service.curves import CurveReader, TaskCurves
 from app.training.service.options import TrainingOptions
+from app.training.service.resubmission import Resubmission
 from app.training.service.results import ConversionRequest, Converter, Results
 from app.training.service.task_log import LineFilter
 from app.training.service.tasks import AttemptFolder, LogView, Tasks, TaskView
@@ -23,6 +24,11 @@ class Training:
     picture: ClusterPicture
     curves: CurveReader
 
+    @property
+    def resubmission(self) -> Resubmission:
+        """Of a task once more."""
+        return Resubmission(self.tasks, self.curves)
+
 
 __all__ = [
     "AttemptFolder",
@@ -35,6 +41,7 @@ __all__ = [
     "Holder",
     "LineFilter",
     "LogView",
+    "Resubmission",
     "Results",
     "TaskCurves",
     "TaskView",

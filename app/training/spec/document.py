@@ -182,5 +182,9 @@ _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456
 
 def write_spec(spec: TaskSpec) -> str:
     """Fields in the order of their declaration; those at their default are left out."""
-    fields = spec.model_dump(mode="json", exclude_defaults=True)
-    return str(yaml.dump(fields, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
+    return write_fields(spec.model_dump(mode="json", exclude_defaults=True))
+
+
+def write_fields(fields: Mapping[str, Any]) -> str:
+    """Fields as tidy YAML, whether they make a task or not."""
+    return str(yaml.dump(dict(fields), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))

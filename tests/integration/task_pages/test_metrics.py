@@ -50,10 +50,11 @@ def test_curves_are_drawn_over_time_smoothed_and_beside_another_task(
 ) -> None:
     scene.leave("metrics.jsonl", rows(1, 5).encode())
     with database_of(deployment) as database:
-        other = begin(deployment, database, "erin", "learned before", ago_s=900).run()
+        other = begin(deployment, database, "erin", "learned before", ago_s=900, nodes=2).run()
         other.leave("metrics.jsonl", rows(1, 9).encode())
     page = web.get(f"{metrics_page(scene)}?x=time&smooth=0.6&also={other.task.task_id}")
     assert "line-task-1" in page.text
+    assert "nnodes 1 2" in text_of(page) or "nnodes – 2" in text_of(page)
     assert "learned before" in text_of(page)
     assert "seconds" in text_of(page)
 

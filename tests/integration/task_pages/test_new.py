@@ -180,3 +180,37 @@ def test_every_example_can_be_read_and_comes_through_the_form(workload: Workload
 
 def test_a_form_that_is_too_large_is_refused(web: httpx.Client) -> None:
     assert web.post("/ui/tasks/new", data={"mode": "yaml", "text": "x" * 500_000}).status_code == 413
+
+
+def test_what_differs_from_the_task_it_was_made_of_is_shown_while_it_is_written(
+    web: httpx.Client, files: Path, ids: dict[str, str]
+) -> None:
+    page = web.get(f"/ui/tasks/new?mode=yaml&from={ids['failed']}")
+    assert f'name="origin" value="{ids["failed"]}"' in page.text and "Nothing so far" in text_of(page)
+    text = re.search(r'<textarea id="text"[^>]*>\n(.*?)</textarea>', page.text, re.DOTALL)
+    assert text is not None
+    longer = html.unescape(text[1]).replace("epochs: 1", "epochs: 3")
+    written = {"mode": "yaml", "origin": ids["failed"], "text": longer}
+    assert "total_epochs 1 → 3" in text_of(web.post("/ui/tasks/new/preview", data=written))
+    assert "What differs" not in text_of(web.post("/ui/tasks/new/preview", data={**written, "origin": "none"}))
+
+
+def test_a_task_is_submitted_again_with_other_values_from_its_best_checkpoint(
+    web: httpx.Client, files: Path, ids: dict[str, str]
+) -> None:
+    path = f"/api/v2/tasks/{ids['failed']}/again"
+    answer = web.post(path, json={"set": {"total_epochs": 3, "overrides.trainer.seed": 7}, "resume": "best"})
+    assert answer.status_code == 201, answer.text
+    begin = f"/private/users/erin/jobs/{ids['failed']}/checkpoints/global_step_60"
+    assert answer.json()["changes"] == [
+        {"field": "total_epochs", "before": 1, "after": 3},
+        {"field": "resume_from", "before": None, "after": begin},
+        {"field": "overrides.trainer.seed", "before": None, "after": 7},
+    ]
+    assert web.get(answer.headers["location"]).json()["name"] == "loss explodes"
+    twice = [web.post(path, json={"resume": 40}, headers={"Idempotency-Key": "again-40"}) for _ in range(2)]
+    assert [one.status_code for one in twice] == [201, 200]
+    assert twice[0].json()["task_id"] == twice[1].json()["task_id"]
+    for body, reason in (({"resume": 41}, "no checkpoint of step 41"), ({"set": {"bogus": 1}}, "bogus")):
+        refused = web.post(path, json=body, headers={"Accept": "application/json"})
+        assert refused.status_code == 422 and reason in refused.json()["error"]["message"]

@@ -424,6 +424,21 @@ def test_curves_of_two_tasks_are_drawn_together_with_a_legend(monkeypatch, capsy
     assert f"{ID}: loss: 1.5 at step 2" in drawn and f"{other}: loss: 4.5 at step 2" in drawn
 
 
+def test_a_task_is_submitted_again_with_what_was_changed(monkeypatch, capsys, server):
+    changes = [{"field": "total_epochs", "before": None, "after": 3}]
+    server.answers = {
+        f"GET /api/v2/tasks/{ID}": [(200, task())],
+        f"POST /api/v2/tasks/{ID}/again": [(201, {**task(), "task_id": "new", "changes": changes})],
+    }
+    words = ("--set", "total_epochs=3", "--set", "overrides.optim.lr=1e-5", "--set", "name=", "--resume", "40")
+    assert typed(monkeypatch, "again", ID, *words, "--url", server.url) == Exit.OK
+    written = capsys.readouterr()
+    assert (written.out, written.err) == ("new\n", "total_epochs: – → 3\n")
+    body = json.loads(server.seen[-1][3])
+    assert body == {"set": {"total_epochs": 3, "overrides.optim.lr": 1e-5, "name": None}, "resume": 40}
+    assert typed(monkeypatch, "again", ID, "--set", "total_epochs", "--url", server.url) == Exit.BAD_INPUT
+
+
 def test_checkpoints_are_listed_with_their_value_and_the_best(monkeypatch, capsys, server):
     fields = {"path": "/private/x/global_step_5", "size_bytes": 2_500_000, "written_at": "2026-11-01T12:00:00.000Z"}
     judged, unjudged = {"value": 0.25, "is_best": True}, {"value": None, "is_best": False}

@@ -1,0 +1,60 @@
+"""A task once more: with other values of its fields, or from one of its checkpoints on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import JsonValue
+
+from app.homes.errors import refused
+from app.training.service.checkpoints import RESUME, ranking_of
+from app.training.service.curves import CurveReader
+from app.training.service.tasks import Tasks
+from app.training.spec import TaskSpec, read_spec
+from app.training.spec.changes import changed
+
+Resume = int | Literal["last", "best"]
+"""A checkpoint of a task: by its step, or which one it is."""
+
+
+class Resubmission:
+    """Makes the text of a new task of one that there is. Everything is the user's own."""
+
+    def __init__(self, tasks: Tasks, curves: CurveReader) -> None:
+        self._tasks = tasks
+        self._curves = curves
+
+    def spec(self, user: str, task_id: str) -> TaskSpec:
+        """What a task is. Raises TaskNotFound, and BadSpec where this version reads it no more."""
+        return read_spec(self._tasks.get(user, task_id).task.spec_text.encode())[0]
+
+    def text(self, user: str, task_id: str, changes: Mapping[str, JsonValue], resume: Resume | None = None) -> str:
+        """The text of the new task.
+
+        Args:
+            changes: by field: overrides.trainer.seed; None takes it out.
+            resume: the checkpoint that it goes on from; None: it says itself where it begins.
+
+        Raises:
+            TaskNotFound, BadSpec: As of `spec`.
+            PathRefused: There is no such checkpoint.
+        """
+        begin = {} if resume is None else {RESUME: self.checkpoint(user, task_id, resume)}
+        return changed(self.spec(user, task_id), {**changes, **begin})
+
+    def checkpoint(self, user: str, task_id: str, resume: Resume) -> str:
+        """Its path, as tasks name it. Raises TaskNotFound, PathRefused."""
+        checkpoints = {one.step: one.path for one in self._tasks.checkpoints(user, task_id)}
+        step: int | None = max(checkpoints, default=None) if resume == "last" else None
+        if resume == "best":
+            view = self._tasks.get(user, task_id)
+            order = ranking_of(view.task, checkpoints, self._curves.read(view).curves).order
+            step = order[0] if order else None
+        path = checkpoints.get(resume if isinstance(resume, int) else step if step is not None else -1)
+        if path is None:
+            which = f"of step {resume}" if isinstance(resume, int) else f"that is the {resume}"
+            raise refused(
+                RESUME, f"task {task_id} has no checkpoint {which}", hint="The page of a task lists its checkpoints."
+            )
+        return path

@@ -1,0 +1,67 @@
+"""What differs between tasks, field by field, and a task's text with fields changed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import JsonValue
+
+from app.training.errors import UnreadableSpec
+from app.training.spec.document import write_fields
+from app.training.spec.fields import TaskSpec
+from app.training.spec.plain_yaml import MAX_DEPTH
+
+MAPS = ("overrides", "convert")
+"""Fields whose entries are named by a dot: overrides.trainer.seed, convert.images."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A field that is not the same in all of several tasks."""
+
+    field: str
+    """With a dot for what lies within one: overrides.trainer.seed."""
+    values: Sequence[JsonValue]
+    """One for each task; None where it is not said."""
+
+
+def differences(specs: Sequence[TaskSpec]) -> list[Difference]:
+    """Field by field, in the order in which they stand; their names are no difference between tasks."""
+    flat = [dict(_flat(spec.model_dump(mode="json", exclude_defaults=True, exclude={"name"}))) for spec in specs]
+    fields = dict.fromkeys(field for one in flat for field in one)
+    rows = [Difference(field, [one.get(field) for one in flat]) for field in fields]
+    return [row for row in rows if any(value != row.values[0] for value in row.values)]
+
+
+def changed(spec: TaskSpec, changes: Mapping[str, JsonValue]) -> str:
+    """The text of a task with other values; it may be no task any more, which `read_spec` says.
+
+    Args:
+        changes: by field, as differences name them; None takes the field out.
+
+    Raises:
+        UnreadableSpec: A value is nested too deep.
+    """
+    fields: dict[str, Any] = spec.model_dump(mode="json", exclude_defaults=True)
+    for place, value in changes.items():
+        head, dot, name = place.partition(".")
+        inner = fields.setdefault(head, {}) if dot and head in MAPS else None
+        target, key = (inner, name) if isinstance(inner, dict) else (fields, place)
+        if value is None:
+            target.pop(key, None)
+        else:
+            target[key] = value
+    try:
+        return write_fields({name: value for name, value in fields.items() if name not in MAPS or value != {}})
+    except RecursionError:
+        raise UnreadableSpec(f"The spec is nested more than {MAX_DEPTH} deep.") from None
+
+
+def _flat(fields: Mapping[str, JsonValue], above: str = "") -> Iterator[tuple[str, JsonValue]]:
+    for name, value in fields.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
