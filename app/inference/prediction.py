@@ -141,3 +141,5 @@ class PredictorOptions:
     """Overrides the card's, field by field."""
     input_size: tuple[int, int] = (0, 0)
     """Width and height for a model whose input leaves them open; zeros: what its decoder's family is used to."""
+    classes: tuple[str, ...] = ()
+    """Names of the classes that count, of a detector: its boxes of others are no candidates, either; empty: all."""

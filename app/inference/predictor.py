@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,13 @@ from app.inference.decoders import ModelFamily, OutputSpec, family_of
 from app.inference.decoders.class_names import usual_labels
 from app.inference.decoders.classifier import may_be_probabilities
 from app.inference.errors import InferenceFailed, ModelUnusable
-from app.inference.prediction import Decoder, ModelCard, Picture, Prediction, PredictorOptions
+from app.inference.prediction import Box, Decoder, ModelCard, Picture, Prediction, PredictorOptions
 from app.inference.preparation import Preparation, is_default, read_preparation
 from app.inference.preprocessing import Layout, Preprocessor, Size, input_layout, preparation_of
 from app.inference.runtimes import Runtime, Tensor, open_runtime
 
+MOST_SHOWN = 20
+"""Names of classes that an error names."""
 GREY = 127
 """Of the picture that a model is run on when it is opened."""
 
@@ -52,6 +54,7 @@ class Predictor:
         self.labels = labels
         """Names of the classes; may be empty."""
         self._doubt = doubt
+        self._counting = counting_classes(options.classes, labels, family.name)
 
     def refuse_guess(self) -> None:
         """For callers that need to be sure of the model's kind. Raises ModelUnusable where it was only guessed."""
@@ -76,16 +79,44 @@ class Predictor:
         outputs = self._runtime.run(array)
         decoded = self._family.read(outputs, fit, self.input_size, self._options)
         return Prediction(
-            decoded.boxes,
-            decoded.candidates,
+            self.counted(decoded.boxes),
+            self.counted(decoded.candidates),
             decoded.probabilities,
             ms=(time.perf_counter() - started) * 1000,
             runtime=self.runtime,
         )
 
+    def counted(self, boxes: tuple[Box, ...]) -> tuple[Box, ...]:
+        """Those of the classes that count."""
+        return boxes if self._counting is None else tuple(box for box in boxes if box.label in self._counting)
+
     def close(self) -> None:
         """Gives the device or the memory back. Later predictions raise InferenceFailed."""
         self._runtime.close()
+
+
+def counting_classes(classes: Sequence[str], labels: Sequence[str], family: Decoder) -> frozenset[int] | None:
+    """Numbers of the classes that count; None: all of them do.
+
+    Args:
+        classes: names, in whichever case; a number names a class of a model that has no names.
+        labels: names of the model's classes; may be empty.
+        family: of the model.
+
+    Raises:
+        ModelUnusable: The model is a classifier, or has no such class.
+    """
+    if not classes:
+        return None
+    if family is Decoder.CLASSIFIER:
+        raise ModelUnusable("only a detector has classes that count, and this is a classifier", hint="Leave them out.")
+    numbers = {name.lower(): number for number, name in enumerate(labels)}
+    missing = [name for name in classes if name.lower() not in numbers and not (name.isdecimal() and not labels)]
+    if missing:
+        known = ", ".join(labels[:MOST_SHOWN]) + (" …" if len(labels) > MOST_SHOWN else "")
+        hint = f"It knows {known}." if labels else "It has no names of classes: give their numbers, or labels."
+        raise ModelUnusable(f"the model has no class {missing[0][:80]!r}", hint=hint)
+    return frozenset(numbers[name.lower()] if name.lower() in numbers else int(name) for name in classes)
 
 
 def open_predictor(card: ModelCard, path: Path, twin: Path | None, options: PredictorOptions) -> Predictor:

@@ -131,6 +131,7 @@ def _predictor(reader: ParameterReader) -> PredictorOptions:
         decoder=reader.choice("decoder", Decoder.AUTO, tuple(Decoder)),
         preprocess=_preprocess(reader),
         input_size=_size(reader),
+        classes=_names(reader, "classes"),
     )
 
 
@@ -172,8 +173,12 @@ def _numbers(reader: ParameterReader, key: str) -> tuple[float, ...]:
 
 
 def _labels(reader: ParameterReader) -> tuple[str, ...]:
+    return _names(reader, "labels")
+
+
+def _names(reader: ParameterReader, key: str) -> tuple[str, ...]:
     """Between commas, or a JSON list."""
-    text = reader.text("labels")
+    text = reader.text(key)
     if not text.startswith("["):
         return tuple(label.strip() for label in text.split(",")) if text else ()
     try:
@@ -181,5 +186,5 @@ def _labels(reader: ParameterReader) -> tuple[str, ...]:
     except ValueError:
         labels = None
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise refused("labels", text, "names between commas, or a JSON list of them")
+        raise refused(key, text, "names between commas, or a JSON list of them")
     return tuple(labels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,9 @@ def _answered(sample: CalibrationSample, edge: Predictor, cloud: Predictor) -> S
     if sample.picture is None:
         return None
     try:
-        return SamplePredictions(sample.name, edge.predict(sample.picture), cloud.predict(sample.picture), sample.truth)
+        boxes = sample.truth.boxes
+        truth = sample.truth if boxes is None else replace(sample.truth, boxes=edge.counted(boxes))
+        return SamplePredictions(sample.name, edge.predict(sample.picture), cloud.predict(sample.picture), truth)
     except InferenceFailed:  # of a size or with channels that a model does not take
         return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -122,10 +122,16 @@ class Service:
         }
 
 
+CLASSES = "classes"
+"""The parameter that says which classes count: what the edge worker has holds for the cloud worker that has none."""
+
+
 def specification_of(spec: Mapping[str, Any]) -> Specification:
     """Of a spec that has been validated against the CRD's schema."""
     algorithm = spec["edgeWorker"]["hardExampleAlgorithm"]
     edge, cloud = _worker(Role.EDGE, spec["edgeWorker"]), _worker(Role.CLOUD, spec["cloudWorker"])
+    if CLASSES in edge.parameters and CLASSES not in cloud.parameters:
+        cloud = replace(cloud, parameters={**cloud.parameters, CLASSES: edge.parameters[CLASSES]})
     own = _parameters(algorithm.get("parameters", ()))
     return Specification(edge, cloud, algorithm["name"], {**edge.parameters, **own})
 

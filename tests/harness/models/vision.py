@@ -39,6 +39,14 @@ def answering(outputs: dict[str, np.ndarray], shape: tuple[int, ...] = (1, 3, SI
     return model_of(nodes, {"x": list(shape)}, shapes, weights)
 
 
+def two_classes() -> onnx.ModelProto:
+    """A detector that sees a person, a car less surely, and another person hardly; a box for each cell of 32×32."""
+    rows = np.zeros((1, 6, 21), np.float32)
+    for place, (x, person, car) in enumerate([(8, 0.9, 0.0), (16, 0.0, 0.7), (24, 0.3, 0.0)]):
+        rows[0, :, place] = [x, 8, 6, 6, person, car]
+    return answering({"output0": rows}, (1, 3, 32, 32))
+
+
 def _noughts() -> list[onnx.NodeProto]:
     return [helper.make_node("Mul", ["mean", "zero"], ["nought"], "nought")]
 

@@ -30,6 +30,7 @@ from tests.harness.models.vision import (
     plain,
     save,
     takes_bytes,
+    two_classes,
 )
 
 ORT = f"onnxruntime {onnxruntime.__version__}"
@@ -82,6 +83,27 @@ def test_a_face_detector_names_its_class_by_itself(tmp_path: Path) -> None:
     assert (predictor.decoder, predictor.labels) == (Decoder.ULTRAFACE, ("face",))
     (box,) = predictor.predict(plain(1, 2, 3, width=80, height=40)).boxes
     assert (box.x1, box.y1, box.x2, box.y2) == (20, 10, 40, 20)
+
+
+@pytest.mark.parametrize(
+    ("classes", "boxes", "candidates"),
+    [((), [0, 1], [0, 1, 0]), (("Person",), [0], [0, 0]), (("car",), [1], [1]), (("car", "person"), [0, 1], [0, 1, 0])],
+)
+def test_boxes_of_classes_that_do_not_count_are_no_candidates_either(
+    tmp_path: Path, classes: tuple[str, ...], boxes: list[int], candidates: list[int]
+) -> None:
+    told = card(labels=("person", "car"))
+    prediction = opened(tmp_path, two_classes(), told, classes=classes).predict(plain(1, 2, 3, 32, 32))
+    assert [box.label for box in prediction.boxes] == boxes
+    assert [box.label for box in prediction.candidates] == candidates
+
+
+def test_classes_that_a_model_does_not_know_are_refused_with_those_it_knows(tmp_path: Path) -> None:
+    with pytest.raises(ModelUnusable, match="no class 'persn'") as caught:
+        opened(tmp_path, two_classes(), card(labels=("person", "car")), classes=("persn",))
+    assert caught.value.hint == "It knows person, car."
+    with pytest.raises(ModelUnusable, match="is a classifier"):
+        opened(tmp_path, brightest_channel(), classes=("red",))
 
 
 def test_the_decoder_may_be_named_by_card_or_option(tmp_path: Path) -> None:
