@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from app.inference.prediction import Decoder, PredictorOptions
+from app.inference.region import Region, read_region
 from app.joint_inference.hard_examples import BadParameter, HardExampleAlgorithm, make, needs_prediction
 from app.joint_inference.hard_examples.parameters import ParameterReader, number_of, refused
 from app.joint_inference.model.resource import Role, Specification
@@ -70,6 +71,12 @@ class EdgeOptions:
     """How long after that the cloud is probed."""
     mining_mode: MiningMode = MiningMode.INFERENCE_THEN_MINING
     on_full: OnFull = OnFull.AUTO
+    region: Region | None = None
+    """The part of the stream's pictures that is looked at; None: all."""
+    motion: float = 0.0
+    """The share of its pixels that must have changed for a picture of the stream to be looked at; 0: each is."""
+    still_s: float = 10.0
+    """One is looked at after so long, though nothing moves, in seconds."""
     rows: RowChoice = RowChoice.ALL
     """Which samples leave a row of what was answered."""
 
@@ -105,6 +112,9 @@ def edge_options(parameters: Mapping[str, str]) -> EdgeOptions:
         breaker_pause_s=reader.number("breaker_pause_s", 5, least=0.05, most=3600),
         mining_mode=reader.choice("mining_mode", MiningMode.INFERENCE_THEN_MINING, tuple(MiningMode)),
         on_full=reader.choice("on_full", OnFull.AUTO, tuple(OnFull)),
+        region=_region(reader),
+        motion=reader.share("motion", 0.0),
+        still_s=reader.number("still_s", 10, least=0.1, most=86_400),
         rows=reader.choice("rows", RowChoice.ALL, tuple(RowChoice)),
     )
 
@@ -144,6 +154,14 @@ def _size(reader: ParameterReader) -> tuple[int, int]:
     if len(words) != 2 or not all(word.isdecimal() and 0 < int(word) <= MAX_SIDE for word in words):
         raise refused("input_size", text, f"width and height, as 320x240, up to {MAX_SIDE}")
     return int(words[0]), int(words[1])
+
+
+def _region(reader: ParameterReader) -> Region | None:
+    text = reader.text("region")
+    try:
+        return read_region(text) if text else None
+    except ValueError as error:
+        raise refused("region", text, str(error)) from None
 
 
 def _preprocess(reader: ParameterReader) -> dict[str, Any]:

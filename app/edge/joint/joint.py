@@ -26,6 +26,7 @@ from app.edge.joint.uploads import UploadResult, Uploads
 from app.edge.joint.work import Work, model_of
 from app.inference.prediction import Picture, Prediction
 from app.inference.predictor import open_predictor
+from app.inference.region import Crop
 from app.joint_inference.hard_examples import HardExampleAlgorithm, Verdict
 from app.joint_inference.model.content import BigModel
 from app.joint_inference.model.tally import Breaker, Source, Tally
@@ -126,7 +127,9 @@ class JointInference:
         joint._reporter.start()
         return joint
 
-    def submit(self, picture: Picture, *, id: str = "", origin: str = "", waits: bool = False) -> Pending:
+    def submit(
+        self, picture: Picture, *, id: str = "", origin: str = "", waits: bool = False, crop: Crop | None = None
+    ) -> Pending:
         """Let the small model look at a picture, and send it to the big model if it is hard.
 
         Args:
@@ -134,6 +137,7 @@ class JointInference:
             id: names the sample; empty: one is made up.
             origin: where the picture is from, as shown to users.
             waits: block until a hard sample has its place in a full queue, instead of leaving the least hard out.
+            crop: where in a larger picture it lies, in whose pixels its row is; None: it is whole.
 
         Returns:
             The sample, with the small model's answer.
@@ -146,8 +150,8 @@ class JointInference:
             edge, verdict, edge_ms = self._inspect(picture)
             may_go_up = self._budget.spend(verdict.score if verdict.is_hard else None)
         at = time.monotonic()
-        row = self.rows.reserve()
-        pending = Pending(id, picture, verdict, edge, edge_ms=edge_ms, at=at, origin=origin, waits=waits, row=row)
+        pending = Pending(id, picture, verdict, edge, edge_ms=edge_ms, at=at, origin=origin, waits=waits)
+        pending.row = self.rows.reserve(crop)
         ran_ms = edge_ms if edge is not None else None
         self.counter.count_inference(is_hard=verdict.is_hard, edge_ms=ran_ms, at=at, now=_now())
         if not verdict.is_hard:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.inference.prediction import Picture, Prediction
+from app.inference.region import Crop
 from app.joint_inference.hard_examples import Verdict
 from app.joint_inference.model.tally import Source
 
@@ -55,6 +56,8 @@ class Place:
 
     at: float
     """When the sample came: seconds since 1970, by this node's clock."""
+    crop: Crop | None = None
+    """Where in a larger picture it lies; None: it is whole."""
     text: str | None = None
     """Its row as JSON; empty: none is wanted; None: the sample is not answered yet."""
 
@@ -69,7 +72,6 @@ class Pending:
         at: when the sample came, in seconds, steady.
         origin: where it comes from, as its sender says.
         waits: its sender waits for the answer.
-        row: its place among the rows of what is answered.
 
     Attributes:
         edge: the small model's answer; None for a hard sample in mining-then-inference.
@@ -86,7 +88,6 @@ class Pending:
         at: float,
         origin: str = "",
         waits: bool = False,
-        row: Place | None = None,
     ) -> None:
         self.id = id
         self.picture = picture
@@ -98,7 +99,8 @@ class Pending:
         self.origin = origin
         self.waits = waits
         """It is not urgent: its deadline begins when it is sent, and no other sample takes its place."""
-        self.row = row
+        self.row: Place | None = None
+        """Its place among the rows of what is answered."""
         self.bytes_up = 0
         self._claimed = threading.Lock()
         self._open = threading.Lock()

@@ -17,6 +17,7 @@ from typing import Any
 
 from app.edge.joint.outcome import Outcome, Place
 from app.inference.prediction import Prediction
+from app.inference.region import Crop
 from app.joint_inference.model.rows import MOST_ROWS, RowChoice
 
 MOST_WAITING = 5000
@@ -58,9 +59,13 @@ class RowQueue:
         self._lock = threading.Lock()
         self._report: RowReport | None = None
 
-    def reserve(self) -> Place:
-        """A place at the end of the line, for a sample that has come."""
-        place = Place(self._clock())
+    def reserve(self, crop: Crop | None = None) -> Place:
+        """A place at the end of the line, for a sample that has come.
+
+        Args:
+            crop: where in a larger picture it lies; None: it is whole.
+        """
+        place = Place(self._clock(), crop)
         if self.choice is not RowChoice.NONE:
             with self._lock:
                 self._line.append(place)
@@ -78,7 +83,7 @@ class RowQueue:
         """
         if place is None or self.choice is RowChoice.NONE:
             return
-        row = row_of(outcome, place.at, size, self.labels)
+        row = row_of(outcome, place, size, self.labels)
         is_wanted = self.choice is RowChoice.ALL or bool(row["bbox"])
         place.text = json.dumps(row, separators=(",", ":")) if is_wanted else ""
 
@@ -110,17 +115,21 @@ class RowQueue:
         return texts
 
 
-def row_of(outcome: Outcome, at: float, size: tuple[int, int], labels: Sequence[str]) -> dict[str, Any]:
+def row_of(outcome: Outcome, place: Place, size: tuple[int, int], labels: Sequence[str]) -> dict[str, Any]:
     """A row as the web keeps it. What a classifier answers is an object as large as the picture.
 
     Args:
-        at: when the sample came, seconds since 1970.
+        place: of the sample.
         size: width and height of the picture.
         labels: names of the classes, by number.
     """
     boxes, numbers, scores = _objects(outcome.final, size)
+    crop = place.crop
+    if crop is not None:
+        boxes = [[x1 + crop.x, y1 + crop.y, x2 + crop.x, y2 + crop.y] for x1, y1, x2, y2 in boxes]
+        size = (crop.width, crop.height)
     return {
-        "at": round(at, 3),
+        "at": round(place.at, 3),
         "size": list(size),
         "bbox": boxes,
         "labels": [labels[number] if number < len(labels) else str(number) for number in numbers],

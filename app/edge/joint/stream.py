@@ -7,6 +7,7 @@ import threading
 
 from app.edge.joint.joint import COMPLETED, FAILED, RUNNING, JointInference
 from app.inference.errors import DecoderMissing, InferenceFailed
+from app.inference.motion import MotionGate
 from app.inference.sources import Frame, open_source
 from app.joint_inference.model.status import Reason
 from app.joint_inference.model.stream import STREAM, StreamEnd
@@ -24,6 +25,7 @@ class SourceStream:
     def __init__(self, joint: JointInference) -> None:
         self.joint = joint
         self._name = ""
+        self._gate = MotionGate(joint.options.motion, joint.options.still_s)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="stream", daemon=True)
 
@@ -69,14 +71,23 @@ class SourceStream:
 
     def _process(self, frame: Frame, *, waits: bool) -> None:
         """Submit a frame. One that the model cannot process does not end the stream."""
+        region = self.joint.options.region
+        picture, crop = region.of(frame.picture) if region is not None else (frame.picture, None)
+        if not self._gate.passes(picture):
+            self.joint.detail["stillNumber"] = self._gate.held
+            self._mark_running()
+            return
         try:
-            self.joint.submit(frame.picture, id=f"{frame.index:08d}", origin=frame.origin, waits=waits)
+            self.joint.submit(picture, id=f"{frame.index:08d}", origin=frame.origin, waits=waits, crop=crop)
         except InferenceFailed as error:
             self._mark_failed(f"{frame.origin}: {error.message}")
             self._stopping.wait(FAILED_FRAME_S)
         else:
-            self.joint.status = RUNNING
-            self.joint.detail[STREAM] = {}
+            self._mark_running()
+
+    def _mark_running(self) -> None:
+        self.joint.status = RUNNING
+        self.joint.detail[STREAM] = {}
 
     def _complete(self) -> None:
         self.joint.status = COMPLETED

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from app.edge.video.stages.base import ModelFile
 from app.edge.video.stages.inputs import picture_of
-from app.edge.video.stages.parameters import PREDICTOR, predictor_options, words
+from app.edge.video.stages.parameters import PREDICTOR, predictor_options, region_of, words
 from app.inference.annotations import draw as draw_boxes
 from app.inference.prediction import Box, Picture
 from app.inference.predictor import Predictor, open_predictor
@@ -22,6 +22,7 @@ class _Detector:
 
     def __init__(self, models: Sequence[ModelFile], parameters: Mapping[str, str], score: float) -> None:
         file = models[0]
+        self.region = region_of(parameters)
         self.predictor: Predictor = open_predictor(
             file.card, file.path, file.twin, predictor_options(parameters, score)
         )
@@ -31,7 +32,11 @@ class _Detector:
         return self.predictor.runtime
 
     def detected(self, inputs: Mapping[str, Any]) -> tuple[Box, ...]:
-        return self.predictor.predict(picture_of(inputs)).boxes
+        picture = picture_of(inputs)
+        if self.region is None:
+            return self.predictor.predict(picture).boxes
+        part, crop = self.region.of(picture)
+        return crop.in_source(self.predictor.predict(part).boxes)
 
     def name(self, box: Box) -> str:
         labels = self.predictor.labels
@@ -39,7 +44,7 @@ class _Detector:
 
 
 class FaceDetection(_Detector):
-    """Boxes of faces, best first. score_threshold: 0.6 unless given."""
+    """Boxes of faces, best first. score_threshold: 0.6 unless given. region: as of detection."""
 
     kind: ClassVar[StageKind] = StageKind(
         "face_detection",
@@ -64,7 +69,8 @@ class FaceDetection(_Detector):
 
 
 class Detection(_Detector):
-    """Boxes of things with their names. classes: those that count, as `car,person`; all unless given."""
+    """Boxes of things with their names. classes: those that count, as `car,person`; all unless given. region: the part
+    that is looked at, as x1,y1,x2,y2 in shares of the picture."""
 
     kind: ClassVar[StageKind] = StageKind(
         "detection",

@@ -6,18 +6,12 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-from PIL import Image
-
 from app.edge.video.stages.base import ModelFile
 from app.edge.video.stages.inputs import clip_of
 from app.edge.video.stages.parameters import TIMEOUT, number
+from app.inference.motion import LEVEL, changed_share, small_grey
 from app.inference.prediction import Picture
 from app.video.model.kinds import StageKind, Type
-
-LOOKED_AT = (160, 120)
-"""Width and height of the grey pictures that are compared."""
 
 
 class Motion:
@@ -34,12 +28,12 @@ class Motion:
     runtime = "numpy"
 
     def __init__(self, models: Sequence[ModelFile], parameters: Mapping[str, str]) -> None:  # noqa: ARG002
-        self.level = number(parameters, "level", 20, 0, 255)
+        self.level = number(parameters, "level", LEVEL, 0, 255)
         self.area = number(parameters, "area", 0.005, 0, 1)
 
     def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        pictures = [_small(picture) for picture in clip_of(inputs)]
-        shares = [round(float((np.abs(after - before) > self.level).mean()), 5) for before, after in pairwise(pictures)]
+        pictures = [small_grey(picture) for picture in clip_of(inputs)]
+        shares = [round(changed_share(before, after, self.level), 5) for before, after in pairwise(pictures)]
         return {
             "prob": shares,
             "count_result": {"moving": sum(share > self.area for share in shares), "total": len(shares)},
@@ -48,8 +42,3 @@ class Motion:
     @staticmethod
     def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:  # noqa: ARG004
         return picture
-
-
-def _small(picture: Picture) -> npt.NDArray[np.int16]:
-    image = Image.fromarray(picture).convert("L").resize(LOOKED_AT, Image.Resampling.BILINEAR)
-    return np.asarray(image, dtype=np.int16)

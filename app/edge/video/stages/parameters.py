@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping
 
 from app.inference.prediction import Decoder, PredictorOptions
+from app.inference.region import Region, read_region
 from app.video.errors import BadStage
 
 TIMEOUT = "timeout_s"
 """Of every kind: how long one frame may take before its process is ended."""
 DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S = 10.0, 600.0
-PREDICTOR = frozenset({"score_threshold", "nms_threshold", "decoder", TIMEOUT})
+PREDICTOR = frozenset({"score_threshold", "nms_threshold", "decoder", "region", TIMEOUT})
 
 
 def number(parameters: Mapping[str, str], name: str, default: float, least: float, most: float) -> float:
@@ -62,6 +63,15 @@ def predictor_options(parameters: Mapping[str, str], score: float) -> PredictorO
         decoder=Decoder(named),
         nms_threshold=number(parameters, "nms_threshold", 0.3, 0, 1),
     )
+
+
+def region_of(parameters: Mapping[str, str]) -> Region | None:
+    """The part of each picture that is looked at; None: all of it. Raises BadStage."""
+    text = parameters.get("region", "")
+    try:
+        return read_region(text) if text.strip() else None
+    except ValueError as error:
+        raise BadStage(f"The parameter region is {error}, not {text[:80]!r}.") from None
 
 
 def timeout_of(parameters: Mapping[str, str]) -> float:

@@ -1,0 +1,55 @@
+"""A part of pictures that is looked at, and the rest is not. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from app.inference.prediction import Box, Picture
+
+
+@dataclass(frozen=True)
+class Crop:
+    """Where in its source picture a part lies, in pixels."""
+
+    x: int
+    y: int
+    width: int
+    """Of the source picture."""
+    height: int
+
+    def in_source(self, boxes: Sequence[Box]) -> tuple[Box, ...]:
+        """Boxes of the part, in pixels of the source picture."""
+        x, y = self.x, self.y
+        return tuple(replace(one, x1=one.x1 + x, y1=one.y1 + y, x2=one.x2 + x, y2=one.y2 + y) for one in boxes)
+
+
+WANTED = "x1,y1,x2,y2: two corners as shares of the picture, as 0.1,0.5,0.9,1"
+
+
+@dataclass(frozen=True)
+class Region:
+    """A rectangle by its corners, as shares of a picture's width and height."""
+
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+
+    def of(self, picture: Picture) -> tuple[Picture, Crop]:
+        """The part, which shares the picture's memory and has at least a pixel; and where it lies."""
+        height, width = picture.shape[:2]
+        left, top = min(int(self.x1 * width), width - 1), min(int(self.y1 * height), height - 1)
+        right, bottom = max(round(self.x2 * width), left + 1), max(round(self.y2 * height), top + 1)
+        return picture[top:bottom, left:right], Crop(left, top, int(width), int(height))
+
+
+def read_region(text: str) -> Region:
+    """Raises ValueError with what is wanted."""
+    try:
+        x1, y1, x2, y2 = (float(word) for word in text.split(","))
+    except ValueError:
+        raise ValueError(WANTED) from None
+    if not (0 <= x1 < x2 <= 1 and 0 <= y1 < y2 <= 1):
+        raise ValueError(WANTED)
+    return Region(x1, y1, x2, y2)

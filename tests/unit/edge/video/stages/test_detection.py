@@ -1,0 +1,33 @@
+"""A detector of a video job that looks at a part of each picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.edge.video.stages.base import ModelFile
+from app.edge.video.stages.detection import Detection
+from app.video.errors import BadStage
+from tests.harness.models.vision import card, plain, save, two_classes
+
+
+def detected(folder: Path, parameters: Mapping[str, str]) -> Mapping[str, Any]:
+    """On a picture of 64×64. The model takes one of 32×32, and sees the same in each."""
+    file = ModelFile(card(labels=("person", "car")), save(folder, two_classes()), None)
+    return Detection([file], parameters).run({"image": plain(1, 2, 3, 64, 64)})
+
+
+def test_boxes_of_a_region_are_in_pixels_of_the_whole_picture(tmp_path: Path) -> None:
+    whole = detected(tmp_path, {})
+    assert whole["bbox"][0] == [10, 10, 22, 22], "of the model's 5 to 11, twice as large"
+    part = detected(tmp_path, {"region": "0.5,0.25,1,0.75"})
+    assert part["bbox"][0] == [32 + 5, 16 + 5, 32 + 11, 16 + 11]
+    assert part["label"] == ["person", "car"]
+
+
+def test_what_is_no_region_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadStage, match="two corners as shares"):
+        detected(tmp_path, {"region": "1,1,0,0"})
