@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.kit.capability import Capability, WebPart
+from app.kit.capability import Capability, web_part
 from app.kit.web.navigation import Area, NavigationEntry, administrators
-
-
-def _web() -> WebPart:
-    from app.accounts.api import OPERATIONS
-    from app.accounts.pages import ROUTES
-
-    return WebPart(operations=OPERATIONS, pages=ROUTES)
-
 
 ACCOUNTS = Capability(
     "accounts",
-    web=_web,
+    web=web_part("app.accounts.api", "app.accounts.pages"),
     navigation=(
         NavigationEntry(Area.WORKSPACE, 30, "My account", "/ui/account", "account"),
         NavigationEntry(Area.WORKSPACE, 40, "Users", "/ui/admin/users", "users", condition=administrators),

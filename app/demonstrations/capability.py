@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from app.kit.capability import Capability, WebPart
+from app.kit.capability import Capability, web_part
 from app.kit.web.navigation import Area, NavigationEntry, where_there_is
-
-
-def _web() -> WebPart:
-    from app.demonstrations.api import OPERATIONS
-    from app.demonstrations.pages import ROUTES
-
-    return WebPart(operations=OPERATIONS, pages=ROUTES)
-
 
 DEMONSTRATIONS = Capability(
     "demonstrations",
-    web=_web,
+    web=web_part("app.demonstrations.api", "app.demonstrations.pages"),
     navigation=(
         NavigationEntry(
             Area.EDGE,

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.kit.capability import Capability, WebPart
+from app.kit.capability import Capability, web_part
 
 if TYPE_CHECKING:
     import typer
-
-
-def _web() -> WebPart:
-    from app.exchange.api import OPERATIONS
-    from app.exchange.pages import ROUTES
-
-    return WebPart(operations=OPERATIONS, pages=ROUTES)
 
 
 def _commands(root: typer.Typer) -> None:
@@ -25,7 +18,7 @@ def _commands(root: typer.Typer) -> None:
 
 EXCHANGE = Capability(
     "exchange",
-    web=_web,
+    web=web_part("app.exchange.api", "app.exchange.pages"),
     commands=_commands,
     actors=("actors.exchange",),
 )

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.kit.capability import Capability, WebPart
+from app.kit.capability import Capability, web_part
 from app.kit.web.navigation import Area, NavigationEntry
-
-
-def _web() -> WebPart:
-    from app.homes.api import OPERATIONS
-    from app.homes.pages import ROUTES
-
-    return WebPart(operations=OPERATIONS, pages=ROUTES)
-
 
 HOMES = Capability(
     "homes",
-    web=_web,
+    web=web_part("app.homes.api", "app.homes.pages"),
     actors=("actors.homes",),
     navigation=(NavigationEntry(Area.WORKSPACE, 10, "Data", "/ui/data", "data"),),
     tables=("app.homes.store.tables", "app.kit.sql.lease"),

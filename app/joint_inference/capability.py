@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from app.kit.capability import Capability, WebPart
+from app.kit.capability import Capability, WebPart, command_group
 from app.kit.web.navigation import Area, NavigationEntry
 
 if TYPE_CHECKING:
-    import typer
     from prometheus_client.registry import Collector
 
     from app.kit.sql import Database
@@ -32,12 +31,6 @@ def _web() -> WebPart:
     return WebPart(operations=OPERATIONS, pages=ROUTES, routes=KUBERNETES)
 
 
-def _commands(root: typer.Typer) -> None:
-    from app.joint_inference.cli import commands
-
-    root.add_typer(commands, name="joint")
-
-
 def _collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collector]:
     from app.joint_inference.metrics import JointCollector
 
@@ -47,7 +40,7 @@ def _collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collect
 JOINT_INFERENCE = Capability(
     "joint inference",
     web=_web,
-    commands=_commands,
+    commands=command_group("joint", "app.joint_inference.cli"),
     actors=("actors.joint_inference", "actors.calibration"),
     collectors=_collectors,
     navigation=(

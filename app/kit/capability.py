@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,26 @@ class WebPart:
     """Other endpoints: sockets, and what has a document of its own."""
     error_forms: Mapping[Paths, ErrorForm] = field(default_factory=dict)
     """Where errors are answered in a form that is none of ours."""
+
+
+def web_part(api: str, pages: str) -> Callable[[], WebPart]:
+    """The web part of a capability that has no more than these two, imported when it is called for.
+
+    Args:
+        api: the module whose OPERATIONS are its API.
+        pages: the module whose ROUTES are its pages.
+    """
+    return lambda: WebPart(operations=import_module(api).OPERATIONS, pages=import_module(pages).ROUTES)
+
+
+def command_group(name: str, module: str) -> Callable[[typer.Typer], None]:
+    """The commands of a capability below one name, imported when they are called for.
+
+    Args:
+        name: of the group, as in `modelmill NAME`.
+        module: which has them as `commands`.
+    """
+    return lambda root: root.add_typer(import_module(module).commands, name=name)
 
 
 @dataclass(frozen=True)

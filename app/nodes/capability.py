@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from app.kit.capability import Capability, WebPart
+from app.kit.capability import Capability, WebPart, command_group
 from app.kit.web.navigation import Area, NavigationEntry
-
-if TYPE_CHECKING:
-    import typer
 
 
 def _web() -> WebPart:
@@ -18,16 +13,10 @@ def _web() -> WebPart:
     return WebPart(operations=OPERATIONS, pages=PAGES, routes=ROUTES)
 
 
-def _commands(root: typer.Typer) -> None:
-    from app.nodes.cli import commands
-
-    root.add_typer(commands, name="nodes")
-
-
 NODES = Capability(
     "nodes",
     web=_web,
-    commands=_commands,
+    commands=command_group("nodes", "app.nodes.cli"),
     actors=("actors.nodes",),
     navigation=(NavigationEntry(Area.EDGE, 40, "Nodes", "/ui/nodes", "nodes", is_searched=True),),
     tables=("app.nodes.tables",),

@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from app.kit.capability import Capability, WebPart
-
-if TYPE_CHECKING:
-    import typer
-
-
-def _web() -> WebPart:
-    from app.notifications.api import OPERATIONS
-    from app.notifications.pages import ROUTES
-
-    return WebPart(operations=OPERATIONS, pages=ROUTES)
-
-
-def _commands(root: typer.Typer) -> None:
-    from app.notifications.cli import commands
-
-    root.add_typer(commands, name="notifications")
-
+from app.kit.capability import Capability, command_group, web_part
 
 NOTIFICATIONS = Capability(
     "notifications",
-    web=_web,
-    commands=_commands,
+    web=web_part("app.notifications.api", "app.notifications.pages"),
+    commands=command_group("notifications", "app.notifications.cli"),
     actors=("actors.notifications",),
     tables=("app.notifications.store.tables",),
     migrations=Path(__file__).parent / "migrations",

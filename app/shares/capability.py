@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from app.kit.capability import Capability, WebPart
-
-
-def _web() -> WebPart:
-    from app.shares.api import OPERATIONS
-    from app.shares.pages import ROUTES
-
-    return WebPart(operations=OPERATIONS, pages=ROUTES)
-
+from app.kit.capability import Capability, web_part
 
 SHARES = Capability(
     "shares",
-    web=_web,
+    web=web_part("app.shares.api", "app.shares.pages"),
     tables=("app.shares.store",),
 )

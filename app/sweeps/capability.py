@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from app.kit.capability import Capability, WebPart
+from app.kit.capability import Capability, command_group, web_part
 from app.kit.web.navigation import Area, NavigationEntry
-
-if TYPE_CHECKING:
-    import typer
-
-
-def _web() -> WebPart:
-    from app.sweeps.api import OPERATIONS
-    from app.sweeps.pages import ROUTES
-
-    return WebPart(operations=OPERATIONS, pages=ROUTES)
-
-
-def _commands(root: typer.Typer) -> None:
-    from app.sweeps.cli import commands
-
-    root.add_typer(commands, name="sweeps")
-
 
 SWEEPS = Capability(
     "sweeps",
-    web=_web,
-    commands=_commands,
+    web=web_part("app.sweeps.api", "app.sweeps.pages"),
+    commands=command_group("sweeps", "app.sweeps.cli"),
     actors=("actors.sweeps",),
     navigation=(NavigationEntry(Area.CONVERSION, 40, "Sweeps", "/ui/sweeps", "sweeps"),),
     tables=("app.sweeps.store",),

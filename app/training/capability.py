@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from app.kit.capability import Capability, WebPart
+from app.kit.capability import Capability, command_group, web_part
 from app.kit.web.navigation import Area, NavigationEntry, where_there_is
 
 if TYPE_CHECKING:
     import redis
-    import typer
     from prometheus_client.registry import Collector
 
     from app.kit.sql import Database
@@ -25,19 +24,6 @@ class _Container(Protocol):
     def database(self) -> Database: ...
     @property
     def training(self) -> Training: ...
-
-
-def _web() -> WebPart:
-    from app.training.api import OPERATIONS
-    from app.training.pages import ROUTES
-
-    return WebPart(operations=OPERATIONS, pages=ROUTES)
-
-
-def _commands(root: typer.Typer) -> None:
-    from app.training.cli import commands
-
-    root.add_typer(commands, name="train")
 
 
 def _collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collector]:
@@ -56,8 +42,8 @@ def _tasks_are_shown(features: frozenset[str], is_admin: bool) -> bool:
 
 TRAINING = Capability(
     "training",
-    web=_web,
-    commands=_commands,
+    web=web_part("app.training.api", "app.training.pages"),
+    commands=command_group("train", "app.training.cli"),
     actors=("actors.training",),
     collectors=_collectors,
     navigation=(

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from app.kit.capability import Capability, WebPart
+from app.kit.capability import Capability, WebPart, command_group
 from app.kit.web.navigation import Area, NavigationEntry
 
 if TYPE_CHECKING:
-    import typer
     from prometheus_client.registry import Collector
 
     from app.kit.sql import Database
@@ -31,12 +30,6 @@ def _web() -> WebPart:
     return WebPart(operations=[*OPERATIONS, *COMPATIBLE], pages=ROUTES, error_forms={PATHS: as_refusal})
 
 
-def _commands(root: typer.Typer) -> None:
-    from app.video.cli import commands
-
-    root.add_typer(commands, name="video")
-
-
 def _collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collector]:
     from app.video.metrics import VideoCollector
 
@@ -46,7 +39,7 @@ def _collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collect
 VIDEO = Capability(
     "video",
     web=_web,
-    commands=_commands,
+    commands=command_group("video", "app.video.cli"),
     actors=("actors.video",),
     collectors=_collectors,
     navigation=(

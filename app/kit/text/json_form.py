@@ -6,7 +6,7 @@ By msgspec, which takes a tenth of pydantic's time to load: nodes read and write
 from __future__ import annotations
 
 import re
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast
 
 import msgspec
 
@@ -56,6 +56,18 @@ class JsonForm(Generic[T]):
                 raise error.__cause__ from None
             at = _AT.search(str(error))
             raise FormError(tuple(_STEP.findall(at["path"])) if at else (), _AT.sub("", str(error))) from None
+
+
+class JsonDocument:
+    """A dataclass that has a JSON form: that of `JsonForm`."""
+
+    def to_json(self) -> dict[str, Any]:
+        return JsonForm(type(self)).write(self)
+
+    @classmethod
+    def from_json(cls, data: object) -> Self:
+        """Raises FormError, which is a ValueError, for another form than to_json gives."""
+        return JsonForm(cls).read(data)
 
 
 def _arrays(value: Any) -> Any:

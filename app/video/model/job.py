@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from app.kit.errors import BadInput, BadRequest
+from app.kit.text.json_form import JsonDocument
 from app.video.model.constraint import Constraint, read_constraint
 from app.video.model.dag import Dag, read_dag
 from app.video.model.kinds import Stage, stages_to_json
@@ -109,7 +110,7 @@ class VideoJob:
 
 
 @dataclass(frozen=True)
-class StageHost:
+class StageHost(JsonDocument):
     """Where stages are served."""
 
     node: str
@@ -120,9 +121,6 @@ class StageHost:
     """http://host:port"""
     secret: str
     """Its bearer token."""
-
-    def to_json(self) -> dict[str, Any]:
-        return dict(vars(self))
 
 
 @dataclass(frozen=True)
@@ -173,13 +171,13 @@ class JobContent:
             RestartPolicy(data["restart_policy"]),
             constraint,
             Plan.from_json(data["plan"]) if data["plan"] is not None else None,
-            tuple(StageHost(**host) for host in data["hosts"]),
+            tuple(map(StageHost.from_json, data["hosts"])),
             str(data["secret"]),
         )
 
 
 @dataclass(frozen=True)
-class ServicesContent:
+class ServicesContent(JsonDocument):
     """Content of an order to serve stages."""
 
     stages: Mapping[str, Stage]
@@ -190,21 +188,3 @@ class ServicesContent:
     """Other hosts, to which the bandwidth is measured."""
     processes: int = 1
     """How many compute stages."""
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "stages": {key: stage.to_json() for key, stage in self.stages.items()},
-            "secret": self.secret,
-            "peers": [peer.to_json() for peer in self.peers],
-            "processes": self.processes,
-        }
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> ServicesContent:
-        """Raises KeyError, TypeError, ValueError for another form."""
-        return ServicesContent(
-            {str(key): Stage.from_json(stage) for key, stage in data["stages"].items()},
-            str(data["secret"]),
-            tuple(StageHost(**peer) for peer in data.get("peers", ())),
-            int(data.get("processes", 1)),
-        )

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from app.inference.prediction import MODEL_CARD, ModelCard
-from app.kit.text.json_form import JsonForm
+from app.inference.prediction import ModelCard
+from app.kit.text.json_form import JsonDocument, JsonForm
 
 
 class Type(StrEnum):
@@ -99,7 +99,7 @@ STAGE_SPEC = JsonForm(StageSpec)
 
 
 @dataclass(frozen=True)
-class Stage:
+class Stage(JsonDocument):
     """A StageSpec whose models are pinned: what a node needs to run it."""
 
     name: str
@@ -111,24 +111,6 @@ class Stage:
     def has_model(self, sha256: str) -> bool:
         """Does a variant of it run a model of this file?"""
         return any(card.sha256 == sha256 for cards in self.variants for card in cards)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "parameters": dict(self.parameters),
-            "variants": [[MODEL_CARD.write(card) for card in cards] for cards in self.variants],
-        }
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Stage:
-        """Raises KeyError, TypeError, ValueError for another form."""
-        return Stage(
-            str(data["name"]),
-            str(data["kind"]),
-            tuple(tuple(MODEL_CARD.read(card) for card in cards) for cards in data["variants"]),
-            dict(data.get("parameters", {})),
-        )
 
 
 def stages_to_json(stages: Sequence[Stage]) -> list[dict[str, Any]]:

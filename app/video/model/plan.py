@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
+from app.kit.text.json_form import JsonDocument
 from app.video.errors import BadPlan
 from app.video.model.reader import Reader, shown
 
@@ -39,7 +39,7 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True)
-class VideoConf:
+class VideoConf(JsonDocument):
     """Of a cycle of 1 + ntracking + nskip frames the first is processed, the next ntracking have their boxes carried on
     by a tracker, and the last nskip are left out."""
 
@@ -51,12 +51,9 @@ class VideoConf:
     ntracking: int = 0
     encoder: Encoder = Encoder.JPEG
 
-    def to_json(self) -> dict[str, Any]:
-        return {**vars(self), "encoder": self.encoder.value}
-
 
 @dataclass(frozen=True)
-class StagePlace:
+class StagePlace(JsonDocument):
     """Where a stage runs, and with which model."""
 
     model_id: int
@@ -66,12 +63,9 @@ class StagePlace:
     node: str = ""
     """The node's name."""
 
-    def to_json(self) -> dict[str, Any]:
-        return {**vars(self), "node_role": self.node_role.value}
-
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(JsonDocument):
     """What is in force for a job until the next plan."""
 
     seq: int
@@ -79,28 +73,6 @@ class Plan:
     video_conf: VideoConf
     flow_mapping: Mapping[str, StagePlace]
     policy: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "seq": self.seq,
-            "policy": self.policy,
-            "video_conf": self.video_conf.to_json(),
-            "flow_mapping": {stage: place.to_json() for stage, place in self.flow_mapping.items()},
-        }
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Plan:
-        """Reads what to_json wrote. Raises KeyError, TypeError, ValueError."""
-        conf = data["video_conf"]
-        return Plan(
-            int(data["seq"]),
-            VideoConf(**{**conf, "encoder": Encoder(conf["encoder"])}),
-            {
-                stage: StagePlace(**{**place, "node_role": Role(place["node_role"])})
-                for stage, place in data["flow_mapping"].items()
-            },
-            str(data.get("policy", "")),
-        )
 
 
 _READER = Reader(BadPlan)

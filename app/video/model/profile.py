@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from app.inference.prediction import ModelCard
+from app.kit.text.json_form import JsonDocument
 
 
 def model_of(cards: Sequence[ModelCard]) -> str:
@@ -18,7 +18,7 @@ def model_of(cards: Sequence[ModelCard]) -> str:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class Measurement(JsonDocument):
     """One stage with one model at one size on one node."""
 
     node: str
@@ -36,22 +36,3 @@ class Measurement:
     frames: int = 0
     """How many were measured."""
     at: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return dict(vars(self))
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Measurement:
-        """Raises KeyError, TypeError, ValueError for another form."""
-        return Measurement(
-            str(data["node"]),
-            str(data["stage"]),
-            int(data["model_id"]),
-            str(data["model"]),
-            str(data["resolution"]),
-            float(data["delay_s"]),
-            float(data["bytes"]),
-            float(data["quality"]),
-            int(data.get("frames", 0)),
-            str(data.get("at", "")),
-        )
