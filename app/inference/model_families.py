@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from app.inference.preprocess_options import Preprocess
+from app.inference.preprocess_options import Preprocess, read_preprocess
 from app.inference.preprocessing import AxisOrder, Shape
 
 TABLE = Path(__file__).with_suffix(".toml")
@@ -181,7 +181,7 @@ class FamilyTable:
 def family_table() -> FamilyTable:
     """The table as it ships."""
     data = tomllib.loads(TABLE.read_text(encoding="utf-8"))
-    presets = {name: Preprocess.model_validate(values) for name, values in data["presets"].items()}
+    presets = {name: read_preprocess(values) for name, values in data["presets"].items()}
     usual = {int(channels): weights for channels, weights in data["usual"].items()}
     return FamilyTable(presets, usual, tuple(_rules(data["family"])))
 

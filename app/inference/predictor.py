@@ -15,7 +15,7 @@ from app.inference.decoders.class_names import usual_labels
 from app.inference.decoders.classifier import may_be_probabilities
 from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.prediction import Box, Decoder, ModelCard, Picture, Prediction, PredictorOptions
-from app.inference.preparation import Preparation, is_default, read_preparation
+from app.inference.preprocess_options import Preprocess, is_default, read_preprocess
 from app.inference.preprocessing import Layout, Preprocessor, Size, input_layout, preparation_of
 from app.inference.runtimes import Runtime, Tensor, open_runtime
 
@@ -197,12 +197,12 @@ def _chosen(card: ModelCard) -> Mapping[str, Any]:
     return {} if card.toolchain and is_default(card.preprocess) else card.preprocess
 
 
-def _usual(family: ModelFamily, of_file: Mapping[str, Any]) -> Preparation:
+def _usual(family: ModelFamily, of_file: Mapping[str, Any]) -> Preprocess:
     """What the file was converted with; its family's where that was left to the default."""
     if not of_file:
         return family.preprocess
     try:
-        preparation = read_preparation(of_file)
+        preparation = read_preprocess(of_file)
     except ValueError as error:
         raise ModelUnusable("the model's own preprocessing cannot be read", hint="Convert the model anew.") from error
-    return family.preprocess if preparation == Preparation() else preparation
+    return family.preprocess if preparation == Preprocess() else preparation

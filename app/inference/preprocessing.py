@@ -17,7 +17,7 @@ from PIL import Image
 
 from app.inference.errors import ModelUnusable
 from app.inference.prediction import Picture
-from app.inference.preparation import Preparation, read_preparation
+from app.inference.preprocess_options import Preprocess, read_preprocess
 from app.kit.errors import BadInput
 from app.kit.text.json_form import FormError
 
@@ -114,11 +114,11 @@ def shape_text(shape: Shape) -> str:
     return "[" + ", ".join("?" if side is None else str(side) for side in shape) + "]"
 
 
-def preparation_of(base: Preparation, card: Mapping[str, Any], overrides: Mapping[str, Any]) -> Preparation:
+def preparation_of(base: Preprocess, card: Mapping[str, Any], overrides: Mapping[str, Any]) -> Preprocess:
     """`base` where the card says nothing, then the overrides field by field. Raises ModelUnusable."""
     try:
-        chosen = read_preparation(card) if card else base
-        return read_preparation(overrides, chosen) if overrides else chosen
+        chosen = read_preprocess(card) if card else base
+        return read_preprocess(overrides, chosen) if overrides else chosen
     except FormError as error:
         raise ModelUnusable(
             f"preprocess.{error}", hint="Fields are color, resize, pad_value, scale, mean and std."
@@ -142,7 +142,7 @@ class Preprocessor:
         self,
         layout: Layout,
         dtype: str,
-        options: Preparation | Preprocess,
+        options: Preprocess,
         *,
         subject: str = "the model's input",
         error: type[BadInput] = ModelUnusable,

@@ -153,7 +153,7 @@ class Models:
                 size_bytes=imported.stored.size_bytes,
                 decoder=decoder,
                 labels=checked_labels(labels),
-                preprocess=preprocess.model_dump(mode="json") if preprocess else {},
+                preprocess=preprocess.to_json() if preprocess else {},
             )
             facts = {key: imported.facts.get(key) for key in FACTS}
             return self.storage.add(Model(user, card, to_text(now), facts=facts), [imported.stored])
@@ -235,7 +235,7 @@ class Models:
             toolchain=record.options.toolchain.value,
             twin_sha256=twin.sha256 if twin else "",
             twin_size_bytes=twin.size_bytes if twin else 0,
-            preprocess=record.options.preprocess.model_dump(mode="json"),
+            preprocess=record.options.preprocess.to_json(),
             decoder=decoder,
             labels=labels,
         )

@@ -80,7 +80,7 @@ def measure_model(
     if recognition is None:
         print(f"\n{name}: it takes no pictures")
         return []
-    preprocess = recognition.preprocess.model_dump(mode="json")
+    preprocess = recognition.preprocess.to_json()
     float_path = _optimized(source, folder, preprocess)
     inputs = _inputs(float_path, folder, parts[0], recognition.preprocess)
     samples = _samples(float_path, parts[1], recognition.preprocess)

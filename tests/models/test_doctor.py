@@ -16,6 +16,7 @@ from app.conversion.intake.expected_range import expectation_of
 from app.conversion.intake.sample_measurement import measure_picture, measure_pictures
 from app.conversion.options import Preprocess
 from app.conversion.presets import PREPROCESS
+from app.inference.preprocess_options import read_preprocess
 from tests.harness.paths import SHARED_DATA
 
 STREETS = sorted((SHARED_DATA / "images").glob("*.jpg"))
@@ -58,7 +59,7 @@ def test_a_real_model_tells_which_preprocessing_it_was_trained_on() -> None:
     assert expectation.deviation == pytest.approx(0.6, abs=0.1)
     pictures, _ = measure_pictures(STREETS)
     target = CalibrationTarget(3, (320, 240), expectation)
-    codes = {name: set(found(pictures, Preprocess.model_validate(p), target)) for name, p in PREPROCESS.items()}
+    codes = {name: set(found(pictures, read_preprocess(p), target)) for name, p in PREPROCESS.items()}
     wrong = {"WRONG_SCALE", "WRONG_OFFSET", "OTHER_PREPROCESSING"}
     assert not codes["shift127"] & wrong
     assert "WRONG_SCALE" in codes["bytes_bgr"]

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from app.conversion.errors import InvalidModel
-from app.conversion.options import Preprocess
 from app.conversion.toolchains.host.runtime import HostModel
 from app.conversion.toolchains.samples import SampleSet
+from app.inference.preprocess_options import read_preprocess
 from app.kit.errors import BadInput, NotFound
 
 Array = npt.NDArray[Any]
@@ -62,7 +62,7 @@ def run_all(model: HostModel, sample: Path) -> list[InferenceResult]:
     inputs = [_Input(spec["name"], tuple(spec["shape"]), spec["dtype"]) for spec in model.inputs]
     with tempfile.TemporaryDirectory(prefix="modelmill-") as folder:
         shutil.copyfile(sample, Path(folder) / sample.name.lstrip("."))
-        samples = SampleSet(Path(folder), inputs, Preprocess.model_validate(model.preprocess))
+        samples = SampleSet(Path(folder), inputs, read_preprocess(model.preprocess))
         return [InferenceResult(entry.name, model.run(entry.arrays)) for entry in samples]
 
 

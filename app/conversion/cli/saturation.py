@@ -87,7 +87,7 @@ def _options(preprocess: str | None, recognition: Any) -> Options:
     chosen = options_of(None, {**preprocess_flags(preprocess), "quantization.method": "minmax"}, [])
     if preprocess is None and recognition is not None and recognition.is_sure:
         typer.echo(f"preprocessing: {recognition.summary}", err=True)
-        chosen["preprocess"] = recognition.preprocess.model_dump(mode="json")
+        chosen["preprocess"] = recognition.preprocess.to_json()
     return Options.model_validate(chosen)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from app.conversion.toolchains import graph
 from app.conversion.toolchains.graph.signature import signature_of
 from app.conversion.toolchains.graph.specs import TensorSpec
 from app.inference.model_families import FamilyRule, FamilyTable, GraphSignature, family_table
-from app.inference.preprocess_options import Preprocess
+from app.inference.preprocess_options import Color, Preprocess
 from app.inference.preprocessing import AxisOrder
 
 SURE = 0.9
@@ -40,7 +40,7 @@ PIXEL_RANGES: Mapping[str, Mapping[str, Any]] = {
     "Normalized_1_1": {"scale": 1.0, "mean": [127.5], "std": [127.5]},
 }
 """ONNX's metadata of pictures (docs/MetadataProps.md): Image.NominalPixelRange."""
-PIXEL_FORMATS = {"Bgr8": "BGR", "Bgra8": "BGR", "Rgb8": "RGB", "Rgba8": "RGB", "Gray8": "GRAY"}
+PIXEL_FORMATS: Mapping[str, Color] = {"Bgr8": "BGR", "Bgra8": "BGR", "Rgb8": "RGB", "Rgba8": "RGB", "Gray8": "GRAY"}
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Recognition:
             "title": self.title,
             "task": self.task,
             "layout": self.layout,
-            "preprocess": self.preprocess.model_dump(mode="json"),
+            "preprocess": self.preprocess.to_json(),
             "summary": self.summary,
             "confidence": round(self.confidence, 3),
             "is_sure": self.is_sure,
@@ -91,7 +91,7 @@ class Recognition:
             "reason_params": dict(self.reason_params),
             "reason": REASONS[self.reason_code] % self.reason_params,
             "alternatives": [
-                {"preprocess": each.model_dump(mode="json"), "summary": summary_of(each), "confidence": round(share, 3)}
+                {"preprocess": each.to_json(), "summary": summary_of(each), "confidence": round(share, 3)}
                 for each, share in self.alternatives
             ],
         }
@@ -137,7 +137,7 @@ def _fitted(preprocess: Preprocess, family: FamilyRule | None) -> Preprocess:
     """With how the family fits pictures into the input."""
     if family is None:
         return preprocess
-    return preprocess.model_copy(update={"resize": family.resize, "pad_value": family.pad_value})
+    return replace(preprocess, resize=family.resize, pad_value=family.pad_value)
 
 
 def _of_metadata(signature: GraphSignature, family: FamilyRule | None) -> Recognition | None:
@@ -151,7 +151,7 @@ def _of_metadata(signature: GraphSignature, family: FamilyRule | None) -> Recogn
 def _of_type(spec: TensorSpec, family: FamilyRule | None, channels: int) -> Recognition | None:
     if spec.dtype != "uint8":
         return None
-    color = "GRAY" if channels == 1 else "RGB"
+    color: Color = "GRAY" if channels == 1 else "RGB"
     share = 0.97 if channels == 1 else 0.92
     return Recognition(_fitted(Preprocess(color=color, scale=1.0), family), share, "bytes")
 

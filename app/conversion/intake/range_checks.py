@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from app.conversion.intake.calibration_report import FIELD, INFORMS, MODEL, WARNS, ArrayStats, Finding, PictureStats
 from app.conversion.options import Preprocess
 from app.conversion.presets import PREPROCESS
+from app.inference.preprocess_options import read_preprocess
 
 APART = 6.0
 """A spread that differs from the expected one by more than this factor is another scale, not another scene."""
@@ -152,7 +153,7 @@ def _against_presets(
     if _distance(mean, deviation, expectation) < FAR:
         return
     others = {
-        name: _distance(*_prepared(Preprocess.model_validate(values), pictures), expectation)
+        name: _distance(*_prepared(read_preprocess(values), pictures), expectation)
         for name, values in PREPROCESS.items()
     }
     best = min(others, key=lambda name: others[name])

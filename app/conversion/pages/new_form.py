@@ -12,19 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from app.conversion import presets
 from app.conversion.errors import TooManyJobs
-from app.conversion.options import Chip, HostQuantization, KneronOptions, Options, Preprocess, ToolchainName
+from app.conversion.options import Chip, Options, Preprocess, ToolchainName
+from app.inference.preprocess_options import read_preprocess
 from app.kit.errors import ModelmillError
+from app.kit.text.json_form import FormError
 
 Values = dict[str, str]
-GROUPS: Mapping[str, type[BaseModel]] = {
-    "preprocess": Preprocess,
-    "quantization": HostQuantization,
-    "kneron": KneronOptions,
-}
+GROUPS = ("preprocess", "quantization", "kneron")
+"""Fields of the options that have fields."""
+DEFAULTS: Mapping[str, Mapping[str, Any]] = Options().model_dump(include=set(GROUPS))
 PLAIN = (
     "name",
     "tags",
@@ -46,7 +46,7 @@ PLAIN = (
     "pre_open",
     "from",
 )
-OPTION_FIELDS = tuple(f"{group}.{name}" for group, model in GROUPS.items() for name in model.model_fields)
+OPTION_FIELDS = tuple(f"{group}.{name}" for group in GROUPS for name in DEFAULTS[group])
 ALSO = "also."
 """Beginning of the fields that tick further presets; each of them becomes a conversion of its own."""
 SHAPE_FIELD = re.compile(r"shape\.\d{1,3}(\.\d{1,2})?")
@@ -57,8 +57,8 @@ OpenInputs = Sequence[Mapping[str, Any]]
 def values_of(options: Options) -> Values:
     """The fields that show these options."""
     values = {"toolchain": options.toolchain.value, "platform": options.platform.value if options.platform else ""}
-    for group in GROUPS:
-        for name, value in getattr(options, group).model_dump().items():
+    for group, chosen in options.model_dump(include=set(GROUPS)).items():
+        for name, value in chosen.items():
             values[f"{group}.{name}"] = as_text(value)
     values["allow_damaged_images"] = as_text(options.allow_damaged_images)
     quantization = options.quantization if options.toolchain is ToolchainName.HOST else options.kneron
@@ -137,8 +137,8 @@ def options_of(
 
 def preprocess_of(values: Mapping[str, str]) -> Preprocess | None:
     try:
-        return Preprocess.model_validate(_typed(values, "preprocess"))
-    except ValidationError:
+        return read_preprocess(_typed(values, "preprocess"))
+    except FormError:
         return None
 
 
@@ -211,8 +211,7 @@ def _axes(values: Mapping[str, str], index: int, shape: Sequence[Any]) -> list[s
 
 def _typed(values: Mapping[str, str], group: str) -> dict[str, Any]:
     """The texts of a group as the types of its fields, where they can be read so; else as they are."""
-    defaults = GROUPS[group]().model_dump()
-    return {name: _read(values.get(f"{group}.{name}"), default) for name, default in defaults.items()}
+    return {name: _read(values.get(f"{group}.{name}"), default) for name, default in DEFAULTS[group].items()}
 
 
 def _read(text: str | None, default: Any) -> Any:

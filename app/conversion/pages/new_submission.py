@@ -11,13 +11,14 @@ from pathlib import PurePath
 from typing import Any
 
 from app.conversion.object_keys import MODEL_ENDING
-from app.conversion.options import Options, Preprocess, ToolchainName
+from app.conversion.options import Options, ToolchainName
 from app.conversion.pages import new_form
 from app.conversion.pages.new_form import FormProblem, Values, problem_of
 from app.conversion.pages.suggestions import Suggestion
 from app.conversion.service import Conversion
 from app.conversion.service.batches import BatchModel, Variant
 from app.conversion.service.previews import ModelPreview, Previews
+from app.inference.preprocess_options import read_preprocess
 from app.kit.errors import ModelmillError
 from app.kit.web.multipart_form import SentFile
 
@@ -147,7 +148,7 @@ def _with_own(options: Options, values: Values, preview: ModelPreview) -> Option
     known = preview.recognition
     if not known or not further_keys(values) or not _has_own(values, known):
         return options
-    return options.model_copy(update={"preprocess": Preprocess.model_validate(known["preprocess"])})
+    return options.model_copy(update={"preprocess": read_preprocess(known["preprocess"])})
 
 
 def _has_own(values: Mapping[str, str], recognition: Mapping[str, Any]) -> bool:
@@ -221,7 +222,7 @@ def _commands(
 
 def _of_job(options: Options, values: Values, url: str) -> dict[str, str]:
     # The preprocessing is named even where it is the usual one: else what is recognized would be taken.
-    preprocess = options.preprocess.model_dump(mode="json")
+    preprocess = options.preprocess.to_json()
     chosen = {**options.model_dump(mode="json", exclude_defaults=True), "preprocess": preprocess}
     tags = new_form.tags_of(values)
     model, images = values["model_name"] or MODEL, values["quant_name"] or IMAGES

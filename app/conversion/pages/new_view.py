@@ -8,9 +8,9 @@ from typing import Any, Literal, get_args, get_origin
 
 from app.conversion import object_keys, presets
 from app.conversion.intake import calibration_checks
-from app.conversion.options import NO_GOAL, Chip, Preprocess, ToolchainName
+from app.conversion.options import NO_GOAL, Chip, Options, Preprocess, ToolchainName
 from app.conversion.pages import new_form, new_submission, suggestions
-from app.conversion.pages.new_form import GROUPS, FormProblem, Values, problem_of, target_of
+from app.conversion.pages.new_form import FormProblem, Values, problem_of, target_of
 from app.conversion.service.previews import ImagesPreview, ModelPreview, Previews
 from app.conversion.toolchains.base import GOOD_SAMPLES
 from app.conversion.toolchains.kneron.operators import source
@@ -352,7 +352,8 @@ def _field(name: str, label: str, hint: str, values: Values, chip: Chip | None) 
 
 def _kind(name: str) -> tuple[Kind, tuple[str, ...]]:
     group, _, leaf = name.partition(".")
-    info = GROUPS[group].model_fields[leaf]
+    chosen: Any = Options.model_fields[group].annotation
+    info = chosen.model_fields[leaf]
     annotation: Any = info.annotation
     if get_origin(annotation) is Literal:
         return "choice", tuple(str(choice) for choice in get_args(annotation))

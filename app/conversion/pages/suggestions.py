@@ -11,9 +11,9 @@ from app.conversion import presets
 from app.conversion.intake.calibration_report import Finding
 from app.conversion.intake.preprocess_reasons import REASONS
 from app.conversion.intake.range_checks import LABELS
-from app.conversion.options import Preprocess
 from app.conversion.pages import new_form
 from app.conversion.pages.new_form import Values, as_text
+from app.inference.preprocess_options import read_preprocess
 
 LIKELY = 0.5
 """Probability from which a recognized preprocessing is offered where another does not fit."""
@@ -90,8 +90,9 @@ def of_finding(finding: Finding, recognition: Mapping[str, Any] | None, values: 
             return Suggestion("Leave them out", {"allow_damaged_images": "1"})
         case "OTHER_PREPROCESSING":
             name = next(name for name, label in LABELS.items() if label == detail["preset"])
-            chosen = Preprocess.model_validate(presets.PREPROCESS[name])
-            return Suggestion("Use %(summary)s", preprocess_fields(chosen), {"summary": detail["preset"]})
+            return Suggestion(
+                "Use %(summary)s", preprocess_fields(presets.PREPROCESS[name]), {"summary": detail["preset"]}
+            )
         case "WRONG_SCALE" | "WRONG_OFFSET" | "BYTES_RANGE" | "TINY_RANGE" if recognition:
             suggestion = _recognized(recognition, values)
             is_likely = recognition["confidence"] >= LIKELY
@@ -99,16 +100,16 @@ def of_finding(finding: Finding, recognition: Mapping[str, Any] | None, values: 
     return None
 
 
-def preprocess_fields(chosen: Preprocess) -> Values:
+def preprocess_fields(chosen: Mapping[str, Any]) -> Values:
     """The fields that show it. How pictures are fitted is left as it is where it does not say."""
-    fields = chosen.model_dump(include=chosen.model_fields_set)
-    preset = presets.preprocess_preset_of(chosen)
-    shown = {f"preprocess.{name}": as_text(value) for name, value in fields.items()}
+    preprocess = read_preprocess(chosen)
+    preset = presets.preprocess_preset_of(preprocess)
+    shown = {f"preprocess.{name}": as_text(getattr(preprocess, name)) for name in chosen}
     return {**shown, "pre": preset, "pre_was": preset}
 
 
 def _recognized(each: Mapping[str, Any], values: Values) -> Suggestion:
-    fields = preprocess_fields(Preprocess.model_validate(each["preprocess"]))
+    fields = preprocess_fields(each["preprocess"])
     is_taken = all(_is_same(name, values.get(name, ""), text) for name, text in fields.items() if "." in name)
     return Suggestion("Use %(summary)s", fields, {"summary": each["summary"]}, is_taken)
 

@@ -161,7 +161,7 @@ def _run(conversion: Conversion, record: JobRecord, folder: Path, names: Sequenc
     request = {
         "float": str(folder / FLOAT),
         "int8": str(folder / INT8),
-        "preprocess": record.options.preprocess.model_dump(mode="json"),
+        "preprocess": record.options.preprocess.to_json(),
         "images": str(folder / object_keys.IMAGES),
         "unpack_to": str(folder / "unpacked"),
         "into": str(folder / "into"),

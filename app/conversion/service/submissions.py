@@ -18,12 +18,13 @@ from app.conversion import model, object_keys
 from app.conversion.errors import KeyNotFound, ToolchainUnserved, TooManyJobs
 from app.conversion.metrics import JOBS_SUBMITTED
 from app.conversion.model import Artifact, JobRecord, Stage
-from app.conversion.options import Options, Preprocess, ToolchainName
+from app.conversion.options import Options, ToolchainName
 from app.conversion.service.dispatch import Dispatch
 from app.conversion.service.estimates import Estimates
 from app.conversion.service.intake_sandbox import IntakeSandbox, aborts_refused
 from app.conversion.service.uploads import Uploads
 from app.conversion.store import JobStore
+from app.inference.preprocess_options import read_preprocess
 from app.kit.clock import now, to_text
 from app.kit.errors import BadInput
 from app.kit.objects import ObjectMissing, ObjectStore
@@ -224,7 +225,7 @@ def _with_recognized(submission: Submission, recognition: Mapping[str, Any] | No
     """With the preprocessing that was recognized, where the check has taken it."""
     if not recognition or not recognition["is_taken"]:
         return submission
-    preprocess = Preprocess.model_validate(recognition["preprocess"])
+    preprocess = read_preprocess(recognition["preprocess"])
     logger.info("Preprocessing is taken as recognized: %s. %s", recognition["summary"], recognition["reason"])
     return replace(submission, options=submission.options.model_copy(update={"preprocess": preprocess}))
 

@@ -18,7 +18,7 @@ import numpy as np
 from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec
 from app.inference.decoders.grids import cells, corners_of
 from app.inference.prediction import Decoder
-from app.inference.preparation import Preparation
+from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Floats, Size
 
 STRIDES, ANCHORS = (8, 16, 32), 2
@@ -29,7 +29,7 @@ CENTRE_VARIANCE, SIDE_VARIANCE = 0.1, 0.2
 
 class Scrfd(Detector):
     name: ClassVar[Decoder] = Decoder.SCRFD
-    preprocess: ClassVar[Preparation] = Preparation(
+    preprocess: ClassVar[Preprocess] = Preprocess(
         color="RGB", scale=1, mean=(127.5,), std=(128,), resize="letterbox", pad_value=0
     )
     usual_size: ClassVar[Size] = (640, 640)
@@ -60,7 +60,7 @@ class Scrfd(Detector):
 
 class Retinaface(Detector):
     name: ClassVar[Decoder] = Decoder.RETINAFACE
-    preprocess: ClassVar[Preparation] = Preparation(color="BGR", scale=1, mean=(104, 117, 123))
+    preprocess: ClassVar[Preprocess] = Preprocess(color="BGR", scale=1, mean=(104, 117, 123))
     usual_size: ClassVar[Size] = (640, 640)
 
     def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from app.inference.decoders.suppression import suppressed
 from app.inference.prediction import Box, Decoder, PredictorOptions
-from app.inference.preparation import Preparation
+from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Fit, Floats, Shape, Size
 
 Outputs = Mapping[str, npt.NDArray[Any]]
@@ -44,7 +44,7 @@ class ModelFamily(Protocol):
     """Keeps no state between pictures, so threads may share it."""
 
     name: ClassVar[Decoder]
-    preprocess: ClassVar[Preparation]
+    preprocess: ClassVar[Preprocess]
     """What its models are fed with by default."""
     usual_size: ClassVar[Size]
     """Of an input that leaves its sides open; zeros where the family has no usual size."""

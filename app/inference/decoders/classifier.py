@@ -11,7 +11,7 @@ import numpy.typing as npt
 from app.inference.decoders.base import DecodedOutputs, Outputs, OutputSpec
 from app.inference.errors import InferenceFailed
 from app.inference.prediction import Decoder, PredictorOptions
-from app.inference.preparation import Preparation
+from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Fit, Size
 
 TOLERANCE = 0.05
@@ -23,7 +23,7 @@ class Classifier:
     """One output, N×C with C of 2 or more, or N×C×1×1. The first row counts: a batch repeats one picture."""
 
     name: ClassVar[Decoder] = Decoder.CLASSIFIER
-    preprocess: ClassVar[Preparation] = Preparation()
+    preprocess: ClassVar[Preprocess] = Preprocess()
     usual_size: ClassVar[Size] = (0, 0)
 
     def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:  # noqa: ARG002

@@ -15,7 +15,7 @@ import numpy as np
 from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec
 from app.inference.decoders.grids import cells, corners_of
 from app.inference.prediction import Decoder
-from app.inference.preparation import Preparation
+from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Floats, Size
 
 STRIDE = 16
@@ -24,7 +24,7 @@ CLASS_POWER, OBJECT_POWER = 0.4, 0.6
 
 class Fastestdet(Detector):
     name: ClassVar[Decoder] = Decoder.FASTESTDET
-    preprocess: ClassVar[Preparation] = Preparation(color="BGR")
+    preprocess: ClassVar[Preprocess] = Preprocess(color="BGR")
     usual_size: ClassVar[Size] = (352, 352)
 
     def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:

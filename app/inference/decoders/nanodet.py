@@ -15,7 +15,7 @@ import numpy as np
 from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec
 from app.inference.decoders.grids import cells
 from app.inference.prediction import Decoder
-from app.inference.preparation import Preparation
+from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Floats, Size
 
 STRIDES, STEPS = (8, 16, 32, 64), 8
@@ -24,7 +24,7 @@ WIDTH = 4 * STEPS
 
 class Nanodet(Detector):
     name: ClassVar[Decoder] = Decoder.NANODET
-    preprocess: ClassVar[Preparation] = Preparation(
+    preprocess: ClassVar[Preprocess] = Preprocess(
         color="BGR", scale=1, mean=(103.53, 116.28, 123.675), std=(57.375, 57.12, 58.395)
     )
     usual_size: ClassVar[Size] = (416, 416)

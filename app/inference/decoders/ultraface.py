@@ -18,7 +18,7 @@ import numpy.typing as npt
 from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec
 from app.inference.decoders.grids import cells, corners_of
 from app.inference.prediction import Decoder
-from app.inference.preparation import Preparation
+from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Floats, Size
 
 PRIOR_SIDES = {8: (10, 16, 24), 16: (32, 48), 32: (64, 96), 64: (128, 192, 256)}
@@ -30,7 +30,7 @@ DISORDER = 0.25
 
 class Ultraface(Detector):
     name: ClassVar[Decoder] = Decoder.ULTRAFACE
-    preprocess: ClassVar[Preparation] = Preparation(color="RGB", scale=1, mean=(127,), std=(128,))
+    preprocess: ClassVar[Preprocess] = Preprocess(color="RGB", scale=1, mean=(127,), std=(128,))
     usual_size: ClassVar[Size] = (320, 240)
 
     def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:  # noqa: ARG002

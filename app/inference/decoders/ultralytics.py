@@ -15,16 +15,16 @@ import numpy as np
 from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec
 from app.inference.decoders.grids import cell_count, corners_of
 from app.inference.prediction import Decoder
-from app.inference.preparation import Preparation
+from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Floats, Size
 
 STRIDES = (8, 16, 32)
-PREPARED = Preparation(color="RGB", resize="letterbox")
+PREPARED = Preprocess(color="RGB", resize="letterbox")
 
 
 class Yolov8(Detector):
     name: ClassVar[Decoder] = Decoder.YOLOV8
-    preprocess: ClassVar[Preparation] = PREPARED
+    preprocess: ClassVar[Preprocess] = PREPARED
     usual_size: ClassVar[Size] = (640, 640)
 
     def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:
@@ -44,7 +44,7 @@ class Yolov8(Detector):
 
 class Yolov5(Detector):
     name: ClassVar[Decoder] = Decoder.YOLOV5
-    preprocess: ClassVar[Preparation] = PREPARED
+    preprocess: ClassVar[Preprocess] = PREPARED
     usual_size: ClassVar[Size] = (640, 640)
 
     def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec
 from app.inference.decoders.grids import cell_count, corners_of, pyramid
 from app.inference.prediction import Decoder
-from app.inference.preparation import Preparation
+from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Size
 
 STRIDES = (8, 16, 32)
@@ -23,7 +23,7 @@ STRIDES = (8, 16, 32)
 
 class Yolox(Detector):
     name: ClassVar[Decoder] = Decoder.YOLOX
-    preprocess: ClassVar[Preparation] = Preparation(color="BGR", scale=1, resize="letterbox", pad_value=114)
+    preprocess: ClassVar[Preprocess] = Preprocess(color="BGR", scale=1, resize="letterbox", pad_value=114)
     usual_size: ClassVar[Size] = (416, 416)
 
     def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:

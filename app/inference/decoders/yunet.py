@@ -15,7 +15,7 @@ import numpy as np
 from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec
 from app.inference.decoders.grids import cell_count, cells, corners_of
 from app.inference.prediction import Decoder
-from app.inference.preparation import Preparation
+from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Floats, Size
 
 STRIDES = (8, 16, 32)
@@ -24,7 +24,7 @@ LAST_SIDES = [1] * 6 + [4] * 3 + [10] * 3
 
 class Yunet(Detector):
     name: ClassVar[Decoder] = Decoder.YUNET
-    preprocess: ClassVar[Preparation] = Preparation(color="BGR", scale=1)
+    preprocess: ClassVar[Preprocess] = Preprocess(color="BGR", scale=1)
     usual_size: ClassVar[Size] = (320, 320)
 
     def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from app.conversion import presets
-from app.conversion.options import Chip, KneronOptions, Options, Preprocess, ToolchainName, bitwidth_problem
+from app.conversion.options import Chip, KneronOptions, Options, ToolchainName, bitwidth_problem
 from app.conversion.pages import new_form
 from app.conversion.pages.new_view import advanced_fields, formula
+from app.inference.preprocess_options import read_preprocess
 
 HOST = Options()
 KL720 = Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720)
@@ -30,7 +31,7 @@ def test_the_defaults_are_the_first_presets() -> None:
 
 @pytest.mark.parametrize("name", presets.PREPROCESS)
 def test_a_preprocess_preset_survives_the_form(name: str) -> None:
-    options = Options(preprocess=Preprocess.model_validate(presets.PREPROCESS[name]))
+    options = Options(preprocess=read_preprocess(presets.PREPROCESS[name]))
     values = new_form.values_of(options)
     assert values["pre"] == name
     assert new_form.options_of(values) == (options, {})
@@ -123,5 +124,5 @@ def test_controls_offer_only_what_the_chip_can_do() -> None:
     ],
 )
 def test_the_formula_is_told_in_one_line(name: str, expression: str, low: str, high: str) -> None:
-    told = formula(Preprocess.model_validate(presets.PREPROCESS[name]))
+    told = formula(read_preprocess(presets.PREPROCESS[name]))
     assert (told.expression, told.low, told.high) == (expression, low, high)

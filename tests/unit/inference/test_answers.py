@@ -39,7 +39,7 @@ def drawn(folder: Path, first: onnx.ModelProto, second: onnx.ModelProto, *names:
     request = {
         "float": str(vision.save(folder, first, "out.onnx")),
         "int8": str(vision.save(folder, second, "out.bie")),
-        "preprocess": Preprocess().model_dump(mode="json"),
+        "preprocess": Preprocess().to_json(),
         "images": str(folder / "quant.zip"),
         "unpack_to": str(folder / "unpacked"),
         "into": str(folder / "into"),

@@ -12,8 +12,7 @@ from PIL import Image
 
 from app.conversion.toolchains.samples import preprocess_image
 from app.inference.picture_codec import EXIF_ORIENTATION, decode
-from app.inference.preparation import read_preparation
-from app.inference.preprocess_options import Preprocess
+from app.inference.preprocess_options import Preprocess, read_preprocess
 from app.inference.preprocessing import Preprocessor, input_layout
 from tests.harness.pictures import pixels, png, spec
 
@@ -30,7 +29,7 @@ COLORS = ["auto", "RGB", "BGR", "GRAY"]
 def both(path: Path, shape: tuple[int, ...], dtype: str, options: Preprocess) -> tuple[np.ndarray, np.ndarray]:
     """As the converter calibrates with it, and as a node runs it."""
     calibrated = preprocess_image(path, spec(*shape, dtype=dtype), options)
-    chosen = read_preparation(json.loads(options.model_dump_json()))
+    chosen = read_preprocess(json.loads(json.dumps(options.to_json())))
     run, _ = Preprocessor(input_layout(shape, (0, 0)), dtype, chosen).prepare(decode(path.read_bytes()))
     return calibrated, run
 
@@ -69,7 +68,7 @@ def test_both_give_the_bytes_of_the_formula(
     chosen = {**NORMALIZATIONS[normalization], "color": color, "resize": resize, "pad_value": 41}
     if channels == 1:
         chosen |= {field: chosen[field][:1] for field in ("mean", "std") if field in chosen}
-    options = Preprocess.model_validate(chosen)
+    options = read_preprocess(chosen)
     shape = (1, channels, *size) if order == "NCHW" else (1, *size, channels)
     path = png(tmp_path / "a.png", pixels(HEIGHT, WIDTH))
 

@@ -207,7 +207,7 @@ def test_a_conversion_for_which_nobody_chose_a_preprocessing_leaves_it_to_the_fa
         predictor = opened(tmp_path, face_as_bright_as_the_input(), card(**fields), score_threshold=0.1)
         return predictor.predict(plain(200, 200, 200)).boxes[0].score
 
-    default = Preprocess().model_dump(mode="json")
+    default = Preprocess().to_json()
     assert score() == score(toolchain="host", preprocess=default) == pytest.approx((200 - 127) / 128, abs=0.01)
     assert score(preprocess=default) == pytest.approx(200 / 255, abs=0.01), "of an ONNX somebody said it"
     assert score(toolchain="host", preprocess={**default, "scale": 0.001}) == pytest.approx(0.2, abs=0.01)

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.conversion.options import Preprocess
 from app.conversion.toolchains.samples import preprocess_image
 from app.inference.errors import ModelUnusable
 from app.inference.picture_codec import decode
-from app.inference.preparation import Preparation, read_preparation
+from app.inference.preprocess_options import Preprocess, read_preprocess
 from app.inference.preprocessing import Preprocessor, fit_of, input_layout, preparation_of
 from tests.harness.pictures import pixels, png, spec
 
@@ -36,7 +35,7 @@ def test_an_input_is_bit_for_bit_what_the_converter_reads(
     shape: tuple[int, ...], dtype: str, options: dict[str, Any], channels: int, tmp_path: Path
 ) -> None:
     path = png(tmp_path / "a.png", pixels(20, 31, channels))
-    preprocess = Preprocess.model_validate(options)
+    preprocess = read_preprocess(options)
     expected = preprocess_image(path, spec(*shape, dtype=dtype), preprocess)
 
     array, _ = Preprocessor(input_layout(shape, (0, 0)), dtype, preprocess).prepare(decode(path.read_bytes()))
@@ -83,17 +82,17 @@ def test_open_sides_that_nobody_gives_are_refused() -> None:
 )
 def test_options_that_do_not_fit_the_input_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ModelUnusable, match=message):
-        Preprocessor(input_layout((1, 3, 8, 8), (0, 0)), "float32", read_preparation(options))
+        Preprocessor(input_layout((1, 3, 8, 8), (0, 0)), "float32", read_preprocess(options))
 
 
 def test_the_card_stands_before_the_family_and_an_override_before_both_field_by_field() -> None:
-    family = Preparation(color="BGR", scale=1)
+    family = Preprocess(color="BGR", scale=1)
     assert preparation_of(family, {}, {}) == family
-    assert preparation_of(family, {"color": "RGB"}, {}) == Preparation(color="RGB")
-    assert preparation_of(family, {}, {"resize": "letterbox"}) == Preparation(color="BGR", scale=1, resize="letterbox")
+    assert preparation_of(family, {"color": "RGB"}, {}) == Preprocess(color="RGB")
+    assert preparation_of(family, {}, {"resize": "letterbox"}) == Preprocess(color="BGR", scale=1, resize="letterbox")
 
 
 @pytest.mark.parametrize(("card", "overrides"), [({"colour": "RGB"}, {}), ({}, {"std": [0]}), ({"scale": "big"}, {})])
 def test_preprocessing_that_is_none_is_refused_by_its_field(card: dict[str, Any], overrides: dict[str, Any]) -> None:
     with pytest.raises(ModelUnusable, match=r"preprocess\.(colour|std|scale)"):
-        preparation_of(Preparation(), card, overrides)
+        preparation_of(Preprocess(), card, overrides)

@@ -77,7 +77,7 @@ def test_a_nef_brings_its_onnx_along_and_says_how_it_was_made(container: Contain
     card, own, twin = model.card, record.artifacts["out.nef"], record.artifacts["out.onnx"]
     assert (card.format, card.toolchain, card.sha256, card.size_bytes) == ("nef", "kneron", own.sha256, own.size_bytes)
     assert (card.twin_sha256, card.twin_size_bytes) == (twin.sha256, twin.size_bytes)
-    assert card.preprocess == KNERON.preprocess.model_dump(mode="json")
+    assert card.preprocess == KNERON.preprocess.to_json()
     assert (card.decoder, card.labels) == (Decoder.YUNET, ("face", "mask"))
     assert model.facts == {key: FACTS[key] for key in ("inputs", "outputs", "parameters", "macs")}
     assert (model.job_id, model.owner) == (record.job_id, "alice")

@@ -122,7 +122,7 @@ def _price(action: Action) -> tuple[bool, float]:
 def _preprocess(evidence: Evidence) -> Iterator[Action]:
     warning = next((w for w in evidence.warnings if w["code"] in PREPROCESS_CODES), None)
     known = evidence.recognition
-    own = evidence.options.preprocess.model_dump(mode="json")
+    own = evidence.options.preprocess.to_json()
     if known.get("is_sure") and {**own, **known["preprocess"]} != own:
         patch = {"preprocess": known["preprocess"]}
         yield Action(

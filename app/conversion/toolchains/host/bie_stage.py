@@ -199,7 +199,7 @@ def _write(quantized: QuantizedModel, request: StageRequest, skipped: list[dict[
             provenance.ONNX_SHA256: sha256_of(request.input()),
             provenance.CALIBRATION: _calibration(quantized, request, skipped),
             provenance.QUANTIZATION: _quantization(quantized.plan, request),
-            provenance.PREPROCESS: request.options.preprocess.model_dump(mode="json"),
+            provenance.PREPROCESS: request.options.preprocess.to_json(),
             provenance.VERSIONS: provenance.tool_versions(),
         },
     )

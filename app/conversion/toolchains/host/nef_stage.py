@@ -110,7 +110,7 @@ def _manifest(bie: BieModel, request: StageRequest, model: bytes) -> dict[str, A
         "notice": NOTICE,
         "inputs": bie.inputs,
         "outputs": bie.outputs,
-        "preprocess": json.loads(preprocess) if preprocess else request.options.preprocess.model_dump(mode="json"),
+        "preprocess": json.loads(preprocess) if preprocess else request.options.preprocess.to_json(),
         "quantization": json.loads(facts.get(provenance.QUANTIZATION, "{}")),
         "calibration": json.loads(facts.get(provenance.CALIBRATION, "{}")),
         "ancestors": {

@@ -156,7 +156,7 @@ def _write(model: Any, inputs: Sequence[graph.TensorSpec], request: StageRequest
         provenance.KIND: "onnx",
         provenance.TOOLCHAIN: options.toolchain.value,
         provenance.SOURCE_SHA256: source_sha256,
-        provenance.PREPROCESS: options.preprocess.model_dump(mode="json"),
+        provenance.PREPROCESS: options.preprocess.to_json(),
         provenance.VERSIONS: provenance.tool_versions(),
     }
     if graph.graph_inputs(model) != list(inputs):

@@ -17,14 +17,14 @@ from app.edge.video.stages.parameters import TIMEOUT, number
 from app.inference.annotations import draw as draw_boxes
 from app.inference.errors import ModelUnusable
 from app.inference.prediction import Picture
-from app.inference.preparation import Preparation
+from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Layout, Preprocessor
 from app.inference.runtimes import Runtime, open_runtime
 from app.video.errors import BadStage
 from app.video.model.kinds import Metric, StageKind, Type
 
 SIDE = 64
-PREPARED = Preparation(color="BGR", scale=1, mean=(127.5,), std=(128.0,))
+PREPARED = Preprocess(color="BGR", scale=1, mean=(127.5,), std=(128.0,))
 WIDENED = 0.4
 """By so much of its own size a face's box is made larger, half of it on each side."""
 UP_ABOVE = -10.0

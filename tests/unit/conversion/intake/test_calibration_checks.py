@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -119,7 +120,7 @@ def test_a_scale_the_model_was_not_trained_on_warns() -> None:
 def test_known_means_in_the_wrong_order_warn() -> None:
     caffe = Preprocess(color="RGB", scale=1, mean=(103.939, 116.779, 123.68), std=(58.0,))
     assert found(several(100), caffe)["MEAN_ORDER"].detail["order"] == "BGR"
-    assert "MEAN_ORDER" not in found(several(100), Preprocess(**{**caffe.model_dump(), "color": "BGR"}))
+    assert "MEAN_ORDER" not in found(several(100), replace(caffe, color="BGR"))
 
 
 def test_only_files_that_cannot_be_read_block_and_not_when_they_may_be_left_out() -> None:

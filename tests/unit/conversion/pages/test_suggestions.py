@@ -17,13 +17,13 @@ BGR = Preprocess(color="BGR", scale=1.0, resize="letterbox", pad_value=0)
 def recognition(*, confidence: float = 0.95) -> dict[str, Any]:
     return {
         "title": "YuNet",
-        "preprocess": BGR.model_dump(mode="json"),
+        "preprocess": BGR.to_json(),
         "summary": "BGR, x, letterbox 0",
         "confidence": confidence,
         "is_sure": confidence >= 0.9,
         "reason_code": "family",
         "reason_params": {"title": "YuNet"},
-        "alternatives": [{"preprocess": Preprocess().model_dump(mode="json"), "summary": "auto", "confidence": 0.05}],
+        "alternatives": [{"preprocess": Preprocess().to_json(), "summary": "auto", "confidence": 0.05}],
     }
 
 

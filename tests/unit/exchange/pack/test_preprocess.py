@@ -14,7 +14,7 @@ import pytest
 
 from app.exchange.pack import contents, files
 from app.exchange.pack.header import c_header
-from app.inference.preprocess_options import Preprocess
+from app.inference.preprocess_options import read_preprocess
 from app.inference.preprocessing import Preprocessor, input_layout
 
 FOLDER = Path(files.__file__).parent
@@ -39,9 +39,7 @@ def prepared(folder: Path, case: str) -> tuple[dict[str, Any], Preprocessor]:
     chosen = contents.Options.model_validate({"preprocess": options})
     contents._preprocessing(folder, [spec], chosen)
     layout = input_layout(shape, (0, 0))
-    return json.loads((folder / "preprocess.json").read_text()), Preprocessor(
-        layout, dtype, Preprocess.model_validate(options)
-    )
+    return json.loads((folder / "preprocess.json").read_text()), Preprocessor(layout, dtype, read_preprocess(options))
 
 
 def pictures() -> list[np.ndarray]:

@@ -1,23 +1,22 @@
-"""What may be chosen of preprocessing is the same where it is asked for and on nodes, which read it by themselves."""
+"""What may be chosen of preprocessing is read alike by the API, through pydantic, and by nodes, which do without it."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from app.inference.preparation import Preparation, is_default, read_preparation
-from app.inference.preprocess_options import Preprocess
+from app.inference.preprocess_options import Preprocess, is_default, read_preprocess
 from app.kit.text.json_form import FormError
 
+FORM = TypeAdapter(Preprocess)
 
-def test_fields_and_defaults_are_the_same() -> None:
-    assert [field.name for field in fields(Preparation)] == list(Preprocess.model_fields)
-    assert is_default(Preprocess().model_dump(mode="json"))
-    assert not is_default(Preprocess(scale=1).model_dump(mode="json"))
+
+def test_the_default_is_told_from_a_choice() -> None:
+    assert is_default(Preprocess().to_json())
+    assert not is_default(Preprocess(scale=1).to_json())
 
 
 @pytest.mark.parametrize(
@@ -30,9 +29,11 @@ def test_fields_and_defaults_are_the_same() -> None:
     ],
 )
 def test_what_is_chosen_is_read_as_it_was_written(chosen: dict[str, Any]) -> None:
-    written = json.loads(Preprocess.model_validate(chosen).model_dump_json())
-    assert read_preparation(written) == read_preparation(chosen)
-    assert {name: getattr(read_preparation(chosen), name) for name in written} == Preprocess(**chosen).model_dump()
+    written = json.loads(FORM.dump_json(FORM.validate_python(chosen)))
+    assert read_preprocess(written) == read_preprocess(chosen)
+    assert {name: getattr(read_preprocess(chosen), name) for name in written} == FORM.dump_python(
+        FORM.validate_python(chosen)
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_what_is_chosen_is_read_as_it_was_written(chosen: dict[str, Any]) -> Non
 )
 def test_both_refuse_the_same_and_name_the_field(name: str, value: Any) -> None:
     with pytest.raises(FormError) as refused:
-        read_preparation({name: value})
+        read_preprocess({name: value})
     with pytest.raises(ValidationError) as also:
-        Preprocess.model_validate({name: value})
+        FORM.validate_python({name: value})
     assert refused.value.place[0] == also.value.errors()[0]["loc"][0] == name
