@@ -1,14 +1,13 @@
 """Dataclasses as JSON and back, by their fields' types.
 
-By msgspec, which takes a tenth of pydantic's time to load: nodes read and write little else.
+By msgspec, which takes a tenth of pydantic's time to load: nodes read and write little else. It is imported by who reads
+or writes: the process of the scheduling policies has dataclasses that it does neither with.
 """
 
 from __future__ import annotations
 
 import re
 from typing import Any, Generic, Self, TypeVar, cast
-
-import msgspec
 
 T = TypeVar("T")
 Place = tuple[str, ...]
@@ -41,6 +40,8 @@ class JsonForm(Generic[T]):
 
     def write(self, value: T) -> dict[str, Any]:
         """What json.dumps takes."""
+        import msgspec
+
         return cast("dict[str, Any]", _arrays(msgspec.to_builtins(value)))
 
     def read(self, data: object) -> T:
@@ -49,6 +50,8 @@ class JsonForm(Generic[T]):
         Raises:
             FormError: it has another form.
         """
+        import msgspec
+
         try:
             return msgspec.convert(data, self._kind)
         except msgspec.ValidationError as error:
