@@ -1,7 +1,7 @@
 """Dataclasses as JSON and back, by their fields' types.
 
-By msgspec, which takes a tenth of pydantic's time to load: nodes read and write little else. It is imported by who reads
-or writes: the process of the scheduling policies has dataclasses that it does neither with.
+By msgspec, which takes a tenth of pydantic's time to load: nodes read and write little else. It is imported by who
+reads or writes: the process of the scheduling policies has dataclasses that it does neither with.
 """
 
 from __future__ import annotations
