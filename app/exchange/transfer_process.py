@@ -12,7 +12,7 @@ from typing import Any
 
 from app.exchange.errors import TransferFailed
 from app.kit.errors import ModelmillError
-from app.kit.process.spawn import python_module
+from app.kit.process.spawn import python_module, spawn
 
 COMMAND = python_module("app.exchange.transfer")
 SECRETS = "MODELMILL_"
@@ -33,16 +33,15 @@ def run_transfer(request: dict[str, Any], on_progress: OnProgress, *, time_s: fl
         ModelmillError: What it says was wrong.
     """
     env = {name: value for name, value in os.environ.items() if not name.startswith(SECRETS)}
-    with subprocess.Popen(
-        COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, text=True
-    ) as process:
+    pipe = subprocess.PIPE
+    with spawn(COMMAND, env=env, stdin=pipe, stdout=pipe, stderr=pipe, has_session=False) as process:
         assert process.stdin and process.stdout and process.stderr
         errors = _Tail(process.stderr)
         timer = threading.Timer(time_s, process.kill)
         timer.start()
         try:
             with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
-                json.dump(request, stdin)
+                stdin.write(json.dumps(request).encode())
             last = _last(_lines(process.stdout), on_progress)
         finally:
             process.kill()
@@ -87,4 +86,4 @@ class _Tail:
     def _read(self) -> None:
         with contextlib.suppress(ValueError, OSError):
             for line in self._stream:
-                self.text = line.strip()[:300] or self.text
+                self.text = line.decode(errors="replace").strip()[:300] or self.text

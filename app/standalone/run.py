@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from typing import Any
 
 from app.kit.cli.command import Exit, complain, exit_code
 from app.kit.errors import ModelmillError
-from app.kit.process.spawn import python_module
+from app.kit.process.spawn import python_module, spawn
 from app.kit.process.title import set_title
 from app.standalone import preloaded_parent
 from app.standalone.data_folder import Lock
@@ -91,7 +90,7 @@ def _serve(stack: Stack, token: str, *, is_sample: bool, is_once: bool) -> Exit:
 def _convert_sample(stack: Stack, token: str) -> bool:
     """As any user would, in a process of its own, for it takes libraries that nothing here needs afterwards."""
     command = python_module(SAMPLE, stack.url, str(stack.data.root / "sample"))
-    with subprocess.Popen(command, env={**os.environ, "MODELMILL_TOKEN": token}) as sample:
+    with spawn(command, env={**os.environ, "MODELMILL_TOKEN": token}, has_session=False) as sample:
         try:
             return sample.wait() == 0
         finally:

@@ -6,9 +6,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import IO
 
 
 def python_module(module: str, *arguments: str) -> list[str]:
@@ -21,37 +20,39 @@ def spawn(
     *,
     env: Mapping[str, str],
     log: Path | None = None,
-    is_quiet: bool = False,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int | None = None,
+    stderr: int | None = None,
     folder: Path | None = None,
     pass_fds: Collection[int] = (),
+    has_session: bool = True,
 ) -> subprocess.Popen[bytes]:
-    """Start a command in a session of its own, so that Ctrl-C and signals to our group do not reach it; its input is
-    empty.
+    """Start a command, by default in a session of its own and with an empty input.
 
     Args:
         env: all of its environment; nothing is inherited.
-        log: gets its output and its errors, appended; None: they go where ours go.
-        is_quiet: without a log, its output goes nowhere and its errors where ours go.
+        log: gets its output and its errors, appended, whatever the next three say.
+        stdin: as subprocess.Popen has it, like the next two.
+        stdout: None: where ours goes.
+        stderr: None: where ours go.
         folder: where it starts; None: where we are.
         pass_fds: descriptors that it has, too.
+        has_session: Ctrl-C and signals to our group do not reach it. Without, it is one of our group and ends with it.
 
     Raises:
         OSError: The program or the folder is not there, or there is no room for a process.
         ValueError: An argument holds a NUL.
     """
-    with ExitStack() as stack:
-        output: IO[bytes] | int | None = subprocess.DEVNULL if is_quiet else None
-        if log is not None:
-            output = stack.enter_context(log.open("ab"))
+    with log.open("ab") if log is not None else nullcontext() as output:
         return subprocess.Popen(
             list(command),
             env=dict(env),
             cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT if log is not None else None,
+            stdin=stdin,
+            stdout=output or stdout,
+            stderr=subprocess.STDOUT if output else stderr,
             pass_fds=tuple(pass_fds),
-            start_new_session=True,
+            start_new_session=has_session,
         )
 
 

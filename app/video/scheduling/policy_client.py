@@ -144,7 +144,7 @@ class PolicyProcess:
 def _spawn(descriptor: int) -> subprocess.Popen[bytes]:
     """Its stderr is ours, so that tracebacks of policies are in our log."""
     command = python_module("app.video.scheduling.policy_process", str(descriptor))
-    return spawn(command, env=_environment(), is_quiet=True, pass_fds=[descriptor])
+    return spawn(command, env=_environment(), stdout=subprocess.DEVNULL, pass_fds=[descriptor])
 
 
 def _is_answer(message: Mapping[str, Any]) -> bool:

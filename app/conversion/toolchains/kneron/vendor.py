@@ -32,6 +32,7 @@ from app.conversion.toolchains.kneron.installation import (
     PYTHONPATH,
     VERSION_FILE,
 )
+from app.kit.process.spawn import spawn
 
 RUNNER = Path(__file__).with_name("runner.py")
 LOG_LIMIT = 64 << 20
@@ -103,13 +104,13 @@ class Vendor:
 
     def _listen(self, command: list[str], scratch: Path, tee: Tee) -> int:
         try:
-            process = subprocess.Popen(
+            process = spawn(
                 command,
-                cwd=scratch,
                 env=self.environment(),
-                stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
+                folder=scratch,
+                has_session=False,
             )
         except OSError as error:
             raise ToolchainMissing(f"the Kneron toolchain's interpreter cannot be started: {error.strerror}") from error

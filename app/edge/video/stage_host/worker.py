@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import socket
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from app.edge.video.stage_host.child_protocol import receive_async, send_async
 from app.edge.video.stage_host.errors import StageDied, StageFailed, StageHung
 from app.edge.worker_server import log_as
 from app.kit.errors import ModelmillError
+from app.kit.process.spawn import python_module
 
 OPEN_S = 60.0
 """Until a model is open."""
@@ -46,11 +46,7 @@ class ChildProcess:
         self._end = ours
         with theirs:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "app.edge.video.stage_host.child",
-                str(theirs.fileno()),
-                *log_as(os.environ),
+                *python_module("app.edge.video.stage_host.child", str(theirs.fileno()), *log_as(os.environ)),
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
             )
