@@ -20,7 +20,7 @@ def drivers(cameras: Cameras) -> Sequence[WorkloadDriver]:
 
 def run_node(options: AgentOptions) -> None:
     """Until a signal ends it. Raises CannotStart and its kin."""
-    from app.edge.agent.agent import run_agent
+    from app.edge.agent.program import run_agent
 
     cameras = Cameras(options.videos, options.sources)
     asyncio.run(run_agent(options, drivers(cameras), cameras))

@@ -166,3 +166,12 @@ class Node:
 
     def worker(self, key: WorkKey) -> WorkerReport | None:
         return next((worker for worker in self.report.workers if worker.key == key), None)
+
+    @property
+    def worker_keys(self) -> set[WorkKey]:
+        return {worker.key for worker in self.report.workers}
+
+    def workers_changed_since(self, former: Node) -> set[WorkKey]:
+        """Workers that are new, gone or changed."""
+        before, after = ({worker.key: worker for worker in state.report.workers} for state in (former, self))
+        return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}

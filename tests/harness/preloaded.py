@@ -13,7 +13,7 @@ from app.bootstrap.rehearsal import rehearse
 from app.kit.process.memory import freeze_for_fork
 from app.standalone.preload import PRELOADED
 
-PROGRAMS = ("app.cli.main", "app.edge.agent.agent", "dramatiq.cli", "tests.harness.agent.program", "uvicorn.main")
+PROGRAMS = ("app.cli.main", "app.edge.agent.program", "dramatiq.cli", "tests.harness.agent.program", "uvicorn.main")
 
 for name in [name for name in os.environ if name.startswith("MODELMILL_")]:
     del os.environ[name]

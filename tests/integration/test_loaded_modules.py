@@ -37,7 +37,7 @@ HEAVY = {
 OF_THE_WORKER = {"dramatiq", "redis", "sqlalchemy", "starlette"}
 OF_THE_CONTROL_PLANE = {"dramatiq", "minio", "pydantic", "redis", "sqlalchemy"}
 PROCESSES_OF_A_NODE = (
-    "app.edge.agent.agent",
+    "app.edge.agent.program",
     "app.edge.joint.cloud",
     "app.edge.joint.edge",
     "app.edge.video.runner.main",
@@ -54,7 +54,7 @@ for module in json.loads(sys.argv[1]):
     importlib.import_module(module)
 """
 NODE = """
-import app.cli.node, app.bootstrap.edge, app.edge.agent.agent
+import app.cli.node, app.bootstrap.edge, app.edge.agent.program
 app.bootstrap.edge.drivers(app.edge.agent.cameras.Cameras())
 """
 PREDICTOR = """

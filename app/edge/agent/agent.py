@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
 import os
 import re
 import signal
 import socket
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from app.edge.agent.allocation import WORK, NodeContext, environment_for_workers
+from app.edge.agent.allocation import NodeContext, environment_for_workers
 from app.edge.agent.blobs import BlobCache
 from app.edge.agent.cameras import Cameras
 from app.edge.agent.driver import Reply, WorkloadDriver
@@ -22,23 +21,20 @@ from app.edge.agent.host_metrics import host_report
 from app.edge.agent.link import WebLink
 from app.edge.agent.options import AgentOptions
 from app.edge.agent.outbox import Outbox
-from app.edge.agent.process import end_orphans
-from app.edge.agent.registration import initial_token, join
-from app.edge.agent.server import AgentServer, build_application, listen
+from app.edge.agent.registration import join
+from app.edge.agent.server import AgentServer, build_application
 from app.edge.agent.store import AgentStore
 from app.edge.agent.supervisor import WorkerSupervisor
 from app.edge.agent.web_client import WebClient, agent_version
 from app.kit.cli.api_client import ApiError
-from app.kit.cli.command import CannotStart, Unreachable
+from app.kit.cli.command import Unreachable
 from app.kit.errors import BadRequest
-from app.kit.files.private_folders import make_private
 from app.kit.network.addresses import reachable_url
 from app.nodes import wire
 from app.nodes.cameras import CAMERAS
 from app.nodes.cameras import KEY as CAMERAS_KEY
 from app.nodes.model import NODE_REPORT, NodeReport, Operation, Order, WorkKey
 
-PORT = "port"
 JOIN_S = 10.0
 MEANWHILE = "It is tried again and again; what is known here is run meanwhile."
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -240,57 +236,6 @@ class NodeAgent:
             scripts=self.options.scripts,
             environment=environment_for_workers(os.environ, self.options.passed),
         )
-
-
-async def run_agent(options: AgentOptions, drivers: Sequence[WorkloadDriver], cameras: Cameras) -> None:
-    """Run the agent of this machine until a signal ends it.
-
-    Args:
-        options: of `modelmill node`.
-        drivers: what it can run.
-        cameras: the same that the drivers know; the web's orders change them.
-
-    Raises:
-        CannotStart: and its subclasses.
-    """
-    _take_cpus(options.cpus)
-    with _locked(options):
-        store = AgentStore(options.data / "agent.db", options.name)
-        if store.was_damaged:  # or they would run beside those that the web orders anew
-            logger.warning("%d workers of before are ended.", end_orphans((options.data / WORK).resolve()))
-        web = WebClient(options.cloud, options.name, initial_token(options, store))
-        try:
-            with listen(options.listen_host, options.listen_port, preferred=int(store.setting(PORT) or 0)) as listening:
-                store.remember(PORT, str(listening.getsockname()[1]))
-                await NodeAgent(options, drivers, cameras, store, web, listening).run()
-        finally:
-            await web.close()
-            store.close()
-
-
-@contextmanager
-def _locked(options: AgentOptions) -> Iterator[None]:
-    """Locks the data folder: one agent per folder. Raises CannotStart."""
-    with (make_private(options.data) / "agent.lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise CannotStart(
-                f"another agent runs in {options.data}", hint="End it, or give this one another --data-dir."
-            ) from None
-        yield
-
-
-def _take_cpus(cpus: frozenset[int]) -> None:
-    """Pin this process, and the workers it starts, to these CPUs. Raises CannotStart."""
-    if not cpus:
-        return
-    try:
-        os.sched_setaffinity(0, cpus)
-    except OSError as error:
-        raise CannotStart(
-            f"this machine lacks some of the CPUs {sorted(cpus)}", hint="Give others as --cpus."
-        ) from error
 
 
 def _stop_signals() -> asyncio.Future[int]:

@@ -35,6 +35,14 @@ class NodeListeners:
     replaced: Sequence[OnKeys] = ()
     permitted: Sequence[OnKeys] = ()
 
+    def tell_changed(self, node: Node, keys: Collection[WorkKey]) -> None:
+        for listener in self.changed:
+            listener(node, keys)
+
+    def tell_replaced(self, name: str, keys: Collection[WorkKey]) -> None:
+        for listener in self.replaced:
+            listener(name, keys)
+
 
 MemberOf = Callable[[str], Member]
 """The user of this name, as access rules see them."""

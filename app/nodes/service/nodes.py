@@ -98,8 +98,7 @@ class Nodes:
                 node = store.get_node(conn, name) or node
                 replaced_keys = store.keys_on(conn, name)
         if replaced_keys is not None:
-            for listener in self.listeners.replaced:
-                listener(name, replaced_keys)
+            self.listeners.tell_replaced(name, replaced_keys)
         self.nudge(name)
         return node, f"mn_{name}_{secret}"
 
@@ -138,10 +137,10 @@ class Nodes:
                     f"Something is to run on the node {name!r}.",
                     hint="Delete it, or move it to another node, and remove this one then.",
                 )
-            keys = store.keys_on(conn, name) | _worker_keys(node)
+            keys = store.keys_on(conn, name) | node.worker_keys
             store.delete_node(conn, name)
         self.nudge(name)
-        self._tell(node, keys)
+        self.listeners.tell_changed(node, keys)
 
     def census(self, conn: Connection) -> tuple[list[Node], int]:
         """All nodes, and how many orders they have not yet acknowledged."""
@@ -168,12 +167,12 @@ class Nodes:
             node = require_node(store.get_node(conn, name), name)
             is_back = not former.is_online(now) or former.address != address
             keys = (
-                _worker_keys(former) | _worker_keys(node) | store.keys_on(conn, name)
+                former.worker_keys | node.worker_keys | store.keys_on(conn, name)
                 if is_back
-                else _changed_workers(former, node)
+                else node.workers_changed_since(former)
             )
         if is_back or keys or former.report.offers != node.report.offers:
-            self._tell(node, keys)
+            self.listeners.tell_changed(node, keys)
 
     def look_for_changes(self, now: datetime) -> None:
         """Call listeners for nodes that have become silent. To be called every few seconds by one process.
@@ -182,9 +181,9 @@ class Nodes:
         """
         with self.database.read() as conn:
             silent = [node for node in store.all_nodes(conn) if self._has_fallen_silent(node, now)]
-            changes = [(node, _worker_keys(node) | store.keys_on(conn, node.name)) for node in silent]
+            changes = [(node, node.worker_keys | store.keys_on(conn, node.name)) for node in silent]
         for node, keys in changes:
-            self._tell(node, keys)
+            self.listeners.tell_changed(node, keys)
         self._looked_at = now
 
     def _has_fallen_silent(self, node: Node, now: datetime) -> bool:
@@ -262,7 +261,7 @@ class Nodes:
             ended = orders.acknowledge(conn, name, seqs)
             node = store.get_node(conn, name)
         if ended and node is not None:
-            self._tell(node, ended)
+            self.listeners.tell_changed(node, ended)
 
     def synchronise(self, name: str, stored_seqs: Mapping[str, int]) -> None:
         """Reconcile the orders with those that a connecting node has: what it lacks becomes pending again, and what it
@@ -278,25 +277,11 @@ class Nodes:
         with self.database.write() as conn:
             node = require_node(store.lock_node(conn, name), name)
             orders.synchronise(conn, name, stored_seqs)
-            keys = _worker_keys(node) | store.keys_on(conn, name)
-        self._tell(node, keys)
+            keys = node.worker_keys | store.keys_on(conn, name)
+        self.listeners.tell_changed(node, keys)
 
     def may_read(self, name: str, sha256: str) -> bool:
         """Whether any order of this node names this file."""
         with self.database.read() as conn:
             contents = store.contents_on(conn, name)
         return any(orders.names_file(content, sha256) for content in contents)
-
-    def _tell(self, node: Node, keys: Collection[WorkKey]) -> None:
-        for listener in self.listeners.changed:
-            listener(node, keys)
-
-
-def _worker_keys(node: Node) -> set[WorkKey]:
-    return {worker.key for worker in node.report.workers}
-
-
-def _changed_workers(former: Node, node: Node) -> set[WorkKey]:
-    """Workers that are new, gone or changed."""
-    before, after = ({worker.key: worker for worker in state.report.workers} for state in (former, node))
-    return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
