@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.edge.agent.cameras import Cameras
 from app.inference.sources.allow_list import SourceNotOffered
-from app.inference.sources.factory import is_stream, shown
+from app.inference.sources.factory import is_stream, is_there, shown
 from app.inference.sources.facts import SourceFacts, facts_of
 from app.kit.errors import BadInput
 from app.nodes.cameras import Camera
@@ -27,7 +27,7 @@ class Videos:
         self.cameras = cameras
         self._known: dict[str, tuple[Mark, SourceFacts]] = {}
         for camera in cameras.by_id().values():
-            if not is_stream(camera.source) and not _is_there(Path(camera.source)):
+            if not is_stream(camera.source) and not is_there(Path(camera.source)):
                 raise BadInput(
                     f"there is no video {camera.source}", hint="Give --video a path that this machine has, or a URL."
                 )
@@ -61,13 +61,6 @@ class Videos:
             if known[1].problem:
                 logger.warning("Video %s: %s.", camera.id, known[1].problem)
         return known[1]
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
 
 
 def _mark(source: str) -> Mark:

@@ -51,17 +51,17 @@ def open_video_source(text: str) -> tuple[VideoSource, str, bool]:
     Raises:
         SourceUnusable: As open_source.
     """
-    if is_stream(text):
-        name = shown(text)
-        return Video(text, name, live=True), name, True
     path = Path(text)
-    if not text or not _is_there(path):
+    if is_stream(text):
+        address, name = text, shown(text)
+    elif text and is_there(path):
+        address, name = str(path.resolve()), path.name
+    else:
         raise SourceUnusable(
             f"there is no source {text!r} on this node", hint="Give a path that this node has, or a URL."
         )
-    if path.is_char_device():
-        return Video(str(path.resolve()), path.name, live=True), path.name, True
-    return _reel(path), path.name, False
+    live = is_live(text)
+    return Video(address, name, live=True) if live else _reel(path), name, live
 
 
 def is_live(text: str) -> bool:
@@ -74,11 +74,12 @@ def is_stream(text: str) -> bool:
     return "://" in text
 
 
-def _is_there(path: Path) -> bool:
+def is_there(path: Path) -> bool:
+    """False, too, for a name that can be none, and in a folder that may not be looked into."""
     try:
         return path.exists()
     except (OSError, ValueError):
-        return False  # a name that can be none, or a folder that may not be looked into
+        return False
 
 
 def _reel(path: Path) -> VideoSource:
