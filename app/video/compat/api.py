@@ -23,8 +23,6 @@ _CALL: dict[str, Any] = {
     "required": True,
     "content": {kind: {"schema": {"type": "object"}} for kind in ("application/json", "multipart/form-data")},
 }
-READ, SENT, OF_JOB = (503,), (400, 413, 503), (404,)
-
 
 PATHS = re.compile(r"/(user|node|service|execute_task|get_execute_url)/.+|/get_(service_list|\w+_info)")
 """Paths whose errors have the requirement's form, wherever they come from."""
@@ -49,16 +47,20 @@ def _operation(
     name: str,
     summary: str,
     answer: Answer,
-    errors: tuple[int, ...],
     *,
+    more_errors: tuple[int, ...] = (),
     creates: bool = False,
     **more: Any,
 ) -> Operation:
+    """What any of its kind may refuse with is not said; `more_errors` are besides."""
+    errors = {401, 403, 429, 503, *((400, 404, 413) if method == "POST" else ()), *more_errors}
+    if "{" in path:
+        errors.add(404)
     if creates:
         endpoint = once(endpoint)
-        errors = (*errors, 409, 503)
+        errors.add(409)
         more |= {"sent_headers": {HEADER: SCHEMA}, "headers": REPLAYED}
-    refusals = dict.fromkeys(sorted({*errors, 401, 403, 429}), schemas.Refusal)
+    refusals = dict.fromkeys(sorted(errors), schemas.Refusal)
     return Operation(method, path, in_requirement_form(endpoint, name), summary, {200: answer, **refusals}, **more)
 
 
@@ -70,7 +72,6 @@ OPERATIONS: list[Operation] = [
         "requirement_status",
         "Nodes and their videos",
         schemas.AllStatus,
-        READ,
     ),
     _operation(
         "POST",
@@ -79,7 +80,6 @@ OPERATIONS: list[Operation] = [
         "requirement_submit",
         "Run a DAG of stages on a node's video",
         schemas.JobTaken,
-        (*SENT, *OF_JOB),
         creates=True,
         body=users.RequirementJob,
     ),
@@ -90,7 +90,7 @@ OPERATIONS: list[Operation] = [
         "requirement_constrain",
         "How long a frame may take, and how good it must be",
         schemas.ConstraintTaken,
-        (*SENT, *OF_JOB, 409),
+        more_errors=(409,),
         body=users.RequirementConstraint,
     ),
     _operation(
@@ -100,7 +100,6 @@ OPERATIONS: list[Operation] = [
         "requirement_results",
         "The last ten results of a job, its plan and how that does",
         schemas.JobResult,
-        (*READ, *OF_JOB),
         parameters=_UID,
     ),
     _operation(
@@ -110,7 +109,6 @@ OPERATIONS: list[Operation] = [
         "requirement_video",
         "The live picture, for an <img>",
         (MIXED,),
-        (*READ, *OF_JOB),
         parameters=_UID,
     ),
     _operation(
@@ -120,7 +118,6 @@ OPERATIONS: list[Operation] = [
         "requirement_submit_numbered",
         "As /user/submit_job, with a number of its own",
         schemas.JobTaken,
-        (*SENT, *OF_JOB),
         creates=True,
         body=users.RequirementJob,
     ),
@@ -131,7 +128,6 @@ OPERATIONS: list[Operation] = [
         "requirement_ask_plan",
         "Ask for another plan of a job",
         schemas.OfJob,
-        (*SENT, *OF_JOB),
         body=nodes.PlanDemand,
     ),
     _operation(
@@ -141,7 +137,7 @@ OPERATIONS: list[Operation] = [
         "requirement_give_plan",
         "Give a job a plan by hand",
         schemas.OfJob,
-        (*SENT, *OF_JOB, 409),
+        more_errors=(409,),
         body=nodes.RequirementPlan,
     ),
     _operation(
@@ -151,7 +147,6 @@ OPERATIONS: list[Operation] = [
         "requirement_join",
         "Is this node known?",
         schemas.Joined,
-        (*SENT, *OF_JOB),
         body=nodes.JoinRequest,
     ),
     _operation(
@@ -161,7 +156,6 @@ OPERATIONS: list[Operation] = [
         "requirement_report",
         "Results of a job, from its node",
         schemas.OfJob,
-        (*SENT, *OF_JOB),
         body=nodes.ResultsReport,
     ),
     _operation(
@@ -171,7 +165,6 @@ OPERATIONS: list[Operation] = [
         "requirement_put_picture",
         "A picture of a job, from its node",
         schemas.OfJob,
-        (*SENT, *OF_JOB),
         body=_PICTURE,
         parameters=_UID,
     ),
@@ -183,7 +176,7 @@ OPERATIONS: list[Operation] = [
             name,
             "Call a stage; ?node=NAME: on that node alone",
             Outputs,
-            (*SENT, *OF_JOB, 409, 422, 500, 504),
+            more_errors=(409, 422, 500, 504),
             body=_CALL,
             query=services.CallQuery,
         )
@@ -196,7 +189,6 @@ OPERATIONS: list[Operation] = [
         "requirement_services",
         "Stages that are served",
         Names,
-        READ,
     ),
     _operation(
         "GET",
@@ -205,7 +197,6 @@ OPERATIONS: list[Operation] = [
         "requirement_urls",
         "Where to call a stage, on each node that serves it",
         ByAddress,
-        (*READ, *OF_JOB),
         parameters=_STAGE,
     ),
     _operation(
@@ -215,7 +206,6 @@ OPERATIONS: list[Operation] = [
         "requirement_resources",
         "Stages and what they have left, by node",
         ByAddress,
-        READ,
     ),
     _operation(
         "GET",
@@ -224,6 +214,5 @@ OPERATIONS: list[Operation] = [
         "requirement_cluster",
         "Nodes that serve stages",
         ByAddress,
-        READ,
     ),
 ]
