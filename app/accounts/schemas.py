@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, field_validator
 
 from app.accounts.model import MAX_LABEL, AuditEntry, Revocation, Role, Scope, Token, User, scopes_up_to
+from app.kit.web.http import answer_of
 from app.kit.web.strict import Strict
 
 DAY_S = 86400
@@ -192,16 +193,7 @@ class RevocationForm(BaseModel):
 
 
 def user_answer(user: User, last_used_at: str | None) -> UserAnswer:
-    return UserAnswer(
-        name=user.name,
-        role=user.role,
-        is_enabled=user.is_enabled,
-        created_at=user.created_at,
-        quota_bytes=user.quota_bytes,
-        quota_files=user.quota_files,
-        groups=list(user.groups),
-        last_used_at=last_used_at,
-    )
+    return answer_of(UserAnswer, user, last_used_at=last_used_at)
 
 
 def token_fields(token: Token, valid_made: int = 0) -> dict[str, Any]:
@@ -219,11 +211,7 @@ def token_fields(token: Token, valid_made: int = 0) -> dict[str, Any]:
 
 
 def revocation_answer(revocation: Revocation) -> RevocationAnswer:
-    return RevocationAnswer(
-        token_id=revocation.token_id,
-        also_revoked=list(revocation.also_revoked),
-        still_valid=list(revocation.still_valid),
-    )
+    return answer_of(RevocationAnswer, revocation)
 
 
 def entry_answer(entry: AuditEntry) -> EntryAnswer:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 from app.accounts.schemas import MeAnswer as AccountAnswer
 from app.homes.model import Entry, Kind
 from app.homes.read_only_tree import PAGE_ENTRIES, Sort
+from app.kit.web.http import answer_of
 from app.kit.web.strict import Strict
 
 MAX_ENTRIES = 1000
@@ -175,11 +176,4 @@ class KeyForm(BaseModel):
 
 
 def entry_answer(entry: Entry, path: str, modified_at: str) -> EntryAnswer:
-    return EntryAnswer(
-        name=entry.name,
-        path=path,
-        kind=entry.kind,
-        size_bytes=entry.size_bytes,
-        modified_at=modified_at,
-        etag=entry.etag,
-    )
+    return answer_of(EntryAnswer, entry, path=path, modified_at=modified_at)

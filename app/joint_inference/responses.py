@@ -10,6 +10,7 @@ from app.joint_inference.model.resource import Role, Service, Worker
 from app.joint_inference.model.status import current_of
 from app.joint_inference.model.tally import Sample
 from app.joint_inference.service import ServiceEvent, WorkerView
+from app.kit.web.http import answer_of
 from app.nodes.model import WORKER_REPORT
 
 SERVICES = "/api/v2/services"
@@ -22,12 +23,9 @@ def place_of(service: Service) -> str:
 def summary(service: Service) -> schemas.ServiceSummary:
     current = current_of(service.status) or {}
     specification = service.specification
-    return schemas.ServiceSummary(
-        namespace=service.namespace,
-        name=service.name,
-        uid=service.uid,
-        generation=service.generation,
-        created_at=service.created_at,
+    return answer_of(
+        schemas.ServiceSummary,
+        service,
         state=current.get("type", ""),
         reason=current.get("reason", ""),
         message=current.get("message", ""),

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from app.conversion.options import Preprocess
 from app.inference.prediction import Decoder, Format
+from app.kit.web.http import answer_of
 from app.kit.web.strict import Strict
 from app.model_registry.model import MAX_LABEL, MAX_LABELS, MAX_NAME, Model, labels_of
 
@@ -115,19 +116,11 @@ def address(path: str, name: str) -> str:
 
 def model_answer(model: Model) -> ModelAnswer:
     card = model.card
-    return ModelAnswer(
-        name=card.name,
-        format=card.format,
-        toolchain=card.toolchain,
-        created_at=model.created_at,
+    return answer_of(
+        ModelAnswer,
+        model,
+        card,
         job_id=model.job_id or None,
-        size_bytes=card.size_bytes,
-        sha256=card.sha256,
-        twin_size_bytes=card.twin_size_bytes,
-        twin_sha256=card.twin_sha256,
-        decoder=card.decoder,
-        labels=list(card.labels),
-        preprocess=dict(card.preprocess),
         inputs=model.facts.get("inputs") or [],
         outputs=model.facts.get("outputs") or [],
         links=ModelLinks(

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.kit.access import MOST
 from app.kit.network.url_credentials import without_credentials
+from app.kit.web.http import answer_of
 from app.kit.web.strict import Strict
 from app.nodes.cameras import MOST_SOURCE, MOST_TYPE, Camera
 from app.nodes.grants import MOST_CAMERAS
@@ -178,24 +179,12 @@ class NodeForm(BaseModel):
 
 def node_answer(node: Node, now: datetime, *, is_whole: bool) -> NodeAnswer:
     """is_whole: with its workers."""
-    report, workers = node.report, node.workers_at(now)
-    return NodeAnswer(
-        name=node.name,
-        side=node.side,
+    workers = node.workers_at(now)
+    return answer_of(
+        NodeAnswer,
+        node,
+        node.report,
         is_online=node.is_online(now),
-        created_at=node.created_at,
-        last_seen_at=node.last_seen_at,
-        address=node.address,
-        version=node.version,
-        cpu=report.cpu,
-        memory=report.memory,
-        load=report.load,
-        memory_bytes=report.memory_bytes,
-        cores=report.cores,
-        free_disk_bytes=report.free_disk_bytes,
-        accelerators=list(report.accelerators),
-        offers=dict(report.offers),
-        order_problem=report.order_problem,
         worker_states=Counter(worker.state for worker in workers),
         workers=[_worker_answer(worker) for worker in workers] if is_whole else None,
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from app.kit.web.http import answer_of
 from app.shares.model import Share
 
 TEXT = r"^[^\x00-\x1f\x7f]*$"
@@ -50,12 +51,8 @@ class SharesAnswer(BaseModel):
 
 
 def share_answer(share: Share) -> ShareAnswer:
-    return ShareAnswer.model_validate(_fields(share))
+    return answer_of(ShareAnswer, share)
 
 
 def new_share_answer(share: Share, url: str) -> NewShareAnswer:
-    return NewShareAnswer.model_validate({**_fields(share), "url": url})
-
-
-def _fields(share: Share) -> dict[str, Any]:
-    return {name: value for name, value in vars(share).items() if name not in {"owner", "key_hash"}}
+    return answer_of(NewShareAnswer, share, url=url)

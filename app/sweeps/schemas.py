@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from app.conversion.schemas import Key, Tag
 from app.conversion.service.batches import BatchModel, Variant
 from app.kit.text.csv_cell import csv_cell
+from app.kit.web.http import answer_of
 from app.kit.web.strict import Strict
 from app.sweeps.model import RowAnswer, Sweep
 from app.sweeps.service import SweepView
@@ -83,24 +84,14 @@ class SweepsAnswer(BaseModel):
 
 
 def sweep_answer(view: SweepView) -> SweepAnswer:
-    return SweepAnswer(**_fields(view.sweep), has_ended=view.has_ended, rows=view.rows)
+    return answer_of(SweepAnswer, view.sweep, view)
 
 
 def listed_sweep(sweep: Sweep, counts: dict[str, int]) -> ListedSweep:
-    return ListedSweep(**_fields(sweep), counts=counts)
+    return answer_of(ListedSweep, sweep, counts=counts)
 
 
 def table_of(rows: tuple[RowAnswer, ...]) -> list[list[Any]]:
     """The table as rows of a CSV file, its head first."""
     names = list(RowAnswer.__dataclass_fields__)
     return [names, *([csv_cell(getattr(row, name)) for name in names] for row in rows)]
-
-
-def _fields(sweep: Sweep) -> dict[str, Any]:
-    return {
-        "sweep_id": sweep.sweep_id,
-        "name": sweep.name,
-        "tags": list(sweep.tags),
-        "created_at": sweep.created_at,
-        "no_cache": sweep.no_cache,
-    }

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from app.kit.clock import to_text
 from app.kit.text.csv_cell import csv_cell
+from app.kit.web.http import answer_of
 from app.training import schemas
 from app.training.model import Attempt, Conversion, TaskEvent, Waiting
 from app.training.model.checkpoint_order import CheckpointRanking
@@ -23,26 +24,15 @@ TASKS = "/api/v2/tasks"
 def summary(view: TaskView) -> schemas.TaskSummary:
     task, attempts = view.task, view.attempts
     demand = task.demand
-    return schemas.TaskSummary(
-        task_id=task.task_id,
-        name=task.name,
-        workload=task.workload,
-        priority=task.priority,
-        state=task.state,
-        created_at=task.created_at,
-        updated_at=task.updated_at,
-        ended_at=task.ended_at,
+    return answer_of(
+        schemas.TaskSummary,
+        task,
+        view,
         demand=schemas.DemandAnswer(
             nodes=demand.nodes, gpus_per_node=demand.gpus_per_node, gpus=demand.gpus, cpus=demand.cpus
         ),
-        waiting_reason=view.waiting_reason,
         waiting=_waiting(view.waiting),
-        next_run_at=task.next_run_at,
-        cancel_requested_at=task.cancel_requested_at,
         releasable_from=_text(task.releasable_from),
-        may_still_run=view.may_still_run,
-        failure_kind=task.failure_kind,
-        error_summary=task.error_summary,
         latest_attempt=_attempt(view, attempts[-1]) if attempts else None,
     )
 
@@ -77,16 +67,7 @@ def again(view: TaskView, changes: Sequence[Difference]) -> schemas.TaskAgainAns
 
 def conversion(conversion: Conversion) -> schemas.ConversionAnswer:
     job, page = (f"/jobs/{conversion.job_id}", f"/ui/jobs/{conversion.job_id}") if conversion.job_id else (None, None)
-    return schemas.ConversionAnswer(
-        attempt_no=conversion.attempt_no,
-        artifact=conversion.artifact,
-        created_at=conversion.created_at,
-        job_id=conversion.job_id,
-        problem=conversion.problem,
-        next_try_at=conversion.next_try_at,
-        job=job,
-        page=page,
-    )
+    return answer_of(schemas.ConversionAnswer, conversion, job=job, page=page)
 
 
 def event(event: TaskEvent) -> schemas.EventAnswer:
@@ -182,20 +163,12 @@ def _holder(held: Holder, *, is_own: bool) -> schemas.HolderAnswer:
 
 
 def _attempt(view: TaskView, attempt: Attempt) -> schemas.AttemptAnswer:
-    return schemas.AttemptAnswer(
-        attempt_no=attempt.attempt_no,
+    return answer_of(
+        schemas.AttemptAnswer,
+        attempt,
         ray_submission_id=attempt.submission_id,
-        ray_status=attempt.ray_status,
-        ray_job_id=attempt.ray_job_id,
-        driver_node_id=attempt.driver_node_id,
-        failure_kind=attempt.failure_kind,
-        exit_code=attempt.exit_code,
-        message=attempt.message,
-        created_at=attempt.created_at,
         start_time=attempt.started_at,
         end_time=attempt.ended_at,
-        placement_pending_since=attempt.placement_pending_since,
-        log_bytes=attempt.log_bytes,
         folder=_folder(view.folders.get(attempt.attempt_no)),
     )
 

@@ -110,6 +110,18 @@ def answer_error(request: Request, error: ModelmillError) -> Response:
     return _answer(request, error.to_dict(), error.status, headers)
 
 
+def answer_of(model: type[Model], *values: object, **more: Any) -> Model:
+    """An answer with the fields that values have under the same names.
+
+    Args:
+        model: of the answer.
+        values: of a name that several have, the last one's counts.
+        more: the other fields, and those of which the answer has something else.
+    """
+    named = {name: getattr(value, name) for value in values for name in model.model_fields if hasattr(value, name)}
+    return model.model_validate({**named, **more})
+
+
 def json_answer(answer: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """The model as JSON: times and UUIDs as texts."""
     return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)
