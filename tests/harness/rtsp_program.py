@@ -74,6 +74,7 @@ def main() -> None:
     parser.add_argument("--credentials", default="")
     parser.add_argument("--scheme", default="basic", choices=("basic", "digest"))
     parser.add_argument("--udp", action="store_true")
+    parser.add_argument("--tcp", action="store_true")
     parser.add_argument("--sound", action="store_true")
     options = parser.parse_args()
     Gst.init(None)
@@ -83,6 +84,8 @@ def main() -> None:
     factory = Factory(options)
     if options.udp:
         factory.set_protocols(GstRtsp.RTSPLowerTrans.UDP)
+    if options.tcp:
+        factory.set_protocols(GstRtsp.RTSPLowerTrans.TCP)
     if options.credentials:
         demand_password(server, factory, options.credentials, options.scheme)
     server.get_mount_points().add_factory("/cam", factory)

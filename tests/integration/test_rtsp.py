@@ -99,6 +99,17 @@ def test_a_camera_that_sends_by_udp_only_is_read() -> None:
         assert seconds_until_lost(source, "broke off: the other side has ended the stream") < SLACK_S
 
 
+@pytest.mark.parametrize(("sends", "good", "bad"), [("udp", "rtspu", "rtspt"), ("tcp", "rtspt", "rtspu")])
+def test_the_scheme_of_an_address_says_by_what_the_pictures_come(sends: str, good: str, bad: str) -> None:
+    with rtsp_server(f"--{sends}") as camera:
+        watched(camera.url().replace("rtsp", good, 1), 20).close()
+        refused = camera.url().replace("rtsp", bad, 1)
+        assert failure(refused) == (
+            f"{refused} cannot be opened as a video: it does not send its pictures that way; "
+            "rtsp:// leaves the way to it"
+        )
+
+
 def test_a_camera_that_stands_still_is_given_up_after_the_time_that_is_documented(camera: RtspServer) -> None:
     source = watched(camera.url(ACCOUNT), 30)
     camera.freeze()

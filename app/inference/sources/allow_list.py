@@ -79,7 +79,7 @@ def _offers(pattern: SplitResult, url: SplitResult) -> bool:
         return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
     return (
-        pattern.scheme.lower() == url.scheme.lower()
+        _scheme(pattern) == _scheme(url)
         and _is_host(_host(pattern), _host(url))
         and _matches(whole(pattern), whole(url))
     )
@@ -91,6 +91,12 @@ def _is_at(closed: SplitResult, url: SplitResult) -> bool:
     return _matches(closed.hostname or "", url.hostname or "") and any(
         _matches(pattern, place) for pattern in (closed.path or "/", f"{closed.path.rstrip('/')}/*")
     )
+
+
+def _scheme(parts: SplitResult) -> str:
+    """By what the pictures of RTSP come (rtspt, rtspu) makes no other source."""
+    scheme = parts.scheme.lower()
+    return "rtsp" if scheme in ("rtspt", "rtspu") else scheme
 
 
 def _host(parts: SplitResult) -> str:

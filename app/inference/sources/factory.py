@@ -14,7 +14,7 @@ from app.inference.sources.pictures import SUFFIXES, Arrays, Pictures
 from app.inference.sources.video import Video
 from app.kit.network.url_credentials import without_credentials
 
-STREAMS = ("rtsp", "rtsps", "rtmp", "rtmps", "srt", "udp", "http", "https")
+STREAMS = ("rtsp", "rtspt", "rtspu", "rtsps", "rtmp", "rtmps", "srt", "udp", "http", "https")
 """Other schemes of FFmpeg open files and programs, and are not for somebody else's text."""
 
 

@@ -29,9 +29,15 @@ OF_STREAM = {
     "rtsp_flags": "prefer_tcp",
 }
 """FFmpeg follows what a stream names, but never to a file. UDP only from a camera that refuses TCP."""
+TRANSPORTS = {"rtspt": "tcp", "rtspu": "udp"}
+"""Schemes of RTSP, as GStreamer has them, that say by what the pictures come; rtsp itself leaves it to the camera."""
 CAMERA, OF_DEVICE = "v4l2", dict[str, str]()
 """Cameras of this machine, by Video4Linux2."""
 OF_CAMERAS = {errno.ENOTTY: "it is no camera", errno.EBUSY: "another program has the camera open"}
+OF_STREAMS = {
+    errno.EIO: "its host is not known, or has ended the connection",
+    errno.EPROTONOSUPPORT: "it does not send its pictures that way; rtsp:// leaves the way to it",
+}
 UNTIMED = 0x80
 """FFmpeg's flag of forms that carry no times, as a camera's MJPEG: it makes them up from a usual rate."""
 LOST = frozenset({errno.EIO, errno.ECONNRESET, errno.EPIPE})
@@ -99,10 +105,12 @@ class Video:
 
     def _opened(self) -> Any:
         began = time.monotonic()
-        options = OF_DEVICE if self._is_device else OF_STREAM if self._live else OF_FILE
+        place, options = self._place, OF_DEVICE if self._is_device else OF_FILE
+        if self._live and not self._is_device:
+            place, options = stream_options(place)
         try:
             container = self._av.open(
-                self._place,
+                place,
                 format=CAMERA if self._is_device else None,
                 options=options,
                 timeout=TIMEOUT_S if self._live else None,
@@ -156,8 +164,8 @@ class Video:
             return _silence()
         if self._is_device:
             return OF_CAMERAS.get(getattr(error, "errno", 0)) or REFUSALS.get(type(error).__name__) or _why(error)
-        if self._live and getattr(error, "errno", 0) == errno.EIO:
-            return "its host is not known, or has ended the connection"
+        if self._live and (reason := OF_STREAMS.get(getattr(error, "errno", 0))):
+            return reason
         return REFUSALS.get(type(error).__name__) or self._reason(error)
 
     def _reason(self, error: BaseException) -> str:
@@ -187,6 +195,15 @@ class Video:
             else:
                 at = _time(frame, stream) if is_timed else None
                 yield LazyFrame(origin, lambda frame=frame: _pixels(frame), at=at)  # type: ignore[misc]
+
+
+def stream_options(url: str) -> tuple[str, dict[str, str]]:
+    """The URL of a stream as FFmpeg takes it, and its options."""
+    scheme, _, rest = url.partition("://")
+    transport = TRANSPORTS.get(scheme.lower())
+    if transport is None:
+        return url, OF_STREAM
+    return f"rtsp://{rest}", {"protocol_whitelist": OF_STREAM["protocol_whitelist"], "rtsp_transport": transport}
 
 
 def _silence() -> str:

@@ -50,6 +50,8 @@ PATTERNS = ["rtsp://10.0.0.*/cam*", "https://cameras.example:8443/live/*", "/off
         "rtsp://10.0.0.7/cam1",
         "RTSP://10.0.0.7/cam",
         "rtsp://u:p@10.0.0.7/cam?x=1",
+        "rtspu://10.0.0.7/cam1",
+        "RTSPT://10.0.0.7/cam1",
         "https://cameras.example:8443/live/1.m3u8",
     ],
 )
