@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from app.inference.prediction import MODEL_CARD
 from app.kit.sql import metadata
+from app.kit.sql.rows import row_of
 from app.model_registry.model import Model
 
 FILES_LOCK = 0x626C6F6273  # any number of our own: PostgreSQL's advisory locks have no names
@@ -47,14 +48,13 @@ def add_model(conn: Connection, model: Model) -> None:
     try:
         conn.execute(
             sa.insert(models).values(
-                owner=model.owner,
-                name=model.name,
-                created_at=model.created_at,
-                card=json.dumps(MODEL_CARD.write(model.card)),
-                sha256=model.card.sha256,
-                twin_sha256=model.card.twin_sha256,
-                job_id=model.job_id,
-                facts=json.dumps(dict(model.facts)),
+                row_of(
+                    models,
+                    model.card,
+                    model,
+                    card=json.dumps(MODEL_CARD.write(model.card)),
+                    facts=json.dumps(dict(model.facts)),
+                )
             )
         )
     except IntegrityError as error:

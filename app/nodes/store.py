@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from app.kit.sql.rows import from_row, row_of
 from app.kit.sql.upsert import insert_into, upsert
 from app.nodes.cameras import CAMERAS
 from app.nodes.grants import Grants, read_grants
@@ -23,15 +24,9 @@ _IN_TURN = (orders.c.kind, orders.c.uid, orders.c.node, orders.c.part)
 # --- nodes ------------------------------------------------------------------------------------------
 def add_node(conn: Connection, node: Node, token_hash: str) -> bool:
     """False when there is one of this name already."""
+    report = as_text(NODE_REPORT.write(node.report))
     insert = insert_into(conn, nodes).values(
-        name=node.name,
-        side=node.side.value,
-        token_hash=token_hash,
-        created_at=node.created_at,
-        address=node.address,
-        version=node.version,
-        last_seen_at=node.last_seen_at,
-        report=as_text(NODE_REPORT.write(node.report)),
+        row_of(nodes, node, side=node.side.value, token_hash=token_hash, report=report)
     )
     return conn.execute(insert.on_conflict_do_nothing().returning(nodes.c.name)).first() is not None
 
@@ -196,15 +191,7 @@ def contents_on(conn: Connection, node: str) -> list[Mapping[str, Any]]:
 
 
 def _node(row: Any) -> Node:
-    return Node(
-        name=row.name,
-        side=Side(row.side),
-        created_at=row.created_at,
-        address=row.address,
-        version=row.version,
-        last_seen_at=row.last_seen_at,
-        report=NODE_REPORT.read(json.loads(row.report)),
-    )
+    return from_row(Node, row, side=Side(row.side), report=NODE_REPORT.read(json.loads(row.report)))
 
 
 def _grants(row: Any) -> Grants:
@@ -212,14 +199,11 @@ def _grants(row: Any) -> Grants:
 
 
 def _order(row: Any) -> Order:
-    return Order(
-        seq=row.seq,
-        node=row.node,
+    return from_row(
+        Order,
+        row,
         key=WorkKey(row.kind, row.uid, row.part),
-        namespace=row.namespace,
-        name=row.name,
         operation=Operation(row.operation),
-        generation=row.generation,
         content=json.loads(row.content),
         is_acknowledged=bool(row.is_acknowledged),
     )

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import metadata, note_change
+from app.kit.sql.rows import from_row
 from app.sweeps.model import Entry, EntryState, Sweep
 
 TIME = sa.String(32)
@@ -145,16 +146,5 @@ def _sweep_of(row: Any) -> Sweep:
 
 
 def _entry_of(row: Any) -> Entry:
-    return Entry(
-        row.sweep_id,
-        row.position,
-        row.job_id,
-        row.model_name,
-        row.model_key,
-        row.quant_key,
-        row.variant,
-        json.loads(row.options),
-        EntryState(row.state),
-        row.problem,
-        json.loads(row.result) if row.result else None,
-    )
+    result = json.loads(row.result) if row.result else None
+    return from_row(Entry, row, options=json.loads(row.options), state=EntryState(row.state), result=result)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,6 +10,7 @@ from sqlalchemy import Connection
 
 from app.accounts.model import Role, Scope, Token, User
 from app.accounts.store.tables import api_tokens, sessions, users
+from app.kit.sql.rows import from_row, row_of
 
 _TOKEN_COLUMNS = [column for column in api_tokens.c if column is not api_tokens.c.secret_hash]
 
@@ -35,18 +35,8 @@ def token_holds(at: str) -> sa.ColumnElement[bool]:
 
 
 def add_token(conn: Connection, token: Token, secret_hash: str) -> None:
-    conn.execute(
-        sa.insert(api_tokens).values(
-            token_id=token.token_id,
-            user_name=token.user_name,
-            label=token.label,
-            secret_hash=secret_hash,
-            scopes=" ".join(sorted(token.scopes)),
-            created_at=token.created_at,
-            expires_at=token.expires_at,
-            made_by=token.made_by,
-        )
-    )
+    row = row_of(api_tokens, token, secret_hash=secret_hash, scopes=" ".join(sorted(token.scopes)))
+    conn.execute(sa.insert(api_tokens).values(row))
 
 
 def find_token(conn: Connection, token_id: str) -> tuple[Token, User, str] | None:
@@ -151,12 +141,4 @@ def _owner(row: Any) -> User:
 
 
 def _token(row: Any) -> Token:
-    scopes = frozenset(Scope(word) for word in row.scopes.split())
-    token = Token(row.token_id, row.user_name, row.label, scopes, row.created_at)
-    return replace(
-        token,
-        expires_at=row.expires_at,
-        last_used_at=row.last_used_at,
-        revoked_at=row.revoked_at,
-        made_by=row.made_by,
-    )
+    return from_row(Token, row, scopes=frozenset(Scope(word) for word in row.scopes.split()))

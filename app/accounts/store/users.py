@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from app.accounts.model import Role, User
 from app.accounts.store.tables import api_tokens, audit, users
 from app.accounts.store.tokens import token_holds
+from app.kit.sql.rows import from_row, row_of
 from app.kit.sql.upsert import insert_into
 
 _IS_ADMIN = sa.and_(users.c.role == Role.ADMIN.value, users.c.is_enabled)
@@ -21,14 +22,7 @@ def add_user(conn: Connection, user: User) -> bool:
     return (
         conn.execute(
             insert_into(conn, users)
-            .values(
-                name=user.name,
-                role=user.role.value,
-                is_enabled=user.is_enabled,
-                quota_bytes=user.quota_bytes,
-                quota_files=user.quota_files,
-                created_at=user.created_at,
-            )
+            .values(row_of(users, user, role=user.role.value))
             .on_conflict_do_nothing()
             .returning(users.c.name)
         ).first()
@@ -105,12 +99,6 @@ def was_deleted(conn: Connection, name: str) -> bool:
 
 
 def _user(row: Any) -> User:
-    return User(
-        row.name,
-        Role(row.role),
-        bool(row.is_enabled),
-        row.created_at,
-        row.quota_bytes,
-        row.quota_files,
-        tuple(row.group_names.split()),
+    return from_row(
+        User, row, role=Role(row.role), is_enabled=bool(row.is_enabled), groups=tuple(row.group_names.split())
     )

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.homes.store.tables import door_accounts, door_facts
+from app.kit.sql.rows import row_of
 from app.kit.sql.upsert import upsert
 
 
@@ -32,20 +33,7 @@ class SftpAccount:
 
 
 def put_account(conn: Connection, account: SftpAccount) -> None:
-    upsert(
-        conn,
-        door_accounts,
-        {
-            "user_name": account.user,
-            "home": account.home,
-            "password_hash": account.password_hash,
-            "is_one_time": account.is_one_time,
-            "keys": json.dumps(account.keys),
-            "is_enabled": account.is_enabled,
-            "quota_bytes": account.quota_bytes,
-            "quota_files": account.quota_files,
-        },
-    )
+    upsert(conn, door_accounts, row_of(door_accounts, account, user_name=account.user, keys=json.dumps(account.keys)))
 
 
 def get_account(conn: Connection, user: str) -> SftpAccount | None:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from app.joint_inference.calibration.model import CALIBRATION_REQUEST, Calibration, State
 from app.joint_inference.store.tables import calibrations
 from app.kit.sql import note_change
+from app.kit.sql.rows import from_row, row_of
 
 OPEN = (State.WAITING, State.RUNNING)
 
@@ -23,13 +24,13 @@ def calibration_key(calibration_id: str) -> str:
 def add(conn: Connection, calibration: Calibration) -> None:
     conn.execute(
         sa.insert(calibrations).values(
-            calibration_id=calibration.calibration_id,
-            owner=calibration.owner,
-            created_at=calibration.created_at,
-            state=calibration.state.value,
-            request=json.dumps(CALIBRATION_REQUEST.write(calibration.request)),
-            progress=calibration.progress,
-            error=json.dumps(dict(calibration.error)),
+            row_of(
+                calibrations,
+                calibration,
+                state=calibration.state.value,
+                request=json.dumps(CALIBRATION_REQUEST.write(calibration.request)),
+                error=json.dumps(dict(calibration.error)),
+            )
         )
     )
 
@@ -59,12 +60,5 @@ def remove(conn: Connection, calibration_id: str) -> None:
 
 
 def _read(row: Any) -> Calibration:
-    return Calibration(
-        row.calibration_id,
-        row.owner,
-        row.created_at,
-        State(row.state),
-        CALIBRATION_REQUEST.read(json.loads(row.request)),
-        row.progress,
-        json.loads(row.error),
-    )
+    request = CALIBRATION_REQUEST.read(json.loads(row.request))
+    return from_row(Calibration, row, state=State(row.state), request=request, error=json.loads(row.error))

@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from app.joint_inference.model.resource import Service
 from app.joint_inference.model.status import ConditionType, current_of
 from app.joint_inference.store.tables import events, row_numbers, samples, services, versions
+from app.kit.sql.rows import from_row
 from app.results.store import forget_producers
 
 JSON = frozenset({"spec", "status", "labels", "annotations", "reported", "managed"})
@@ -222,24 +223,8 @@ def _note_condition(conn: Connection, uid: str, before: Mapping[str, Any], after
 
 
 def to_service(row: Any) -> Service:
-    return Service(
-        uid=row.uid,
-        owner=row.owner,
-        namespace=row.namespace,
-        name=row.name,
-        generation=row.generation,
-        version=row.version,
-        created_at=row.created_at,
-        spec=json.loads(row.spec),
-        status=json.loads(row.status),
-        labels=json.loads(row.labels),
-        annotations=json.loads(row.annotations),
-        deleted_at=row.deleted_at,
-        gone_at=row.gone_at,
-        secret=row.secret,
-        reported=json.loads(row.reported),
-        managed=json.loads(row.managed),
-    )
+    documents = ("spec", "status", "labels", "annotations", "reported", "managed")
+    return from_row(Service, row, **{name: json.loads(getattr(row, name)) for name in documents})
 
 
 KEPT = 200

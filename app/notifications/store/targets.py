@@ -7,27 +7,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from app.kit.sql.rows import from_row, row_of
 from app.notifications.model import EventKind, Kind, Target
 from app.notifications.store.tables import targets
 
 
 def add(conn: Connection, target: Target) -> None:
-    conn.execute(
-        sa.insert(targets).values(
-            target_id=target.target_id,
-            user_name=target.owner,
-            kind=target.kind.value,
-            address=target.address,
-            secret=target.secret,
-            events=" ".join(target.events),
-            subject=target.subject,
-            label=target.label,
-            language=target.language,
-            is_enabled=target.is_enabled,
-            problem=target.problem,
-            created_at=target.created_at,
-        )
-    )
+    row = row_of(targets, target, user_name=target.owner, kind=target.kind.value, events=" ".join(target.events))
+    conn.execute(sa.insert(targets).values(row))
 
 
 def get(conn: Connection, owner: str, target_id: str) -> Target | None:
@@ -74,17 +61,11 @@ def delete(conn: Connection, owner: str, target_id: str) -> bool:
 
 
 def target_of(row: Any) -> Target:
-    return Target(
-        row.target_id,
-        row.user_name,
-        Kind(row.kind),
-        row.address,
-        row.secret,
-        tuple(map(EventKind, row.events.split())),
-        row.subject,
-        row.label,
-        row.language,
-        row.created_at,
-        bool(row.is_enabled),
-        row.problem,
+    return from_row(
+        Target,
+        row,
+        owner=row.user_name,
+        kind=Kind(row.kind),
+        events=tuple(map(EventKind, row.events.split())),
+        is_enabled=bool(row.is_enabled),
     )

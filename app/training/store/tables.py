@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import metadata
+from app.kit.sql.rows import from_row
 from app.training.model import (
     Attempt,
     Conversion,
@@ -107,60 +108,27 @@ def read_tasks(conn: Connection, query: sa.Select[Any]) -> list[Task]:
 
 
 def to_task(row: Any) -> Task:
-    return Task(
-        task_id=row.task_id,
-        seq=row.seq,
+    return from_row(
+        Task,
+        row,
         user=row.user_name,
         workload=Workload(row.workload),
         state=State(row.state),
-        version=row.version,
         spec_text=row.jobspec_yaml,
         demand=to_demand(row.demand),
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        waited_since=row.waited_since,
-        name=row.name,
         backfill=bool(row.backfill),
-        infra_retries=row.infra_retries,
-        max_wait_s=row.max_wait_s,
-        max_run_s=row.max_run_s,
-        max_idle_s=row.max_idle_s,
         priority=Priority(row.priority),
-        next_run_at=row.next_run_at,
-        cancel_requested_at=row.cancel_requested_at,
-        latest_attempt_no=row.latest_attempt_no,
         waiting=to_waiting(row.waiting),
         failure_kind=_kind(row.failure_kind),
-        error_summary=row.error_summary,
-        ended_at=row.ended_at,
     )
 
 
 def to_attempt(row: Any) -> Attempt:
-    return Attempt(
-        task_id=row.task_id,
-        attempt_no=row.attempt_no,
-        submission_id=row.ray_submission_id,
-        created_at=row.created_at,
-        ray_status=row.ray_status,
-        ray_job_id=row.ray_job_id,
-        driver_node_id=row.driver_node_id,
-        exit_code=row.exit_code,
-        failure_kind=_kind(row.failure_kind),
-        message=row.message,
-        submit_payload=row.submit_payload,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        placement_pending_since=row.placement_pending_since,
-        log_bytes=row.log_bytes,
-        output_at=row.output_at,
-    )
+    return from_row(Attempt, row, submission_id=row.ray_submission_id, failure_kind=_kind(row.failure_kind))
 
 
 def to_conversion(row: Any) -> Conversion:
-    return Conversion(
-        row.task_id, row.attempt_no, row.artifact, row.created_at, row.job_id, row.problem, row.next_try_at
-    )
+    return from_row(Conversion, row)
 
 
 @lru_cache(maxsize=1000)

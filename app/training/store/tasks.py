@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from app.kit.sql import Event as UserEvent
 from app.kit.sql import publish
+from app.kit.sql.rows import row_of
 from app.training.model import (
     TERMINAL,
     TRANSITIONS,
@@ -86,26 +87,22 @@ def add_task(conn: Connection, task: NewTask, at: str) -> Task:
     try:
         added = conn.execute(
             sa.insert(tasks).values(
-                task_id=task.task_id,
-                user_name=task.user,
-                workload=task.workload.value,
-                name=task.name,
-                state=State.QUEUED.value,
-                version=1,
-                jobspec_yaml=task.spec_text,
-                demand=json.dumps(asdict(task.demand)),
-                backfill=task.backfill,
-                infra_retries=task.infra_retries,
-                max_wait_s=task.max_wait_s,
-                max_run_s=task.max_run_s,
-                max_idle_s=task.max_idle_s,
-                priority=task.priority.value,
-                waited_since=at,
-                latest_attempt_no=0,
-                error_summary="",
-                created_at=at,
-                updated_at=at,
-                idempotency_key=task.idempotency_key,
+                row_of(
+                    tasks,
+                    task,
+                    user_name=task.user,
+                    workload=task.workload.value,
+                    state=State.QUEUED.value,
+                    version=1,
+                    jobspec_yaml=task.spec_text,
+                    demand=json.dumps(asdict(task.demand)),
+                    priority=task.priority.value,
+                    waited_since=at,
+                    latest_attempt_no=0,
+                    error_summary="",
+                    created_at=at,
+                    updated_at=at,
+                )
             )
         )
     except IntegrityError as error:
@@ -196,20 +193,7 @@ def change(conn: Connection, task: Task, at: str, **fields: Any) -> Task | None:
 
 
 def add_attempt(conn: Connection, attempt: Attempt) -> None:
-    conn.execute(
-        sa.insert(attempts).values(
-            task_id=attempt.task_id,
-            attempt_no=attempt.attempt_no,
-            ray_submission_id=attempt.submission_id,
-            created_at=attempt.created_at,
-            ray_status=attempt.ray_status,
-            ray_job_id=attempt.ray_job_id,
-            driver_node_id=attempt.driver_node_id,
-            message=attempt.message,
-            submit_payload=attempt.submit_payload,
-            log_bytes=attempt.log_bytes,
-        )
-    )
+    conn.execute(sa.insert(attempts).values(row_of(attempts, attempt, ray_submission_id=attempt.submission_id)))
     add_event(conn, attempt.task_id, "ATTEMPT", attempt.created_at, {"attempt_no": attempt.attempt_no})
 
 
