@@ -39,6 +39,13 @@ def node(
             metavar="PATH|URL", help="What services may open: a folder with all below it, or a URL with *; repeatable."
         ),
     ] = None,
+    discover: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Look for ONVIF cameras on the network on which this machine has that address; its page lists them.",
+        ),
+    ] = "",
     env: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="A variable of this environment that workers get, too; repeatable."),
@@ -83,6 +90,7 @@ def node(
         scripts=tuple(folder.absolute() for folder in scripts or ()),
         cpus=given.cpu_numbers(cpus),
         sources=tuple(map(given.source, source or ())),
+        discover=given.interface(discover),
         passed=tuple(env or ()),
         videos=tuple(map(given.video, video or ())),
         stops_workers=stop_workers,

@@ -126,8 +126,9 @@ async def put_access(request: Request) -> Response:
 )
 def list_cameras(request: Request) -> Response:
     require_admin(request)
-    cameras = nodes_of(request).cameras.all(request.path_params["name"]).cameras
-    return json_answer(schemas.CamerasAnswer(cameras=[schemas.camera_answer(camera) for camera in cameras]))
+    nodes, name = nodes_of(request), request.path_params["name"]
+    cameras = nodes.cameras.all(name).cameras
+    return json_answer(schemas.cameras_answer(cameras, nodes.get(name).report.discovered))
 
 
 @OPERATIONS.add(

@@ -34,6 +34,11 @@ class NodesClient(ApiClient):
         cameras: list[Record] = self._json("GET", _cameras(name))["cameras"]
         return cameras
 
+    def discovered_cameras(self, name: str) -> list[Record]:
+        """Those that answer on the node's network: {address, service, name, hardware}."""
+        cameras: list[Record] = self._json("GET", _cameras(name))["discovered"]
+        return cameras
+
     def add_camera(self, name: str, type: str, source: str) -> Record:
         return self._json("POST", _cameras(name), json={"type": type, "source": source})
 

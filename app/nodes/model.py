@@ -112,6 +112,18 @@ class WorkerReport:
 
 
 @dataclass(frozen=True)
+class DiscoveredCamera:
+    """A camera that answered on a node's network; what it says of itself."""
+
+    address: str
+    service: str
+    """The URL of its ONVIF service."""
+    name: str = ""
+    hardware: str = ""
+    """Its model."""
+
+
+@dataclass(frozen=True)
 class NodeReport:
     """The state of a node."""
 
@@ -132,6 +144,8 @@ class NodeReport:
     workers: tuple[WorkerReport, ...] = ()
     order_problem: str = ""
     """Why the newest order could not be stored; empty: all were."""
+    discovered: tuple[DiscoveredCamera, ...] = ()
+    """Cameras on its network, where its administrator has it look for them."""
 
 
 WORKER_REPORT = JsonForm(WorkerReport)

@@ -21,7 +21,7 @@ from app.kit.web.public_address import reached_url
 from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 from app.nodes.access import nodes_of, require_admin
-from app.nodes.cameras import BadCamera, CameraInUse
+from app.nodes.cameras import MOST_SOURCE, BadCamera, CameraInUse
 from app.nodes.commands import command_of, plain_command
 from app.nodes.errors import BadNodeName, NodeBusy, NodeExists
 from app.nodes.grants import CAMERAS, Grants
@@ -156,7 +156,8 @@ def _page(
         cameras=[camera_answer(camera) for camera in nodes_of(request).cameras.all(node.name).cameras]
         if is_admin
         else [],
-        new_camera=new_camera or CameraForm(),
+        new_camera=new_camera or CameraForm(source=request.query_params.get("source", "")[:MOST_SOURCE]),
+        discovered=node.report.discovered if is_admin else (),
         view=view_of(node, now(), is_whole=is_admin),
         every_s=EVERY_S,
         pending=nodes_of(request).pending(node.name) if is_admin else [],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ from app.kit.web.http import answer_of
 from app.kit.web.strict import Strict
 from app.nodes.cameras import MOST_SOURCE, MOST_TYPE, Camera
 from app.nodes.grants import MOST_CAMERAS
-from app.nodes.model import WORKER_REPORT, Node, Side, WorkerReport, WorkerState
+from app.nodes.model import WORKER_REPORT, DiscoveredCamera, Node, Side, WorkerReport, WorkerState
 from app.nodes.wire import MAX_SEQ, MAX_SEQS
 
 MAX_WAIT_S = 60.0
@@ -63,8 +64,20 @@ class CameraAnswer(BaseModel):
     """Without user and password."""
 
 
+class DiscoveredCameraAnswer(BaseModel):
+    """What a camera says of itself."""
+
+    address: str
+    service: str
+    """The URL of its ONVIF service."""
+    name: str
+    hardware: str
+
+
 class CamerasAnswer(BaseModel):
     cameras: list[CameraAnswer]
+    discovered: list[DiscoveredCameraAnswer]
+    """Cameras that answer on the node's network, where its agent was started with --discover."""
 
 
 class NewCamera(Strict):
@@ -192,6 +205,11 @@ def node_answer(node: Node, now: datetime, *, is_whole: bool) -> NodeAnswer:
 
 def camera_answer(camera: Camera) -> CameraAnswer:
     return CameraAnswer(id=camera.id, type=camera.type, source=without_credentials(camera.source))
+
+
+def cameras_answer(cameras: Iterable[Camera], discovered: Iterable[DiscoveredCamera]) -> CamerasAnswer:
+    seen = [DiscoveredCameraAnswer.model_validate(vars(one)) for one in discovered]
+    return CamerasAnswer(cameras=[camera_answer(camera) for camera in cameras], discovered=seen)
 
 
 def _worker_answer(worker: WorkerReport) -> WorkerAnswer:

@@ -22,6 +22,7 @@ from app.settings import Settings
 from tests.harness.agent.node import SERVES, SLEEPS, Node, is_alive
 from tests.harness.agent.program import KIND
 from tests.harness.api import until
+from tests.harness.onvif_camera import INTERFACE, OnvifCamera
 from tests.harness.valkey import Valkey
 from tests.harness.web import served
 
@@ -124,3 +125,10 @@ def test_what_was_forgotten_on_the_node_is_told_again(nodes: Nodes, node: Node) 
         nodes.withdraw(conn, KIND, KEY.uid)
     nodes.nudge("edge0")
     until(lambda: not node.workers())
+
+
+def test_cameras_that_answer_on_the_network_of_a_node_come_with_its_report(nodes: Nodes, node: Node) -> None:
+    with OnvifCamera("http://10.0.0.7/onvif/device_service", "onvif://www.onvif.org/name/Front%20door"):
+        node.start("--replace", "--discover", INTERFACE)
+        discovered = until(lambda: nodes.find("edge0") and nodes.get("edge0").report.discovered)
+    assert [(camera.address, camera.name) for camera in discovered] == [("10.0.0.7", "Front door")]

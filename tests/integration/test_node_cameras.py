@@ -14,7 +14,7 @@ from app.main import create_app
 from app.nodes.cameras import KEY
 from app.nodes.cli import commands
 from app.nodes.errors import NodeBusy
-from app.nodes.model import Order, Side
+from app.nodes.model import DiscoveredCamera, NodeReport, Order, Side
 from app.settings import Settings
 from tests.harness.users import OURS, Within
 from tests.harness.video.records import EDGE, running_video
@@ -58,7 +58,7 @@ def test_a_camera_is_added_changed_and_removed_and_the_node_is_told_each_time(bo
     changed = boss.request("PATCH", f"{CAMERAS}/1000", json={"type": "gate"})
     assert changed.json() == {"id": "1000", "type": "gate", "source": NAMED}
     assert order(boss).content["cameras"] == {"1000": {"type": "gate", "source": SECRET}}
-    assert boss.get(CAMERAS).json() == {"cameras": [changed.json()]}
+    assert boss.get(CAMERAS).json() == {"cameras": [changed.json()], "discovered": []}
     assert boss.request("DELETE", f"{CAMERAS}/1000").status_code == 204
     assert order(boss).content["cameras"] == {}
     assert boss.request("DELETE", f"{CAMERAS}/1000").status_code == 404
@@ -67,13 +67,31 @@ def test_a_camera_is_added_changed_and_removed_and_the_node_is_told_each_time(bo
     assert "secret" not in str([entry.detail for entry in entries])
 
 
+def test_cameras_that_answered_on_the_network_are_listed_for_administrators_to_add(boss: Within) -> None:
+    camera = DiscoveredCamera("10.0.0.7", "http://10.0.0.7/onvif/device_service", "Front <door>", "X-100")
+    nodes = container_of(boss).nodes
+    nodes.report(EDGE, NodeReport(discovered=(camera,)), address="10.0.0.9", version="1", now=now())
+    assert boss.get(CAMERAS).json()["discovered"] == [vars(camera)]
+    page = boss.get(PAGE).text
+    assert "Front &lt;door&gt;" in page and "X-100" in page
+    assert f'href="{PAGE}?source=rtsp%3A//USER%3APASSWORD%4010.0.0.7/#camera-type"' in page
+    chosen = boss.get(PAGE, params={"source": "rtsp://USER:PASSWORD@10.0.0.7/"}).text
+    assert 'name="source" value="rtsp://USER:PASSWORD@10.0.0.7/"' in chosen
+    accounts = container_of(boss).accounts
+    accounts.users.create("bob", Role.USER, by="test")
+    _, token = accounts.tokens.issue("bob", by="test")
+    bob = Within(boss.app, Authorization=f"Bearer {token}", **OURS)
+    assert bob.get(PAGE).status_code == 200
+    assert "10.0.0.7" not in bob.get(PAGE).text + bob.get(f"/neptune/nodes/{EDGE}").text
+
+
 def test_what_can_be_no_camera_and_one_that_was_not_added_here_are_refused(boss: Within) -> None:
     for body in ({"type": "x", "source": "stream"}, {"type": " ", "source": SECRET}, {"type": "x"}):
         assert boss.post(CAMERAS, json=body).status_code == 422, body
     refused = boss.request("PATCH", f"{CAMERAS}/0", json={"type": "x"})
     assert refused.status_code == 404 and "--video" in refused.json()["error"]["hint"]
     assert boss.post("/neptune/nodes/edge9/cameras", json={"type": "x", "source": SECRET}).status_code == 404
-    assert boss.get(CAMERAS).json() == {"cameras": []}
+    assert boss.get(CAMERAS).json() == {"cameras": [], "discovered": []}
 
 
 def test_a_camera_that_a_job_reads_stays(boss: Within) -> None:

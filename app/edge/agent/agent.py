@@ -15,6 +15,7 @@ from typing import Any
 
 from app.edge.agent.allocation import NodeContext, environment_for_workers
 from app.edge.agent.blobs import BlobCache
+from app.edge.agent.camera_discovery import CameraDiscovery
 from app.edge.agent.cameras import Cameras
 from app.edge.agent.driver import Reply, WorkloadDriver
 from app.edge.agent.host_metrics import host_report
@@ -78,6 +79,7 @@ class NodeAgent:
             on_connected=self._outbox.wake,
             node=options.name,
         )
+        self._discovery = CameraDiscovery(options.discover)
         self._drivers = drivers
         self._supervisor = WorkerSupervisor(self._context(), drivers, self._link.report_soon)
         routes = [route for driver in drivers for route in driver.routes(self)]
@@ -135,6 +137,7 @@ class NodeAgent:
         cameras = self.store.order(CAMERAS_KEY)
         self._cameras.replace_added(cameras.content if cameras else {})
         self._supervisor.start()
+        self._discovery.start()
         logger.info(
             "Node %s answers at %s and keeps its things in %s.", self.node, self._agent_url(), self.options.data
         )
@@ -175,6 +178,7 @@ class NodeAgent:
     async def _shut_down(self, tasks: list[asyncio.Task[None]], *, is_interrupted: bool) -> None:
         for task in tasks[1:]:
             task.cancel()
+        self._discovery.close()
         ends_workers = is_interrupted or self.options.stops_workers
         await self._supervisor.stop(ends_workers=ends_workers)
         if ends_workers and self.web.token:
@@ -196,6 +200,7 @@ class NodeAgent:
             offers=offers,
             workers=self._supervisor.reports(),
             order_problem=self._link.order_problem,
+            discovered=self._discovery.cameras,
         )
         if len(wire.dump_frame(NODE_REPORT.write(report))) > _MOST_REPORT_BYTES:  # very many have failed at once
             report = replace(report, workers=tuple(replace(worker, log=()) for worker in report.workers))

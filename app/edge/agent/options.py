@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
@@ -43,6 +44,8 @@ class AgentOptions:
     """(type, path or URL), in the order of their ids."""
     sources: tuple[str, ...] = ()
     """Folders, files and URL patterns that services may open, see app.inference.sources.allow_list."""
+    discover: str = ""
+    """This machine's address on the network on which cameras are looked for; empty: none are."""
     passed: tuple[str, ...] = ()
     """Names of further environment variables that workers inherit."""
     cpus: frozenset[int] = frozenset()
@@ -97,6 +100,16 @@ def source(text: str) -> str:
     if not text.strip():
         raise BadInput("an empty text offers no source", hint="It should look like /cameras or rtsp://10.0.0.*/*.")
     return text.strip() if "://" in text else str(Path(text.strip()).expanduser().absolute())
+
+
+def interface(text: str) -> str:
+    """An IPv4 address of this machine; empty: none. Raises BadInput."""
+    try:
+        return str(IPv4Address(text.strip())) if text.strip() else ""
+    except ValueError:
+        raise BadInput(
+            f"{text!r} is no address", hint="Give this machine's on that network, as 192.168.1.10."
+        ) from None
 
 
 def video(text: str) -> tuple[str, str]:

@@ -34,6 +34,14 @@ def list_cameras(context: typer.Context, node: Node, as_json: AsJson = False, ur
 
 
 @cameras.command()
+def discovered(context: typer.Context, node: Node, as_json: AsJson = False, url: Url = None) -> None:
+    """Cameras that answer on its network, where its agent was started with --discover."""
+    with client_of(context, url) as client:
+        seen = client.discovered_cameras(node)
+    print_lines(seen, _discovered_line, "No camera has answered.", as_json=as_json)
+
+
+@cameras.command()
 def add(
     context: typer.Context,
     node: Node,
@@ -74,6 +82,10 @@ def remove(context: typer.Context, node: Node, camera_id: CameraId, url: Url = N
     with client_of(context, url) as client:
         client.remove_camera(node, camera_id)
     typer.echo(f"modelmill: camera {camera_id} of {node} is removed.", err=True)
+
+
+def _discovered_line(camera: dict[str, Any]) -> str:
+    return f"{camera['address']:>15}  {camera['name']:24}  {camera['hardware']}".rstrip()
 
 
 def _line(camera: dict[str, Any]) -> str:

@@ -1,0 +1,149 @@
+"""ONVIF cameras on the network, by WS-Discovery (2005/04): a question to a multicast address, which each camera answers
+with where it is. Nothing is asked of the cameras themselves, so neither their passwords nor their streams are known.
+
+What answers may be anybody on that network: it is bounded, and shown as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree as ET  # the parser gets no document with declarations, see _root
+
+from app.kit.process.periodic_thread import PeriodicThread
+from app.nodes.model import DiscoveredCamera
+
+GROUP, PORT = "239.255.255.250", 3702
+LISTEN_S = 3.0
+EVERY_S = 60.0
+MOST = 200
+MOST_BYTES, MOST_TEXT = 65_507, 100
+HOPS = 1
+"""Of the question: it does not leave this network."""
+SOAP = "http://www.w3.org/2003/05/soap-envelope"
+ADDRESSING = "http://schemas.xmlsoap.org/ws/2004/08/addressing"
+DISCOVERY = "http://schemas.xmlsoap.org/ws/2005/04/discovery"
+SCOPE = "onvif://www.onvif.org/"
+PROBE = f"""<?xml version="1.0" encoding="UTF-8"?>
+<s:Envelope xmlns:s="{SOAP}" xmlns:a="{ADDRESSING}" xmlns:d="{DISCOVERY}">
+<s:Header><a:Action>{DISCOVERY}/Probe</a:Action><a:MessageID>%s</a:MessageID>
+<a:To>urn:schemas-xmlsoap-org:ws:2005:04:discovery</a:To></s:Header>
+<s:Body><d:Probe><d:Types xmlns:n="http://www.onvif.org/ver10/network/wsdl">n:NetworkVideoTransmitter</d:Types></d:Probe>
+</s:Body></s:Envelope>"""
+logger = logging.getLogger(__name__)
+
+
+class CameraDiscovery:
+    """Looks around each minute, in a thread of its own.
+
+    Args:
+        interface: address of this machine on the network of the cameras; empty: it does not look.
+        listen_s: how long answers are waited for, in seconds.
+
+    Attributes:
+        cameras: that answered last, by address.
+    """
+
+    def __init__(self, interface: str, *, listen_s: float = LISTEN_S) -> None:
+        self.cameras: tuple[DiscoveredCamera, ...] = ()
+        self._interface, self._listen_s = interface, listen_s
+        self._thread = PeriodicThread("cameras", self.look, every_s=EVERY_S, patience_s=0.0)
+
+    def start(self) -> None:
+        if self._interface:
+            self._thread.start()
+
+    def close(self) -> None:
+        self._thread.close()
+
+    def look(self) -> None:
+        try:
+            self.cameras = discover(self._interface, self._listen_s)
+        except OSError as error:
+            logger.warning("Cameras cannot be looked for on the network of %s: %s", self._interface, error)
+
+
+def discover(interface: str, listen_s: float = LISTEN_S) -> tuple[DiscoveredCamera, ...]:
+    """Those that answer in time, by address, each once. Raises OSError where nothing can be sent.
+
+    Args:
+        interface: address of this machine on their network.
+    """
+    seen = dict[str, DiscoveredCamera]()
+    question = f"urn:uuid:{uuid.uuid4()}"
+    with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as sender:
+        sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(interface))
+        sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, HOPS)
+        sender.bind((interface, 0))
+        sender.sendto((PROBE % question).encode(), (GROUP, PORT))
+        for answer in _answers(sender, listen_s):
+            for camera in cameras_in(answer, question):
+                if len(seen) < MOST:
+                    seen[camera.service] = camera
+    return tuple(sorted(seen.values(), key=lambda camera: (camera.address, camera.service)))
+
+
+def cameras_in(answer: bytes, question: str) -> list[DiscoveredCamera]:
+    """What an answer names; what is none, or one to another question, names nothing.
+
+    Args:
+        question: the MessageID that was asked with.
+    """
+    root = _root(answer)
+    if root is None or root.findtext(f".//{{{ADDRESSING}}}RelatesTo", "").strip() != question:
+        return []
+    matches = (_camera(match) for match in root.iter(f"{{{DISCOVERY}}}ProbeMatch"))
+    return [camera for camera in matches if camera is not None]
+
+
+def _answers(sender: socket.socket, listen_s: float) -> Iterator[bytes]:
+    until = time.monotonic() + listen_s
+    while (left := until - time.monotonic()) > 0:
+        sender.settimeout(left)
+        try:
+            yield sender.recv(MOST_BYTES)
+        except TimeoutError:
+            return
+
+
+def _root(answer: bytes) -> ET.Element | None:
+    """None for what is no XML, and for a document that declares something: entities could grow without end."""
+    if b"<!" in answer:
+        return None
+    try:
+        return ET.fromstring(answer)  # noqa: S314  # without declarations
+    except ET.ParseError:
+        return None
+
+
+def _camera(match: ET.Element) -> DiscoveredCamera | None:
+    """None where it does not say by what URL it is reached."""
+    services = [url for url in match.findtext(f"{{{DISCOVERY}}}XAddrs", "").split() if _host(url)]
+    if not services:
+        return None
+    scopes = match.findtext(f"{{{DISCOVERY}}}Scopes", "").split()
+    facts = {kind: value for scope in scopes for kind, value in [_scope(scope)] if kind}
+    service = next((url for url in services if "." in _host(url)), services[0])
+    return DiscoveredCamera(_host(service), service, facts.get("name", ""), facts.get("hardware", ""))
+
+
+def _scope(scope: str) -> tuple[str, str]:
+    """onvif://www.onvif.org/name/Front%20door → name, Front door; of other scopes nothing."""
+    kind, _, value = scope.removeprefix(SCOPE).partition("/") if scope.startswith(SCOPE) else ("", "", "")
+    text = unquote(value)[:MOST_TEXT]
+    return (kind, text) if text.isprintable() else ("", "")
+
+
+def _host(url: str) -> str:
+    """Empty for what is no URL of HTTP."""
+    try:
+        parts = urlsplit(url)
+        is_one = parts.scheme in ("http", "https") and len(url) <= MOST_TEXT * 2 and url.isprintable()
+        return (parts.hostname or "") if is_one and parts.username is None else ""
+    except ValueError:
+        return ""
