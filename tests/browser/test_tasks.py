@@ -164,7 +164,7 @@ def test_a_form_is_filled_in_previewed_and_submitted(
     expect(page.locator("#spec-preview .badge")).to_have_text("incomplete")
     page.get_by_label("Training data").fill("/private/users/local/datasets/missing")
     page.get_by_role("button", name="Submit the task").click()
-    expect(page.locator("#field-train-file-problem")).to_be_visible()
+    expect(page.locator("#problem-train_file")).to_be_visible()
     watches[0].forgive("status of 422")
     expect(page.get_by_label("Model of Hugging Face")).to_have_value("Qwen/Qwen2.5-0.5B-Instruct")
     page.get_by_label("Training data").fill("/private/users/local/datasets/train.parquet")

@@ -215,8 +215,8 @@ def test_zones_and_rules_are_made_changed_and_removed_by_the_page(web: Within, s
     [
         ("zones", {"zone_name": "a", "points": "0.1,0.2 x"}, "points"),
         ("zones", {"zone_name": "a", "points": "0.1,0.2 7,0.2"}, "points"),
-        ("zones", {"zone_name": "a b", "points": "0.1,0.2 0.3,0.2"}, "zone-name"),
-        ("rules", {"name": "a", "min_score": "two"}, "min-score"),
+        ("zones", {"zone_name": "a b", "points": "0.1,0.2 0.3,0.2"}, "zone_name"),
+        ("rules", {"name": "a", "min_score": "two"}, "min_score"),
         ("rules", {"name": "", "label": "cat"}, "name"),
     ],
 )
@@ -225,7 +225,7 @@ def test_the_page_says_what_is_wrong_and_loses_nothing(
 ) -> None:
     answer = web.post(f"/ui/video/{job.uid}/{path}", data=fields, headers=OURS)
     assert answer.status_code == 422
-    assert f'id="field-{field}-problem"' in answer.text
+    assert f'id="problem-{field}"' in answer.text
     assert all(value in answer.text for value in fields.values())
 
 

@@ -213,7 +213,7 @@ def test_the_page_adds_shows_and_removes_sinks(web: Within, scene: Scene, job: V
     assert "1 try in vain" in shown
     refused = web.post(page, data={**fields, "kind": "mqtt"}, headers=OURS)
     assert refused.status_code == 400
-    assert 'id="field-address-problem"' in refused.text
+    assert 'id="problem-address"' in refused.text
     assert fields["address"] in refused.text
     (one,) = sinks_of(scene, job.uid)
     web.post(f"{page}/remove", data={"sink_id": one.sink.sink_id}, headers=OURS)
