@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from app.kit.text.json_form import FormError, JsonForm
+from app.kit.text.json_form import FormError, JsonDocument, JsonForm
 
 
 class Side(StrEnum):
@@ -92,3 +92,17 @@ def test_another_form_is_refused_by_its_place(data: object, message: str) -> Non
 def test_a_number_is_of_its_fields_type() -> None:
     read = SHAPE.read({"name": "a", "points": [{"x": 1, "y": 2}]})
     assert repr(read.points[0]) == "Point(x=1.0, y=2.0)"
+
+
+@dataclass(frozen=True)
+class Drawing(JsonDocument):
+    shapes: tuple[Shape, ...] = ()
+
+
+def test_a_document_has_its_form_as_methods() -> None:
+    drawing = Drawing((BOX,))
+    assert drawing.to_json() == {"shapes": [SHAPE.write(BOX)]}
+    assert Drawing.from_json(drawing.to_json()) == drawing and Drawing.from_json({}) == Drawing()
+    with pytest.raises(FormError) as refused:
+        Drawing.from_json({"shapes": [{"name": 1}]})
+    assert refused.value.place == ("shapes", "0", "name")
