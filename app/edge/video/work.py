@@ -7,7 +7,8 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -52,15 +53,8 @@ class RunnerWork:
     @staticmethod
     def read(path: Path) -> RunnerWork:
         """Raises NoWork."""
-        try:
-            data = json.loads(path.read_bytes())
-            return RunnerWork(
-                JobContent.from_json(data["content"]),
-                str(data["source"]),
-                *_surroundings(data),
-            )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, BadInput) as error:
-            raise NoWork(f"{path} does not say what this runner is to do: {error}.") from None
+        with _reading(path, "runner") as data:
+            return RunnerWork(JobContent.from_json(data["content"]), str(data["source"]), *_surroundings(data))
 
 
 @dataclass(frozen=True)
@@ -87,15 +81,18 @@ class ServicesWork:
     @staticmethod
     def read(path: Path) -> ServicesWork:
         """Raises NoWork."""
-        try:
-            data = json.loads(path.read_bytes())
-            return ServicesWork(
-                ServicesContent.from_json(data["content"]),
-                {str(sha256): Path(file) for sha256, file in data["blobs"].items()},
-                *_surroundings(data),
-            )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise NoWork(f"{path} does not say what this process is to do: {error}.") from None
+        with _reading(path, "process") as data:
+            blobs = {str(sha256): Path(file) for sha256, file in data["blobs"].items()}
+            return ServicesWork(ServicesContent.from_json(data["content"]), blobs, *_surroundings(data))
+
+
+@contextmanager
+def _reading(path: Path, reader: str) -> Iterator[Any]:
+    """What the file holds. Raises NoWork for one that cannot be read, also by what is done with it."""
+    try:
+        yield json.loads(path.read_bytes())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, BadInput) as error:
+        raise NoWork(f"{path} does not say what this {reader} is to do: {error}.") from None
 
 
 def _surroundings(data: Any) -> tuple[str, int, Path, str, str]:
