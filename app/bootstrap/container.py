@@ -150,6 +150,7 @@ class Container:
 
     @cached_property
     def joint(self) -> Joint:
+        from app.bootstrap.home_folders import HomeFolders
         from app.bootstrap.joint_inference import open_joint
 
         return open_joint(
@@ -161,6 +162,7 @@ class Container:
             self.redis,
             self.broker,
             self.waker,
+            HomeFolders(self.homes, self.accounts.users),
         )
 
     @cached_property

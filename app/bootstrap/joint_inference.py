@@ -6,11 +6,13 @@ import logging
 
 from redis import Redis, RedisError
 
+from app.bootstrap.home_folders import HomeFolders
 from app.homes.errors import FileMissing, PathRefused
 from app.homes.home_paths import home_path_of
 from app.homes.service import Homes
 from app.joint_inference.calibration.service import Calibrations
 from app.joint_inference.service import Controller, Joint, Reports, Services
+from app.joint_inference.service.collection import HardSampleCollection
 from app.joint_inference.service.task_info import UpstreamStatus
 from app.kit.errors import Unavailable
 from app.kit.objects import ObjectStore
@@ -36,6 +38,7 @@ def open_joint(
     client: Redis,
     sender: Sender,
     waker: Waker,
+    folders: HomeFolders,
 ) -> Joint:
     """Nothing connects before it is used.
 
@@ -43,6 +46,7 @@ def open_joint(
         client: of the Redis that keeps time series of services.
         sender: takes the upstream's messages.
         waker: wakes the controller, and tells open pages of changes.
+        folders: of data homes, for hard samples that are to be kept there.
     """
 
     def kick(uid: str) -> None:
@@ -67,7 +71,8 @@ def open_joint(
     def wake_sinks() -> None:
         waker.send(Message.DELIVER_ROWS)
 
-    reports = Reports(services, nodes, objects, client, send, wake_sinks)
+    collection = HardSampleCollection(folders)
+    reports = Reports(services, nodes, objects, client, send, wake_sinks, collection)
     controller = Controller(services, reports, nodes, models, has_dataset)
     return Joint(services, reports, controller)
 

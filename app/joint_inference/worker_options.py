@@ -77,6 +77,8 @@ class EdgeOptions:
     """The share of its pixels that must have changed for a picture of the stream to be looked at; 0: each is."""
     still_s: float = 10.0
     """One is looked at after so long, though nothing moves, in seconds."""
+    collect: str = ""
+    """Folder of the data home in which hard samples are kept, for the web; empty: none."""
     rows: RowChoice = RowChoice.ALL
     """Which samples leave a row of what was answered."""
 
@@ -115,6 +117,7 @@ def edge_options(parameters: Mapping[str, str]) -> EdgeOptions:
         region=_region(reader),
         motion=reader.share("motion", 0.0),
         still_s=reader.number("still_s", 10, least=0.1, most=86_400),
+        collect=reader.text("collect"),
         rows=reader.choice("rows", RowChoice.ALL, tuple(RowChoice)),
     )
 

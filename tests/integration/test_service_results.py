@@ -11,19 +11,24 @@ from typing import Any
 import pytest
 
 from app.bootstrap.container import Container
+from app.inference.picture_codec import encode
+from app.inference.prediction import Box, Prediction
 from app.joint_inference import store as service_store
 from app.joint_inference.errors import ServiceNotFound
 from app.joint_inference.model.resource import Service
+from app.joint_inference.model.tally import Sample, Source
 from app.joint_inference.service.row_report import RowReport
 from app.results import store
 from app.results.model.sink import SinkKind
 from tests.harness.joint.nodes import Scene, helmet
+from tests.harness.models.vision import plain
 from tests.harness.mosquitto import PATIENCE_S, Mosquitto
 from tests.harness.users import OURS, Within, within
 from tests.harness.valkey import Valkey
 from tests.harness.video.web import settings_in
 
 BEGIN = 1.79e9
+JPEG = encode(plain(1, 2, 3, 320, 240))[0]
 NUMBERS = count()
 
 
@@ -182,3 +187,40 @@ def test_a_sink_is_added_tried_and_removed_on_the_page(web: Within, service: Ser
     assert "The test was taken." in web.post(f"{page}/test", data={"sink_id": sink["sink_id"]}, headers=OURS).text
     web.post(f"{page}/remove", data={"sink_id": sink["sink_id"]}, headers=OURS)
     assert web.get(f"{place_of(service)}/sinks").json()["sinks"] == []
+
+
+def collecting(scene: Scene, name: str, folder: str) -> Service:
+    resource = helmet(name)
+    resource["spec"]["edgeWorker"]["workerSpec"]["parameters"] = [{"key": "collect", "value": folder}]
+    made = scene.container.joint.services.create(scene.user, resource, now=scene.now)
+    scene.settle()
+    return made
+
+
+def show(scene: Scene, service: Service, id: str, dhash: str) -> None:
+    boxes = Prediction(boxes=(Box(100, 50, 300, 150, 0.9, 0),))
+    extra = {"dhash": dhash, "preview": [320, 240]}
+    sample = Sample(id, "2026-11-26T12:00:00.000Z", 640, 480, "unsure", 0.5, Source.CLOUD, boxes, boxes, extra=extra)
+    scene.container.joint.reports.add_sample("edge0", service.uid, sample, JPEG, "image/jpeg", now=scene.now)
+
+
+def test_hard_samples_are_kept_in_the_data_home_without_those_that_look_alike(scene: Scene) -> None:
+    service = collecting(scene, "collects", "datasets/door")
+    for id, dhash in (("1", "0" * 16), ("2", "0" * 15 + "1"), ("3", "f" * 16)):
+        show(scene, service, id, dhash)
+    homes = scene.container.homes.files
+    kept = json.loads(b"".join(homes.read(scene.user, "datasets/door/annotations.json")))
+    assert [image["file_name"] for image in kept["images"]] == ["images/000001.jpg", "images/000002.jpg"]
+    assert [one["bbox"] for one in kept["annotations"]] == [[50.0, 25.0, 100.0, 50.0]] * 2
+    assert b"".join(homes.read(scene.user, "datasets/door/images/000002.jpg")) == JPEG
+
+
+@pytest.mark.parametrize("folder", ["jobs/mine", "../elsewhere"])
+def test_why_a_hard_sample_was_not_kept_is_an_event_once(scene: Scene, folder: str) -> None:
+    service = collecting(scene, f"refused-{len(folder)}", folder)
+    for id in ("1", "2"):
+        show(scene, service, id, "0" * 16)
+    joint = scene.container.joint
+    events = joint.services.events(scene.user, "default", service.name)
+    assert [event.reason for event in events].count("NotCollected") == 1
+    assert len(joint.reports.samples(scene.user, "default", service.name)) == 2, "the page shows them all the same"

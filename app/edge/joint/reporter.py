@@ -178,10 +178,13 @@ class SampleQueue:
             if len(self._waiting) == QUEUE_LENGTH and now - self._added_at < EVERY_S:
                 return
             self._added_at = now
-        preview = small_picture(pending.picture)
+        small = shrunk(pending.picture)
+        preview = small_picture(small)
         if preview is None:
             return
         sample = sample_of(pending, outcome, at=at, labels=self.labels)
+        facts = {"dhash": difference_hash(small), "preview": [int(small.shape[1]), int(small.shape[0])]}
+        sample = replace(sample, extra={**sample.extra, **facts})
         with self._lock:
             self._waiting.append((now, (sample, *preview)))
 
@@ -225,12 +228,26 @@ def sample_of(pending: Pending, outcome: Outcome, *, at: str, labels: tuple[str,
     )
 
 
+def shrunk(picture: Picture) -> Picture:
+    """No side longer than LONGEST_SIDE."""
+    if max(picture.shape[:2]) <= LONGEST_SIDE:
+        return picture
+    image = Image.fromarray(picture)
+    image.thumbnail((LONGEST_SIDE, LONGEST_SIDE), reducing_gap=2.0)
+    return np.asarray(image, dtype=np.uint8)
+
+
+def difference_hash(picture: Picture) -> str:
+    """64 bits in hexadecimal: of 9×8 grey fields whether each is lighter than the one to its left. Pictures that look
+    alike differ in few of them."""
+    fields = np.asarray(Image.fromarray(picture).convert("L").resize((9, 8), Image.Resampling.BOX), dtype=np.int16)
+    bits = np.packbits((fields[:, 1:] > fields[:, :-1]).ravel())
+    return bits.tobytes().hex()
+
+
 def small_picture(picture: Picture) -> tuple[bytes, str] | None:
     """A preview and its content type; None: it cannot be made small enough."""
-    if max(picture.shape[:2]) > LONGEST_SIDE:
-        image = Image.fromarray(picture)
-        image.thumbnail((LONGEST_SIDE, LONGEST_SIDE), reducing_gap=2.0)
-        picture = np.asarray(image, dtype=np.uint8)
+    picture = shrunk(picture)
     for quality in QUALITIES:
         data, content_type = encode(picture, quality)
         if len(data) <= MAX_PICTURE_BYTES:

@@ -15,6 +15,7 @@ from app.joint_inference.errors import SampleNotFound, ServiceNotFound
 from app.joint_inference.model.resource import PLURAL, Service
 from app.joint_inference.model.status import metrics_of
 from app.joint_inference.model.tally import Sample
+from app.joint_inference.service.collection import HardSampleCollection
 from app.joint_inference.service.row_report import RowReport
 from app.joint_inference.service.services import Services
 from app.joint_inference.service.task_info import UpstreamStatus, read_status
@@ -28,6 +29,7 @@ from app.results import store as results
 from app.results.model.frame_result import FrameRecord, moment_of
 
 KEPT_SAMPLES = 20
+RECENT_EVENTS = 50
 SERIES = 360
 POINT_EVERY_S = 5.0
 """Half an hour of points."""
@@ -49,6 +51,7 @@ class Reports:
         client: for what is kept only as long as Redis runs.
         send: hands a status to the controller: uid of the service, status.
         wake_sinks: has what waits for sinks delivered soon.
+        collection: keeps hard samples in data homes; None: none are kept there.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class Reports:
         client: redis.Redis,
         send: Callable[[str, UpstreamStatus], None],
         wake_sinks: Callable[[], None] = lambda: None,
+        collection: HardSampleCollection | None = None,
     ) -> None:
         self.database: Database = services.database
         self.services = services
@@ -67,6 +71,7 @@ class Reports:
         self.plots = TimeSeries(client, "joint:series", most=SERIES, every_s=POINT_EVERY_S)
         self.send = send
         self.wake_sinks = wake_sinks
+        self.collection = collection
 
     def take(self, namespace: str, name: str, body: Any, *, node: str = "", user: str = "") -> None:
         """A status as the requirement has it, {phase, status, output: {models, taskInfo | ownerInfo}}, for the upstream
@@ -126,6 +131,7 @@ class Reports:
             raise
         for sample_id in gone:
             self.objects.delete(_picture(uid, sample_id))
+        self._collect(uid, sample, picture, content_type, to_text(now))
         self.services.announce()
 
     def add_rows(self, node: str, uid: str, report: RowReport, *, now: datetime) -> None:
@@ -187,6 +193,20 @@ class Reports:
         """Delete the pictures and plots of a service."""
         self.objects.delete_prefix(f"joint/{uid}/")
         self.plots.forget(uid)
+
+    def _collect(self, uid: str, sample: Sample, picture: bytes, content_type: str, at: str) -> None:
+        """Into the data home. Why that cannot be done is an event of the service, once."""
+        with self.database.read() as conn:
+            service = store.by_uid(conn, uid)
+        if self.collection is None or service is None:
+            return
+        problem = self.collection.add(service, sample, picture, content_type)
+        if not problem:
+            return
+        message = f"Hard samples are not kept in the data home: {problem}."
+        with self.database.write() as conn:
+            if message not in {event.message for event in store.events_of(conn, uid, RECENT_EVENTS)}:
+                store.add_event(conn, uid, at, type="Warning", reason="NotCollected", message=message)
 
     def _reported(self, conn: Connection, namespace: str, name: str, *, node: str, user: str, uid: str) -> Service:
         services = store.of_this_name(conn, namespace, name)

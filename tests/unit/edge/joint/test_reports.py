@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from app.edge.joint.outcome import Outcome, Pending
-from app.edge.joint.reporter import LONGEST_SIDE, MAX_PICTURE_BYTES, QUEUE_LENGTH, SampleQueue, small_picture
+from app.edge.joint.reporter import (
+    LONGEST_SIDE,
+    MAX_PICTURE_BYTES,
+    QUEUE_LENGTH,
+    SampleQueue,
+    difference_hash,
+    small_picture,
+)
 from app.edge.worker_server import log_as
 from app.inference.picture_codec import decode
 from app.inference.prediction import Box, Picture, Prediction
@@ -36,7 +43,8 @@ def test_a_sample_is_shown_small_and_its_boxes_stay_in_source_pixels() -> None:
     assert len(picture) <= MAX_PICTURE_BYTES
     assert decode(picture).shape == (360, 640, 3)
     assert (sample.width, sample.height, sample.edge.boxes, sample.labels) == (1920, 1080, EDGE.boxes, ("face",))
-    assert (sample.why, sample.origin, sample.extra) == ("dark", "a.mp4 7", {"error": "gone"})
+    assert (sample.why, sample.origin, sample.extra["error"]) == ("dark", "a.mp4 7", "gone")
+    assert (sample.extra["preview"], len(sample.extra["dhash"])) == ([640, 360], 16)
     assert type(sample).from_json(sample.to_json()) == sample
 
 
@@ -107,3 +115,11 @@ def test_a_repeating_thread_survives_its_faults(caplog: pytest.LogCaptureFixture
 )
 def test_a_worker_logs_as_its_agent_is_asked_to(environment: dict[str, str], configuration: tuple[str, str]) -> None:
     assert log_as({f"MODELMILL_LOG_{name}": value for name, value in environment.items()}) == configuration
+
+
+def test_pictures_that_look_alike_have_hashes_that_differ_in_few_bits() -> None:
+    scene = np.random.default_rng(1).integers(0, 200, (8, 9, 3), np.uint8).repeat(40, 0).repeat(40, 1)
+    lighter, other = scene + 20, np.ascontiguousarray(scene[:, ::-1])
+    hashes = [int(difference_hash(picture), 16) for picture in (scene, lighter, other)]
+    assert (hashes[0] ^ hashes[1]).bit_count() <= 5 < (hashes[0] ^ hashes[2]).bit_count()
+    assert difference_hash(scene[:, :, 0])

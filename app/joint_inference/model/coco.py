@@ -1,0 +1,120 @@
+"""Hard samples as a data set in COCO's form: pictures, and boxes that models propose for somebody to check. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.inference.prediction import Box
+from app.joint_inference.model.tally import Sample
+
+ALIKE_BITS = 5
+"""Of 64: two pictures whose difference hashes differ in no more are alike."""
+KINDS = ("images", "annotations", "categories")
+
+
+class NoDataset(Exception):
+    """The text is none in COCO's form."""
+
+
+@dataclass
+class CocoDataset:
+    """The lists of an annotations file, and what else stands in it."""
+
+    document: dict[str, Any]
+
+    @staticmethod
+    def read(text: bytes) -> CocoDataset:
+        """Of an empty text an empty one. Raises NoDataset."""
+        try:
+            document = json.loads(text or b"{}")
+        except (ValueError, RecursionError) as error:
+            raise NoDataset from error
+        if not isinstance(document, dict):
+            raise NoDataset
+        for kind in KINDS:
+            entries = document.setdefault(kind, [])
+            if not isinstance(entries, list) or not all(_is_entry(one) for one in entries):
+                raise NoDataset
+        return CocoDataset(document)
+
+    def write(self) -> bytes:
+        return json.dumps(self.document, indent=1).encode()
+
+    @property
+    def count(self) -> int:
+        """Of its pictures."""
+        return len(self.document["images"])
+
+    def has_alike(self, dhash: str) -> bool:
+        """Is there a picture that hardly differs? Of those whose hash is not known nothing is said."""
+        number = _hash(dhash)
+        return number is not None and any(
+            (other := _hash(image.get("dhash"))) is not None and (number ^ other).bit_count() <= ALIKE_BITS
+            for image in self.document["images"]
+        )
+
+    def next_number(self) -> int:
+        return self._next("images")
+
+    def add(self, file_name: str, sample: Sample, size: tuple[int, int], dhash: str) -> None:
+        """A picture with what was answered: the cloud's boxes where it has answered, else the edge's.
+
+        Args:
+            file_name: of the picture.
+            size: width and height of the picture, which may be smaller than what the sample's boxes are of.
+            dhash: its difference hash; empty: it is not known.
+        """
+        image_id = self._next("images")
+        facts = {"date_captured": sample.at, "dhash": dhash, "answered_by": sample.source.value, "why": sample.why}
+        width, height = size
+        self.document["images"].append(
+            {"id": image_id, "file_name": file_name, "width": width, "height": height, **facts}
+        )
+        answer = sample.cloud or sample.edge
+        boxes = answer.boxes
+        if answer.label is not None:
+            whole = (0.0, 0.0, float(sample.width), float(sample.height))
+            boxes = (Box(*whole, answer.probabilities[answer.label], answer.label),)
+        for box in boxes:
+            self._annotate(image_id, box, width / sample.width, height / sample.height, sample.labels)
+
+    def _annotate(self, image_id: int, box: Box, across: float, down: float, labels: tuple[str, ...]) -> None:
+        name = labels[box.label] if box.label < len(labels) else str(box.label)
+        x, y = box.x1 * across, box.y1 * down
+        width, height = (box.x2 - box.x1) * across, (box.y2 - box.y1) * down
+        self.document["annotations"].append(
+            {
+                "id": self._next("annotations"),
+                "image_id": image_id,
+                "category_id": self._category(name),
+                "bbox": [round(value, 2) for value in (x, y, width, height)],
+                "area": round(width * height, 2),
+                "iscrowd": 0,
+                "score": round(box.score, 5),
+            }
+        )
+
+    def _category(self, name: str) -> int:
+        for category in self.document["categories"]:
+            if category.get("name") == name:
+                return int(category["id"])
+        category_id = self._next("categories")
+        self.document["categories"].append({"id": category_id, "name": name})
+        return category_id
+
+    def _next(self, kind: str) -> int:
+        return max((int(one["id"]) for one in self.document[kind]), default=0) + 1
+
+
+def _is_entry(one: object) -> bool:
+    return isinstance(one, Mapping) and isinstance(one.get("id"), int)
+
+
+def _hash(text: object) -> int | None:
+    try:
+        return int(text, 16) if isinstance(text, str) and 0 < len(text) <= 16 else None
+    except ValueError:
+        return None

@@ -1,0 +1,75 @@
+"""Hard samples of a service as a data set in the data home of its user."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from app.joint_inference.model.coco import CocoDataset, NoDataset
+from app.joint_inference.model.resource import Service
+from app.joint_inference.model.tally import Sample
+from app.kit.errors import ModelmillError
+
+COLLECT = "collect"
+"""The parameter of the edge worker that names the folder."""
+MOST = 1000
+"""Pictures of a folder."""
+ANNOTATIONS = "annotations.json"
+ENDINGS = {"image/jpeg": "jpg", "image/png": "png"}
+
+
+class HomeFiles(Protocol):
+    """Files in data homes. Each may raise ModelmillError."""
+
+    def check(self, folder: str) -> None:
+        """May files be written there?"""
+
+    def read(self, owner: str, path: str) -> bytes:
+        """Empty: there is no such file."""
+
+    def write(self, owner: str, path: str, content: bytes) -> None:
+        """In place of what is there; whole, or not at all."""
+
+
+class HardSampleCollection:
+    def __init__(self, files: HomeFiles) -> None:
+        self._files = files
+
+    def add(self, service: Service, sample: Sample, picture: bytes, content_type: str) -> str:
+        """Keep a sample, unless nothing is to be collected or one like it is there.
+
+        Args:
+            service: whose edge worker has seen it.
+            picture: encoded as `content_type` says.
+
+        Returns:
+            Why it was not kept; empty: it was, or did not have to be.
+        """
+        folder = service.specification.edge.parameters.get(COLLECT, "").strip().strip("/")
+        size = _size(sample)
+        if not folder or size is None:
+            return ""
+        dhash = str(sample.extra.get("dhash", ""))
+        try:
+            self._files.check(folder)
+            dataset = CocoDataset.read(self._files.read(service.owner, f"{folder}/{ANNOTATIONS}"))
+            if dataset.has_alike(dhash):
+                return ""
+            if dataset.count >= MOST:
+                return f"there are {MOST} already"
+            name = f"images/{dataset.next_number():06}.{ENDINGS.get(content_type, 'jpg')}"
+            dataset.add(name, sample, size, dhash)
+            self._files.write(service.owner, f"{folder}/{name}", picture)
+            self._files.write(service.owner, f"{folder}/{ANNOTATIONS}", dataset.write())
+        except NoDataset:
+            return f"{ANNOTATIONS} there is none in COCO's form"
+        except ModelmillError as error:
+            return error.message.rstrip(".")
+        return ""
+
+
+def _size(sample: Sample) -> tuple[int, int] | None:
+    """Width and height of its picture, as the worker says; None: it does not."""
+    size = sample.extra.get("preview")
+    if not isinstance(size, list) or len(size) != 2 or not all(isinstance(side, int) and side > 0 for side in size):
+        return None
+    return size[0], size[1]
