@@ -13,6 +13,7 @@ from app.conversion.model import Stage
 CHECKS = (
     "numpy",
     "numpy.ma",
+    "msgspec",
     "onnx",
     "PIL.JpegImagePlugin",
     "PIL.PngImagePlugin",
