@@ -17,7 +17,7 @@ from app.kit.sql import Database
 from app.settings import Settings
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
 from app.training.model.queue_order import QueuePolicy
-from app.training.service import ClusterPicture, CurveReader, Results, Tasks, Training, TrainingOptions
+from app.training.service import ClusterPicture, CurveReader, Results, Tasks, TaskSweeps, Training, TrainingOptions
 from app.training.service.scheduling import LogCopies, OnSuccess, Scheduler, SchedulerContext
 from app.training.service.wake_up import KEY
 
@@ -38,7 +38,8 @@ def open_training(
     jobs = ResultConversions(conversion, homes)
     picture = ClusterPicture(redis)
     tasks = Tasks(options, database, homes, lambda: waker.ring(KEY), jobs.check, picture.order)
-    return Training(options, tasks, Results(tasks, jobs), picture, CurveReader(homes))
+    curves = CurveReader(homes)
+    return Training(options, tasks, Results(tasks, jobs), picture, curves, TaskSweeps(tasks, curves))
 
 
 def open_scheduler(

@@ -26,7 +26,7 @@ from app.training.store import TaskFilter
 YAML = "application/yaml"
 CSV = "text/csv; charset=utf-8"
 NO_STORE = {"Cache-Control": "no-store"}
-_SPEC: dict[str, Any] = {
+SPEC: dict[str, Any] = {
     "required": True,
     "content": {
         YAML: {"schema": {"type": "string"}},
@@ -49,7 +49,7 @@ OPERATIONS = Operations()
     "Put a training task at the end of the line; the same Idempotency-Key again answers the first one",
     {200: schemas.TaskAnswer, 201: schemas.TaskAnswer},
     more_errors=(409,),
-    body=_SPEC,
+    body=SPEC,
     sent_headers={HEADER: SCHEMA},
 )
 async def create_task(request: Request) -> Response:

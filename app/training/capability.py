@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from app.kit.capability import Capability, command_group, web_part
+from app.kit.capability import Capability, WebPart, command_group
 from app.kit.web.navigation import Area, NavigationEntry, where_there_is
 
 if TYPE_CHECKING:
@@ -26,6 +26,14 @@ class _Container(Protocol):
     def training(self) -> Training: ...
 
 
+def _web() -> WebPart:
+    from app.training.api import OPERATIONS
+    from app.training.pages import ROUTES
+    from app.training.sweeps_api import OPERATIONS as SWEEPS
+
+    return WebPart(operations=[*OPERATIONS, *SWEEPS], pages=ROUTES)
+
+
 def _collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collector]:
     from app.training.metrics.collector import TrainingCollector
     from app.training.service import ClusterPicture
@@ -42,7 +50,7 @@ def _tasks_are_shown(features: frozenset[str], is_admin: bool) -> bool:
 
 TRAINING = Capability(
     "training",
-    web=web_part("app.training.api", "app.training.pages"),
+    web=_web,
     commands=command_group("train", "app.training.cli"),
     actors=("actors.training",),
     collectors=_collectors,

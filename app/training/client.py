@@ -8,7 +8,7 @@ from typing import Any
 
 from app.kit.cli.api_client import ApiClient
 
-TASKS = "/api/v2/tasks"
+TASKS, SWEEPS = "/api/v2/tasks", "/api/v2/task-sweeps"
 MOST_LINES = 5000
 Record = dict[str, Any]
 
@@ -82,6 +82,18 @@ class TrainingClient(ApiClient):
     def checkpoints(self, task_id: str) -> Record:
         """The checkpoints of a task by step, each with its value of `metric`."""
         return self._json("GET", f"{TASKS}/{task_id}/checkpoints")
+
+    def submit_sweep(self, spec: bytes, *, idempotency_key: str) -> Record:
+        """A task with `vary`. Safe to send again with the same key."""
+        headers = {"Content-Type": "application/yaml", "Idempotency-Key": idempotency_key}
+        return self._json("POST", SWEEPS, content=spec, headers=headers)
+
+    def sweep(self, sweep_id: str) -> Record:
+        """Its tasks, their values and which one is the best."""
+        return self._json("GET", f"{SWEEPS}/{sweep_id}")
+
+    def cancel_sweep(self, sweep_id: str) -> Record:
+        return self._json("POST", f"{SWEEPS}/{sweep_id}/cancel")
 
     def cluster(self) -> Record:
         return self._json("GET", "/api/v2/cluster")

@@ -9,6 +9,10 @@ class TaskNotFound(NotFound):
     code = "TASK_NOT_FOUND"
 
 
+class SweepNotFound(NotFound):
+    code = "TASK_SWEEP_NOT_FOUND"
+
+
 class TaskFinished(Conflict):
     """It has ended, and cannot be cancelled any more."""
 

@@ -15,10 +15,10 @@ from app.training import schemas
 from app.training.model import Attempt, Conversion, TaskEvent, Waiting
 from app.training.model.checkpoint_order import CheckpointRanking
 from app.training.model.learning_curve import Curve, best_of, thinned_places
-from app.training.service import AttemptFolder, Checkpoint, ClusterView, Holder, TaskCurves, TaskView
+from app.training.service import AttemptFolder, Checkpoint, ClusterView, Holder, SweepView, TaskCurves, TaskView
 from app.training.spec.changes import Difference
 
-TASKS = "/api/v2/tasks"
+TASKS, SWEEPS = "/api/v2/tasks", "/api/v2/task-sweeps"
 
 
 def summary(view: TaskView) -> schemas.TaskSummary:
@@ -78,15 +78,30 @@ def checkpoints(checkpoints: Sequence[Checkpoint], ranking: CheckpointRanking) -
     return schemas.CheckpointsAnswer(
         metric=ranking.metric,
         checkpoints=[
-            schemas.CheckpointAnswer(
-                step=one.step,
-                path=one.path,
-                size_bytes=one.size_bytes,
+            answer_of(
+                schemas.CheckpointAnswer,
+                one,
                 written_at=to_text(one.written_at),
                 value=ranking.values.get(one.step),
                 is_best=one.step == ranking.best,
             )
             for one in checkpoints
+        ],
+    )
+
+
+def sweep(view: SweepView) -> schemas.SweepAnswer:
+    return answer_of(
+        schemas.SweepAnswer,
+        view,
+        tasks=[
+            answer_of(
+                schemas.SweepTaskAnswer,
+                row.task,
+                row,
+                best=answer_of(schemas.PointAnswer, row.best) if row.best else None,
+            )
+            for row in view.rows
         ],
     )
 

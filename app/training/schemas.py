@@ -124,6 +124,8 @@ class DemandAnswer(BaseModel):
 class TaskSummary(BaseModel):
     task_id: str
     name: str
+    sweep_id: str
+    """Of the sweep that it belongs to; empty: of none."""
     workload: Workload
     priority: Priority
     state: State
@@ -272,6 +274,28 @@ class MetricsAnswer(BaseModel):
     summary: dict[str, float]
     """What the program left in metrics.json."""
     series: list[SeriesAnswer]
+
+
+class SweepTaskAnswer(BaseModel):
+    task_id: str
+    name: str
+    state: State
+    values: dict[str, JsonValue]
+    """By field, of those that differ; null where it is not said."""
+    best: PointAnswer | None
+    """Its best of the metric; null while it has told none."""
+    is_best: bool
+    """No other task of the sweep has a better one."""
+
+
+class SweepAnswer(BaseModel):
+    sweep_id: str
+    fields: list[str]
+    """Those that differ between its tasks."""
+    metric: str
+    """What they are compared by: best_metric, else a validation, a reward or the loss; empty: none was told."""
+    tasks: list[SweepTaskAnswer]
+    """In the order of submission."""
 
 
 class NodeAnswer(BaseModel):

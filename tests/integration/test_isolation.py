@@ -301,6 +301,12 @@ THINGS = {
     "POST /ui/account/notifications/messages/{delivery_id}/redeliver",
     "POST /ui/account/tokens/{token_id}/revoke",
     "GET /api/v2/tasks/{task_id}",
+    "GET /api/v2/task-sweeps/{task_sweep_id}",
+    "POST /api/v2/task-sweeps/{task_sweep_id}/cancel",
+    "GET /ui/task-sweeps/{task_sweep_id}",
+    "GET /ui/task-sweeps/{task_sweep_id}/live",
+    "GET /ui/task-sweeps/{task_sweep_id}/events",
+    "POST /ui/task-sweeps/{task_sweep_id}/cancel",
     "POST /api/v2/tasks/{task_id}/cancel",
     "POST /api/v2/tasks/{task_id}/again",
     "POST /api/v2/tasks/{task_id}/release",
@@ -497,6 +503,7 @@ SENDING = {
     "GET /ui/jobs/from-data",
     "POST /ui/jobs/from-data",
     "POST /api/v2/tasks",
+    "POST /api/v2/task-sweeps",
     "POST /ui/tasks/new",
     "POST /ui/tasks/new/preview",
     "POST /ui/tasks/demonstration",
@@ -532,6 +539,8 @@ def hers(shared: Deployment, alice: Person) -> dict[str, str]:
         )
         assert api.http.put("/api/v2/files/content", params={"path": f"{HOME}/alice/datasets/a.txt"}).is_success
         task = api.http.post("/api/v2/tasks", content=f"{SCRIPT}name: {MARK}\n").json()
+        varied = f"{SCRIPT}name: {MARK}\nvary: {{cpus: [1, 2]}}\n"
+        task_sweep = api.http.post("/api/v2/task-sweeps", content=varied).json()
         model = {"name": f"{MARK}-model", "job_id": job["job_id"], "artifact": "onnx"}
         assert api.http.post("/api/v2/models", json=model).status_code == 201
         gate = f"{MARK.lower()}-gate"
@@ -560,6 +569,7 @@ def hers(shared: Deployment, alice: Person) -> dict[str, str]:
         "target_id": target_id,
         "share_id": share_id,
         "sweep_id": sweep_id,
+        "task_sweep_id": task_sweep["sweep_id"],
         "delivery_id": delivery_id,
     }
 
@@ -590,6 +600,7 @@ def nobodys() -> dict[str, str]:
         "target_id": UNKNOWN_TARGET,
         "share_id": UNKNOWN_SHARE,
         "sweep_id": UNKNOWN_SWEEP,
+        "task_sweep_id": UNKNOWN_TASK,
         "delivery_id": UNKNOWN_DELIVERY,
     }
 
@@ -776,6 +787,9 @@ def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
             {"data": {"source": file, "target": mine}},
             {"data": {"source": mine, "target": file}},
         ],
+        "POST /api/v2/task-sweeps": [
+            {"content": f"workload: sft\nmodel_id: a/b\nn_gpus_per_node: 1\nvary: {{train_file: [{file}]}}\n"}
+        ],
         "POST /api/v2/tasks": [{"content": f"workload: sft\nmodel_id: a/b\nn_gpus_per_node: 1\ntrain_file: {file}\n"}],
         "POST /ui/tasks/new": [{"data": {**task, "action": action}} for action in ("submit", "preview", "mode:yaml")],
         "POST /ui/tasks/new/preview": [{"data": task}],
@@ -942,6 +956,7 @@ def filled(path: str, whose: Mapping[str, str]) -> str:
         "delivery_id": whose["delivery_id"],
         "share_id": whose["share_id"],
         "sweep_id": whose["sweep_id"],
+        "task_sweep_id": whose["task_sweep_id"],
         "uid": UNKNOWN,
         "sha256": "0" * 64,
     }
@@ -952,9 +967,9 @@ def shape_of(answer: httpx.Response, whose: Mapping[str, str]) -> tuple[int, dic
     """Status, head and body without the ids that were asked for, and without the one-time keys of forms."""
     body = re.sub(rb"[?]once=[0-9a-f]{32}", b"", answer.content)
     head = {k: v for k, v in answer.headers.items() if k not in ("date", "x-request-id")}
-    for value in sorted(whose.values(), key=len, reverse=True):
-        for known in (value, value[:8]):
-            body = body.replace(known.encode(), b"<id>")
-            head = {name: text.replace(known, "<id>") for name, text in head.items()}
+    values = sorted(whose.values(), key=len, reverse=True)
+    for known in [*values, *(value[:8] for value in values)]:  # several begin alike
+        body = body.replace(known.encode(), b"<id>")
+        head = {name: text.replace(known, "<id>") for name, text in head.items()}
     head.pop("content-length", None)
     return answer.status_code, head, body

@@ -4,8 +4,10 @@ A command parses, calls the client and prints; results go to stdout, troubles to
 """
 
 from app.training.cli.simulation import simulate
+from app.training.cli.sweeps import commands as sweeps
 from app.training.cli.tasks import commands
 
+commands.add_typer(sweeps, name="sweep")
 commands.command()(simulate)
 
 __all__ = ["commands"]

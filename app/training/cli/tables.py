@@ -43,6 +43,18 @@ def checkpoints_table(records: Iterable[Json], metric: str) -> Table:
     return table
 
 
+def sweep_table(view: Json) -> Table:
+    fields = view["fields"]
+    names = [escape(field.rpartition(".")[2]) for field in fields]
+    table = table_of("task", "state", *names, escape(view["metric"]) or "figure", "")
+    for record in view["tasks"]:
+        values = (escape("–" if record["values"][field] is None else str(record["values"][field])) for field in fields)
+        best = f"{record['best']['value']:.4g}" if record["best"] else "–"
+        state = Text(record["state"], style=COLORS.get(record["state"], ""))
+        table.add_row(record["task_id"], state, *values, best, "*" if record["is_best"] else "")
+    return table
+
+
 def task_lines(record: Json) -> Iterator[str]:
     yield f"task      {record['task_id']}"
     if record["name"]:

@@ -53,7 +53,7 @@ def submit(
     """Put a task at the end of the line, and follow it: its state, its log, and the conversion that it asks for."""
     from app.training.cli.task_follower import TaskFollower
 
-    spec = _read(file)
+    spec = read_file(file)
     with client_of(context, url) as client:
         record = _submitted(client, spec)
         if not follow:
@@ -313,7 +313,8 @@ def _submitted(client: TrainingClient, spec: bytes) -> dict[str, Any]:
         return client.submit(spec, idempotency_key=key)
 
 
-def _read(file: str) -> bytes:
+def read_file(file: str) -> bytes:
+    """A document that a command names. Raises NotFound, BadRequest."""
     if file == STDIN:
         return sys.stdin.buffer.read()
     try:

@@ -201,6 +201,8 @@ class Task:
     error_summary: str = ""
     """Why it failed, or what is to be known of its end; one line."""
     ended_at: str | None = None
+    sweep_id: str = ""
+    """Of the sweep that it belongs to; "": of none."""
 
     @property
     def folder(self) -> str | None:

@@ -5,7 +5,7 @@ Order matters: the fixed paths /ui/tasks/new and /ui/tasks/rows come before /ui/
 
 from __future__ import annotations
 
-from app.training.pages import cluster, log, metrics, new, task, task_actions, tasks
+from app.training.pages import cluster, log, metrics, new, sweep, task, task_actions, tasks
 from app.training.pages.training_off import only_where_on
 
 ROUTES = only_where_on(
@@ -16,6 +16,7 @@ ROUTES = only_where_on(
         *task_actions.ROUTES,
         *log.ROUTES,
         *metrics.ROUTES,
+        *sweep.ROUTES,
         *cluster.ROUTES,
     ]
 )

@@ -10,6 +10,7 @@ from app.training.service.curves import CurveReader, TaskCurves
 from app.training.service.options import TrainingOptions
 from app.training.service.resubmission import Resubmission
 from app.training.service.results import ConversionRequest, Converter, Results
+from app.training.service.sweeps import SweepRow, SweepView, TaskSweeps
 from app.training.service.task_log import LineFilter
 from app.training.service.tasks import AttemptFolder, LogView, Tasks, TaskView
 
@@ -23,6 +24,7 @@ class Training:
     results: Results
     picture: ClusterPicture
     curves: CurveReader
+    sweeps: TaskSweeps
 
     @property
     def resubmission(self) -> Resubmission:
@@ -43,7 +45,10 @@ __all__ = [
     "LogView",
     "Resubmission",
     "Results",
+    "SweepRow",
+    "SweepView",
     "TaskCurves",
+    "TaskSweeps",
     "TaskView",
     "Tasks",
     "Training",

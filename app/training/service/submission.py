@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -29,15 +29,19 @@ MAX_ID = 95
 """Ray keeps, and never lets go of, a submission whose id has other characters than a-z, 0-9 and -."""
 
 
-def new_task_id(prefix: str, user: str, workload: Workload, now: datetime) -> str:
+SWEEP = "sweep"
+
+
+def new_task_id(prefix: str, user: str, kind: str, now: datetime) -> str:
     """mvp2-alice-ppo-20251223-143201-7f3a: readable, hardly ever the same twice; TaskSubmission draws again then.
 
     Args:
         prefix: of the installation.
+        kind: the workload, or SWEEP.
         now: with a time zone; UTC is written.
     """
     stamp = now.astimezone(UTC).strftime("%Y%m%d-%H%M%S")
-    end = f"-{workload.value}-{stamp}-{secrets.token_hex(2)}"
+    end = f"-{kind}-{stamp}-{secrets.token_hex(2)}"
     return f"{prefix}-{user.replace('.', '-').replace('_', '-')}"[: MAX_ID - len(end)] + end
 
 
@@ -93,22 +97,42 @@ class TaskSubmission:
         Args:
             key: the idempotency key; None: there is none.
         """
-        if not self.options.is_on:
-            raise TrainingOff(
-                "This installation trains nothing: it has no Ray cluster.",
-                hint="The operator names one with MODELMILL_RAY_ADDRESS.",
-            )
+        self._require_on()
         if key is not None:
             checked_key(key)
         spec, text = read_spec(body)  # by its text alone, as it will be read again whenever it is used
         if key is not None and (existing := self._existing(user, key, text)):
             return existing, False  # even if it could not be submitted any more
+        self._check(user, spec, is_admin=is_admin)
+        (task,), is_new = self._add(user, [(spec, text)], key, now)
+        return task, is_new
+
+    def submit_sweep(self, user: str, texts: Sequence[str], now: datetime, *, is_admin: bool = False) -> list[Task]:
+        """Put the tasks of a sweep at the end of the queue, all or none.
+
+        Args:
+            texts: of its tasks; each is looked at as one that comes alone.
+        """
+        self._require_on()
+        specs = [read_spec(text.encode()) for text in texts]
+        for spec, _ in specs:
+            self._check(user, spec, is_admin=is_admin)
+        sweep_id = new_task_id(self.options.task_prefix, user, SWEEP, now)
+        return self._add(user, specs, None, now, sweep_id=sweep_id)[0]
+
+    def _require_on(self) -> None:
+        if not self.options.is_on:
+            raise TrainingOff(
+                "This installation trains nothing: it has no Ray cluster.",
+                hint="The operator names one with MODELMILL_RAY_ADDRESS.",
+            )
+
+    def _check(self, user: str, spec: TaskSpec, *, is_admin: bool) -> None:
         check_priority(spec.priority, is_admin=is_admin)
         check_paths(self.homes.rules, user, spec)
         resume_path(self.database, self.homes, user, spec)
         if spec.convert is not None:
             self._check_conversion(spec.convert)
-        return self._add(user, spec, text, key, now)
 
     def _check_conversion(self, spec: ConvertSpec) -> None:
         """Now, and not after days of training."""
@@ -126,39 +150,49 @@ class TaskSubmission:
         with self.database.read() as conn:
             return _same(store.by_idempotency_key(conn, user, key), text)
 
-    def _add(self, user: str, spec: TaskSpec, text: str, key: str | None, now: datetime) -> tuple[Task, bool]:
-        demand = demand_of(spec)
+    def _add(
+        self, user: str, specs: Sequence[tuple[TaskSpec, str]], key: str | None, now: datetime, *, sweep_id: str = ""
+    ) -> tuple[list[Task], bool]:
+        """With a key: the task that came with it before, and that it is not new.
+
+        Args:
+            specs: each with its text; one, if there is a key.
+        """
         for tries_left in reversed(range(TRIES)):
-            new_task = NewTask(
-                task_id=new_task_id(self.options.task_prefix, user, spec.workload, now),
-                user=user,
-                workload=spec.workload,
-                spec_text=text,
-                demand=demand,
-                name=spec.name,
-                backfill=spec.backfill,
-                infra_retries=spec.restart_on_infra,
-                max_wait_s=spec.max_wait_s,
-                max_run_s=spec.max_run_s,
-                max_idle_s=spec.max_idle_s,
-                priority=spec.priority,
-                idempotency_key=key,
-            )
+            new_tasks = [self._new_task(user, spec, text, key, now, sweep_id) for spec, text in specs]
             try:
                 with self.database.write() as conn:
                     store.lock_queue_of(conn, user)
-                    if key is not None and (existing := _same(store.by_idempotency_key(conn, user, key), text)):
-                        return existing, False
-                    self._check_count(conn, user)
-                    return store.add_task(conn, new_task, to_text(now)), True
+                    if key is not None and (existing := _same(store.by_idempotency_key(conn, user, key), specs[0][1])):
+                        return [existing], False
+                    self._check_count(conn, user, len(new_tasks))
+                    return [store.add_task(conn, new_task, to_text(now)) for new_task in new_tasks], True
             except TaskIdTaken:
                 if not tries_left:
                     raise
         raise AssertionError("the last try returns or raises")
 
-    def _check_count(self, conn: Connection, user: str) -> None:
+    def _new_task(self, user: str, spec: TaskSpec, text: str, key: str | None, now: datetime, sweep_id: str) -> NewTask:
+        return NewTask(
+            task_id=new_task_id(self.options.task_prefix, user, spec.workload.value, now),
+            user=user,
+            workload=spec.workload,
+            spec_text=text,
+            demand=demand_of(spec),
+            name=spec.name,
+            backfill=spec.backfill,
+            infra_retries=spec.restart_on_infra,
+            max_wait_s=spec.max_wait_s,
+            max_run_s=spec.max_run_s,
+            max_idle_s=spec.max_idle_s,
+            priority=spec.priority,
+            idempotency_key=key,
+            sweep_id=sweep_id,
+        )
+
+    def _check_count(self, conn: Connection, user: str, new: int) -> None:
         limit, count = self.options.max_unended_per_user, store.count_unended(conn, user)
-        if count >= limit:
+        if count + new > limit:
             raise TooManyTasks(
                 f"You have {count} tasks that have not ended; more than {limit} are not taken.",
                 hint="Wait until some have ended, or cancel some.",

@@ -84,6 +84,17 @@ class Tasks:
             self.kick()
         return task, is_new
 
+    def submit_sweep(self, user: str, texts: Sequence[str], *, now: datetime, is_admin: bool = False) -> list[Task]:
+        """Put the tasks of a sweep at the end of the queue, all or none. Raises what `submit` does.
+
+        Args:
+            texts: of its tasks.
+            is_admin: As of `submit`.
+        """
+        tasks = self._submitting.submit_sweep(user, texts, now, is_admin=is_admin)
+        self.kick()
+        return tasks
+
     def demonstrate(self, user: str, *, now: datetime) -> Task:
         """Put the smallest task that there is at the end of the queue.
 

@@ -44,7 +44,12 @@ def changed(spec: TaskSpec, changes: Mapping[str, JsonValue]) -> str:
     Raises:
         UnreadableSpec: A value is nested too deep.
     """
-    fields: dict[str, Any] = spec.model_dump(mode="json", exclude_defaults=True)
+    return with_values(spec.model_dump(mode="json", exclude_defaults=True), changes)
+
+
+def with_values(given: Mapping[str, Any], changes: Mapping[str, JsonValue]) -> str:
+    """The text of fields with others in their place. Arguments and errors as of `changed`."""
+    fields = {name: dict(value) if isinstance(value, dict) else value for name, value in given.items()}
     for place, value in changes.items():
         head, dot, name = place.partition(".")
         inner = fields.setdefault(head, {}) if dot and head in MAPS else None

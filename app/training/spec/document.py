@@ -80,6 +80,15 @@ def read_spec(body: bytes, *, content_type: str = "") -> tuple[TaskSpec, str]:
 
     Raises TooLarge, UnreadableSpec, BadSpec (detail: problems, a list of {at, problem}).
     """
+    data, text = read_fields(body, content_type=content_type)
+    try:
+        return checked(lambda: TaskSpec.model_validate(data)), text
+    except BadInput as error:
+        raise bad(in_words(error.detail["problems"], data)) from None
+
+
+def read_fields(body: bytes, *, content_type: str = "") -> tuple[dict[str, Any], str]:
+    """The fields, whatever they are, and the text. Arguments and errors as of `read_spec`."""
     if len(body) > MAX_SPEC_BYTES:
         raise TooLarge(f"The spec of a task may have {MAX_SPEC_BYTES} bytes.", hint="Data belongs into files.")
     text = _decoded(body)
@@ -90,14 +99,12 @@ def read_spec(body: bytes, *, content_type: str = "") -> tuple[TaskSpec, str]:
         raise UnreadableSpec(f"The spec is {kind}.", hint="Write fields and values, like workload: ppo")
     problems: list[Problem] = [{"at": at, "problem": problem} for at, problem in _strange(data, "")]
     if problems:
-        raise _bad(problems)
-    try:
-        return checked(lambda: TaskSpec.model_validate(data)), text
-    except BadInput as error:
-        raise _bad(in_words(error.detail["problems"], data)) from None
+        raise bad(problems)
+    return data, text
 
 
-def _bad(problems: list[Problem]) -> BadSpec:
+def bad(problems: Sequence[Problem]) -> BadSpec:
+    """What is wrong with a document, the first problem as its message."""
     first = problems[0]
     return BadSpec(f"{first['at']}: {first['problem']}", hint=HINT, detail={"problems": problems})
 

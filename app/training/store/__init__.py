@@ -41,6 +41,7 @@ from app.training.store.tasks import (
     get_task,
     latest_attempts,
     lock_queue_of,
+    of_sweep,
 )
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "latest_attempts",
     "lock_queue_of",
     "note_waiting",
+    "of_sweep",
     "page",
     "put_conversion",
     "queue",

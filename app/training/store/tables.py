@@ -57,6 +57,7 @@ tasks = sa.Table(
     sa.Column("updated_at", TIME, nullable=False),
     sa.Column("ended_at", TIME),
     sa.Column("idempotency_key", sa.String(200)),
+    sa.Column("sweep_id", TASK, nullable=False, server_default="", index=True),
     sa.UniqueConstraint("user_name", "idempotency_key"),
     sa.Index("ix_training_tasks_state_seq", "state", "seq"),
     sa.Index("ix_training_tasks_user_name_seq", "user_name", "seq"),

@@ -76,6 +76,7 @@ class NewTask:
     max_idle_s: int | None = None
     priority: Priority = Priority.NORMAL
     idempotency_key: str | None = None
+    sweep_id: str = ""
 
 
 class TaskIdTaken(Exception):
@@ -128,6 +129,7 @@ def add_task(conn: Connection, task: NewTask, at: str) -> Task:
         task.max_run_s,
         task.max_idle_s,
         task.priority,
+        sweep_id=task.sweep_id,
     )
 
 
@@ -140,6 +142,12 @@ def lock_queue_of(conn: Connection, user: str) -> None:
 def get_task(conn: Connection, task_id: str) -> Task | None:
     row = conn.execute(sa.select(tasks).where(tasks.c.task_id == task_id)).first()
     return to_task(row) if row else None
+
+
+def of_sweep(conn: Connection, user: str, sweep_id: str) -> list[Task]:
+    """The tasks of a sweep of a user's, in the order of submission."""
+    theirs = (tasks.c.user_name == user, tasks.c.sweep_id == sweep_id)
+    return [to_task(row) for row in conn.execute(sa.select(tasks).where(*theirs).order_by(tasks.c.seq))]
 
 
 def by_idempotency_key(conn: Connection, user: str, key: str) -> Task | None:

@@ -1,0 +1,57 @@
+"""The commands about sweeps of tasks: `modelmill train sweep …`."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Annotated, Any
+
+import typer
+
+from app.kit.cli.command import EPILOG
+from app.kit.cli.service_options import AsJson, Url
+from app.training.cli.tasks import client_of, read_file
+
+SweepId = Annotated[str, typer.Argument(metavar="ID", help="Of the sweep, as `start` prints it.")]
+commands = typer.Typer(
+    help="Train with several values of some fields, and compare.", no_args_is_help=True, epilog=EPILOG
+)
+
+
+@commands.command()
+def start(
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A task as YAML, with `vary`; - reads it from stdin.")],
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Put a task for each combination of values at the end of the line, or so many by chance."""
+    with client_of(context, url) as client:
+        sweep = client.submit_sweep(read_file(file), idempotency_key=str(uuid.uuid4()))
+    typer.echo(json.dumps(sweep, indent=2) if as_json else f"{sweep['sweep_id']} has {len(sweep['tasks'])} tasks.")
+
+
+@commands.command()
+def show(context: typer.Context, sweep: SweepId, as_json: AsJson = False, url: Url = None) -> None:
+    """The tasks of a sweep with their values and their best figure; * marks the best of all."""
+    with client_of(context, url) as client:
+        view = client.sweep(sweep)
+    _print(view, as_json=as_json)
+
+
+@commands.command()
+def cancel(context: typer.Context, sweep: SweepId, as_json: AsJson = False, url: Url = None) -> None:
+    """End those of its tasks that have not ended."""
+    with client_of(context, url) as client:
+        view = client.cancel_sweep(sweep)
+    _print(view, as_json=as_json)
+
+
+def _print(view: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(view, indent=2))
+        return
+    from app.kit.cli.tables import wide_console
+    from app.training.cli.tables import sweep_table
+
+    wide_console().print(sweep_table(view))

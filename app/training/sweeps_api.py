@@ -1,0 +1,61 @@
+"""The JSON API of sweeps of tasks."""
+
+from __future__ import annotations
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.kit.clock import now
+from app.kit.web.auth import caller_of, user_of
+from app.kit.web.http import json_answer
+from app.kit.web.operations import Operations
+from app.kit.web.request_body import whole_body
+from app.training import responses, schemas
+from app.training.access import training_of
+from app.training.api import SPEC
+from app.training.responses import SWEEPS
+from app.training.spec import MAX_SPEC_BYTES
+
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add(
+    "POST",
+    SWEEPS,
+    "Put the tasks of a sweep at the end of the line: a task, and `vary` with values of the fields that differ",
+    {201: schemas.SweepAnswer},
+    body=SPEC,
+)
+async def create_task_sweep(request: Request) -> Response:
+    body, caller = await whole_body(request, MAX_SPEC_BYTES, "A sweep"), caller_of(request)
+    view = await run_in_threadpool(
+        training_of(request).sweeps.submit, caller.user, body, now=now(), is_admin=caller.is_admin
+    )
+    return json_answer(responses.sweep(view), 201, {"Location": f"{SWEEPS}/{view.sweep_id}"})
+
+
+@OPERATIONS.add(
+    "GET",
+    f"{SWEEPS}/{{task_sweep_id}}",
+    "A sweep: its tasks, their values, and which one is the best by its figure",
+    {200: schemas.SweepAnswer},
+)
+def get_task_sweep(request: Request) -> Response:
+    return json_answer(responses.sweep(training_of(request).sweeps.view(user_of(request), _sweep_id(request))))
+
+
+@OPERATIONS.add(
+    "POST",
+    f"{SWEEPS}/{{task_sweep_id}}/cancel",
+    "End those tasks of a sweep that have not ended",
+    {202: schemas.SweepAnswer},
+)
+def cancel_task_sweep(request: Request) -> Response:
+    sweeps, sweep_id = training_of(request).sweeps, _sweep_id(request)
+    return json_answer(responses.sweep(sweeps.cancel(user_of(request), sweep_id, now=now())), 202)
+
+
+def _sweep_id(request: Request) -> str:
+    sweep_id: str = request.path_params["task_sweep_id"]
+    return sweep_id
