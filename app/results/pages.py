@@ -25,7 +25,8 @@ from app.results.model.producer import Producer
 from app.results.model.sink import Sink, SinkContent, SinkKind
 from app.results.schemas import RowQuery, filter_of
 
-SHOWN = 100
+SHOWN = 30
+"""Rows of a page; on a phone more would be a long way."""
 COUNTED = 1000
 """Rows that the plot is drawn of: the newest that fit."""
 MAX_BYTES = 10_000

@@ -62,6 +62,8 @@ PAGES = {
     "services": "/ui/services",
     "service": "/ui/services/default/gate",
     "new service": "/ui/services/new",
+    "results of a service": "/ui/services/default/gate/results",
+    "sinks of a service": "/ui/services/default/gate/sinks",
     "change of a service": "/ui/services/default/gate/edit",
     "end of a service": "/ui/services/default/gate/delete",
     "calibration": "/ui/services/default/gate/calibrate",

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import numpy as np
 
 from app.bootstrap.container import Container
 from app.inference.picture_codec import encode
 from app.inference.prediction import Box, Prediction
-from app.joint_inference.model.resource import PLURAL, Role
+from app.joint_inference.model.resource import PLURAL, Role, Service
 from app.joint_inference.model.tally import Sample, Source, Tally
+from app.joint_inference.service.producers import producer_of_service
+from app.joint_inference.service.row_report import RowReport
 from app.joint_inference.service.task_info import UpstreamStatus
 from app.kit.clock import now, to_text
-from app.nodes.model import NodeReport, Side, WorkerReport, WorkerState, WorkKey
+from app.nodes.model import DiscoveredCamera, NodeReport, Side, WorkerReport, WorkerState, WorkKey
+from app.results.model.sink import SinkContent, SinkKind
 from tests.harness.joint.deployment import resource
 
 USER, NAME = "local", "gate"
@@ -60,7 +64,10 @@ def set_scene(container: Container) -> None:
             started_at=to_text(at),
             detail={"runtime": "onnxruntime 1.31 · ONNX twin", "why": "no Kneron runtime (kp) on this node"},
         )
-        figures = NodeReport(0.42, 0.7, 1.2, 8 << 30, 4, 20 << 30, ("Kneron KL720",), workers=(worker,))
+        camera = DiscoveredCamera("10.0.0.7", "http://10.0.0.7/onvif/device_service", "Front door", "X-100")
+        figures = NodeReport(
+            0.42, 0.7, 1.2, 8 << 30, 4, 20 << 30, ("Kneron KL720",), workers=(worker,), discovered=(camera,)
+        )
         container.nodes.report(name, figures, address="127.0.0.1", version="0.1.0", now=at)
     for point in range(12):
         tally = replace(TALLY, inferences=80 * point + 80, update_time=to_text(at + timedelta(seconds=6 * point)))
@@ -92,3 +99,25 @@ def set_scene(container: Container) -> None:
             kind,
             now=at + timedelta(seconds=number),
         )
+    _add_results(container, service, at)
+
+
+def _add_results(container: Container, service: Service, at: datetime) -> None:
+    """Rows of a minute, and a sink of them that nothing has reached yet."""
+    rows: list[dict[str, Any]] = [
+        {
+            "at": at.timestamp() + number,
+            "size": [320, 240],
+            "bbox": [[40, 40, 120, 160]] * (number % 4),
+            "labels": ["face"] * (number % 4),
+            "scores": [0.91] * (number % 4),
+            "sample": f"{number:08d}",
+            "answered_by": "cloud" if number % 5 == 0 else "edge",
+            "is_hard": number % 5 == 0,
+        }
+        for number in range(60)
+    ]
+    container.joint.reports.add_rows("edge0", service.uid, RowReport(run="r", batch=1, rows=rows), now=at)
+    address = "mqtts://mill:secret@93.184.215.14/cameras/gate"
+    producer = producer_of_service(service)
+    container.results.sinks.add(producer, SinkKind.MQTT, SinkContent.ROWS, address, now=at)
