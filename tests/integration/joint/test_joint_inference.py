@@ -89,7 +89,7 @@ def test_each_answer_is_a_row_once_also_when_the_worker_is_killed(
             lambda kept: len(kept) >= count,
         )
 
-    deployment.apply(digits_service("rows"))
+    deployment.apply(digits_service("rows", parameters={"collect": "datasets/hard"}))
     pid = worker(deployment.reaches("rows", "Serving"), "edge")["pid"]
     answers = deployment.ask("rows", digits[:30])
     kept = rows(30)
@@ -104,6 +104,14 @@ def test_each_answer_is_a_row_once_also_when_the_worker_is_killed(
     kept = rows(40)
     assert [one["n_loop"] for one in kept] == list(range(1, 41))
     assert [one["row"]["sample"] for one in kept] == [answer["id"] for answer in answers]
+
+    def collected() -> Any:
+        answer = deployment.http.get("/api/v2/files/content", params={"path": "datasets/hard/annotations.json"})
+        return answer.json() if answer.status_code == 200 else None
+
+    dataset = deployment.until(collected)
+    assert dataset["images"][0]["file_name"] == "images/000001.png"
+    assert dataset["annotations"][0]["bbox"] == [0, 0, 8, 8]
     deployment.remove("rows")
 
 
