@@ -73,12 +73,12 @@ class Message(BaseMessage):
 
     RECONCILE_VIDEO = "reconcile_video", Queue.VIDEO
     FORGET_OLD_VIDEO = "forget_old_video", Queue.VIDEO
+    FORGET_OLD_ROWS = "forget_old_rows", Queue.VIDEO
     PLAN_VIDEO = "plan_video", Queue.VIDEO_PLANS
 
     JOB_ENDED = "job_ended", Queue.NOTIFICATIONS
     DELIVER = "deliver", Queue.NOTIFICATIONS
     DELIVER_ROWS = "deliver_rows", Queue.NOTIFICATIONS
-    FORGET_OLD_ROWS = "forget_old_rows", Queue.NOTIFICATIONS
     FORGET_DELIVERIES = "forget_deliveries", Queue.NOTIFICATIONS
 
     SUBMIT_SWEEPS = "submit_sweeps", Queue.SWEEPS
