@@ -26,14 +26,14 @@ def main() -> int:
     try:
         runtime = closure([*declared["build-system"]["requires"], *project["dependencies"]])
         test = closure(extras["test"])
-        train = closure([*extras["train"], *extras["sample"], *extras["pytorch"]])
+        train = closure([*extras["train"], *extras["sample"], *extras["pytorch"], *extras["tflite"]])
     except (PackageNotFoundError, ValueError) as error:
         print(f"Cannot pin: {error}. Run ops/lock --upgrade.", file=sys.stderr)
         return 1
     write(OPS / "requirements.lock", "What Modelmill runs on, and hatchling, which installs it", runtime)
     write(OPS / "requirements-test.lock", "What the checks need beyond requirements.lock", without(test, runtime))
     beyond = without(train, runtime | test)
-    purpose = "What Ray, the sample that trains and exported programs need beyond the other two"
+    purpose = "What Ray, the sample that trains, exported programs and TFLite models need beyond the other two"
     write(OPS / "requirements-train.lock", purpose, beyond)
     return 0
 

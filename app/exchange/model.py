@@ -22,7 +22,7 @@ REPOSITORY = re.compile(
 RUN = re.compile(r"run/(?P<run>[0-9A-Za-z_-]{1,64})/(?P<path>.{1,400})")
 REGISTERED = re.compile(r"(?P<name>[^/@]{1,200})(?:/(?P<version>\d{1,9})|@(?P<alias>[\w-]{1,100}))")
 BUCKET = re.compile(r"(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(?P<key>.{1,1000})")
-ENDINGS = (".onnx", ".zip", ".pt2")
+ENDINGS = (".onnx", ".zip", ".pt2", ".tflite")
 """Of files that become a model here: as they are, or once they are converted."""
 
 

@@ -40,8 +40,11 @@ from app.exchange.transfer_process import run_transfer
 from app.kit.clock import to_text
 from app.kit.errors import ModelmillError
 
-CONVERT = "app.exchange.converters.exported_program:convert"
-EXPORTED_PROGRAM = ".pt2"
+CONVERTERS = {
+    ".pt2": "app.exchange.converters.exported_program:convert",
+    ".tflite": "app.exchange.converters.tflite:convert",
+}
+"""What makes an ONNX of a file with this ending, in the sandbox."""
 EXPORTS = ("out.nef", "out.bie", "bie.json", "nef.json", "receipt.json")
 """What is pushed of a job, as far as it has it."""
 TOLD_EVERY_S = 0.5
@@ -169,11 +172,12 @@ class Exchange:
         return replace(done, model_key=key, name=_name(source))
 
     def _as_onnx(self, model: Path, folder: Path) -> Path:
-        if model.suffix != EXPORTED_PROGRAM:
+        converter = CONVERTERS.get(model.suffix)
+        if converter is None:
             return model
         into = folder / "converted.onnx"
-        with aborts_refused("The program could not be converted", hint="Export it to ONNX where it was made."):
-            self._conversion.uploads.intake.run(CONVERT, {"model": str(model), "into": str(into)}, folder)
+        with aborts_refused("The model could not be converted", hint="Export it to ONNX where it was made."):
+            self._conversion.uploads.intake.run(converter, {"model": str(model), "into": str(into)}, folder)
         return into
 
     def _push(self, transfer: Transfer) -> Transfer:

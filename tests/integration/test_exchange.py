@@ -30,6 +30,8 @@ from tests.standins.hub import Hub
 from tests.standins.mlflow_server import MlflowServer
 
 REPO = "org/detector"
+TFLITE = Path(__file__).with_name("tflite")
+"""A Conv and a Dense layer, as TensorFlow 2.21's TFLiteConverter writes them: in float, and quantized to int8."""
 
 
 @pytest.fixture
@@ -156,6 +158,24 @@ def test_an_exported_program_becomes_an_onnx(told: Container, hub: tuple[Hub, st
     assert [node.op_type for node in onnx.load_from_string(stored(told, transfer.model_key)).graph.node] == ["Conv"]
     code, words = failure(run(told, "hf://org/torch:bad.pt2"))
     assert code == "BAD_SOURCE" and "torch.export.save" in words
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["float", "int8"])
+def test_a_tflite_model_becomes_a_float_onnx(told: Container, hub: tuple[Hub, str], name: str) -> None:
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("tf2onnx")
+    content = (TFLITE / f"{name}.tflite").read_bytes()
+    hub[0].files["org/lite"] = {"net.tflite": content, "bad.tflite": content[:99]}
+    transfer = run(told, "hf://org/lite:net.tflite")
+    assert transfer.error is None
+    model = onnx.load_from_string(stored(told, transfer.model_key))
+    assert [axis.dim_value for axis in model.graph.input[0].type.tensor_type.shape.dim] == [1, 16, 16, 3]
+    assert {"Conv", "Softmax"} <= {node.op_type for node in model.graph.node}
+    assert model.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+    assert not {node.op_type for node in model.graph.node} & {"QuantizeLinear", "DequantizeLinear"}
+    code, words = failure(run(told, "hf://org/lite:bad.tflite"))
+    assert code == "BAD_SOURCE" and "TFLite" in words
 
 
 # --- out ----------------------------------------------------------------------------------------------

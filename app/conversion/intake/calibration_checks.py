@@ -82,7 +82,7 @@ def diagnose(
         *_content(measured.pictures),
         *_sizes(measured.pictures, target, preprocess),
         *_colors(measured.pictures, target, preprocess),
-        *_arrays(measured.arrays, target.expectation),
+        *_arrays(measured.arrays, target),
     ]
     order = {BLOCKS: 0, WARNS: 1, INFORMS: 2}
     return sorted(findings, key=lambda finding: order[finding.severity])
@@ -272,7 +272,7 @@ def _colors(pictures: Sequence[PictureStats], target: CalibrationTarget, preproc
     yield from range_checks.judge_channel_order(preprocess, target.channels, target.expectation)
 
 
-def _arrays(arrays: Sequence[ArrayStats], expectation: ExpectedRange) -> Iterator[Finding]:
+def _arrays(arrays: Sequence[ArrayStats], target: CalibrationTarget) -> Iterator[Finding]:
     constant = tuple(a.name for a in arrays if a.low == a.high)
     if constant:
         detail: dict[str, Any] = {"count": len(constant)}
@@ -285,4 +285,4 @@ def _arrays(arrays: Sequence[ArrayStats], expectation: ExpectedRange) -> Iterato
             constant,
             detail=detail,
         )
-    yield from range_checks.judge_arrays(arrays, expectation)
+    yield from range_checks.judge_arrays(arrays, target.expectation, are_pictures=target.channels is not None)

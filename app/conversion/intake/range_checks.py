@@ -58,7 +58,9 @@ def judge_pictures(
         yield from _against_custom(low, high, expectation)
 
 
-def judge_arrays(arrays: Sequence[ArrayStats], expectation: ExpectedRange) -> Iterator[Finding]:
+def judge_arrays(
+    arrays: Sequence[ArrayStats], expectation: ExpectedRange, *, are_pictures: bool
+) -> Iterator[Finding]:
     if not arrays:
         return
     low, high = min(a.low for a in arrays), max(a.high for a in arrays)
@@ -67,7 +69,7 @@ def judge_arrays(arrays: Sequence[ArrayStats], expectation: ExpectedRange) -> It
     findings = list(_against_model(mean, deviation, low, high, expectation))
     if findings or expectation.deviation is not None:
         yield from findings
-    elif high > USUAL_HIGH and low >= 0 and high <= 255:
+    elif are_pictures and high > USUAL_HIGH and low >= 0 and high <= 255:
         yield Finding(
             "ARRAYS_IN_BYTES",
             WARNS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from app.exchange.converters.messages import first_line
 from app.exchange.errors import BadSource, ExtraMissing
 
 
@@ -26,18 +27,15 @@ def convert(request: dict[str, Any], _progress: Any) -> dict[str, Any]:
     try:
         program = torch.export.load(request["model"])
     except Exception as error:
-        raise BadSource(f"This is no exported program that can be read: {_first_line(error)}", hint=hint) from error
+        raise BadSource(f"This is no exported program that can be read: {first_line(error)}", hint=hint) from error
     try:
         converted = torch.onnx.export(program, dynamo=True)
         assert converted is not None
         converted.save(request["into"], external_data=False)
     except Exception as error:
         raise BadSource(
-            f"torch.onnx cannot convert this program: {_first_line(error)}",
+            f"torch.onnx cannot convert this program: {first_line(error)}",
             hint="Export it to ONNX where it was made, and convert that.",
         ) from error
     return {"onnx_bytes": Path(request["into"]).stat().st_size, "torch": str(torch.__version__)}
 
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

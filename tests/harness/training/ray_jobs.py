@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable
 
@@ -48,12 +47,10 @@ def workers(gateway: Gateway) -> list[Node]:
     return [node for node in gateway.nodes() if node.may_train]
 
 
-def in_time(call: Callable[[], object]) -> RayUnreachable:
-    """It ends long before Ray itself would, which is never."""
-    before = time.monotonic()
+def unreachable(call: Callable[[], object]) -> RayUnreachable:
+    """It ends; by itself Ray never would, and the test would be ended as one that hangs."""
     with pytest.raises(RayUnreachable) as caught:
         call()
-    assert time.monotonic() - before < 5 * SHORT_S
     assert caught.value.hint
     return caught.value
 

@@ -16,7 +16,7 @@ from app.training.gateway import Gateway, RayStatus
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
 from tests.harness.api import until
 from tests.harness.ray_cluster import RayCluster, running_cluster
-from tests.harness.training.ray_jobs import EVERY_CALL, SHORT_S, ended, in_time, new_id, reaching, submitted
+from tests.harness.training.ray_jobs import EVERY_CALL, SHORT_S, ended, new_id, reaching, submitted, unreachable
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -27,7 +27,7 @@ def every_call_fails(options: RayOptions) -> dict[str, str]:
     def said(call: Callable[[Gateway], object]) -> str:
         gateway = RayGateway(options)
         try:
-            return in_time(lambda: call(gateway)).message
+            return unreachable(lambda: call(gateway)).message
         finally:
             gateway.close()
 
@@ -58,7 +58,7 @@ def test_what_is_no_job_server_does_not_say_that_a_job_is_gone(tmp_path):
         assert server.stdout
         port = int(server.stdout.readline().split()[5])
         gateway = RayGateway(RayOptions(f"http://127.0.0.1:{port}", "127.0.0.1:1", timeout_s=SHORT_S))
-        in_time(lambda: gateway.job(new_id()))
+        unreachable(lambda: gateway.job(new_id()))
         server.kill()
 
 
@@ -87,8 +87,8 @@ def test_a_gcs_that_died_behind_a_dashboard_that_lives_does_not_say_that_a_job_i
     reaching(impatient, submission_id, RayStatus.RUNNING)
     ray_cluster.signal_head("gcs_server", signal.SIGSTOP)
     try:
-        in_time(lambda: impatient.job(submission_id))
-        in_time(impatient.nodes)
+        unreachable(lambda: impatient.job(submission_id))
+        unreachable(impatient.nodes)
     finally:
         ray_cluster.signal_head("gcs_server", signal.SIGCONT)
     until(lambda: answers(impatient))
@@ -142,8 +142,8 @@ def frail(frail_cluster: RayCluster) -> Iterator[RayGateway]:
 def test_a_head_that_was_restarted_without_its_memory_knows_no_old_job_and_takes_new_ones(frail_cluster, frail):
     submission_id = submitted(frail, "sleep 1000")
     frail_cluster.kill_head()
-    in_time(lambda: frail.job(submission_id))
-    in_time(frail.nodes)
+    unreachable(lambda: frail.job(submission_id))
+    unreachable(frail.nodes)
 
     frail_cluster.restart()
 

@@ -25,7 +25,7 @@ from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_ports
 from tests.harness.processes import with_descendants
 from tests.harness.ray_cluster import RayCluster, is_raylet
-from tests.harness.training.ray_jobs import EVERY_CALL, ON_WORKER, SHORT_S, in_time, reaching
+from tests.harness.training.ray_jobs import EVERY_CALL, ON_WORKER, SHORT_S, reaching, unreachable
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -93,7 +93,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Local, s
 def test_without_the_token_of_the_cluster_the_gateway_says_so(started: tuple[Local, str], token: str, call: str):
     _, printed = started
     gateway = RayGateway(replace(options(printed), token=token, timeout_s=SHORT_S))
-    assert "MODELMILL_RAY_TOKEN" in in_time(lambda: EVERY_CALL[call](gateway)).hint
+    assert "MODELMILL_RAY_TOKEN" in unreachable(lambda: EVERY_CALL[call](gateway)).hint
     gateway.close()
 
 

@@ -139,6 +139,7 @@ def test_arrays_of_raw_pixels_warn() -> None:
     arrays = [ArrayStats(f"{i}.npy", "x", str(i), low=0.0, high=255.0, mean=115.0, deviation=60.0) for i in range(100)]
     codes = [finding.code for finding in diagnose(SampleStats(100, (), arrays, kinds={"npy": 100}), WIDE, UNIT)]
     assert codes == ["ARRAYS_IN_BYTES"]
+    assert not diagnose(SampleStats(100, (), arrays, kinds={"npy": 100}), CalibrationTarget(), UNIT), "of no picture"
 
 
 def test_every_finding_reads_well_with_its_numbers() -> None:

@@ -1,0 +1,42 @@
+"""TFLite models (.tflite) to ONNX, by tf2onnx. Runs in the sandbox: the file is somebody else's."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from app.exchange.converters.messages import first_line
+from app.exchange.errors import BadSource, ExtraMissing
+
+OPSET = 17
+
+
+def convert(request: dict[str, Any], _progress: Any) -> dict[str, Any]:
+    """Write the ONNX of a TFLite model. One that is quantized becomes the float model that its numbers stand for.
+
+    Args:
+        request: {"model": path of the .tflite, "into": path of the ONNX}.
+
+    Raises:
+        BadSource: It is none, or holds an operator that ONNX has not.
+        ExtraMissing: tf2onnx or TensorFlow is not installed here.
+    """
+    keras = str(Path(request["into"]).with_name("keras"))  # TensorFlow's part that would read and write in the home
+    os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1", KERAS_HOME=keras)
+    try:
+        import tf2onnx.convert
+    except ImportError as error:
+        raise ExtraMissing("tf2onnx is not installed here.", hint="pip install 'modelmill[tflite]'") from error
+    # Its functions keep what they cannot convert as operators of TensorFlow; its command refuses.
+    files = ["--tflite", request["model"], "--output", request["into"]]
+    sys.argv = ["tf2onnx", *files, "--opset", str(OPSET), "--dequantize"]
+    try:
+        tf2onnx.convert.main()
+    except (Exception, SystemExit) as error:
+        raise BadSource(
+            f"tf2onnx cannot convert this TFLite model: {first_line(error)}",
+            hint="Export it to ONNX where it was made, and convert that.",
+        ) from error
+    return {"onnx_bytes": Path(request["into"]).stat().st_size, "tf2onnx": tf2onnx.__version__}
