@@ -23,6 +23,11 @@ READER = """
 import hashlib, os, pathlib
 print("sha256", hashlib.sha256(pathlib.Path(os.environ["MODELMILL_TRAIN_FILE"]).read_bytes()).hexdigest())
 """
+LEARNER = """
+import json, os, pathlib, sys
+row = {"step": 1, "loss": float(sys.argv[1])}
+pathlib.Path(os.environ["MODELMILL_METRICS_FILE"]).write_text(json.dumps(row) + chr(10))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +73,30 @@ def test_a_task_runs_on_a_worker_and_is_followed_to_its_end(trainer: Trainer, ga
         if event["event_type"] == "STATE"
     ]
     assert steps == ["SUBMITTING", "SUBMITTED", "RUNNING", "SUCCEEDED"]
+
+
+def test_a_sweep_finds_the_best_of_its_tasks(trainer: Trainer) -> None:
+    program = trainer.add_program("swept", LEARNER)
+    body = {"workload": "script", "code_path": program, "name": "rates", "vary": {"args": [["3"], ["1"], ["2"]]}}
+    answer = trainer.http.post("/api/v2/task-sweeps", json=body)
+    assert answer.status_code == 201, answer.text
+    for task in answer.json()["tasks"]:
+        assert trainer.reaches(task["task_id"], *ENDED)["state"] == "SUCCEEDED"
+    sweep = trainer.http.get(answer.headers["location"]).json()
+    assert [(task["values"], task["best"]["value"], task["is_best"]) for task in sweep["tasks"]] == [
+        ({"args": ["3"]}, 3, False),
+        ({"args": ["1"]}, 1, True),
+        ({"args": ["2"]}, 2, False),
+    ]
+
+
+@pytest.mark.exhaustive
+def test_a_program_that_hangs_gives_its_place_back(trainer: Trainer) -> None:
+    program = trainer.add_program("hangs", "import time\nprint('begins')\ntime.sleep(3600)\n")
+    task_id = trainer.run(program, max_idle_s=60)
+    ended = trainer.reaches(task_id, *ENDED)
+    assert (ended["state"], ended["failure_kind"]) == ("FAILED", "IDLE_LIMIT")
+    assert trainer.logs(task_id)[-1] == "begins"
 
 
 def test_a_job_reads_what_its_user_uploaded(trainer: Trainer) -> None:
