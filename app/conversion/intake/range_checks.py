@@ -58,9 +58,7 @@ def judge_pictures(
         yield from _against_custom(low, high, expectation)
 
 
-def judge_arrays(
-    arrays: Sequence[ArrayStats], expectation: ExpectedRange, *, are_pictures: bool
-) -> Iterator[Finding]:
+def judge_arrays(arrays: Sequence[ArrayStats], expectation: ExpectedRange, *, are_pictures: bool) -> Iterator[Finding]:
     if not arrays:
         return
     low, high = min(a.low for a in arrays), max(a.high for a in arrays)

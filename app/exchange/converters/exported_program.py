@@ -38,4 +38,3 @@ def convert(request: dict[str, Any], _progress: Any) -> dict[str, Any]:
             hint="Export it to ONNX where it was made, and convert that.",
         ) from error
     return {"onnx_bytes": Path(request["into"]).stat().st_size, "torch": str(torch.__version__)}
-
