@@ -12,6 +12,9 @@ SPREAD_DB_MAX = 2.0
 MARGIN_DB = 1.0
 """What is chosen holds the goal by so much: it was the best of several on the pictures that have chosen."""
 
+ALTERED_SLACK_DB = 4.0
+"""On altered pictures, which mostly lie lower than those of other scenes, it may be so much below the goal."""
+
 
 def holds(goal: Goal, score: Score, margin_db: float = 0.0) -> bool:
     """Args: margin_db: how much more than the goal is demanded of SNR."""

@@ -21,6 +21,7 @@ class Choice:
         wide: Activations in 16 bits.
         wide_weights: Weights in 16 bits.
         is_equalized: Channels between layers were brought to like ranges before.
+        is_rounded: Weights in 8 bits are rounded by second order, not to nearest.
         is_corrected: Biases take back what rounding does to the means.
         is_float: Nothing is quantized, and nothing else holds.
     """
@@ -30,6 +31,7 @@ class Choice:
     wide: frozenset[str] = frozenset()
     wide_weights: frozenset[str] = frozenset()
     is_equalized: bool = False
+    is_rounded: bool = False
     is_corrected: bool = False
     is_float: bool = False
 
@@ -48,7 +50,8 @@ class Choice:
         text = f"int8 {self.method}"
         if self.methods:
             text += f", {len(self.methods)} ranges of their own"
-        text += ", equalized" * self.is_equalized + ", biases corrected" * self.is_corrected
+        text += ", equalized" * self.is_equalized + ", weights rounded by second order" * self.is_rounded
+        text += ", biases corrected" * self.is_corrected
         if self.tensors_16:
             parts = [_counted(len(self.wide), "activation"), _counted(len(self.wide_weights), "weight")]
             text += f", {' and '.join(filter(None, parts))} in int16"
@@ -61,7 +64,11 @@ class Choice:
         for method in sorted({method for _, method in self.methods}):
             tensors = [tensor for tensor, own in self.methods if own == method]
             made.append({"kind": "range", "method": method, "tensors": tensors})
-        kinds = {"equalization": self.is_equalized, "bias_correction": self.is_corrected}
+        kinds = {
+            "equalization": self.is_equalized,
+            "weight_rounding": self.is_rounded,
+            "bias_correction": self.is_corrected,
+        }
         made += [{"kind": kind, "method": "", "tensors": []} for kind, is_done in kinds.items() if is_done]
         if self.tensors_16:
             made.append({"kind": "int16", "method": "", "tensors": sorted(self.wide | self.wide_weights)})

@@ -1,6 +1,7 @@
-"""The search itself, in the order of cost: ranges for all activations by one method, then by the best for each,
-channels equalized, biases corrected, and 16 bits for as few tensors as hold the goal. Each step is kept only where it
-was measured better on pictures that set none of its ranges; the first candidate that holds the goal ends it.
+"""The search itself, in the order of cost: ranges for all activations by one method, channels equalized, weights
+rounded by second order, the best range for each activation, biases corrected, and 16 bits for as few tensors as hold
+the goal. Each step is kept only where it was measured better on pictures that set none of its ranges; the first
+candidate that holds the goal ends it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.inputs import Samples
 from app.conversion.toolchains.host.quantizer import QuantizationPlan
 from app.conversion.toolchains.host.search import mixed_precision, sensitivity
-from app.conversion.toolchains.host.search.acceptance import MARGIN_DB, assured_db, holds
+from app.conversion.toolchains.host.search.acceptance import ALTERED_SLACK_DB, MARGIN_DB, assured_db, holds
 from app.conversion.toolchains.host.search.basis import Basis, basis_of
 from app.conversion.toolchains.host.search.bias_correction import Shift, corrections, measured_shifts
 from app.conversion.toolchains.host.search.budget import Budget
@@ -32,6 +33,7 @@ from app.conversion.toolchains.host.search.report import SearchOutcome
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
 from app.conversion.toolchains.host.search.split import split_of
 from app.conversion.toolchains.host.search.unlikeness import looks_of
+from app.conversion.toolchains.host.search.weight_integers import second_order
 from app.kit.sandbox.errors import StageFailed
 
 FIRST_METHODS = METHODS[:4]
@@ -123,6 +125,7 @@ class _Search:
         self.judge = Judge(model, samples, self.split, threads=threads, meter_of=meter_of)
         self.trail = Trail()
         self.rows: list[Sensitivity] = []
+        self._rounded: dict[tuple[bool, tuple[int, ...]], Basis] = {}
         self._shifts: dict[tuple[Choice, tuple[int, ...]], list[Shift]] = {}
 
     def run(self) -> SearchResult:
@@ -142,7 +145,7 @@ class _Search:
         self.budget.limit(max(SECONDS_LEAST, times * self.budget.elapsed_s))
 
     def _result(self, taken: TriedCandidate) -> SearchResult:
-        reported, basis = taken.score, self._basis(taken.choice)
+        reported, basis = taken.score, self._basis(taken.choice, self.split.final)
         if self.split.report is not None:
             reported = self.judge.judge(self._build(taken.choice), [self.split.report]).score
         ended_by = "budget" if not self.budget.allows(SEARCH_SHARE) else "exhausted"
@@ -183,10 +186,16 @@ class _Search:
                 yield IN_FLOAT
             return
         yield from self._equalized()
+        yield replace(self._best_in_8_bits, is_rounded=True)
         yield from self._own_ranges()
         yield replace(self._best_in_8_bits, is_corrected=True)
         if self.goal.threshold is not None:
             yield from self._mixed()
+
+    @property
+    def _first_parts(self) -> tuple[int, ...]:
+        """Whose pictures calibrate what is judged first."""
+        return self.split.calibrating(self.split.choose[0])
 
     @property
     def _best_in_8_bits(self) -> Choice:
@@ -225,7 +234,10 @@ class _Search:
 
     def _not_measured(self, base: Choice) -> list[Sensitivity]:
         """Tensors that there was no time for: the last to get 16 bits."""
-        known, template = {row.tensor for row in self.rows}, self._basis(base).template
+        known, template = (
+            {row.tensor for row in self.rows},
+            self._basis(base, self.split.calibrating(self.split.choose[0])).template,
+        )
         names = [(activation.name, False) for activation in template.activations]
         names += [(weight.name, True) for weight in template.weights]
         nothing = np.zeros((0, 0))
@@ -234,8 +246,9 @@ class _Search:
 
     def _sensitivities(self, base: Choice) -> list[Sensitivity]:
         """Of each tensor alone in 8 bits, with the range that suits it best; none where it cannot be measured."""
-        basis, part = self._basis(base), self.split.choose[0]
-        parts = self.split.calibrating(part)
+        part = self.split.choose[0]
+        parts = self._first_parts
+        basis = self._basis(base, parts)
         methods = (base.method, *(method for method in METHODS if method != base.method))
         ranges = {method: basis.ranges(Choice(method), parts) for method in methods}
         lowest = next(one.score.lowest_picture for one in self.trail.candidates if one.choice == base)
@@ -259,14 +272,14 @@ class _Search:
     # --- candidates -------------------------------------------------------------------------------------
     def _try(self, choice: Choice) -> TriedCandidate:
         judged = self.judge.judge(self._build(choice), self.split.choose)
-        template = self._basis(choice).template
+        template = self._basis(choice, self._first_parts).template
         is_near = holds(self.goal, judged.score, MARGIN_DB)
-        altered_db = self._altered_db(choice) if choice.tensors_16 == 0 else None
+        altered_db = self._altered_db(choice) if is_near or choice.tensors_16 == 0 else None
         candidate = TriedCandidate(
             len(self.trail.candidates),
             choice,
             judged.score,
-            is_near and (altered_db is None or altered_db >= (self.goal.threshold or 0.0)),
+            is_near and (altered_db is None or altered_db >= (self.goal.threshold or 0.0) - ALTERED_SLACK_DB),
             is_near,
             len(template.activations) + len(template.weights),
             judged.size_bytes,
@@ -294,7 +307,7 @@ class _Search:
         return lambda part: self._built(choice, self.split.calibrating(part))
 
     def _built(self, choice: Choice, parts: Sequence[int]) -> Any:
-        basis = self._basis(choice)
+        basis = self._basis(choice, parts)
         if choice.is_float:
             return copy.deepcopy(basis.model)
         precision = basis.precision(choice, parts)
@@ -305,13 +318,21 @@ class _Search:
 
     def _shifts_of(self, choice: Choice, parts: tuple[int, ...]) -> list[Shift]:
         if (choice, parts) not in self._shifts:
-            basis, pictures = self._basis(choice), self.judge.examples(parts)
+            basis, pictures = self._basis(choice, parts), self.judge.examples(parts)
             ranges = basis.ranges(choice, parts)
             self._shifts[choice, parts] = measured_shifts(basis.template, ranges, pictures, self.threads)
         return self._shifts[choice, parts]
 
-    def _basis(self, choice: Choice) -> Basis:
-        return self.equalized if choice.is_equalized and self.equalized is not None else self.given
+    def _basis(self, choice: Choice, parts: Sequence[int]) -> Basis:
+        """Args: parts: Whose pictures set the ranges; those that judge round no weights where others can."""
+        basis = self.equalized if choice.is_equalized and self.equalized is not None else self.given
+        if not choice.is_rounded:
+            return basis
+        key = choice.is_equalized, tuple(part for part in parts if part not in self.split.choose) or tuple(parts)
+        if key not in self._rounded:
+            integers = second_order(basis.template, self.judge.examples(key[1]), self.threads)
+            self._rounded[key] = replace(basis, template=basis.template.with_weights(integers))
+        return self._rounded[key]
 
     def _basis_of(self, model: Any, plan: QuantizationPlan, *, are_known: bool = False) -> Basis:
         def step(done: int, of: int) -> None:

@@ -125,7 +125,7 @@ def collect(
     statistics = ActivationStatistics(given, changed, {})
     sessions = [
         (open_session(with_outputs(model, group).SerializeToString(), threads), group)
-        for group in _groups(model, tensors)
+        for group in groups_of(model, tensors)
     ]
     own = [output.name for output in model.graph.output]
     kinds = itertools.cycle(ALTERATIONS)
@@ -163,7 +163,8 @@ def _values(
             yield name, values.pop(name) if name not in own else values[name]
 
 
-def _groups(model: Any, tensors: Sequence[str]) -> list[list[str]]:
+def groups_of(model: Any, tensors: Sequence[str]) -> list[list[str]]:
+    """The tensors in groups that leave the runtime together; one empty group of none."""
     sizes: Mapping[str, int] = tensor_sizes(model)
     groups: list[list[str]] = [[]]
     room = GROUP_BYTES

@@ -6,6 +6,7 @@ anew takes seconds. What is built is a real file: the one that is measured is th
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -114,6 +115,20 @@ class Template:
                 self._readers.setdefault(name, node)
         self.activations = self._find_activations()
         self.weights, self.biases = self._find_constants()
+
+    def with_weights(self, integers: Mapping[str, Array]) -> Template:
+        """The same with other integers of these weights, by their names."""
+        import onnx
+
+        changed = copy.copy(self)
+        changed.model = onnx.ModelProto()
+        changed.model.CopyFrom(self.model)
+        editor = _Editor(changed.model)
+        for weight in self.weights:
+            if weight.name in integers:
+                editor.write(weight.quantized, integers[weight.name])
+        changed._constants = {tensor.name: tensor for tensor in changed.model.graph.initializer}
+        return changed
 
     def float_value(self, name: str) -> Array:
         values: Array = self._array(self._float[name])

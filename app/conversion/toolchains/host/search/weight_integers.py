@@ -1,0 +1,128 @@
+"""Rounding of weights by second order: what rounding one weight costs a layer's output, the weights after it take back.
+
+Column by column, as GPTQ does (Frantar et al. 2022): the error of a rounded column goes to the columns that are not
+rounded yet, by the inverse of the products of the layer's inputs, so that the output errs least on what the layer
+really reads. Scales stay; only integers change, most of them by one at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from app.conversion.toolchains.host.calibration import with_outputs
+from app.conversion.toolchains.host.inputs import Array, SampleArrays
+from app.conversion.toolchains.host.runtime import open_session, run
+from app.conversion.toolchains.host.search.statistics import groups_of
+from app.conversion.toolchains.host.search.template import Template, Weight
+
+POSITIONS = 256
+"""Places of a picture at which a layer's inputs are looked at, evenly spaced."""
+COLUMNS_MOST = 1152
+"""Weights of one output channel: a layer with more is rounded to nearest, for the cube of it is computed."""
+DAMPING = 0.01
+"""Of the mean product is added to each column's own: what hardly varies must not take everything."""
+BLOCK = 64
+"""Columns whose errors go to those beyond together."""
+TOP = 127
+RANK = 4
+
+
+def second_order(template: Template, pictures: Sequence[SampleArrays], threads: int) -> dict[str, Array]:
+    """The integers of convolutions' weights in 8 bits, by the weight's name; layers that cannot be are left out.
+
+    Args:
+        pictures: Such as calibrate; a few are enough.
+        threads: of onnxruntime.
+    """
+    weights = {weight.name: weight for weight in template.weights}
+    layers = [node for node in template.float_model.graph.node if _is_rounded(node, weights, template)]
+    products = _products(template, layers, pictures, threads)
+    integers = {}
+    for name, product in products.items():
+        rounded = _rounded(template.float_value(name), template.weight_scale(weights[name]), product)
+        if rounded is not None:
+            integers[name] = rounded
+    return integers
+
+
+def _is_rounded(node: Any, weights: Mapping[str, Weight], template: Template) -> bool:
+    if node.op_type != "Conv" or node.input[1] not in weights or weights[node.input[1]].axis != 0:
+        return False
+    shape = template.float_value(node.input[1]).shape
+    return len(shape) == RANK and int(np.prod(shape[1:])) <= COLUMNS_MOST and not _attribute(node, "auto_pad", b"")
+
+
+def _products(
+    template: Template, layers: Sequence[Any], pictures: Sequence[SampleArrays], threads: int
+) -> dict[str, Array]:
+    """Sums of products of a layer's inputs, [groups, columns, columns], by its weight's name."""
+    model = template.float_model
+    given = {value.name for value in model.graph.input}
+    groups = groups_of(model, sorted({node.input[0] for node in layers} - given))
+    sessions = [(open_session(with_outputs(model, group).SerializeToString(), threads), group) for group in groups]
+    products: dict[str, Array] = {}
+    for picture in pictures:
+        for number, (session, group) in enumerate(sessions):
+            values = run(session, picture.arrays, group) if group else {}
+            own = {**values, **picture.arrays} if number == 0 else values
+            for node in layers:
+                if node.input[0] in own:
+                    columns = _columns(own[node.input[0]][:1], template.float_value(node.input[1]).shape, node)
+                    name = node.input[1]
+                    products[name] = products.get(name, np.float64(0.0)) + columns.swapaxes(1, 2) @ columns
+    return products
+
+
+def _columns(array: Array, shape: tuple[int, ...], node: Any) -> Array:
+    """What each weight of an output channel is multiplied by, at some places: [groups, places, columns]."""
+    top, left, bottom, right = _attribute(node, "pads", (0, 0, 0, 0))
+    (down, across), (dilated_down, dilated_across) = (
+        _attribute(node, name, (1, 1)) for name in ("strides", "dilations")
+    )
+    padded = np.pad(array[0], ((0, 0), (top, bottom), (left, right)))
+    window = ((shape[2] - 1) * dilated_down + 1, (shape[3] - 1) * dilated_across + 1)
+    views = np.lib.stride_tricks.sliding_window_view(padded, window, (1, 2))
+    views = views[:, ::down, ::across, ::dilated_down, ::dilated_across]
+    count = views.shape[1] * views.shape[2]
+    places = np.arange(min(count, POSITIONS)) * count // min(count, POSITIONS)
+    taken = views[:, places // views.shape[2], places % views.shape[2]]
+    groups = array.shape[1] // shape[1]
+    columns: Array = taken.reshape(groups, shape[1], places.size, -1).transpose(0, 2, 1, 3)
+    return columns.reshape(groups, places.size, -1)
+
+
+def _rounded(values: Array, scale: Array, products: Array) -> Array | None:
+    """None where the products cannot be inverted."""
+    groups, count, _ = products.shape
+    own = np.einsum("gcc->gc", products)
+    if not np.isfinite(own).all():
+        return None
+    added = DAMPING * own.mean(axis=1, keepdims=True) + (own <= 0.0)
+    damped = products + np.eye(count) * added[:, None, :]
+    try:
+        upper = np.linalg.cholesky(np.linalg.inv(damped.astype(np.float64))).swapaxes(1, 2)
+    except np.linalg.LinAlgError:
+        return None
+    left = values.reshape(groups, -1, count).astype(np.float64)
+    scales = np.broadcast_to(scale.astype(np.float64).reshape(-1), (values.shape[0],)).reshape(groups, -1)
+    integers = np.empty(left.shape)
+    for begin in range(0, count, BLOCK):
+        end = min(begin + BLOCK, count)
+        block, errors = left[:, :, begin:end].copy(), np.empty((groups, left.shape[1], end - begin))
+        for place in range(end - begin):
+            column = np.clip(np.rint(block[:, :, place] / scales), -TOP, TOP)
+            integers[:, :, begin + place] = column
+            own_row = upper[:, begin + place, begin + place : end]
+            errors[:, :, place] = (block[:, :, place] - column * scales) / own_row[:, :1]
+            block[:, :, place:] -= errors[:, :, place, None] * own_row[:, None]
+        left[:, :, end:] -= errors @ upper[:, begin:end, end:]
+    return integers.reshape(values.shape).astype(np.int8)
+
+
+def _attribute(node: Any, name: str, default: Any) -> Any:
+    from onnx import helper
+
+    return next((helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
