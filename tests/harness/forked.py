@@ -5,6 +5,7 @@ They are processes like any other: with an environment, a log and an exit code o
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
 import signal
@@ -14,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from tests.harness.paths import REPOSITORY
@@ -21,6 +23,7 @@ from tests.harness.paths import REPOSITORY
 PRELOADED = ["tests.harness.preloaded", "tests.harness.forked"]
 """What the process has imported of which all are copies; none of them may start a thread."""
 _context = multiprocessing.get_context("forkserver")
+_begun: list[BaseProcess] = []
 
 
 class Forked:
@@ -41,6 +44,7 @@ class Forked:
         begins.close()
         assert self._process.pid is not None
         self.pid: int = self._process.pid
+        _begun.append(self._process)
 
     @property
     def returncode(self) -> int | None:
@@ -66,6 +70,14 @@ class Forked:
             assert timeout is not None
             raise subprocess.TimeoutExpired(self.args, timeout)
         return code
+
+
+@atexit.register
+def end_left_over() -> None:
+    """Whoever a failed test has left running ends with this process, which would wait for its end otherwise."""
+    for process in _begun:
+        if process.pid is not None and process.exitcode is None:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _run(arguments: list[str], environment: dict[str, str], log: str, begun: Connection) -> None:

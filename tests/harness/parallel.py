@@ -19,6 +19,7 @@ from typing import Any
 from warnings import WarningMessage
 
 import pytest
+from _pytest._io import TerminalWriter
 
 from tests.harness.durations import group_of
 
@@ -180,6 +181,7 @@ class WorkerLoop:
         terminal = plugins.unregister(name="terminalreporter")
         if terminal is not None:
             terminal._show_progress_info = False  # that of the whole run, at the end of the loop
+            config.get_terminal_writer = lambda: TerminalWriter(sys.stderr)  # of a test that is ended for its time
         capture = plugins.get_plugin("capturemanager")
         capture.stop_global_capturing()  # its files are shared with the other processes, and their positions
         capture.start_global_capturing()

@@ -45,6 +45,17 @@ def test_exits(): os._exit(0)
 def test_after(): pass
 """
 
+HANGING = "import pytest, time\n@pytest.mark.timeout(1)\ndef test_hangs(): time.sleep(60)\n"
+LEAVING = """
+import os
+from pathlib import Path
+from tests.harness.forked import Forked
+def test_leaves_a_process(tmp_path):
+    process = Forked("waiting:main", [], environment=os.environ | {"PYTHONPATH": os.getcwd()}, log=tmp_path / "log")
+    Path("left.pid").write_text(str(process.pid))
+"""
+WAITING = "import time\ndef main(): time.sleep(3600)\n"
+
 
 def run(folder: Path, *arguments: str, **files: str) -> tuple[int, str]:
     """Runs these files of tests in two processes; the exit code, and what is told."""
@@ -95,3 +106,10 @@ def test_what_cannot_be_collected_ends_the_run(tmp_path: Path) -> None:
     code, told = run(tmp_path, test_broken="import nothing_of_that_name", test_good=GOOD)
     assert code == 2
     assert "1 error" in told and not (tmp_path / "test_good.pids").exists()
+
+
+def test_a_test_that_hangs_fails_for_its_time_and_no_process_that_tests_leave_is_waited_for(tmp_path: Path) -> None:
+    code, told = run(tmp_path, "-p", "pytest_timeout", test_a=HANGING, test_b=LEAVING, waiting=WAITING)
+    assert code == 1
+    assert "Timeout (>1.0s)" in told and "1 failed, 1 passed" in told
+    assert not Path("/proc", (tmp_path / "left.pid").read_text()).exists()
