@@ -13,7 +13,10 @@ import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from urllib.parse import unquote, urlsplit
-from xml.etree import ElementTree as ET  # the parser gets no document with declarations, see _root
+from xml.etree import ElementTree as ET
+
+from defusedxml.common import DefusedXmlException
+from defusedxml.ElementTree import fromstring
 
 from app.kit.process.periodic_thread import PeriodicThread
 from app.nodes.model import DiscoveredCamera
@@ -113,12 +116,11 @@ def _answers(sender: socket.socket, listen_s: float) -> Iterator[bytes]:
 
 def _root(answer: bytes) -> ET.Element | None:
     """None for what is no XML, and for a document that declares something: entities could grow without end."""
-    if b"<!" in answer:
-        return None
     try:
-        return ET.fromstring(answer)  # noqa: S314  # without declarations
-    except ET.ParseError:
+        root: ET.Element = fromstring(answer, forbid_dtd=True)
+    except (ET.ParseError, DefusedXmlException):
         return None
+    return root
 
 
 def _camera(match: ET.Element) -> DiscoveredCamera | None:

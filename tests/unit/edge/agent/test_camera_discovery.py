@@ -56,6 +56,7 @@ BOMB = b'<!DOCTYPE a [<!ENTITY b "b">]>'
         b"<a/>",
         answer("another", SERVICE),
         BOMB + answer("q", SERVICE).partition(b"?>")[2],
+        (BOMB + answer("q", SERVICE).partition(b"?>")[2]).decode().encode("utf-16"),
         answer("q", ""),
         answer("q", "file:///etc/passwd"),
         answer("q", "http://user:password@10.0.0.7/"),
