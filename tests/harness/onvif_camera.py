@@ -11,7 +11,8 @@ import struct
 import threading
 from types import TracebackType
 
-from app.edge.agent.camera_discovery import ADDRESSING, DISCOVERY, GROUP, PORT, SOAP
+from app.edge.agent import camera_discovery
+from app.edge.agent.camera_discovery import ADDRESSING, DISCOVERY, GROUP, SOAP
 
 ANSWER = """<?xml version="1.0" encoding="UTF-8"?>
 <s:Envelope xmlns:s="{soap}" xmlns:a="{addressing}" xmlns:d="{discovery}"
@@ -37,7 +38,7 @@ class OnvifCamera:
         self._services, self._scopes = services, scopes
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.bind((GROUP, PORT))
+        self._socket.bind((GROUP, camera_discovery.PORT))
         membership = struct.pack("4s4s", socket.inet_aton(GROUP), socket.inet_aton(INTERFACE))
         self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
         self._socket.settimeout(0.1)

@@ -33,6 +33,11 @@ def with_descendants(pids: Iterable[int]) -> set[int]:
     return numbers
 
 
+def is_alive(pid: int) -> bool:
+    """Not so once it has ended, also while its parent has not asked how."""
+    return _state(PROC / str(pid) / "stat") not in ("", "Z")
+
+
 def memory_bytes(pids: Iterable[int]) -> int:
     """Proportional set size: pages that several processes share are divided among them."""
     return sum(memory_of(pid)["Pss"] for pid in pids)

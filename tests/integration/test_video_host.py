@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 
 from app.edge.video.runner.frame_transport import H264Encoder
@@ -36,6 +35,7 @@ from app.video.model.stage_call import KEPT, RAW, Call, Encoded
 from tests.harness.api import until
 from tests.harness.models.converted import converted_faces
 from tests.harness.paths import REPOSITORY, SHARED_DATA
+from tests.harness.processes import is_alive
 from tests.harness.video.stage_host import SECRET, VideoHost, card_of, stage_of
 
 DATA = SHARED_DATA
@@ -424,7 +424,7 @@ def test_a_child_that_somebody_ended_is_replaced_unnoticed(one_process: VideoHos
     assert host.post("well", {}).status_code == 200
     (pid,) = host.client.get("/get_resource_info").json()["pids"]
     os.kill(pid, signal.SIGKILL)
-    until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    until(lambda: not is_alive(pid))
     until(lambda: host.post("well", {}).status_code == 200)
     assert host.client.get("/get_resource_info").json()["pids"] != [pid]
 
@@ -437,7 +437,7 @@ def test_children_end_with_their_host(start: Callable[..., VideoHost]) -> None:
         host.client.post("/service/hangs", json={}, timeout=0.3)
     host.process.send_signal(signal.SIGKILL)
     host.process.wait()
-    until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
+    until(lambda: not any(map(is_alive, pids)))
 
 
 @pytest.mark.slow

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 
 from tests.harness.joint.deployment import JointDeployment, current, metrics, resource, worker
+from tests.harness.processes import is_alive
 from tests.harness.users import OURS
 
 pytestmark = pytest.mark.slow
@@ -48,10 +48,6 @@ def digits_service(name: str, **changes: Any) -> Any:
     return resource(name, **fields)
 
 
-def alive(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-
-
 def test_a_service_is_born_serves_counts_and_dies(deployment: JointDeployment, digits: list[bytes]) -> None:
     deployment.apply(digits_service("life"))
     running = deployment.reaches("life", "Running")
@@ -72,9 +68,9 @@ def test_a_service_is_born_serves_counts_and_dies(deployment: JointDeployment, d
     events = deployment.http.get("/api/v2/services/default/life/events").json()["events"]
     assert events[0]["type"] == "Running"
     assert {event["type"] for event in events} >= {"Pending", "Running"}
-    assert all(map(alive, pids))
+    assert all(map(is_alive, pids))
     deployment.remove("life")
-    deployment.until(lambda: not any(map(alive, pids)))
+    deployment.until(lambda: not any(map(is_alive, pids)))
 
 
 def test_each_answer_is_a_row_once_also_when_the_worker_is_killed(
@@ -236,11 +232,11 @@ def test_a_service_deleted_while_its_node_is_away_ends_there_when_it_is_back(dep
     deployment.until(
         lambda: deployment.service("late")["workers"][1]["state"] is None
     )  # the cloud's has ended meanwhile
-    assert alive(pid)
+    assert is_alive(pid)
     assert not deployment.is_gone("late")
     deployment.agents["edge0"].start()
     deployment.until(lambda: deployment.is_gone("late"))
-    deployment.until(lambda: not alive(pid))
+    deployment.until(lambda: not is_alive(pid))
 
 
 def test_two_services_share_a_node_and_a_change_of_one_leaves_the_other_alone(

@@ -9,6 +9,7 @@ from app.edge.agent.camera_discovery import CameraDiscovery, cameras_in, discove
 from app.kit.errors import BadInput
 from app.nodes.model import DiscoveredCamera
 from tests.harness.onvif_camera import INTERFACE, OnvifCamera, answer
+from tests.harness.ports import free_port
 
 SERVICE = "http://10.0.0.7/onvif/device_service"
 SCOPES = (
@@ -17,10 +18,16 @@ SCOPES = (
 )
 
 
+@pytest.fixture(autouse=True)
+def port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In place of the real one, at which other tests' cameras answer."""
+    monkeypatch.setattr("app.edge.agent.camera_discovery.PORT", free_port())
+
+
 def test_cameras_answer_with_where_they_are_and_what_they_are_called() -> None:
     """Over the real multicast address, on the loopback."""
     with OnvifCamera(SERVICE, SCOPES), OnvifCamera("http://[fe80::1]/onvif http://10.0.0.3:8000/onvif"):
-        seen = discover(INTERFACE, 1.0)
+        seen = discover(INTERFACE)
     assert seen == (
         DiscoveredCamera("10.0.0.3", "http://10.0.0.3:8000/onvif"),
         DiscoveredCamera("10.0.0.7", SERVICE, "Front door", "X-100"),
@@ -28,7 +35,7 @@ def test_cameras_answer_with_where_they_are_and_what_they_are_called() -> None:
 
 
 def test_who_looks_around_keeps_those_that_answered_last() -> None:
-    discovery = CameraDiscovery(INTERFACE, listen_s=0.5)
+    discovery = CameraDiscovery(INTERFACE, listen_s=2.0)
     with OnvifCamera(SERVICE):
         discovery.look()
     assert [camera.address for camera in discovery.cameras] == ["10.0.0.7"]
