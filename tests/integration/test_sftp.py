@@ -227,6 +227,16 @@ def test_whoever_is_disabled_is_out_at_once_and_stays_out(server: SftpServer, na
     assert "datasets" in server.batch(name, "ls")
 
 
+def test_a_session_does_not_outlive_the_quota_with_which_it_began(server: SftpServer, name: str, home: Path) -> None:
+    client = server.terminal(name, "-i", str(server.key))
+    client.expect("sftp>")
+    server.accounts.users.change(name, by="admin", quota_bytes=MIB)
+    server.homes.outbox.apply(name)
+    client.expect(["quota was changed", "closed", "(?i)disconnect"])
+    client.close(force=True)
+    assert "datasets" in server.batch(name, "ls")
+
+
 def test_whoever_is_deleted_cannot_come_in(server: SftpServer, name: str, home: Path) -> None:
     server.accounts.users.delete(name, by="admin")
     assert "denied" in server.batch(name, "ls", fails=True).lower()

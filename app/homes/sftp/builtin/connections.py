@@ -71,15 +71,18 @@ class SftpConnection(asyncssh.SSHServer):
         """Why this connection must end, with the account as it is now (None: disabled); empty when it may stay.
 
         One that was authenticated by a password that was reset or a key that was removed ends, as that may have been
-        stolen. So does one that was authenticated by what was set with a token that has ended.
+        stolen. So does one that was authenticated by what was set with a token that has ended, and one whose files were
+        opened under another quota.
         """
         if account is None:
             return "This account was disabled."
+        assert self.account is not None
+        if (account.quota_bytes, account.quota_files) != (self.account.quota_bytes, self.account.quota_files):
+            return "The quota was changed: log in again."
         if self._key is not None:
             if any(_public_data(text) == self._key for text in account.keys):
                 return ""
             return "This key was removed, or the token that set it has ended."
-        assert self.account is not None
         if account.password_hash is None:
             return "The password is to be changed: the token that set it has ended."
         return "" if account.password_hash == self.account.password_hash else "The password was changed."
