@@ -192,7 +192,9 @@ def test_a_log_is_read_by_its_end_and_whole(gateway):
 
 def test_a_tail_of_one_endless_line_is_cut(gateway):
     job = ended(gateway, submitted(gateway, "head -c 20000000 /dev/zero | tr '\\0' x"))
-    assert gateway.log_tail(job, 10) == b"x" * (4 << 20)
+    tail = gateway.log_tail(job, 10)
+    assert len(tail) == 4 << 20
+    assert tail.count(b"x") > len(tail) - 1000, "Ray's own line that says what runs may come at any time"
 
 
 def test_nothing_is_printed_no_signal_is_taken_and_no_other_address_is_used(ray_cluster):
