@@ -17,9 +17,11 @@ from app.training import store
 from app.training.errors import RayUnreachable
 from app.training.gateway import RayJob, RayStatus
 from app.training.metrics.counters import count_end
-from app.training.model import Attempt, Event, FailureKind, State, Task, Waiting, WaitingCode
+from app.training.model import Attempt, Event, FailureKind, State, Task, Waiting, WaitingCode, Workload
 from app.training.model.failures import Failure, classify, is_retried
+from app.training.model.shortfall import shortfall
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
+from app.training.spec import read_spec
 
 TAIL_LINES = 5000
 TAIL_BYTES = 1 << 20
@@ -63,8 +65,10 @@ def end(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, ti
             return Allocation(task, attempt, job)
         logger.warning("The log of an ended job is not to be had; what was copied of it stays: %s", error.message)
         log_bytes = None
-    failure = None if job.status is RayStatus.SUCCEEDED else _failure(context, task, attempt, job)
-    return settle(context, task, attempt, failure, tick, log_bytes=log_bytes)
+    has_succeeded = job.status is RayStatus.SUCCEEDED
+    failure = None if has_succeeded else _failure(context, task, attempt, job)
+    remark = _shortfall(context, task, attempt, job) if has_succeeded else ""
+    return settle(context, task, attempt, failure, tick, log_bytes=log_bytes, remark=remark)
 
 
 def end_unknown(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickContext) -> Allocation | None:
@@ -89,6 +93,7 @@ def settle(
     tick: TickContext,
     *,
     log_bytes: int | None = None,
+    remark: str = "",
 ) -> Allocation | None:
     """Write down that an attempt has ended, and what becomes of its task.
 
@@ -97,13 +102,14 @@ def settle(
     Args:
         failure: None: it succeeded.
         log_bytes: The size of the copy of its log; None: it stays what it was.
+        remark: What its user is to know of a success.
 
     Returns:
         None: the task is active no more. The allocation as it was if the task was changed meanwhile.
     """
     ended_at = attempt.ended_at or tick.at
     context.homes.folders.ended(task.user, attempt.folder, from_text(ended_at))
-    outcome = _outcome(context, task, attempt, failure, tick)
+    outcome = _outcome(context, task, attempt, failure, tick, remark)
     if task.folder is not None and outcome.event is not Event.RETRY:
         context.homes.folders.ended(task.user, task.folder, from_text(ended_at))
     values: dict[str, Any] = {
@@ -141,14 +147,14 @@ def _applied(conn: Connection, task: Task, outcome: Outcome, tick: TickContext) 
 
 
 def _outcome(
-    context: SchedulerContext, task: Task, attempt: Attempt, failure: Failure | None, tick: TickContext
+    context: SchedulerContext, task: Task, attempt: Attempt, failure: Failure | None, tick: TickContext, remark: str
 ) -> Outcome:
     detail: dict[str, Any] = {"attempt_no": attempt.attempt_no}
     if task.is_terminal:
         detail["ray_status"] = attempt.ray_status
         return Outcome(None, {"error_summary": _summary_of_released(attempt, tick)}, detail)
     if failure is None:
-        return Outcome(Event.SUCCEED, {}, detail)
+        return Outcome(Event.SUCCEED, {"error_summary": remark}, detail)
     detail["failure_kind"] = failure.kind.value
     if _is_canceled(task):
         return Outcome(Event.STOPPED, {}, detail)
@@ -203,6 +209,13 @@ def _failure(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJo
         was_stopped=_is_canceled(task),
         counts_gpus=task.demand.claims_by_group,
     )
+
+
+def _shortfall(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob) -> str:
+    if task.workload is not Workload.SFT:
+        return ""
+    total = read_spec(task.spec_text.encode())[0].total_training_steps
+    return shortfall(_tail(context, task, attempt, job).decode("utf-8", "replace"), total)
 
 
 def _is_canceled(task: Task) -> bool:
