@@ -27,8 +27,8 @@ def operator(
     if importlib.util.find_spec("kopf") is None:
         raise CannotStart("kopf is not installed", hint="Install the extra: pip install 'modelmill[k8s]'.")
     from app.bootstrap.container import assemble
+    from app.joint_inference.k8s_operator.handlers import run
     from app.joint_inference.k8s_operator.mirror import Mirror
-    from app.joint_inference.k8s_operator.process import run
     from app.settings import load_settings
 
     with closing(assemble(load_settings())) as container:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from app.joint_inference.calibration.service import Calibrations
 from app.joint_inference.service import Joint
 from app.kit.web.state import FromContainer
 
 joint_of = FromContainer[Joint]("joint")
+calibrations_of = FromContainer[Calibrations]("calibrations")

@@ -20,8 +20,8 @@ from app.joint_inference.model.rows import MAX_BYTES as MAX_ROWS_BYTES
 from app.joint_inference.responses import SERVICES
 from app.joint_inference.sample_upload import read_sample
 from app.joint_inference.service.producers import producer_of_service
-from app.joint_inference.service.row_report import RowReport, read_rows
-from app.joint_inference.spec_warnings import advice
+from app.joint_inference.service.reports import RowReport, read_rows
+from app.joint_inference.validation import advice
 from app.kit.clock import now
 from app.kit.errors import BadRequest
 from app.kit.web.auth import user_of

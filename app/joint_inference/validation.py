@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator, FormatChecker, ValidationError  # t
 from app.joint_inference import metadata
 from app.joint_inference.documents import parse_document, parse_documents
 from app.joint_inference.model.crd import SPEC_SCHEMA, STATUS_SCHEMA
-from app.joint_inference.model.resource import API_VERSION, KIND
+from app.joint_inference.model.resource import API_VERSION, KIND, specification_of
 from app.joint_inference.problems import Problem, path_of, refuse, shown
 from app.joint_inference.sedna import from_sedna, is_sedna
 
@@ -239,3 +239,32 @@ __all__ = [
     "validated_status",
     "warnings_of",
 ]
+
+
+NO_FOLDERS = "It writes no pictures into folders; the page shows the newest hard samples."
+SEDNAS = {
+    "video_url": "Name what it is to read as `source`.",
+    "input_shape": "Name the size as `input_size`, width first, as 736x416.",
+    "all_examples_inference_output": NO_FOLDERS,
+    "hard_example_edge_inference_output": NO_FOLDERS,
+    "hard_example_cloud_inference_output": NO_FOLDERS,
+}
+"""Parameters of Sedna's own examples, and what stands for them here."""
+
+
+def advice(resource: Any) -> list[str]:
+    """A sentence each. Raises InvalidResource."""
+    unknown = [f"The field {path} is not known here and was left out." for path in warnings_of(resource)]
+    return [*unknown, *ignored_parameters(validated(resource)["spec"])]
+
+
+def ignored_parameters(spec: Mapping[str, Any]) -> list[str]:
+    """A sentence each. spec: a valid one. A user's own script may read whatever it likes."""
+    specification = specification_of(spec)
+    return [
+        f"The bundled {worker.role} worker does not read the parameter {key!r}. {instead}"
+        for worker in (specification.edge, specification.cloud)
+        if worker.is_builtin
+        for key, instead in SEDNAS.items()
+        if key in worker.parameters
+    ]

@@ -19,5 +19,5 @@ NODES = Capability(
     commands=command_group("nodes", "app.nodes.cli"),
     actors=("actors.nodes",),
     navigation=(NavigationEntry(Area.EDGE, 40, "Nodes", "/ui/nodes", "nodes", is_searched=True),),
-    tables=("app.nodes.tables",),
+    tables=("app.nodes.store",),
 )

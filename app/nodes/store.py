@@ -1,5 +1,5 @@
-"""Remembers nodes and their orders, in SQL. Knows no rules: they are the service's. All runs in the caller's
-transactions."""
+"""The tables of nodes and of their orders in SQL, and what is read and written there. Knows no rules: they are the
+service's. All runs in the caller's transactions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,55 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from app.kit.sql import Sealed, metadata
 from app.kit.sql.rows import from_row, row_of
 from app.kit.sql.upsert import insert_into, upsert
 from app.nodes.cameras import CAMERAS
 from app.nodes.grants import Grants, read_grants
 from app.nodes.model import NODE_REPORT, Node, Operation, Order, Side, WorkKey
-from app.nodes.tables import nodes, order_numbers, orders
+
+TIME = sa.String(32)
+NODE = sa.String(63)
+
+nodes = sa.Table(
+    "nodes",
+    metadata,
+    sa.Column("name", NODE, primary_key=True),
+    sa.Column("side", sa.String(8), nullable=False),
+    sa.Column("token_hash", sa.String(64), nullable=False),
+    sa.Column("created_at", TIME, nullable=False),
+    sa.Column("address", sa.String(255), nullable=False),
+    sa.Column("version", sa.String(32), nullable=False),
+    sa.Column("last_seen_at", TIME),
+    sa.Column("report", sa.Text, nullable=False),
+    sa.Column("access", sa.Text, nullable=False, server_default="{}"),
+)
+"""access: who may use it and its cameras, as Grants.to_json."""
+orders = sa.Table(
+    "node_orders",
+    metadata,
+    sa.Column("node", NODE, primary_key=True),
+    sa.Column("kind", sa.String(63), primary_key=True),
+    sa.Column("uid", sa.String(36), primary_key=True),
+    sa.Column("part", sa.String(32), primary_key=True),
+    sa.Column("seq", sa.Integer, nullable=False, unique=True),
+    sa.Column("namespace", sa.String(63), nullable=False),
+    sa.Column("name", sa.String(253), nullable=False),
+    sa.Column("operation", sa.String(8), nullable=False),
+    sa.Column("generation", sa.Integer, nullable=False),
+    sa.Column("content", Sealed(), nullable=False),
+    sa.Column("is_acknowledged", sa.Boolean, nullable=False),
+    sa.Index("ix_node_orders_kind_uid", "kind", "uid"),
+)
+"""content: it names the secrets of services. An order whose key is lost goes: it is given anew."""
+order_numbers = sa.Table(
+    "node_order_numbers",
+    metadata,
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
+    sqlite_autoincrement=True,
+)
+"""Where the numbers of orders come from: each only once, also when orders are deleted."""
+
 
 _IN_TURN = (orders.c.kind, orders.c.uid, orders.c.node, orders.c.part)
 """The order in which several rows are locked, lest two transactions wait for each other."""

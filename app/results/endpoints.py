@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+import csv
+import io
+import json
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial, wraps
 from typing import Any
 
@@ -11,11 +14,14 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from app.kit.clock import now
+from app.kit.text.csv_cell import csv_cell
 from app.kit.web.http import json_answer, json_body, query
 from app.kit.web.operations import Operations
-from app.results import responses, schemas
+from app.results import schemas
 from app.results.access import ProducerOf, results_of
+from app.results.model.frame_result import FrameRecord
 from app.results.model.producer import Producer
+from app.results.service import ResultPage
 
 
 def list_rows(request: Request, producer: Producer) -> Response:
@@ -27,16 +33,16 @@ def list_rows(request: Request, producer: Producer) -> Response:
         newest_first=criteria.order == "desc",
         limit=criteria.limit,
     )
-    return json_answer(responses.rows(page))
+    return json_answer(rows(page))
 
 
 def rows_as_csv(request: Request, producer: Producer) -> Response:
     """A line an object; one without a box for a frame that has none."""
-    return _download(request, producer, "csv", "text/csv; charset=utf-8", responses.csv_lines)
+    return _download(request, producer, "csv", "text/csv; charset=utf-8", csv_lines)
 
 
 def rows_as_jsonl(request: Request, producer: Producer) -> Response:
-    return _download(request, producer, "jsonl", "application/jsonl", responses.jsonl_lines)
+    return _download(request, producer, "jsonl", "application/jsonl", jsonl_lines)
 
 
 def list_sinks(request: Request, producer: Producer) -> Response:
@@ -139,3 +145,36 @@ def _download(
     records = results_of(request).rows.all(producer, schemas.filter_of(criteria))
     disposition = f'attachment; filename="{producer.uid}.{ending}"'
     return StreamingResponse(lines(records), media_type=media_type, headers={"Content-Disposition": disposition})
+
+
+def rows(page: ResultPage) -> schemas.RowsAnswer:
+    return schemas.RowsAnswer(
+        rows=[schemas.RowAnswer(n_loop=one.n_loop, at=one.at, row=dict(one.row)) for one in page.records],
+        next_cursor=page.cursor,
+    )
+
+
+CSV_COLUMNS = ("frame", "at", "pts_s", "tracked", "counts", "class", "score", "x1", "y1", "x2", "y2")
+
+
+def csv_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
+    """A line an object; one without a box for a frame that has none."""
+    yield _csv_line(CSV_COLUMNS)
+    for record in records:
+        counts = " ".join(f"{name}={value:g}" for name, value in record.counts.items())
+        facts = (record.n_loop, record.at, record.row.get("pts", ""), bool(record.row.get("tracked")), counts)
+        for one in record.objects:
+            yield _csv_line((*facts, one.label, "" if one.score is None else one.score, *one.box))
+        if not record.objects:
+            yield _csv_line((*facts, *[""] * 6))
+
+
+def jsonl_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
+    for record in records:
+        yield json.dumps({"n_loop": record.n_loop, "at": record.at, "row": dict(record.row)}) + "\n"
+
+
+def _csv_line(values: Iterable[object]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(map(csv_cell, values))
+    return out.getvalue()

@@ -17,7 +17,7 @@ from app.joint_inference import store as service_store
 from app.joint_inference.errors import ServiceNotFound
 from app.joint_inference.model.resource import Service
 from app.joint_inference.model.tally import Sample, Source
-from app.joint_inference.service.row_report import RowReport
+from app.joint_inference.service.reports import RowReport
 from app.results import store
 from app.results.model.sink import SinkKind
 from tests.harness.joint.nodes import Scene, helmet

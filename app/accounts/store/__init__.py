@@ -1,7 +1,5 @@
 """Stores users, tokens, sessions and the audit in SQL. Knows no rules: they are the service's."""
 
-from app.accounts.store.audit import entries, note
-from app.accounts.store.installation import fact, remember_fact
 from app.accounts.store.tables import (
     api_tokens,
 )
@@ -11,11 +9,13 @@ from app.accounts.store.tokens import (
     delete_session,
     delete_sessions_before,
     delete_sessions_of,
+    fact,
     find_session,
     find_token,
     has_tokens,
     list_tokens,
     lock_token,
+    remember_fact,
     revoke_token,
     token_holds,
     token_used,
@@ -28,10 +28,12 @@ from app.accounts.store.users import (
     count_admins,
     delete_user,
     enabled_of,
+    entries,
     get_user,
     list_users,
     lock_admins,
     lock_user,
+    note,
     was_deleted,
 )
 

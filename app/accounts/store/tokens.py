@@ -1,4 +1,4 @@
-"""Tokens, and the sessions that they begin."""
+"""Tokens, the sessions that they begin, and facts of the installation: whose secret key their hashes are made with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.accounts.model import Role, Scope, Token, User
-from app.accounts.store.tables import api_tokens, sessions, users
+from app.accounts.store.tables import api_tokens, installation, sessions, users
 from app.kit.sql.rows import from_row, row_of
 
 _TOKEN_COLUMNS = [column for column in api_tokens.c if column is not api_tokens.c.secret_hash]
@@ -142,3 +142,14 @@ def _owner(row: Any) -> User:
 
 def _token(row: Any) -> Token:
     return from_row(Token, row, scopes=frozenset(Scope(word) for word in row.scopes.split()))
+
+
+def fact(conn: Connection, name: str) -> str | None:
+    """What the installation knows under this name."""
+    value: str | None = conn.scalar(sa.select(installation.c.value).where(installation.c.name == name))
+    return value
+
+
+def remember_fact(conn: Connection, name: str, value: str) -> None:
+    conn.execute(sa.delete(installation).where(installation.c.name == name))
+    conn.execute(sa.insert(installation).values(name=name, value=value))

@@ -1,14 +1,15 @@
-"""Users."""
+"""Users, and who did what to them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from app.accounts.model import Role, User
+from app.accounts.model import AuditEntry, Role, User
 from app.accounts.store.tables import api_tokens, audit, users
 from app.accounts.store.tokens import token_holds
 from app.kit.sql.rows import from_row, row_of
@@ -102,3 +103,36 @@ def _user(row: Any) -> User:
     return from_row(
         User, row, role=Role(row.role), is_enabled=bool(row.is_enabled), groups=tuple(row.group_names.split())
     )
+
+
+def note(conn: Connection, entry: AuditEntry) -> None:
+    conn.execute(
+        sa.insert(audit).values(
+            at=entry.at,
+            actor=entry.actor,
+            action=entry.action,
+            subject=entry.subject,
+            detail=json.dumps(entry.detail, ensure_ascii=False),
+        )
+    )
+
+
+def entries(
+    conn: Connection, *, limit: int, before: int | None = None, subject: str | None = None, actor: str | None = None
+) -> list[AuditEntry]:
+    """Newest first.
+
+    Args:
+        before: the number of an entry.
+    """
+    statement = sa.select(audit).order_by(audit.c.entry_id.desc()).limit(limit)
+    if before is not None:
+        statement = statement.where(audit.c.entry_id < before)
+    if subject is not None:
+        statement = statement.where(audit.c.subject == subject)
+    if actor is not None:
+        statement = statement.where(audit.c.actor == actor)
+    return [
+        AuditEntry(row.at, row.actor, row.action, row.subject, json.loads(row.detail), row.entry_id)
+        for row in conn.execute(statement)
+    ]

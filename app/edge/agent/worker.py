@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from app.edge.agent import logs
+from app.edge.agent import worker_status
 from app.edge.agent.allocation import NodeContext, WorkerPlan
 from app.edge.agent.backoff import FailureCounter
 from app.edge.agent.blobs import FileUnavailable
@@ -213,7 +213,7 @@ class Worker:
     async def _delete(self) -> None:
         await self.end()
         await asyncio.to_thread(shutil.rmtree, self._context.folder(self.order.key), ignore_errors=True)
-        logs.delete(self.status.log)
+        worker_status.delete(self.status.log)
 
     # waiting
     async def _pause_after_refusal(self) -> None:

@@ -1,21 +1,25 @@
-"""What is known of a worker: stored for the next agent, sent in reports. Starts and ends nothing."""
+"""What is known of a worker: stored for the next agent, sent in reports; its log files, which it writes itself, so
+that they do not depend on the agent. Starts and ends nothing."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import re
+import shutil
 import signal
 import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from app.edge.agent import logs
 from app.edge.agent.allocation import NodeContext, WorkerPlan
 from app.edge.agent.backoff import WITHIN_S, FailureCounter
 from app.edge.agent.driver import WorkloadDriver
 from app.edge.agent.process import WorkerProcess
-from app.nodes.model import Order, WorkerReport, WorkerState
+from app.kit.files.private_folders import make_private
+from app.nodes.model import MAX_LOG_LINES, Order, WorkerReport, WorkerState
 
 ENDED, CRASHING = "Ended", "CrashLoop"
 logger = logging.getLogger(__name__)
@@ -43,12 +47,12 @@ class WorkerStatus:
         self.process = WorkerProcess.adopt(self.record.pid, self.record.identity) if self.record.pid else None
         if self.process is None and self.record.state is WorkerState.RUNNING:
             self.record = replace(self.record, state=WorkerState.STARTING)
-        self.log = logs.log_path(context.data / "logs", order)
+        self.log = log_path(context.data / "logs", order)
         self._driver = driver
         self._context = context
         self._on_change = on_change
         self._log_start = 0
-        self._log_lines: tuple[str, ...] = logs.last_lines(self.log) if self.record.state is WorkerState.FAILED else ()
+        self._log_lines: tuple[str, ...] = last_lines(self.log) if self.record.state is WorkerState.FAILED else ()
         self._detail: Mapping[str, Any] = {}
         self._last_report: WorkerReport | None = None
         self._is_current = False
@@ -159,7 +163,7 @@ class WorkerStatus:
 
     def mark_ended(self, code: int | None, ends: FailureCounter, *, restarts: bool) -> None:
         self.process = None
-        self._log_lines = logs.last_lines(self.log, self._log_start)
+        self._log_lines = last_lines(self.log, self._log_start)
         end = f"{self.name} {exit_text(code)}"
         if ends.are_too_many and restarts:
             end = (
@@ -180,10 +184,10 @@ class WorkerStatus:
     # log
     def begin_log(self) -> None:
         self.rotate_log()
-        self._log_start = logs.size_of(self.log)
+        self._log_start = size_of(self.log)
 
     def rotate_log(self) -> None:
-        if logs.rotate(self.log):
+        if rotate(self.log):
             self._log_start = 0
 
     def _notify(self) -> None:
@@ -201,3 +205,54 @@ def exit_text(code: int | None) -> str:
     with contextlib.suppress(ValueError):
         return f"was ended by {signal.Signals(-code).name}"
     return f"was ended by signal {-code}"
+
+
+MOST_BYTES = 5 << 20
+LINE_LENGTH = 300
+TAIL_BYTES = 64 << 10
+_BLANK = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]+")
+
+
+def log_path(folder: Path, order: Order) -> Path:
+    """Where a worker logs. The id in the name tells services of one name apart, which may be different users'."""
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", f"{order.key.part}-{order.name}-{order.key.uid[:8]}")
+    return make_private(folder) / f"{name}.log"
+
+
+def size_of(log: Path) -> int:
+    try:
+        return log.stat().st_size
+    except OSError:
+        return 0
+
+
+def rotate(log: Path) -> bool:
+    """Copy and truncate a log that has become long; its process appends, and so continues at the beginning.
+
+    Returns whether it was truncated.
+    """
+    if size_of(log) <= MOST_BYTES:
+        return False
+    with contextlib.suppress(OSError):  # a full disk: then without a copy
+        shutil.copyfile(log, log.with_name(log.name + ".1"))
+    with log.open("r+b") as file:
+        file.truncate(0)
+    return True
+
+
+def last_lines(log: Path, start: int = 0) -> tuple[str, ...]:
+    """The last lines written after byte `start`; of a log that was rotated since, after its beginning."""
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(start if start <= size else 0, size - TAIL_BYTES))
+            text = file.read(TAIL_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ()
+    lines = [_BLANK.sub(" ", line).rstrip()[:LINE_LENGTH] for line in text.splitlines()]
+    return tuple([line for line in lines if line][-MAX_LOG_LINES:])
+
+
+def delete(log: Path) -> None:
+    for file in (log, log.with_name(log.name + ".1")):
+        file.unlink(missing_ok=True)

@@ -16,7 +16,6 @@ from app.inference.picture_codec import MAX_PIXELS
 from app.inference.prediction import Picture
 from app.inference.sources.containers import is_cut, is_empty
 from app.inference.sources.frames import LazyFrame
-from app.inference.sources.orientation import upright
 from app.kit.text.error_text import reason_of
 
 TIMEOUT_S = 10.0
@@ -254,3 +253,21 @@ def require_pyav(name: str) -> Any:
             f"{name} is a video, and this node has no PyAV to read it with",
             hint="Install it: pip install 'modelmill[edge]'. Folders, pictures and .npz files need none.",
         ) from error
+
+
+MATRIX = "DISPLAYMATRIX"
+
+
+def upright(pixels: Picture, frame: Any) -> Picture:
+    """The pixels of this frame of PyAV as players show them; what is turned by less than a right angle stays so."""
+    given = frame.side_data.get(MATRIX)
+    if given is None:
+        return pixels
+    across_x, across_y, _, down_x, down_y = np.frombuffer(given, np.int32)[:5].tolist()
+    if abs(across_y) + abs(down_x) > abs(across_x) + abs(down_y):
+        pixels, across_x, down_y = pixels.transpose(1, 0, 2), down_x, across_y
+    if across_x < 0:
+        pixels = pixels[:, ::-1]
+    if down_y < 0:
+        pixels = pixels[::-1]
+    return np.ascontiguousarray(pixels)

@@ -3,7 +3,6 @@
 A command parses, calls the client and prints; results go to stdout, troubles to stderr.
 """
 
-from app.joint_inference.cli import demo_command as _demo  # noqa: F401  # adds its command
 from app.joint_inference.cli.services import client_of, commands, path_of
 from app.results.cli import add_result_commands
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
+from app.joint_inference.hard_examples.algorithms import CloudOnly, CrossEntropy, EdgeOnly, Ibt, Random, Threshold
 from app.joint_inference.hard_examples.base import (
     Algorithm,
     BadParameter,
@@ -15,9 +16,6 @@ from app.joint_inference.hard_examples.base import (
     Parameter,
     UnknownAlgorithm,
 )
-from app.joint_inference.hard_examples.boxes import Ibt, Threshold
-from app.joint_inference.hard_examples.plain import CloudOnly, EdgeOnly, Random
-from app.joint_inference.hard_examples.probabilities import CrossEntropy
 from app.kit.errors import ModelmillError
 
 GROUP = "modelmill.hard_examples"

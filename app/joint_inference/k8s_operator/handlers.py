@@ -1,9 +1,10 @@
-"""The mirror, bound to kopf: which events of the cluster lead to which of its verbs."""
+"""The mirror, bound to kopf: which events of the cluster lead to which of its verbs. And the
+operator as a process."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import kopf
@@ -69,3 +70,35 @@ def _patient(handler: Callable[..., None]) -> Callable[..., None]:
             raise kopf.TemporaryError(error.message, delay=AGAIN_S) from error
 
     return handled
+
+
+def run(mirror: Mirror, *, namespaces: Collection[str] = (), liveness: str | None = None) -> None:
+    """Run the services of the cluster here.
+
+    Args:
+        mirror: what takes them in.
+        namespaces: of the cluster; none: all.
+        liveness: URL where probes are answered; None: nowhere.
+    """
+    registry = registry_of(mirror)
+    _log_in(registry)
+    kopf.configure(verbose=False)
+    kopf.run(
+        registry=registry,
+        settings=settings_of(),
+        standalone=True,
+        clusterwide=not namespaces,
+        namespaces=namespaces,
+        liveness_endpoint=liveness,
+    )
+
+
+def _log_in(registry: kopf.OperatorRegistry) -> None:
+    """As the pod's service account, or as the kubeconfig says."""
+
+    @kopf.on.login(registry=registry, retries=1)
+    def log_in(**arguments: Any) -> kopf.ConnectionInfo:
+        connection = kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
+        if connection is None:
+            raise kopf.LoginError("There is neither a service account of a pod nor a kubeconfig.")
+        return connection

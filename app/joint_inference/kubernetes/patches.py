@@ -13,7 +13,6 @@ from starlette.responses import JSONResponse, Response
 
 from app.joint_inference.access import joint_of
 from app.joint_inference.errors import ServiceNotFound
-from app.joint_inference.kubernetes.consistency import check_place, check_uid, check_version, metadata_of
 from app.joint_inference.kubernetes.read_endpoints import shown
 from app.joint_inference.kubernetes.representations import speaks_status, warned
 from app.joint_inference.kubernetes.requests import (
@@ -28,7 +27,14 @@ from app.joint_inference.kubernetes.requests import (
     warnings_for_fields,
     write_options,
 )
-from app.joint_inference.kubernetes.write_endpoints import created, tried_change
+from app.joint_inference.kubernetes.write_endpoints import (
+    check_place,
+    check_uid,
+    check_version,
+    created,
+    metadata_of,
+    tried_change,
+)
 from app.joint_inference.model import field_ownership
 from app.joint_inference.model.field_ownership import Manager
 from app.joint_inference.model.resource import Service

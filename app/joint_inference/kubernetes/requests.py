@@ -11,8 +11,7 @@ from starlette.requests import Request
 
 from app.joint_inference.model.field_ownership import MAX_MANAGER, OURS
 from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, VERSION
-from app.joint_inference.spec_warnings import ignored_parameters
-from app.joint_inference.validation import parse_document, unknown_in, validated, warnings_of
+from app.joint_inference.validation import ignored_parameters, parse_document, unknown_in, validated, warnings_of
 from app.kit.errors import BadRequest
 from app.kit.web.request_body import whole_body
 

@@ -1,4 +1,5 @@
-"""POST, PUT, PATCH and DELETE of one service, and of its status."""
+"""POST, PUT, PATCH and DELETE of one service, and of its status; does what is sent agree with the path
+it is sent to, and with what is there?"""
 
 from __future__ import annotations
 
@@ -9,15 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.joint_inference.access import joint_of
-from app.joint_inference.errors import ServiceExists, ServiceNotFound
-from app.joint_inference.kubernetes.consistency import (
-    changed_to,
-    check_place,
-    check_uid,
-    check_version,
-    metadata_of,
-    named_in_body,
-)
+from app.joint_inference.errors import ServiceChanged, ServiceExists, ServiceNotFound
 from app.joint_inference.kubernetes.read_endpoints import shown
 from app.joint_inference.kubernetes.representations import failure, speaks_status, warned
 from app.joint_inference.kubernetes.requests import (
@@ -31,7 +24,7 @@ from app.joint_inference.kubernetes.requests import (
     write_options,
 )
 from app.joint_inference.model.field_ownership import UPDATE, Manager, check_status
-from app.joint_inference.model.resource import Service
+from app.joint_inference.model.resource import API_VERSION, KIND, Service
 from app.joint_inference.service import Services
 from app.joint_inference.service.changes import merged
 from app.joint_inference.validation import validated, validated_status
@@ -159,3 +152,52 @@ def _status_put(request: Request, body: dict[str, Any]) -> Response:
     if not writing.is_dry:
         before = services.put_status(user, before.namespace, before.name, status, now=now())
     return shown(request, before)
+
+
+def named_in_body(resource: Any) -> str:
+    name = metadata_of(resource).get("name")
+    return name if isinstance(name, str) else ""
+
+
+def changed_to(before: Service, resource: Any) -> dict[str, Any]:
+    """What it would be. Raises ServiceChanged, InvalidResource."""
+    check_version(before, resource)
+    fit = validated(resource, namespace=before.namespace)
+    whole = before.to_resource()
+    about = {key: fit["metadata"][key] for key in ("labels", "annotations") if fit["metadata"].get(key)}
+    unchanged = {key: value for key, value in whole["metadata"].items() if key not in ("labels", "annotations")}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {**unchanged, **about},
+        "spec": fit["spec"],
+        "status": whole["status"],
+    }
+
+
+def metadata_of(resource: Any) -> dict[str, Any]:
+    metadata = resource.get("metadata") if isinstance(resource, dict) else None
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def check_place(resource: Any, namespace: str | None, name: str) -> None:
+    """Raises BadRequest where resource and path name different ones."""
+    metadata = metadata_of(resource)
+    if namespace is not None and metadata.get("namespace") not in (None, "", namespace):
+        raise BadRequest("The namespace of the provided object does not match the namespace sent on the request.")
+    if name and metadata.get("name") != name:
+        name_text = str(metadata.get("name", ""))[:253]
+        raise BadRequest(f"The name of the object ({name_text}) does not match the name on the URL ({name}).")
+
+
+def check_uid(before: Service, resource: Any) -> None:
+    """Raises ServiceChanged when another one has this name by now."""
+    uid = metadata_of(resource).get("uid")
+    if uid and uid != before.uid:
+        raise ServiceChanged(f"Its uid is {before.uid}.", hint="There is another of this name now.")
+
+
+def check_version(before: Service, resource: Any) -> None:
+    version = metadata_of(resource).get("resourceVersion")
+    if version and version != str(before.version):
+        raise ServiceChanged("It has been changed meanwhile.", hint="Read it again.")

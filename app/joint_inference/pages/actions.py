@@ -13,8 +13,7 @@ from starlette.routing import Route
 from app.joint_inference.access import joint_of
 from app.joint_inference.errors import InvalidResource, ServiceChanged
 from app.joint_inference.model.resource import Service
-from app.joint_inference.pages.forms import sent_texts
-from app.joint_inference.pages.new import text_problems
+from app.joint_inference.pages.new import sent_texts, text_problems
 from app.joint_inference.pages.service import service_of
 from app.joint_inference.pages.service_list import url_of
 from app.joint_inference.pages.view_models import condition_of

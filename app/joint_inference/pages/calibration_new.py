@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.joint_inference.calibration.access import calibrations_of
+from app.joint_inference.access import calibrations_of
 from app.joint_inference.calibration.model import MAX_SAMPLES
 from app.joint_inference.calibration.service import MAX_SET_BYTES
 from app.joint_inference.pages.service import service_of

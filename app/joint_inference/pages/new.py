@@ -15,19 +15,19 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.joint_inference.access import joint_of
+from app.joint_inference.documents import MAX_BYTES
 from app.joint_inference.hard_examples import known
 from app.joint_inference.pages import new_form
-from app.joint_inference.pages.forms import sent_texts
 from app.joint_inference.pages.new_form import Values
 from app.joint_inference.pages.service_list import url_of
 from app.joint_inference.pages.yaml_text import to_yaml
-from app.joint_inference.spec_warnings import ignored_parameters
-from app.joint_inference.validation import parse_document, validated, warnings_of
+from app.joint_inference.validation import ignored_parameters, parse_document, validated, warnings_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.editor import FORM, Draft, Problems, action_of, as_form, as_text, problems_of_text, refused, with_retry
+from app.kit.web.forms import sent_fields
 from app.kit.web.idempotency import form_once
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
@@ -144,3 +144,9 @@ ROUTES = [
     Route("/ui/services/new", form_once(create), methods=["POST"]),
     Route("/ui/services/new/preview", preview, methods=["POST"]),
 ]
+
+
+async def sent_texts(request: Request) -> dict[str, str]:
+    """By name; lines end as on Unix. Raises TooLarge, BadRequest."""
+    fields = await sent_fields(request, most_bytes=MAX_BYTES, what="A service")
+    return {name: value.replace("\r\n", "\n") for name, value in fields.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +13,8 @@ from starlette.routing import Route
 
 from app.joint_inference.access import joint_of
 from app.joint_inference.model.resource import Role, Service
-from app.joint_inference.pages import plots, view_models
+from app.joint_inference.model.tally import upload_share_key
+from app.joint_inference.pages import view_models
 from app.joint_inference.pages.service_list import CHANNEL, url_of
 from app.joint_inference.pages.yaml_text import editable, to_yaml
 from app.joint_inference.service import TallyPoint
@@ -22,6 +24,7 @@ from app.kit.clock import now
 from app.kit.errors import NotFound
 from app.kit.objects.base import attachment
 from app.kit.web.auth import user_of
+from app.kit.web.line_plot import Plot, over_time, time_plot
 from app.kit.web.live_fragment import fragment, reload_page, version_of
 from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
@@ -98,8 +101,8 @@ def _body(request: Request, service: Service, at: datetime) -> dict[str, Any]:
         "condition": view_models.condition_of(service),
         "warnings": view_models.warnings_of(service),
         "figures": view_models.figures_of(service.reported),
-        "latency": plots.latency_plot(series),
-        "uploads": plots.upload_plot(series),
+        "latency": latency_plot(series),
+        "uploads": upload_plot(series),
         "workers": workers,
         "events": joint.services.events(user, service.namespace, service.name)[:SHOWN_EVENTS],
         "samples": [view_models.sample_view(sample) for sample in samples],
@@ -132,3 +135,41 @@ ROUTES = [
     Route("/ui/services/{namespace}/{name}/yaml", download),
     Route("/ui/services/{namespace}/{name}/samples/{sample_id}", sample),
 ]
+
+
+LATENCIES = (("edge-50", "edgeMsP50"), ("edge-95", "edgeMsP95"), ("cloud-50", "cloudMsP50"), ("cloud-95", "cloudMsP95"))
+
+
+def latency_plot(points: Sequence[TallyPoint]) -> Plot | None:
+    """Milliseconds; None while there is nothing to draw a line of."""
+    return time_plot({kind: over_time(points, lambda p, key=key: _value(p, key)) for kind, key in LATENCIES})  # type: ignore[misc]
+
+
+def upload_plot(points: Sequence[TallyPoint]) -> Plot | None:
+    """Percent: since the start, and of what was seen between two points."""
+    since_start = over_time(points, lambda p: _value(p, upload_share_key(p.task_info)))
+    between = []
+    for (minutes, _), earlier, later in zip(since_start[1:], points, points[1:], strict=False):
+        between.append((minutes, _share(earlier, later)))
+    return time_plot({"upload-now": between, "upload-all": since_start}, top=1.0, times=100.0, ending="%")
+
+
+def _value(point: TallyPoint, key: str) -> float | None:
+    value = point.task_info.get(key)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _share(earlier: TallyPoint, later: TallyPoint) -> float | None:
+    """None when nothing was seen between them, or the counts began anew."""
+    seen, seen_later = _value(earlier, "inferenceNumber"), _value(later, "inferenceNumber")
+    sent, sent_later = _uploaded(earlier), _uploaded(later)
+    if seen is None or sent is None or seen_later is None or sent_later is None:
+        return None
+    if seen_later <= seen or sent_later < sent:
+        return None
+    return min(1.0, (sent_later - sent) / (seen_later - seen))
+
+
+def _uploaded(point: TallyPoint) -> float | None:
+    uploads = _value(point, "uploadNumber")
+    return _value(point, "hardExampleNumber") if uploads is None else uploads

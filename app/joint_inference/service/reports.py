@@ -5,26 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import redis
+from pydantic import BaseModel, Field
 from sqlalchemy import Connection
 
 from app.joint_inference import store
 from app.joint_inference.errors import SampleNotFound, ServiceNotFound
 from app.joint_inference.model.resource import PLURAL, Service
+from app.joint_inference.model.rows import MOST_ROWS
 from app.joint_inference.model.status import metrics_of
 from app.joint_inference.model.tally import Sample
 from app.joint_inference.service.collection import HardSampleCollection
-from app.joint_inference.service.row_report import RowReport
 from app.joint_inference.service.services import Services
 from app.joint_inference.service.task_info import UpstreamStatus, read_status
 from app.kit.clock import from_text, to_text
 from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.redis.time_series import TimeSeries
 from app.kit.sql import Database
+from app.kit.web.http import checked
 from app.nodes.model import Operation
 from app.nodes.service import Nodes
+from app.nodes.wire import read
 from app.results import store as results
 from app.results.model.frame_result import FrameRecord, moment_of
 
@@ -243,3 +246,19 @@ def _is_newer(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 
 def _picture(uid: str, sample_id: str) -> str:
     return f"joint/{uid}/samples/{sample_id}"
+
+
+class RowReport(BaseModel):
+    run: Annotated[str, Field(min_length=1, max_length=64, pattern="^[0-9a-zA-Z_-]+$")]
+    """Which start of which worker they are of."""
+    batch: Annotated[int, Field(ge=1, le=(1 << 31) - 1)]
+    """Rises with each report of a run."""
+    rows: Annotated[list[dict[str, Any]], Field(max_length=MOST_ROWS)]
+    """Oldest first: {at: seconds since 1970, size: [width, height], bbox, labels, scores, sample: id, answered_by:
+    edge, cloud or edge_fallback, is_hard}."""
+
+
+def read_rows(body: bytes) -> RowReport:
+    """Raises BadFrame, BadInput."""
+    report = read(body)
+    return checked(lambda: RowReport.model_validate(report))

@@ -1,7 +1,6 @@
 """Remembers services, what happened to them, and their newest hard samples in SQL. All runs in the caller's
 transactions. Each change of a service takes the next version, so that whoever watches sees them in one order."""
 
-from app.joint_inference.store.row_numbers import take_numbers
 from app.joint_inference.store.samples import content_type_of, put_sample, samples_of
 from app.joint_inference.store.services import (
     NameTaken,
@@ -26,6 +25,7 @@ from app.joint_inference.store.services import (
     note_look,
     of_this_name,
     page,
+    take_numbers,
     there_for,
     uids,
 )

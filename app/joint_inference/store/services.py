@@ -15,6 +15,7 @@ from app.joint_inference.model.resource import Service
 from app.joint_inference.model.status import ConditionType, current_of
 from app.joint_inference.store.tables import events, row_numbers, samples, services, versions
 from app.kit.sql.rows import from_row
+from app.kit.sql.upsert import upsert
 from app.results.store import forget_producers
 
 JSON = frozenset({"spec", "status", "labels", "annotations", "reported", "managed"})
@@ -266,3 +267,23 @@ def events_of(conn: Connection, uid: str, limit: int) -> list[ServiceEvent]:
 
 def forget_events(conn: Connection, uids: Collection[str]) -> None:
     conn.execute(sa.delete(events).where(events.c.uid.in_(uids)))
+
+
+def take_numbers(conn: Connection, uid: str, run: str, batch: int, count: int) -> int | None:
+    """Numbers for rows that a worker reports. Whoever asks holds the service's lock.
+
+    Args:
+        uid: of the service.
+        run: which start of which worker they are of.
+        batch: rises with each report of a run.
+        count: how many rows there are.
+
+    Returns:
+        The first of their numbers; None: this report was taken in before.
+    """
+    row = conn.execute(sa.select(row_numbers).where(row_numbers.c.uid == uid)).first()
+    if row is not None and row.run == run and batch <= row.batch:
+        return None
+    last = row.number if row is not None else 0
+    upsert(conn, row_numbers, {"uid": uid, "number": last + count, "run": run, "batch": batch})
+    return int(last) + 1

@@ -10,17 +10,17 @@ import contextlib
 import json
 import logging
 import os
+import re
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from app.kit.errors import Unavailable
 from app.kit.process.spawn import python_module, spawn
-from app.kit.sandbox.environment import child_environment
 from app.kit.sandbox.errors import StageCrashed
 from app.kit.sandbox.paths import SandboxPaths
 from app.kit.sandbox.run import Finished, Hooks, Limits, Run, end, follow, judge
@@ -225,3 +225,25 @@ class Sandbox:
         if self._control is not None:
             self._control.close()
         self._server = self._control = None
+
+
+PASSED_ON = re.compile(
+    r"PATH|HOME|USER|LOGNAME|SHELL|PWD|LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|TMPDIR|PYTHONPATH|LD_LIBRARY_PATH|LD_PRELOAD|"
+    r"(CUDA|NVIDIA|OMP|MKL|OPENBLAS|MALLOC|CONDA|KNERON|KTC)_[A-Z0-9_]+"
+)
+"""All that a child gets of ours."""
+ADDED = {
+    # A stage allocates the same tensors over and over: glibc keeps them rather than give each back to the kernel.
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
+    "OPENBLAS_NUM_THREADS": "1",
+    "PYTHONUNBUFFERED": "1",
+}
+PROGRAM = str(Path(__file__).parents[3])
+"""Where `app` lies: named, because the folder that a worker was started in may be anybody's."""
+
+
+def child_environment(ours: Mapping[str, str]) -> dict[str, str]:
+    passed_on = {name: value for name, value in ours.items() if PASSED_ON.fullmatch(name)}
+    path = os.pathsep.join(filter(None, (PROGRAM, passed_on.get("PYTHONPATH"))))
+    return {**passed_on, **ADDED, "PYTHONPATH": path}

@@ -1,26 +1,32 @@
 """Who asks, and what they may do: decided once per request, by whom the application names for it.
 
 `Authentication` stands before all routes. It asks the container's authenticator, leaves the caller in the request's
-state, and answers in its stead when nobody is allowed in. This module knows no tokens, no sessions and no users.
+state, and answers in its stead when nobody is allowed in. It ends the event streams of those who may no longer watch: a
+disabled user, a revoked token, an ended session; any other answer is over before that matters. This module knows no
+tokens, no sessions and no users.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import quote, urlsplit
 
+import anyio
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.kit.errors import Forbidden, ModelmillError, Unauthorized
-from app.kit.web.auth_streams import answer_while
 from app.kit.web.http import answer_error, is_fragment, on_http_exception, wants_page
 from app.kit.web.security import SAFE_METHODS
+from app.kit.web.sse import CONTENT_TYPE
 from app.kit.web.state import FromContainer
 
 LOGIN, LOGOUT = "/ui/login", "/ui/logout"
@@ -136,3 +142,43 @@ def _login(target: str) -> str:
 
 def is_under(path: str, places: tuple[str, ...]) -> bool:
     return any(path == place or path.startswith(f"{place}/") for place in places)
+
+
+LOOK_AGAIN_S = 3.0
+
+
+async def answer_while(holds: Callable[[], bool], app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Run the application; its event stream ends soon after the right to it does.
+
+    Args:
+        holds: whether it still holds; called in a thread, every few seconds.
+    """
+    watching: asyncio.Task[None] | None = None
+    is_open = False
+
+    async def send_watched(message: Message) -> None:
+        nonlocal watching, is_open
+        if message["type"] == "http.response.start" and _is_stream(message):
+            is_open, watching = True, asyncio.create_task(_watch(holds, whole))
+        elif message["type"] == "http.response.body" and not message.get("more_body", False):
+            is_open = False
+        await send(message)
+
+    with anyio.CancelScope() as whole:
+        try:
+            await app(scope, receive, send_watched)
+        finally:
+            if watching is not None:
+                watching.cancel()
+    if whole.cancelled_caught and is_open:
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _watch(holds: Callable[[], bool], whole: anyio.CancelScope) -> None:
+    while await run_in_threadpool(holds):
+        await asyncio.sleep(LOOK_AGAIN_S)
+    whole.cancel()
+
+
+def _is_stream(start: Message) -> bool:
+    return Headers(raw=start["headers"]).get("content-type", "").startswith(CONTENT_TYPE)

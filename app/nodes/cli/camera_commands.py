@@ -11,7 +11,7 @@ from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.cli.tables import print_lines
 from app.kit.errors import BadInput
-from app.nodes.cli.command_group import client_of, commands
+from app.nodes.cli.node_commands import client_of, commands
 
 Node = Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")]
 CameraId = Annotated[str, typer.Argument(metavar="ID", help="Of the camera, from 1000 on.")]

@@ -7,16 +7,32 @@ import json
 import sys
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from app.kit.access import words_of
-from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.command import EPILOG
+from app.kit.cli.service_options import AsJson, Url, token, url_of
 from app.kit.cli.tables import print_lines
 from app.kit.clock import age
 from app.kit.errors import BadInput
-from app.nodes.cli.command_group import client_of, commands
+
+if TYPE_CHECKING:
+    from app.nodes.client import NodesClient
+
+commands = typer.Typer(
+    help="The machines that run models: list, add, remove. `modelmill node` is what runs on each.",
+    no_args_is_help=True,
+    epilog=EPILOG,
+)
+
+
+def client_of(context: typer.Context, url: str | None) -> NodesClient:
+    from app.nodes.client import NodesClient
+
+    return NodesClient(url_of(context, url), token=token())
+
 
 SIDES = ("edge", "cloud", "host")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.")]

@@ -1,13 +1,19 @@
-"""A POST to an address that a user gave, and what its answer means."""
+"""A POST to an address that a user gave, and what its answer means: webhooks, signed as Standard Webhooks are,
+and a line of chat, as Slack's incoming webhooks and what is made like them take it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from standardwebhooks.webhooks import Webhook
+
+from app.kit.clock import now
 from app.kit.network.checked_post import NotSent, http_post
 from app.kit.network.networks import Network
-from app.notifications.model import PATIENCE_S, Outcome
+from app.notifications.model import PATIENCE_S, Delivery, EventKind, Outcome, Target
+from app.notifications.texts import message_text
 
 if TYPE_CHECKING:
     import httpx
@@ -46,3 +52,33 @@ def outcome_of(answer: httpx.Response) -> Outcome:
 def _retry_after_s(answer: httpx.Response) -> float:
     text = answer.headers.get("retry-after", "")
     return min(float(text), PATIENCE_S) if text.isascii() and text.isdigit() and len(text) < 10 else 0.0
+
+
+ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+"""All that such a text may not hold as it is."""
+
+
+class ChatSender:
+    def __init__(self, networks: Sequence[Network]) -> None:
+        self._networks = networks
+
+    async def send(self, delivery: Delivery, target: Target) -> Outcome:
+        """One try."""
+        text = message_text(EventKind(delivery.event_kind), json.loads(delivery.body)["data"], target.language)
+        payload = {"text": text.translate(ESCAPED)}
+        return await send_json(target.address, json.dumps(payload).encode(), {}, self._networks)
+
+
+class WebhookSender:
+    def __init__(self, networks: Sequence[Network]) -> None:
+        self._networks = networks
+
+    async def send(self, delivery: Delivery, target: Target) -> Outcome:
+        """One try. The signature's time is that of the try: a receiver refuses old ones."""
+        moment = now()
+        headers = {
+            "webhook-id": delivery.delivery_id,
+            "webhook-timestamp": str(int(moment.timestamp())),
+            "webhook-signature": Webhook(target.secret).sign(delivery.delivery_id, moment, delivery.body),
+        }
+        return await send_json(target.address, delivery.body.encode(), headers, self._networks)

@@ -1,4 +1,5 @@
-"""Tasks and the cluster as tables and lines. Pure: JSON in, something to print out."""
+"""Tasks and the cluster as tables and lines, and learning curves as plots. Pure: JSON in, something to
+print out."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
+from uniplot import plot_to_string
 
 from app.kit.cli.tables import table_of
 from app.kit.clock import age
@@ -150,3 +152,38 @@ def _held_on(node_id: str, holders: Iterable[Json]) -> Iterator[str]:
     for held in holders:
         if gpus := held["by_node"].get(node_id):
             yield f"{held['user']} {gpus:g}"
+
+
+MOST_DRAWN = 6
+HEIGHT = 10
+MARGIN = 14
+"""Columns beside the curve: its frame and the labels of its axis."""
+
+
+def curve_text(drawn: dict[str, Any], *, columns: int, by_time: bool = False, has_color: bool = True) -> str:
+    """The curves of one figure as lines of text, with a legend if there are several.
+
+    Args:
+        drawn: by task, each as the API gives it.
+        columns: of the terminal, in characters.
+        by_time: over seconds in place of steps; steps where one of them does not tell the time.
+    """
+    series = list(drawn.values())
+    is_timed = by_time and all(one["times_s"] for one in series)
+    return plot_to_string(
+        ys=[one["values"] for one in series],
+        xs=[one["times_s"] if is_timed else one["steps"] for one in series],
+        title=f"{series[0]['name']} over {'seconds' if is_timed else 'steps'}",
+        legend_labels=list(drawn) if len(drawn) > 1 else None,
+        lines=True,
+        width=max(20, columns - MARGIN),
+        height=HEIGHT,
+        color=has_color,
+    )
+
+
+def summary_line(series: dict[str, Any]) -> str:
+    """The last value of a curve, and its best."""
+    last = f"{series['name']}: {series['values'][-1]:.4g} at step {series['steps'][-1]:g}"
+    best = series["best"]
+    return last if best is None else f"{last}, best {best['value']:.4g} at step {best['step']:g}"

@@ -97,7 +97,7 @@ def again(
 
 def _change(text: str) -> tuple[str, Any]:
     """A value is read as YAML is."""
-    from app.training.spec.plain_yaml import read_yaml
+    from app.training.spec.document import read_yaml
 
     field, sign, value = text.partition("=")
     if not sign or not field:
@@ -195,7 +195,7 @@ def plot(
     if not answer["series"]:
         typer.echo("It has told no figures yet.")
         return
-    from app.training.cli.curves import MOST_DRAWN, curve_text, summary_line
+    from app.training.cli.tables import MOST_DRAWN, curve_text, summary_line
 
     columns = min(shutil.get_terminal_size().columns, 100)
     for series in answer["series"][: None if metric else MOST_DRAWN]:

@@ -6,7 +6,7 @@ Order matters: the fixed paths /ui/tasks/new and /ui/tasks/rows come before /ui/
 from __future__ import annotations
 
 from app.training.pages import cluster, log, metrics, new, sweep, task, task_actions, tasks
-from app.training.pages.training_off import only_where_on
+from app.training.pages.cluster import only_where_on
 
 ROUTES = only_where_on(
     [

@@ -18,7 +18,7 @@ from app.kit.web.editor import Problems
 from app.training.errors import UnreadableSpec
 from app.training.model import Workload
 from app.training.spec import TaskSpec, read_spec, write_spec
-from app.training.spec.plain_yaml import read_yaml
+from app.training.spec.document import read_yaml
 
 Values = dict[str, str]
 """By field; "" for what belongs to none."""

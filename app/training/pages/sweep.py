@@ -1,9 +1,14 @@
-"""The page of a sweep of tasks: their values and figures as a table, and as parallel coordinates."""
+"""The page of a sweep of tasks: their values and figures as a table, and as parallel coordinates: an axis
+for each field that differs and one for the figure, a line for each task."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from pydantic import JsonValue
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,7 +23,7 @@ from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.pages.metrics import MOST_OTHERS
-from app.training.pages.parallel_coordinates import parallel_coordinates
+from app.training.service.sweeps import SweepRow, SweepView
 from app.training.store.changes import ALL_TASKS
 
 
@@ -66,3 +71,97 @@ ROUTES = [
     Route("/ui/task-sweeps/{task_sweep_id}/events", events),
     Route("/ui/task-sweeps/{task_sweep_id}/cancel", cancel, methods=["POST"]),
 ]
+
+
+WIDTH, HEIGHT, MARGIN_X, TOP, BOTTOM = 900.0, 260.0, 70.0, 34.0, 16.0
+LOG_FROM = 50.0
+"""Positive numbers whose ends are further apart than this are drawn by their orders of magnitude."""
+MOST_WORDS = 8
+"""Labels of an axis of words."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    name: str
+    x: float
+    labels: Sequence[tuple[float, str]]
+    """Places on it, with what stands there."""
+
+
+@dataclass(frozen=True)
+class TaskLine:
+    task_id: str
+    name: str
+    points: str
+    """Of an SVG polyline."""
+    is_best: bool
+
+
+@dataclass(frozen=True)
+class ParallelCoordinates:
+    axes: Sequence[Axis]
+    lines: Sequence[TaskLine]
+    """The best one last, above the others."""
+    width: float = WIDTH
+    height: float = HEIGHT
+    top: float = TOP
+    bottom: float = HEIGHT - BOTTOM
+
+
+def parallel_coordinates(view: SweepView) -> ParallelCoordinates | None:
+    """None where there is nothing to compare: fewer than two tasks have told the figure."""
+    rows = view.ranked
+    if len(rows) < 2 or not view.fields:
+        return None
+    columns = [(name, [row.values.get(name) for row in rows]) for name in view.fields]
+    columns.append((view.metric, [row.best.value for row in rows if row.best is not None]))
+    step = (WIDTH - 2 * MARGIN_X) / (len(columns) - 1)
+    axes, heights = [], []
+    for number, (name, values) in enumerate(columns):
+        places = _places(values)
+        heights.append([places[_key(value)] for value in values])
+        axes.append(Axis(name, round(MARGIN_X + number * step, 1), _labels(values, places)))
+    across = [axis.x for axis in axes]
+    lines = [_line(row, zip(across, ys, strict=True)) for row, ys in zip(rows, zip(*heights, strict=True), strict=True)]
+    return ParallelCoordinates(axes, sorted(lines, key=lambda line: line.is_best))
+
+
+def _line(row: SweepRow, points: Iterable[tuple[float, float]]) -> TaskLine:
+    text = " ".join(f"{x:g},{y:g}" for x, y in points)
+    return TaskLine(row.task.task_id, row.task.name or row.task.task_id, text, row.is_best)
+
+
+def _places(values: Sequence[JsonValue]) -> dict[str, float]:
+    """Where each value stands, by its key: numbers by their size, others side by side."""
+    numbers = [float(value) for value in values if _is_number(value)]  # type: ignore[arg-type]
+    if len(numbers) == len(values):
+        is_log = min(numbers) > 0 and max(numbers) / min(numbers) > LOG_FROM
+        shares = [math.log(number) if is_log else number for number in numbers]
+        low, high = min(shares), max(shares)
+        places = [_y((share - low) / (high - low) if high > low else 0.5) for share in shares]
+        return dict(zip(map(_key, values), places, strict=True))
+    kinds = list(dict.fromkeys(map(_key, values)))
+    return {kind: _y(at / (len(kinds) - 1) if len(kinds) > 1 else 0.5) for at, kind in enumerate(kinds)}
+
+
+def _y(share: float) -> float:
+    return round(HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM), 1)
+
+
+def _labels(values: Sequence[JsonValue], places: dict[str, float]) -> list[tuple[float, str]]:
+    """Of an axis of numbers its ends, of one of words each."""
+    told = {places[_key(value)]: _text(value) for value in values}
+    ends = [min(told), max(told)] if all(map(_is_number, values)) else sorted(told)[:MOST_WORDS]
+    return [(y, told[y]) for y in dict.fromkeys(ends)]
+
+
+def _key(value: JsonValue) -> str:
+    return repr(value)
+
+
+def _is_number(value: JsonValue) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _text(value: JsonValue) -> str:
+    return f"{value:.4g}" if _is_number(value) else "–" if value is None else str(value)[:20]

@@ -9,9 +9,8 @@ from typing import Any
 from pydantic import JsonValue
 
 from app.training.errors import UnreadableSpec
-from app.training.spec.document import write_fields
+from app.training.spec.document import MAX_DEPTH, write_fields
 from app.training.spec.fields import TaskSpec
-from app.training.spec.plain_yaml import MAX_DEPTH
 
 MAPS = ("overrides", "convert")
 """Fields whose entries are named by a dot: overrides.trainer.seed, convert.images."""

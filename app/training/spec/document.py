@@ -14,10 +14,11 @@ from typing import Any
 import yaml
 
 from app.kit.errors import BadInput, TooLarge
+from app.kit.text import plain_yaml
+from app.kit.text.plain_yaml import FLOAT, MAX_DEPTH, MAX_PARTS, UnreadableYaml
 from app.kit.web.http import checked
 from app.training.errors import BadSpec, UnreadableSpec
 from app.training.spec.fields import ConvertSpec, TaskSpec
-from app.training.spec.plain_yaml import FLOAT, MAX_DEPTH, read_yaml
 
 Problem = dict[str, Any]
 """at, problem"""
@@ -195,3 +196,17 @@ def write_spec(spec: TaskSpec) -> str:
 def write_fields(fields: Mapping[str, Any]) -> str:
     """Fields as tidy YAML, whether they make a task or not."""
     return str(yaml.dump(dict(fields), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
+
+
+_HINT = "YAML is written as fields and values, like workload: ppo"
+
+
+def read_yaml(text: str) -> Any:
+    """None for an empty text. Raises UnreadableSpec, which says where."""
+    try:
+        return plain_yaml.read_yaml(text)
+    except UnreadableYaml as error:
+        raise UnreadableSpec(error.message, hint=_HINT) from None
+
+
+__all__ = ["FLOAT", "MAX_DEPTH", "MAX_PARTS", "read_yaml"]

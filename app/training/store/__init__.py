@@ -4,13 +4,6 @@
 and adds the event, all in one step. Knows no rules beyond the transition table.
 """
 
-from app.training.store.conversions import (
-    claim_conversion,
-    conversions_due,
-    conversions_of,
-    put_conversion,
-    unconverted,
-)
 from app.training.store.queue import (
     QueueEntry,
     StateCount,
@@ -37,11 +30,16 @@ from app.training.store.tasks import (
     by_idempotency_key,
     change,
     change_attempt,
+    claim_conversion,
+    conversions_due,
+    conversions_of,
     events_of,
     get_task,
     latest_attempts,
     lock_queue_of,
     of_sweep,
+    put_conversion,
+    unconverted,
 )
 
 __all__ = [

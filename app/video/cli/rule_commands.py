@@ -9,7 +9,7 @@ import typer
 
 from app.kit.cli.service_options import AsJson, Url
 from app.video.cli.command_group import Json, Uid, client_of, commands, read_json
-from app.video.cli.event_follower import followed_events
+from app.video.cli.job_follower import followed_events
 
 
 @commands.command("rules")

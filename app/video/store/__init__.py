@@ -24,15 +24,17 @@ from app.video.store.jobs import (
     enter,
     forget,
     get,
+    get_rules,
     lock,
     next_number,
     notification_of,
     open_uids,
     page,
+    put_rule_state,
+    put_rules,
     unended,
 )
 from app.video.store.rows import StoredJob
-from app.video.store.rules import get_rules, put_rule_state, put_rules
 from app.video.store.stages import (
     StoredStage,
     all_stages,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +11,12 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import Event, publish
-from app.kit.sql.upsert import insert_into
+from app.kit.sql.upsert import insert_into, upsert
 from app.kit.text.json_text import json_text
 from app.results.store import forget_producers
 from app.video.model.job import TRANSITIONS, Ending, JobState, VideoJob
+from app.video.model.rule import RULE_SET, RuleSet
+from app.video.model.rule_evaluation import EvaluationState
 from app.video.store.history import add_event
 from app.video.store.rows import JSON, StoredJob, columns_of, job_of_row
 from app.video.store.tables import decisions, events, jobs, numbers, rules
@@ -199,3 +202,26 @@ def count_by_state(conn: Connection) -> dict[str, int]:
 def _one(conn: Connection, query: Any, uid: str) -> StoredJob | None:
     row = conn.execute(query).first() if uid.isprintable() else None
     return job_of_row(row) if row else None
+
+
+def get_rules(conn: Connection, uid: str) -> tuple[RuleSet, EvaluationState] | None:
+    """None where a job never had any."""
+    row = conn.execute(sa.select(rules).where(rules.c.uid == uid)).first()
+    if row is None:
+        return None
+    return RULE_SET.read(json.loads(row.rule_set)), EvaluationState.from_json(json.loads(row.state))
+
+
+def put_rules(conn: Connection, uid: str, rule_set: RuleSet, state: EvaluationState) -> None:
+    """Store a job's rules.
+
+    Args:
+        uid: of the job.
+        state: from which judging goes on.
+    """
+    values = {"uid": uid, "rule_set": json_text(RULE_SET.write(rule_set)), "state": json_text(state.to_json())}
+    upsert(conn, rules, values)
+
+
+def put_rule_state(conn: Connection, uid: str, state: EvaluationState) -> None:
+    conn.execute(sa.update(rules).where(rules.c.uid == uid).values(state=json_text(state.to_json())))

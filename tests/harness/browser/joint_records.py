@@ -14,7 +14,7 @@ from app.inference.prediction import Box, Prediction
 from app.joint_inference.model.resource import PLURAL, Role, Service
 from app.joint_inference.model.tally import Sample, Source, Tally
 from app.joint_inference.service.producers import producer_of_service
-from app.joint_inference.service.row_report import RowReport
+from app.joint_inference.service.reports import RowReport
 from app.joint_inference.service.task_info import UpstreamStatus
 from app.kit.clock import now, to_text
 from app.nodes.model import DiscoveredCamera, NodeReport, Side, WorkerReport, WorkerState, WorkKey

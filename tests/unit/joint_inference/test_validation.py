@@ -9,8 +9,8 @@ import pytest
 
 from app.joint_inference.errors import InvalidResource
 from app.joint_inference.model.resource import specification_of
-from app.joint_inference.spec_warnings import advice
 from app.joint_inference.validation import (
+    advice,
     parse_document,
     parse_documents,
     validated,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from app.results.endpoints import csv_lines
 from app.results.model.frame_result import FrameRecord
-from app.results.responses import csv_lines
 
 HREF = '=HYPERLINK("http://elsewhere.example")'
 

@@ -1,4 +1,5 @@
-"""One tick: look after what Ray has, let in what there is room for, say why the rest waits, copy logs.
+"""One tick: look after what Ray has, let in what there is room for, say why the rest waits, copy logs, delete
+checkpoints that are neither among the last nor among the best, where their task says how many stay.
 
 Whatever it does can be broken off between any two steps and done again. Ray that does not answer ends a tick and
 changes no state; it is asked again by the next one.
@@ -15,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 
 import redis
 
+from app.homes.home_paths import home_path_of
 from app.kit.clock import from_text, to_text
 from app.kit.errors import ModelmillError
 from app.kit.observability import logs
@@ -24,15 +26,19 @@ from app.training import store
 from app.training.errors import RayUnreachable
 from app.training.gateway import PlacementGroup
 from app.training.model import Node, State, Task, Waiting, WaitingCode
+from app.training.model.checkpoint_order import rank, superfluous
 from app.training.model.gang import AdmissionRules, decide
 from app.training.model.queue_order import HALF_LIFE_S, QueuePolicy, Shares, decayed_use, in_order
+from app.training.service.checkpoints import checkpoint_folder, complete_step, steps_in
 from app.training.service.cluster import ClusterPicture, ClusterView, Holder
 from app.training.service.curves import CurveReader
+from app.training.service.folders import folders_of
 from app.training.service.options import TrainingOptions
 from app.training.service.scheduling.admission import as_queued, begin, read_queue, write_reason_for_all, write_reasons
-from app.training.service.scheduling.checkpoint_retention import prune
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
 from app.training.service.scheduling.ray_sync import copy_log, follow, judge_run, judge_wait, with_claim
+from app.training.service.views import TaskView
+from app.training.spec import TaskSpec, read_spec
 
 EVER = datetime(1970, 1, 1, tzinfo=UTC)
 SHOWN_ORDER = 2000
@@ -237,3 +243,50 @@ def _isolated(task_id: str) -> Iterator[None]:
             logger.warning("This task is looked after again at the next tick: %s", error.message)
         except Exception:  # a fault of ours in one task must not halt the queue
             logger.exception("This task cannot be looked after; the others are.")
+
+
+KEEP_BEST = "keep_best"
+"""Without this word a spec keeps none of the best."""
+CHECKPOINT_DELETED = "CHECKPOINT_DELETED"
+MOST_AT_ONCE = 4
+
+
+def prune(
+    context: SchedulerContext, reader: CurveReader, task: Task, tick: TickContext, *, has_ended: bool = False
+) -> None:
+    """Delete checkpoints that a task keeps no longer. Raises errors of homes and of the spec.
+
+    Args:
+        reader: of what the task tells, which judges its checkpoints.
+        has_ended: all of them go now, for nobody looks again.
+    """
+    if KEEP_BEST not in task.spec_text:
+        return
+    spec, _ = read_spec(task.spec_text.encode())
+    path = checkpoint_folder(context.homes, task)
+    if spec.keep_best is None or path is None:
+        return
+    for step in _superfluous(context, reader, task, spec, path)[: None if has_ended else MOST_AT_ONCE]:
+        tick.watch()
+        _delete(context, task, f"{path}/global_step_{step}", step, tick)
+
+
+def _superfluous(context: SchedulerContext, reader: CurveReader, task: Task, spec: TaskSpec, path: str) -> list[int]:
+    last, best = spec.keep_checkpoints or 1, spec.keep_best or 1
+    steps = steps_in(context.homes, task.user, path)
+    complete = complete_step(context.homes, task.user, path) if len(steps) > last else None
+    if complete is None:
+        return []
+    with context.database.read() as conn:
+        attempts = store.attempts_of(conn, task.task_id)
+    view = TaskView(task, attempts, folders=folders_of(context.homes, task.user, attempts))
+    ranking = rank(steps, reader.read(view).curves, spec.best_metric)
+    return superfluous(steps, ranking, last=last, best=best, complete=complete)
+
+
+def _delete(context: SchedulerContext, task: Task, path: str, step: int, tick: TickContext) -> None:
+    with context.homes.files.opened(task.user) as home:
+        home.remove_tree(home_path_of(context.homes.options, task.user, path).inner)
+    with context.database.write() as conn:
+        store.add_event(conn, task.task_id, CHECKPOINT_DELETED, tick.at, {"step": step})
+    logger.info("The checkpoint of step %d is neither among the last nor the best, and was deleted.", step)

@@ -20,7 +20,7 @@ from app.video.cli.demo.broker import TOPIC, Broker, broker_in, received
 from app.video.cli.demo.catalogue import SAMPLE, add_stages
 from app.video.cli.demo.deployment import EDGE, running_nodes, videos_of
 from app.video.cli.demo.show import CLIP, await_edge, face_dag, make_sample
-from app.video.cli.event_follower import followed_events
+from app.video.cli.job_follower import followed_events
 from app.video.client import VideoClient, path_of
 
 PATIENCE_S = 180.0

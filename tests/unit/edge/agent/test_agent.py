@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from app.cli import node
-from app.edge.agent import host_metrics, logs, options
+from app.edge.agent import host_metrics, options, worker_status
 from app.edge.agent.agent import NodeAgent
 from app.edge.agent.allocation import environment_for_workers
 from app.edge.agent.backoff import Backoff, FailureCounter
@@ -173,35 +173,35 @@ def test_a_command_that_cannot_be_meant_is_refused(arguments: dict[str, Any], me
 
 # logs
 def test_a_log_has_its_services_name_and_stays_in_its_folder(tmp_path: Path) -> None:
-    assert logs.log_path(tmp_path, ORDER) == tmp_path / "edge-a_.._b-01234567.log"
+    assert worker_status.log_path(tmp_path, ORDER) == tmp_path / "edge-a_.._b-01234567.log"
 
 
 def test_a_long_log_is_kept_once_and_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "MOST_BYTES", 10)
+    monkeypatch.setattr(worker_status, "MOST_BYTES", 10)
     log = tmp_path / "x.log"
     with log.open("ab") as file:
         file.write(b"0123456789")
         file.flush()
-        assert not logs.rotate(log)
+        assert not worker_status.rotate(log)
         file.write(b"!")
         file.flush()
-        assert logs.rotate(log)
+        assert worker_status.rotate(log)
         file.write(b"more")
     assert log.read_bytes() == b"more"
     assert (tmp_path / "x.log.1").read_bytes() == b"0123456789!"
-    logs.delete(log)
+    worker_status.delete(log)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_last_lines_are_those_of_this_life(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
     log.write_bytes(b"before\n" + b"".join(b"line %d\n" % number for number in range(30)))
-    assert logs.last_lines(log, 7) == tuple(f"line {number}" for number in range(10, 30))
+    assert worker_status.last_lines(log, 7) == tuple(f"line {number}" for number in range(10, 30))
     log.write_bytes(b"before\nafter \xff\x00\x1b[31m\n\n" + b"x" * 1000)
-    lines = logs.last_lines(log, 7)
+    lines = worker_status.last_lines(log, 7)
     assert lines[0] == "after � [31m" and lines[1] == "x" * 300 and len(lines) == 2
-    assert logs.last_lines(log, 10_000)[0] == "before"
-    assert logs.last_lines(tmp_path / "none.log") == ()
+    assert worker_status.last_lines(log, 10_000)[0] == "before"
+    assert worker_status.last_lines(tmp_path / "none.log") == ()
 
 
 def test_an_end_is_told_in_words() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.edge.agent.cameras import Cameras
-from app.edge.video.videos import Videos
+from app.edge.video.drivers import Videos
 from app.kit.errors import BadInput
 from app.nodes.cameras import CameraList
 from tests.unit.inference.sources.test_containers import begun, cut

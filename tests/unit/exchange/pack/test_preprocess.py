@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from app.exchange.pack import contents, files
-from app.exchange.pack.header import c_header
+from app.exchange.pack.contents import c_header
 from app.inference.preprocess_options import read_preprocess
 from app.inference.preprocessing import Preprocessor, input_layout
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.joint_inference.pages.plots import latency_plot
+from app.joint_inference.pages.service import latency_plot
 from app.joint_inference.service import TallyPoint
 from app.kit.clock import to_text
 from app.kit.web.line_plot import axes, path_of

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from app.training.model.learning_curve import Curve, LearningCurves
-from app.training.pages.curve_plots import OVERVIEW, OVERVIEW_MOST, curve_plots, groups_of
+from app.training.pages.metrics import OVERVIEW, OVERVIEW_MOST, curve_plots, groups_of
 
 
 def told(*rows: Mapping[str, object]) -> Mapping[str, Curve]:

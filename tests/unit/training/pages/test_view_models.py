@@ -11,8 +11,8 @@ import pytest
 
 from app.kit.clock import to_text
 from app.training.model import Attempt, Demand, FailureKind, Node, State, Task, TaskEvent, Workload
-from app.training.pages import new_form, node_views, view_models
-from app.training.pages.node_views import GpuOwner
+from app.training.pages import cluster, new_form, view_models
+from app.training.pages.cluster import GpuOwner
 from app.training.pages.view_models import Step
 from app.training.service import ClusterView, Holder
 from app.training.spec import write_spec
@@ -99,7 +99,7 @@ def holder(user: str, gpus: float) -> Holder:
 
 
 def test_each_gpu_is_mine_or_anothers_or_nobodys_or_free() -> None:
-    (drawn,) = node_views.nodes_of(view(holder("bob", 3), holder("alice", 2)), "alice")
+    (drawn,) = cluster.nodes_of(view(holder("bob", 3), holder("alice", 2)), "alice")
     assert [(share.whose, share.gpus, share.user) for share in drawn.shares] == [
         (GpuOwner.MINE, 2, "alice"),
         (GpuOwner.OTHERS, 3, "bob"),
@@ -110,14 +110,14 @@ def test_each_gpu_is_mine_or_anothers_or_nobodys_or_free() -> None:
 
 
 def test_what_a_task_holds_and_ray_has_freed_already_is_drawn_once() -> None:
-    (drawn,) = node_views.nodes_of(view(holder("alice", 6), node=replace(NODE, free_gpus=8)), "alice")
+    (drawn,) = cluster.nodes_of(view(holder("alice", 6), node=replace(NODE, free_gpus=8)), "alice")
     assert [(share.whose, share.gpus) for share in drawn.shares] == [(GpuOwner.MINE, 6), (GpuOwner.FREE, 2)]
 
 
 def test_a_node_of_very_many_gpus_is_drawn_in_pieces_and_one_of_none_not_at_all() -> None:
     many, none = replace(NODE, total_gpus=640, free_gpus=600), replace(NODE, total_gpus=0, free_gpus=0)
-    assert node_views.nodes_of(view(node=many), "alice")[0].bar.count("<rect") == 2
-    assert node_views.nodes_of(view(node=none), "alice")[0].bar.count("<rect") == 0
+    assert cluster.nodes_of(view(node=many), "alice")[0].bar.count("<rect") == 2
+    assert cluster.nodes_of(view(node=none), "alice")[0].bar.count("<rect") == 0
 
 
 VALUES = {

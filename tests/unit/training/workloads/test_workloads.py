@@ -14,8 +14,7 @@ from app.training.service import TrainingOptions
 from app.training.spec import TaskSpec
 from app.training.spec.overrides import OURS
 from app.training.workloads import demand_of, submission_of
-from app.training.workloads.programs import PROGRAMS
-from app.training.workloads.submissions import argument, written
+from app.training.workloads.submissions import PROGRAMS, argument, written
 from tests.harness.training.hydra import parsed
 from tests.harness.training.texts import NASTY
 

@@ -12,7 +12,7 @@ from app.video.model.dag import read_dag
 from app.video.model.dag_wiring import dag_of, order_stages, wire_inputs
 from app.video.model.job import RestartPolicy, VideoJob
 from app.video.model.kinds import StageKind
-from app.video.pages import dag_drawing, plots, view_models
+from app.video.pages import dag_drawing, job, view_models
 from app.video.pages.new_form import edited, example_of, fields_of
 from app.video.scheduling.contract import DEFAULT
 from app.video.service import DecisionRecord, SeriesPoint
@@ -131,10 +131,10 @@ def test_the_time_of_a_stage_is_split_into_computing_waiting_and_way() -> None:
 
 def test_a_plot_needs_two_points_that_say_something() -> None:
     point = SeriesPoint(to_text(BEGAN), plan_result(), plan().to_json(), 0.8)
-    assert plots.delay_plot([]) is None and plots.delay_plot([point]) is None
+    assert job.delay_plot([]) is None and job.delay_plot([point]) is None
     silent = SeriesPoint(to_text(BEGAN), {}, None, 0.8)
-    assert all(plot([silent, silent]) is None for plot in (plots.delay_plot, plots.fps_plot, plots.quality_plot))
-    drawn = plots.delay_plot([point, silent, point])
+    assert all(plot([silent, silent]) is None for plot in (job.delay_plot, job.fps_plot, job.quality_plot))
+    drawn = job.delay_plot([point, silent, point])
     assert drawn is not None and [kind for kind, _ in drawn.lines] == ["hi", "p50", "p95"] and not drawn.is_cut
     assert dict(drawn.lines)["p50"].count("M") == 2
 
@@ -145,7 +145,7 @@ def test_neither_a_peak_nor_a_far_limit_flattens_the_plot_of_delays() -> None:
             SeriesPoint(to_text(BEGAN + timedelta(seconds=at)), {"e2e_p50": delay, "e2e_p95": delay}, None, hi)
             for at, delay in enumerate(delays)
         ]
-        plot = plots.delay_plot(points)
+        plot = job.delay_plot(points)
         assert plot is not None
         return plot
 
