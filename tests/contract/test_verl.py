@@ -11,7 +11,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from pydantic_core import PydanticCustomError
 
-from app.training.model import Rollout, Workload
+from app.training.model import Algorithm, Rollout, Workload
 from app.training.spec import TaskSpec
 from app.training.spec.overrides import check_key, is_allowed
 from tests.harness.training.verl import CONFIG, composed, missing
@@ -29,10 +29,17 @@ def test_verl_knows_every_setting_of_what_is_shown_and_misses_none(spec: TaskSpe
     if spec.workload is not Workload.SFT:
         assert config.actor_rollout_ref.rollout.name == (spec.rollout or Rollout.VLLM)
         assert config.trainer.use_v1 is False
+        assert config.algorithm.adv_estimator == _estimator(spec)
         parts = (config.actor_rollout_ref.actor, config.critic)
         assert [part.use_dynamic_bsz for part in parts] == [True, True]
         both = (config.actor_rollout_ref.ref, config.actor_rollout_ref.rollout)
         assert [part.log_prob_use_dynamic_bsz for part in both] == [True, True]
+
+
+def _estimator(spec: TaskSpec) -> str:
+    if spec.workload is Workload.PPO:
+        return "gae"
+    return "grpo" if spec.algorithm in (None, Algorithm.DAPO) else str(spec.algorithm)
 
 
 def test_something_is_documented() -> None:

@@ -22,6 +22,20 @@ class Workload(StrEnum):
     """A program of the common code folder, for anything that verl does not do."""
 
 
+class Algorithm(StrEnum):
+    """How a group of answers is judged without a critic, as verl's `algorithm.adv_estimator` names it, and DAPO."""
+
+    GRPO = "grpo"
+    DAPO = "dapo"
+    """grpo's advantages with DAPO's loss (https://arxiv.org/abs/2503.14476), without its dynamic sampling."""
+    RLOO = "rloo"
+    REINFORCE_PLUS_PLUS = "reinforce_plus_plus"
+    REINFORCE_PLUS_PLUS_BASELINE = "reinforce_plus_plus_baseline"
+    REMAX = "remax"
+    OPO = "opo"
+    GPG = "gpg"
+
+
 class Rollout(StrEnum):
     """The engine of verl that generates answers."""
 

@@ -31,6 +31,7 @@ TEXTS = (
     "model_path",
     "train_file",
     "val_file",
+    "algorithm",
     "rollout",
     "best_metric",
     "resume_from",
@@ -58,10 +59,15 @@ LINES = ("args", "overrides")
 TICKS = ("backfill", "convert")
 FIELDS = ("workload", *TEXTS, *NUMBERS, *LINES, *TICKS)
 VERL_FIELDS = frozenset(
-    {"model_id", "rollout", "nnodes", "cpus_per_gpu", "total_epochs", "total_training_steps", "save_freq", "test_freq"}
-) | {"overrides", "keep_checkpoints", "keep_best", "best_metric", "resume_from"}
+    {"model_id", "algorithm", "rollout", "nnodes", "cpus_per_gpu", "total_epochs", "total_training_steps", "save_freq"}
+    | {"test_freq", "overrides", "keep_checkpoints", "keep_best", "best_metric", "resume_from"}
+)
 SCRIPT_FIELDS = frozenset({"program", "args", "cpus"})
-NOT_OF = {Workload.SCRIPT: VERL_FIELDS, Workload.SFT: SCRIPT_FIELDS | {"rollout"}}
+NOT_OF = {
+    Workload.SCRIPT: VERL_FIELDS,
+    Workload.SFT: SCRIPT_FIELDS | {"algorithm", "rollout"},
+    Workload.PPO: SCRIPT_FIELDS | {"algorithm"},
+}
 VALUE_MAX = 40_000
 _WHOLE = re.compile(r"[+-]?[0-9]{1,12}")
 _BROKEN = re.compile(r"[+-]?[0-9]{1,12}\.[0-9]{0,6}")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, field_validator
 
-from app.training.model import Priority, Rollout, Workload
+from app.training.model import Algorithm, Priority, Rollout, Workload
 from app.training.model.learning_curve import is_lower_better
 from app.training.spec.overrides import INTERPOLATION, Overrides, is_allowed
 from app.training.spec.texts import (
@@ -23,7 +23,7 @@ from app.training.spec.texts import (
 )
 
 _VERL_ONLY = frozenset(
-    {"rollout", "cpus_per_gpu", "total_epochs", "total_training_steps", "save_freq", "test_freq"}
+    {"algorithm", "rollout", "cpus_per_gpu", "total_epochs", "total_training_steps", "save_freq", "test_freq"}
     | {"overrides", "model_id", "keep_checkpoints", "keep_best", "best_metric", "resume_from"}
 )
 _SCRIPT_ONLY = frozenset({"program", "args", "cpus"})
@@ -33,6 +33,7 @@ _REQUIRED = {
     Workload.SFT: ("train_file",),
     Workload.SCRIPT: ("code_path",),
 }
+_ONLY_OF = {"rollout": (Workload.PPO, Workload.GRPO), "algorithm": (Workload.GRPO,)}
 _PATHS = ("code_path", "model_path", "train_file", "val_file", "resume_from")
 
 
@@ -58,8 +59,8 @@ def _problem_with_verl(workload: Workload, name: str, value: Any, before: Mappin
         return _problem_with_models(workload, before["model_id"], value)
     if name == "n_gpus_per_node" and value < 1:
         return f"{workload} needs at least one GPU on each node"
-    if name == "rollout" and value is not None and workload is Workload.SFT:
-        return f"{workload} has none: it generates no answers"
+    if value is not None and workload not in _ONLY_OF.get(name, (workload,)):
+        return f"{workload} has none: it is a field of {' and '.join(_ONLY_OF[name])}"
     if name == "overrides":
         return _problem_with_overrides(workload, value)
     return _problem_with_steps(name, value, before)
@@ -141,6 +142,9 @@ class TaskSpec(Frozen):
     n_gpus_per_node: Annotated[int, Field(ge=0, le=16)] = 0
     rollout: Annotated[Rollout, Field(strict=False)] | None = None
     """ppo, grpo: the engine that generates the answers, as verl calls it: vllm (the default), sglang or trtllm."""
+    algorithm: Annotated[Algorithm, Field(strict=False)] | None = None
+    """grpo: how a group of answers is judged, as verl calls it: grpo (the default), dapo, rloo, reinforce_plus_plus,
+    reinforce_plus_plus_baseline, remax, opo or gpg."""
     cpus_per_gpu: Cpus | None = None
     """verl: what it claims with each GPU; by default 3 for ppo and grpo, 10 for sft, as verl has it."""
     cpus: Cpus = 1

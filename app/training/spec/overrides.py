@@ -25,7 +25,7 @@ OURS: dict[str, str] = {
     "actor_rollout_ref.rollout.name": "rollout",
     "critic.model.path": "model_id or model_path",
     "model.path": "model_id or model_path",
-    "algorithm.adv_estimator": "workload",
+    "algorithm.adv_estimator": "workload or algorithm",
     "trainer.nnodes": "nnodes",
     "trainer.n_gpus_per_node": "n_gpus_per_node",
     "trainer.total_epochs": "total_epochs",

@@ -1,6 +1,4 @@
-"""What Ray is given: one command line for its shell, the resources of its driver, and its environment. verl's
-programs are told what a spec says by Hydra keys named as of verl 0.7 to 0.9 (verl/trainer/config/ppo_trainer.yaml and
-sft_trainer_engine.yaml).
+"""What Ray is given: one command line for its shell, the resources of its driver, and its environment.
 
 Nobody's text becomes shell or Hydra: each word is quoted for both. Paths are those of the cluster's nodes. Nothing is
 put on PYTHONPATH: a program finds its code because it is started from there.
@@ -11,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from pydantic import JsonValue
@@ -19,10 +17,11 @@ from pydantic import JsonValue
 from app.homes.errors import refused
 from app.homes.model import COMMON, JOBS, home_of
 from app.training.gateway import Submission
-from app.training.model import Demand, Rollout, Workload
+from app.training.model import Algorithm, Rollout, Workload
 from app.training.model.learning_curve import METRICS_FILE
 from app.training.spec import TaskSpec
 from app.training.spec.overrides import INTERPOLATION
+from app.training.workloads.programs import ALGORITHMS, PROGRAMS, Program, algorithm_settings, demand_of
 
 _PLAIN_PATH = re.compile(r"[\w/][\w.-]*(?:/[\w.-]+)+", re.ASCII)
 """Has a slash, so it is neither a number nor null nor a list, and stands without quotes."""
@@ -143,8 +142,10 @@ def _verl(
 ) -> tuple[str, list[str]]:
     """It runs in the folder of its code, which Python and Ray's workers then import from."""
     folder = paths.real_of("code_path", spec.code_path) if spec.code_path else paths.job
-    defaults = {**program.defaults, **_rollout_defaults(spec)}
-    settings = {**defaults, **spec.overrides, **program.settings, **told}
+    algorithm = (spec.algorithm or Algorithm.GRPO) if spec.workload is Workload.GRPO else None
+    defaults = {**program.defaults, **_rollout_defaults(spec), **(ALGORITHMS[algorithm] if algorithm else {})}
+    always = {**program.settings, **(algorithm_settings(algorithm) if algorithm else {})}
+    settings = {**defaults, **spec.overrides, **always, **told}
     arguments = [argument(key, value) for key, value in settings.items()]
     return folder, [*(entry or ["-m", program.module]), *arguments, "trainer.logger=[console,file]"]
 
@@ -195,72 +196,8 @@ def _env(spec: TaskSpec, paths: _Paths, task_id: str) -> dict[str, str]:
     if spec.workload is not Workload.SCRIPT:
         # without the first Hydra hides where a program failed; the second is where verl's logger `file` writes
         return {**env, "HYDRA_FULL_ERROR": "1", "VERL_FILE_LOGGER_PATH": env[METRICS]}
-    for name in ("train_file", "val_file", "model_path"):
-        path = getattr(spec, name)
+    for field in ("train_file", "val_file", "model_path"):
+        path = getattr(spec, field)
         if path is not None:
-            env[f"MODELMILL_{name.upper()}"] = paths.real_of(name, path)
+            env[f"MODELMILL_{field.upper()}"] = paths.real_of(field, path)
     return env
-
-
-@dataclass(frozen=True)
-class Program:
-    """A program of verl."""
-
-    module: str
-    """What Python runs."""
-    cpus_per_gpu: float
-    """In each bundle of its placement groups."""
-    driver_cpus: float
-    """CPUs of what it starts besides."""
-    model_keys: tuple[str, ...]
-    """Where the model goes."""
-    keep_keys: tuple[str, ...]
-    """What says how many checkpoints are kept."""
-    settings: Mapping[str, JsonValue] = field(default_factory=dict)
-    """Always set."""
-    defaults: Mapping[str, JsonValue] = field(default_factory=dict)
-    """Set unless the task overrides them."""
-
-
-_ONE_TRAINER = {"++trainer.use_v1": False}
-"""verl's newer trainer (its default since 0.9) keeps its data in an actor with one name for the whole cluster: of two
-tasks the second joins the first's and dies with it. It also puts parts of it on the head, which has no CPUs."""
-_BATCHES = {"actor_rollout_ref.actor.use_dynamic_bsz": True}
-"""By tokens: else verl demands a micro batch size of each part. Critic, reference and rollout follow the actor."""
-
-PROGRAMS: Mapping[Workload, Program] = {
-    Workload.PPO: Program(
-        "verl.trainer.main_ppo",
-        cpus_per_gpu=3,
-        driver_cpus=1,  # its TaskRunner
-        model_keys=("actor_rollout_ref.model.path", "critic.model.path"),
-        keep_keys=("trainer.max_actor_ckpt_to_keep", "trainer.max_critic_ckpt_to_keep"),
-        settings={"algorithm.adv_estimator": "gae", **_ONE_TRAINER},
-        defaults=_BATCHES,
-    ),
-    Workload.GRPO: Program(
-        "verl.trainer.main_ppo",
-        cpus_per_gpu=3,
-        driver_cpus=1,
-        model_keys=("actor_rollout_ref.model.path",),
-        keep_keys=("trainer.max_actor_ckpt_to_keep",),
-        settings={"algorithm.adv_estimator": "grpo", **_ONE_TRAINER},
-        # A group of one answer has nothing to be compared with, and verl's own default is one.
-        defaults={**_BATCHES, "actor_rollout_ref.rollout.n": 5, "actor_rollout_ref.actor.use_kl_loss": True},
-    ),
-    Workload.SFT: Program(
-        "verl.trainer.sft_trainer_ray",
-        cpus_per_gpu=10,  # it leaves RayResourcePool its default of max_colocate_count
-        driver_cpus=0,
-        model_keys=("model.path",),
-        keep_keys=("trainer.max_ckpt_to_keep",),
-    ),
-}
-
-
-def demand_of(spec: TaskSpec) -> Demand:
-    program = PROGRAMS.get(spec.workload)
-    if program is None:
-        return Demand(1, spec.n_gpus_per_node, spec.cpus, claims_by_group=False)
-    cpus_per_gpu = program.cpus_per_gpu if spec.cpus_per_gpu is None else spec.cpus_per_gpu
-    return Demand(spec.nnodes, spec.n_gpus_per_node, spec.n_gpus_per_node * cpus_per_gpu, program.driver_cpus)

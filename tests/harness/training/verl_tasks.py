@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from app.training.model import Workload
+from app.training.model import Algorithm, Workload
 from app.training.pages import new_form
 from app.training.pages.examples import example
 from app.training.service import TrainingOptions
@@ -71,6 +71,8 @@ def shown() -> Iterator[tuple[str, TaskSpec]]:
         yield f"form-{workload}", filled_in(workload, FORM)
         yield f"form-{workload}-one-gpu", filled_in(workload, {**FORM, "n_gpus_per_node": "1"})
         yield f"whole-form-{workload}", filled_in(workload, WHOLE_FORM)
+    for algorithm in Algorithm:
+        yield f"form-{algorithm}", filled_in(Workload.GRPO, {**FORM, "algorithm": algorithm})
 
 
 def words(spec: TaskSpec) -> list[str]:

@@ -321,10 +321,16 @@ def test_what_is_for_scripts_is_refused_for_verl(line: str) -> None:
         "test_freq: 1",
         "overrides: {data.b: 1}",
         "rollout: vllm",
+        "algorithm: rloo",
     ],
 )
 def test_what_is_for_verl_is_refused_for_scripts(line: str) -> None:
     assert problems(f"{SCRIPT}{line}") == {line.partition(":")[0]: "script has none"}
+
+
+@pytest.mark.parametrize("text", [PPO, SFT])
+def test_only_grpo_judges_answers_in_groups(text: str) -> None:
+    assert list(problems(f"{text}algorithm: rloo")) == ["algorithm"]
 
 
 def test_sft_cannot_validate_without_a_file_to_do_it_with() -> None:

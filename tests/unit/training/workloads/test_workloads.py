@@ -9,12 +9,13 @@ import pytest
 
 from app.homes.errors import PathRefused
 from app.training.gateway import Submission
-from app.training.model import Demand, Rollout, Workload
+from app.training.model import Algorithm, Demand, Rollout, Workload
 from app.training.service import TrainingOptions
 from app.training.spec import TaskSpec
 from app.training.spec.overrides import OURS
 from app.training.workloads import demand_of, submission_of
-from app.training.workloads.submissions import PROGRAMS, argument, written
+from app.training.workloads.programs import ALGORITHMS, PROGRAMS
+from app.training.workloads.submissions import argument, written
 from tests.harness.training.hydra import parsed
 from tests.harness.training.texts import NASTY
 
@@ -141,7 +142,8 @@ def test_what_the_product_sets_no_task_may_set(workload: Workload) -> None:
     ours = {
         key for key in (name.lstrip("+") for name in told) if any(f"{key}.".startswith(f"{name}.") for name in OURS)
     }
-    assert {key.lstrip("+") for key in told} - ours == set(PROGRAMS[workload].defaults)
+    grouped = ALGORITHMS[Algorithm.GRPO] if workload is Workload.GRPO else {}
+    assert {key.lstrip("+") for key in told} - ours == {*PROGRAMS[workload].defaults, *grouped}
 
 
 def test_without_a_snapshot_the_installed_verl_runs_in_the_folder_of_the_job() -> None:
@@ -291,6 +293,19 @@ def test_the_critic_the_reference_and_the_engine_follow_the_actor_in_how_they_ba
 @pytest.mark.parametrize(("rollout", "name"), [(None, "vllm"), (Rollout.SGLANG, "sglang")])
 def test_the_engine_is_vllm_unless_the_task_names_another(rollout: Rollout | None, name: str) -> None:
     assert settings_of(verl(rollout=rollout))["actor_rollout_ref.rollout.name"] == name
+
+
+def test_how_a_group_is_judged_is_grpo_unless_the_task_names_another() -> None:
+    assert settings_of(verl(Workload.GRPO))["algorithm.adv_estimator"] == "grpo"
+    rloo = settings_of(verl(Workload.GRPO, algorithm=Algorithm.RLOO))
+    assert (rloo["algorithm.adv_estimator"], rloo["actor_rollout_ref.rollout.n"]) == ("rloo", 5)
+    assert "actor_rollout_ref.actor.use_kl_loss" not in rloo
+    dapo = settings_of(
+        verl(Workload.GRPO, algorithm=Algorithm.DAPO, overrides={"actor_rollout_ref.actor.clip_ratio_high": 0.3})
+    )
+    assert dapo["algorithm.adv_estimator"] == "grpo"
+    assert dapo["reward.reward_manager.name"] == "dapo"
+    assert dapo["actor_rollout_ref.actor.clip_ratio_high"] == 0.3
 
 
 @pytest.mark.parametrize(("gpus", "parallel"), [(1, 1), (3, 1), (2, None), (8, None)])

@@ -1,0 +1,106 @@
+"""verl's programs: which module trains, what it claims, and by which Hydra keys it is told what a spec says.
+
+Names as of verl 0.7 to 0.9 (verl/trainer/config/ppo_trainer.yaml and sft_trainer_engine.yaml).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from app.training.model import Algorithm, Demand, Workload
+from app.training.spec import TaskSpec
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of verl."""
+
+    module: str
+    """What Python runs."""
+    cpus_per_gpu: float
+    """In each bundle of its placement groups."""
+    driver_cpus: float
+    """CPUs of what it starts besides."""
+    model_keys: tuple[str, ...]
+    """Where the model goes."""
+    keep_keys: tuple[str, ...]
+    """What says how many checkpoints are kept."""
+    settings: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Always set."""
+    defaults: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Set unless the task overrides them."""
+
+
+_ONE_TRAINER = {"++trainer.use_v1": False}
+"""verl's newer trainer (its default since 0.9) keeps its data in an actor with one name for the whole cluster: of two
+tasks the second joins the first's and dies with it. It also puts parts of it on the head, which has no CPUs."""
+_BATCHES = {"actor_rollout_ref.actor.use_dynamic_bsz": True}
+"""By tokens: else verl demands a micro batch size of each part. Critic, reference and rollout follow the actor."""
+
+_GROUP: Mapping[str, JsonValue] = {"actor_rollout_ref.rollout.n": 5}
+"""A group of one answer has nothing to be compared with, and verl's own default is one."""
+_DAPO: Mapping[str, JsonValue] = {
+    "actor_rollout_ref.rollout.n": 16,
+    "actor_rollout_ref.actor.clip_ratio_low": 0.2,
+    "actor_rollout_ref.actor.clip_ratio_high": 0.28,
+    "actor_rollout_ref.actor.clip_ratio_c": 10.0,
+    "actor_rollout_ref.actor.loss_agg_mode": "token-mean",
+    "reward.reward_manager.name": "dapo",
+}
+_KL_LOSS: Mapping[str, JsonValue] = {"actor_rollout_ref.actor.use_kl_loss": True}
+
+ALGORITHMS: Mapping[Algorithm, Mapping[str, JsonValue]] = {
+    Algorithm.GRPO: {**_GROUP, **_KL_LOSS},
+    Algorithm.DAPO: _DAPO,
+    Algorithm.RLOO: _GROUP,
+    Algorithm.REINFORCE_PLUS_PLUS: {},
+    Algorithm.REINFORCE_PLUS_PLUS_BASELINE: _GROUP,
+    Algorithm.REMAX: {},
+    Algorithm.OPO: _GROUP,
+    Algorithm.GPG: {**_GROUP, "actor_rollout_ref.actor.policy_loss.loss_mode": "gpg"},
+}
+"""What each sets unless the task overrides it, as verl's examples have it."""
+
+PROGRAMS: Mapping[Workload, Program] = {
+    Workload.PPO: Program(
+        "verl.trainer.main_ppo",
+        cpus_per_gpu=3,
+        driver_cpus=1,  # its TaskRunner
+        model_keys=("actor_rollout_ref.model.path", "critic.model.path"),
+        keep_keys=("trainer.max_actor_ckpt_to_keep", "trainer.max_critic_ckpt_to_keep"),
+        settings={"algorithm.adv_estimator": "gae", **_ONE_TRAINER},
+        defaults=_BATCHES,
+    ),
+    Workload.GRPO: Program(
+        "verl.trainer.main_ppo",
+        cpus_per_gpu=3,
+        driver_cpus=1,
+        model_keys=("actor_rollout_ref.model.path",),
+        keep_keys=("trainer.max_actor_ckpt_to_keep",),
+        settings=_ONE_TRAINER,
+        defaults=_BATCHES,
+    ),
+    Workload.SFT: Program(
+        "verl.trainer.sft_trainer_ray",
+        cpus_per_gpu=10,  # it leaves RayResourcePool its default of max_colocate_count
+        driver_cpus=0,
+        model_keys=("model.path",),
+        keep_keys=("trainer.max_ckpt_to_keep",),
+    ),
+}
+
+
+def demand_of(spec: TaskSpec) -> Demand:
+    program = PROGRAMS.get(spec.workload)
+    if program is None:
+        return Demand(1, spec.n_gpus_per_node, spec.cpus, claims_by_group=False)
+    cpus_per_gpu = program.cpus_per_gpu if spec.cpus_per_gpu is None else spec.cpus_per_gpu
+    return Demand(spec.nnodes, spec.n_gpus_per_node, spec.n_gpus_per_node * cpus_per_gpu, program.driver_cpus)
+
+
+def algorithm_settings(algorithm: Algorithm) -> Mapping[str, JsonValue]:
+    """What is always set for one that judges without a critic."""
+    return {"algorithm.adv_estimator": "grpo" if algorithm is Algorithm.DAPO else algorithm.value}
