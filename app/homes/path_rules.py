@@ -36,6 +36,7 @@ FIELDS: Mapping[str, FieldRule] = MappingProxyType(
         "val_file": FieldRule(frozenset({Kind.FILE}), own=""),
         "resume_from": FieldRule(frozenset({Kind.FOLDER}), own=""),
         "model_path": FieldRule(frozenset({Kind.FILE, Kind.FOLDER}), own=MODELS),
+        "reward_model": FieldRule(frozenset({Kind.FILE, Kind.FOLDER}), own=MODELS),
         "code_path": FieldRule(frozenset({Kind.FOLDER}), own=None),
         "program": FieldRule(frozenset({Kind.FILE}), own=None),
         "convert.images": FieldRule(frozenset({Kind.FILE, Kind.FOLDER}), own=""),

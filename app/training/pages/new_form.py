@@ -32,6 +32,7 @@ TEXTS = (
     "train_file",
     "val_file",
     "algorithm",
+    "reward_model",
     "rollout",
     "best_metric",
     "resume_from",
@@ -59,13 +60,13 @@ LINES = ("args", "overrides")
 TICKS = ("backfill", "convert")
 FIELDS = ("workload", *TEXTS, *NUMBERS, *LINES, *TICKS)
 VERL_FIELDS = frozenset(
-    {"model_id", "algorithm", "rollout", "nnodes", "cpus_per_gpu", "total_epochs", "total_training_steps", "save_freq"}
-    | {"test_freq", "overrides", "keep_checkpoints", "keep_best", "best_metric", "resume_from"}
+    {"model_id", "algorithm", "reward_model", "rollout", "nnodes", "cpus_per_gpu", "total_epochs", "save_freq"}
+    | {"total_training_steps", "test_freq", "overrides", "keep_checkpoints", "keep_best", "best_metric", "resume_from"}
 )
 SCRIPT_FIELDS = frozenset({"program", "args", "cpus"})
 NOT_OF = {
     Workload.SCRIPT: VERL_FIELDS,
-    Workload.SFT: SCRIPT_FIELDS | {"algorithm", "rollout"},
+    Workload.SFT: SCRIPT_FIELDS | {"algorithm", "reward_model", "rollout"},
     Workload.PPO: SCRIPT_FIELDS | {"algorithm"},
 }
 VALUE_MAX = 40_000

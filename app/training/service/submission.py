@@ -65,6 +65,8 @@ def check_paths(rules: PathRules, user: str, spec: TaskSpec) -> None:
         path = getattr(spec, field)
         if path is not None:
             rules.check(user, field, path)
+    if spec.reward_model is not None and spec.reward_model.startswith("/"):
+        rules.check(user, "reward_model", spec.reward_model)
     if spec.code_path is not None:
         folder = spec.code_path.removesuffix("/")
         if spec.workload is Workload.SCRIPT:

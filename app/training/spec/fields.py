@@ -14,6 +14,7 @@ from app.training.spec.texts import (
     Line,
     LogicalPath,
     ModelId,
+    ModelPlace,
     OnnxPath,
     Pictures,
     ProgramName,
@@ -23,8 +24,8 @@ from app.training.spec.texts import (
 )
 
 _VERL_ONLY = frozenset(
-    {"algorithm", "rollout", "cpus_per_gpu", "total_epochs", "total_training_steps", "save_freq", "test_freq"}
-    | {"overrides", "model_id", "keep_checkpoints", "keep_best", "best_metric", "resume_from"}
+    {"algorithm", "reward_model", "rollout", "cpus_per_gpu", "total_epochs", "total_training_steps", "save_freq"}
+    | {"test_freq", "overrides", "model_id", "keep_checkpoints", "keep_best", "best_metric", "resume_from"}
 )
 _SCRIPT_ONLY = frozenset({"program", "args", "cpus"})
 _REQUIRED = {
@@ -33,8 +34,9 @@ _REQUIRED = {
     Workload.SFT: ("train_file",),
     Workload.SCRIPT: ("code_path",),
 }
-_ONLY_OF = {"rollout": (Workload.PPO, Workload.GRPO), "algorithm": (Workload.GRPO,)}
-_PATHS = ("code_path", "model_path", "train_file", "val_file", "resume_from")
+_ANSWERING = (Workload.PPO, Workload.GRPO)
+_ONLY_OF = {"rollout": _ANSWERING, "reward_model": _ANSWERING, "algorithm": (Workload.GRPO,)}
+_PATHS = ("code_path", "model_path", "reward_model", "train_file", "val_file", "resume_from")
 
 
 def problem_of(workload: Workload, name: str, value: Any, *, is_default: bool, before: Mapping[str, Any]) -> str | None:
@@ -145,6 +147,9 @@ class TaskSpec(Frozen):
     algorithm: Annotated[Algorithm, Field(strict=False)] | None = None
     """grpo: how a group of answers is judged, as verl calls it: grpo (the default), dapo, rloo, reinforce_plus_plus,
     reinforce_plus_plus_baseline, remax, opo or gpg."""
+    reward_model: ModelPlace | None = None
+    """ppo, grpo: a model that judges each answer, on the same GPUs: one of Hugging Face, or one under /private/common
+    or in the models/ of your home; without it verl's rules for the data set, or reward settings in overrides."""
     cpus_per_gpu: Cpus | None = None
     """verl: what it claims with each GPU; by default 3 for ppo and grpo, 10 for sft, as verl has it."""
     cpus: Cpus = 1

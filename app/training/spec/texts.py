@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable
 from typing import Annotated
 
-from pydantic import AfterValidator, StringConstraints
+from pydantic import AfterValidator, StringConstraints, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 from app.homes.names import MAX_PATH_BYTES, describe, is_tricky
@@ -75,6 +75,20 @@ ProgramName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9
 _PART = r"[A-Za-z0-9](?:[A-Za-z0-9_]|[.-][A-Za-z0-9_]){0,95}"
 ModelId = Annotated[str, StringConstraints(pattern=rf"^{_PART}(?:/{_PART})?$", max_length=200)]
 """Qwen/Qwen2.5-0.5B-Instruct: as Hugging Face allows, so without .. and --."""
+_MODEL_ID = TypeAdapter(ModelId)
+
+
+def model_or_path(text: str) -> str:
+    """A model of Hugging Face, or a whole path, which the rules of the data homes judge."""
+    if not text.startswith("/"):
+        try:
+            _MODEL_ID.validate_python(text)
+        except ValidationError:
+            raise unfit("it must be a model of Hugging Face, or a path under /private/") from None
+    return text
+
+
+ModelPlace = Annotated[str, StringConstraints(min_length=1, max_length=MAX_PATH_BYTES), AfterValidator(model_or_path)]
 ResumePoint = Annotated[str, StringConstraints(min_length=1, max_length=MAX_PATH_BYTES), AfterValidator(visible)]
 InnerPath = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(inside)]
 OnnxPath = Annotated[InnerPath, AfterValidator(an_onnx)]

@@ -150,11 +150,24 @@ def _verl(
     return folder, [*(entry or ["-m", program.module]), *arguments, "trainer.logger=[console,file]"]
 
 
+def _reward_model(spec: TaskSpec, paths: _Paths, engine: str | None) -> dict[str, JsonValue]:
+    """It takes turns with the actor on the task's GPUs."""
+    place = spec.reward_model
+    if place is None:
+        return {}
+    return {
+        "reward.reward_model.enable": True,
+        "reward.reward_model.model_path": paths.real_of("reward_model", place) if place.startswith("/") else place,
+        "reward.reward_model.rollout.name": engine,
+    }
+
+
 def _rollout_defaults(spec: TaskSpec) -> dict[str, JsonValue]:
     """verl's own default is an engine over two GPUs, which an odd number of them does not hold."""
     if spec.workload is Workload.SFT or spec.n_gpus_per_node % 2 == 0:
         return {}
-    return {"actor_rollout_ref.rollout.tensor_model_parallel_size": 1}
+    parts = ["actor_rollout_ref", *(["reward.reward_model"] if spec.reward_model else [])]
+    return {f"{part}.rollout.tensor_model_parallel_size": 1 for part in parts}
 
 
 def _settings(
@@ -162,11 +175,13 @@ def _settings(
 ) -> dict[str, JsonValue]:
     model = paths.real_of("model_path", spec.model_path) if spec.model_path else spec.model_id
     generates = spec.workload is not Workload.SFT
+    engine = (spec.rollout or Rollout.VLLM).value if generates else None
     settings: dict[str, JsonValue] = {
         "data.train_files": spec.train_file and paths.real_of("train_file", spec.train_file),
         "data.val_files": spec.val_file and paths.real_of("val_file", spec.val_file),
         **dict.fromkeys(program.model_keys, model),
-        "actor_rollout_ref.rollout.name": (spec.rollout or Rollout.VLLM).value if generates else None,
+        "actor_rollout_ref.rollout.name": engine,
+        **_reward_model(spec, paths, engine),
         "trainer.nnodes": spec.nnodes,
         "trainer.n_gpus_per_node": spec.n_gpus_per_node,
         "trainer.total_epochs": spec.total_epochs,

@@ -46,8 +46,10 @@ def composed(words: Sequence[str]) -> DictConfig:
 
 
 def missing(config: DictConfig) -> set[str]:
-    """Mandatory values that nobody has given. A reward model is one of its own, which no task has."""
-    return {key for key in OmegaConf.missing_keys(config) if not key.startswith("reward.reward_model.")}
+    """Mandatory values that nobody has given, of a reward model only where there is one."""
+    keys = set(OmegaConf.missing_keys(config))
+    has_one = OmegaConf.select(config, "reward.reward_model.enable", default=False)
+    return keys if has_one else {key for key in keys if not key.startswith("reward.reward_model.")}
 
 
 def run(*words: str, given: str = "") -> str:

@@ -23,6 +23,7 @@ FORM = {
     "val_file": f"{HOME}/datasets/b.parquet",
     "n_gpus_per_node": "8",
 }
+JUDGE = {"reward_model": "Skywork/Skywork-Reward-V2-Qwen3-0.6B"}
 WHOLE_FORM = {
     **FORM,
     "name": "every field",
@@ -71,6 +72,8 @@ def shown() -> Iterator[tuple[str, TaskSpec]]:
         yield f"form-{workload}", filled_in(workload, FORM)
         yield f"form-{workload}-one-gpu", filled_in(workload, {**FORM, "n_gpus_per_node": "1"})
         yield f"whole-form-{workload}", filled_in(workload, WHOLE_FORM)
+    for workload in (Workload.PPO, Workload.GRPO):
+        yield f"form-{workload}-judged", filled_in(workload, {**FORM, "n_gpus_per_node": "1", **JUDGE})
     for algorithm in Algorithm:
         yield f"form-{algorithm}", filled_in(Workload.GRPO, {**FORM, "algorithm": algorithm})
 

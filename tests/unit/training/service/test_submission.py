@@ -111,7 +111,9 @@ def test_ones_own_files_and_the_common_ones_are_fine(rules: PathRules, spec: Tas
     check_paths(rules, "alice", spec)
 
 
-@pytest.mark.parametrize("field", ["train_file", "val_file", "model_path", "code_path", "convert.images"])
+@pytest.mark.parametrize(
+    "field", ["train_file", "val_file", "model_path", "reward_model", "code_path", "convert.images"]
+)
 @pytest.mark.parametrize(
     "path",
     [

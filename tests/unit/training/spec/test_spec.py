@@ -322,10 +322,17 @@ def test_what_is_for_scripts_is_refused_for_verl(line: str) -> None:
         "overrides: {data.b: 1}",
         "rollout: vllm",
         "algorithm: rloo",
+        "reward_model: org/judge",
     ],
 )
 def test_what_is_for_verl_is_refused_for_scripts(line: str) -> None:
     assert problems(f"{SCRIPT}{line}") == {line.partition(":")[0]: "script has none"}
+
+
+@pytest.mark.parametrize("place", ["", "../judge", "a/b/c", "judge;id", "~/judge"])
+def test_a_model_that_judges_is_of_hugging_face_or_a_whole_path(place: str) -> None:
+    assert list(problems(f"{PPO}reward_model: {json.dumps(place)}")) == ["reward_model"]
+    assert read(f"{PPO}reward_model: org/judge").reward_model == "org/judge"
 
 
 @pytest.mark.parametrize("text", [PPO, SFT])

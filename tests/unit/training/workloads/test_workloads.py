@@ -295,6 +295,23 @@ def test_the_engine_is_vllm_unless_the_task_names_another(rollout: Rollout | Non
     assert settings_of(verl(rollout=rollout))["actor_rollout_ref.rollout.name"] == name
 
 
+@pytest.mark.parametrize(
+    ("place", "on_the_nodes"),
+    [("Skywork/Reward-V2", "Skywork/Reward-V2"), ("/private/common/models/judge", f"{ROOT}/common/models/judge")],
+)
+def test_a_model_that_judges_has_the_engine_of_the_actor_and_fits_its_gpus(place: str, on_the_nodes: str) -> None:
+    settings = settings_of(verl(reward_model=place, rollout=Rollout.SGLANG, n_gpus_per_node=1))
+    prefix = "reward.reward_model."
+    judge = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
+    assert judge == {
+        "enable": True,
+        "model_path": on_the_nodes,
+        "rollout.name": "sglang",
+        "rollout.tensor_model_parallel_size": 1,
+    }
+    assert not any("reward_model" in key for key in settings_of(verl()))
+
+
 def test_how_a_group_is_judged_is_grpo_unless_the_task_names_another() -> None:
     assert settings_of(verl(Workload.GRPO))["algorithm.adv_estimator"] == "grpo"
     rloo = settings_of(verl(Workload.GRPO, algorithm=Algorithm.RLOO))
