@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from redis import Redis
 
-from app.conversion.cache_figures import CacheFigures
 from app.conversion.job_index import JobIndex
 from app.conversion.service import (
     Admission,
@@ -24,7 +23,7 @@ from app.conversion.service import (
 )
 from app.conversion.service.completion import Completion
 from app.conversion.service.descriptions import Descriptions
-from app.conversion.stage_cache import StageCache
+from app.conversion.stage_cache import CacheFigures, StageCache
 from app.conversion.store import JobStore
 from app.conversion.work_leases import WorkLeases
 from app.kit.objects import ObjectStore

@@ -16,7 +16,7 @@ from app.joint_inference.access import joint_of
 from app.joint_inference.documents import MAX_BYTES, parse_document
 from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
 from app.joint_inference.model.resource import PLURAL, Service
-from app.joint_inference.model.rows import MAX_BYTES as MAX_ROWS_BYTES
+from app.joint_inference.model.tally import MAX_BYTES as MAX_ROWS_BYTES
 from app.joint_inference.responses import SERVICES
 from app.joint_inference.sample_upload import read_sample
 from app.joint_inference.service.producers import producer_of_service

@@ -13,7 +13,7 @@ from app.inference.region import Region, read_region
 from app.joint_inference.hard_examples import BadParameter, HardExampleAlgorithm, make, needs_prediction
 from app.joint_inference.hard_examples.parameters import ParameterReader, number_of, refused
 from app.joint_inference.model.resource import Role, Specification
-from app.joint_inference.model.rows import RowChoice
+from app.joint_inference.model.tally import RowChoice
 
 COLORS = ("RGB", "BGR", "GRAY", "auto")
 RESIZES = ("stretch", "letterbox")

@@ -1,14 +1,73 @@
-"""What every endpoint of nodes needs of a request. Other capabilities learn by it which node reports to them."""
+"""What every endpoint of nodes needs of a request. Other capabilities learn by it which node reports to them.
+
+A node has one connection: a second one supersedes the first, which may be dead without anybody having noticed.
+"""
 
 from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
 
 from starlette.requests import Request
 
 from app.kit.errors import Forbidden
 from app.kit.web.auth import caller_of
 from app.kit.web.state import AppState, FromContainer
-from app.nodes.links import Links
+from app.nodes.model import REPEAT_S, Order
 from app.nodes.service import Nodes
+
+
+class SentOrders:
+    """When each unacknowledged order was sent to a node."""
+
+    def __init__(self) -> None:
+        self._at: dict[int, float] = {}
+
+    def due(self, pending: Sequence[Order], at: float) -> list[Order]:
+        """The pending orders to send now: new ones, and those sent more than REPEAT_S ago.
+
+        Args:
+            at: monotonic seconds.
+        """
+        self._at = {order.seq: self._at[order.seq] for order in pending if order.seq in self._at}
+        due = [order for order in pending if at - self._at.get(order.seq, at - REPEAT_S) >= REPEAT_S]
+        self._at.update({order.seq: at for order in due})
+        return due
+
+    def wait_s(self, at: float) -> float:
+        """Seconds until something is due again."""
+        return max(0.0, min(self._at.values(), default=at) + REPEAT_S - at)
+
+    def forget(self) -> None:
+        """Make everything due at once."""
+        self._at.clear()
+
+
+class Links:
+    """The connections to this process. For its event loop."""
+
+    def __init__(self) -> None:
+        self._connections: dict[str, asyncio.Event] = {}
+        self._sent: dict[str, SentOrders] = {}
+
+    @contextlib.contextmanager
+    def connect(self, node: str) -> Iterator[asyncio.Event]:
+        """Be the connection of this node. The event is set when another connection supersedes it."""
+        former, superseded = self._connections.get(node), asyncio.Event()
+        if former is not None:
+            former.set()
+        self._connections[node] = superseded
+        try:
+            yield superseded
+        finally:
+            if self._connections.get(node) is superseded:
+                del self._connections[node]
+
+    def sent_to(self, node: str) -> SentOrders:
+        """What a polling node was sent by earlier answers."""
+        return self._sent.setdefault(node, SentOrders())
+
 
 nodes_of = FromContainer[Nodes]("nodes")
 links_of = AppState("node_links", Links)

@@ -21,9 +21,8 @@ from app.kit.errors import ModelmillError
 from app.kit.redis.change_hub import ChangeHub, changed
 from app.kit.web.shutdown import is_ending
 from app.kit.web.sse import hub_of
-from app.nodes.access import links_of, nodes_of
+from app.nodes.access import SentOrders, links_of, nodes_of
 from app.nodes.errors import NodeNotFound
-from app.nodes.links import SentOrders
 from app.nodes.model import OFFLINE_AFTER_S
 from app.nodes.service import Nodes
 from app.nodes.wire import (

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from app.kit.errors import Forbidden
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.state import FromContainer
-from app.video.model.profile import Measurement
+from app.video.model.report import Measurement
 from app.video.service import Video
 
 video_of = FromContainer[Video]("video")

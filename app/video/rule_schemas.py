@@ -10,8 +10,17 @@ from app.kit.clock import to_text, within_our_calendar
 from app.kit.web.strict import Strict
 from app.results.model.event import RuleEvent
 from app.results.store import RuleEventFilter
-from app.video.model.rule import LEAST_POINTS, MOST_POINTS, MOST_RULES, MOST_ZONES, RULE_SET, Rule, RuleSet
-from app.video.model.zone import Direction, Zone
+from app.video.model.rule import (
+    LEAST_POINTS,
+    MOST_POINTS,
+    MOST_RULES,
+    MOST_ZONES,
+    RULE_SET,
+    Direction,
+    Rule,
+    RuleSet,
+    Zone,
+)
 from app.video.schemas import NAME, TEXT
 from app.video.service import JobRules, RuleEventPage
 

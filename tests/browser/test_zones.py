@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from app.bootstrap.container import Container, assemble
 from app.kit.clock import now
 from app.video.model.job import VideoJob
-from app.video.model.zone import Point
+from app.video.model.rule import Point
 from tests.harness.deployment import Deployment
 from tests.harness.video.records import running_video
 

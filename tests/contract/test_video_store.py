@@ -16,7 +16,7 @@ from app.video.model.constraint import read_constraint
 from app.video.model.dag import read_dag
 from app.video.model.job import Ending, JobState, Mode, RestartPolicy, VideoJob
 from app.video.model.kinds import StageSpec
-from app.video.model.profile import Measurement
+from app.video.model.report import Measurement
 from tests.harness.databases import database, empty, postgres, together, url
 from tests.harness.video.records import BEGAN, MODELS, dag, measured, plan, plan_result, result, stage
 

@@ -44,7 +44,7 @@ from tests.harness.web import served
 KEY = WorkKey("jointinferenceservices", "11111111-2222-3333-4444-555555555555", "edge")
 ANSWER_S = 60
 PID = '<dd class="num">4242</dd>'
-REPEAT_S = "app.nodes.links.REPEAT_S"
+REPEAT_S = "app.nodes.access.REPEAT_S"
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from app.video import store
 from app.video.errors import BadDag, BadPlan, JobEnded, VideoJobNotFound, VideoNotFound
 from app.video.model.job import JOBS, JobState
 from app.video.model.plan import Plan
-from app.video.model.profile import Measurement
+from app.video.model.report import Measurement
 from app.video.scheduling.policy_messages import Decision
 from app.video.scheduling.policy_runner import PolicyRunner
 from tests.harness.video.nodes import USER, Scene, a_plan

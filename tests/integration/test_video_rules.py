@@ -16,8 +16,7 @@ from app.notifications.service import NewTarget
 from app.results.store import RuleEventFilter
 from app.video.errors import NoPicture, RuleEventNotFound, VideoJobNotFound
 from app.video.model.job import VideoJob
-from app.video.model.rule import RULE_SET, Rule, RuleSet
-from app.video.model.zone import Zone
+from app.video.model.rule import RULE_SET, Rule, RuleSet, Zone
 from tests.harness.users import OURS, Within
 from tests.harness.video.nodes import USER, Scene
 from tests.harness.video.records import result

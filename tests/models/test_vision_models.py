@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.inference.decoders.suppression import overlap
+from app.inference.decoders.base import overlap
 from app.inference.errors import ModelUnusable
 from app.inference.picture_codec import decode, encode
 from app.inference.prediction import Box, Decoder, Format, ModelCard, Prediction, PredictorOptions

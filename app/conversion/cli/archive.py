@@ -14,7 +14,7 @@ from app.kit.cli.service_options import AsJson, Url, token, url_of
 from app.kit.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
-    from app.conversion.archive_client import ArchiveClient
+    from app.conversion.client import ArchiveClient
 
 commands = typer.Typer(
     help="Completed jobs, also of before a restart: list, show, keep, delete.", no_args_is_help=True, epilog=EPILOG
@@ -105,7 +105,7 @@ def remove(
 
 
 def _client(context: typer.Context, url: str | None) -> ArchiveClient:
-    from app.conversion.archive_client import ArchiveClient
+    from app.conversion.client import ArchiveClient
 
     return ArchiveClient(url_of(context, url), token=token())
 

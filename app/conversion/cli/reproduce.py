@@ -16,8 +16,7 @@ from app.kit.cli.service_options import AsJson, Url, token, url_of
 from app.kit.errors import BadRequest, ModelmillError, NotFound
 
 if TYPE_CHECKING:
-    from app.conversion.archive_client import ArchiveClient
-    from app.conversion.client import ConversionClient
+    from app.conversion.client import ArchiveClient, ConversionClient
     from app.conversion.reproduction import OutputComparison
 
 EPILOG = (
@@ -62,7 +61,7 @@ def reproduce(
 
 
 def _archive(context: typer.Context, url: str | None) -> ArchiveClient:
-    from app.conversion.archive_client import ArchiveClient
+    from app.conversion.client import ArchiveClient
 
     return ArchiveClient(url_of(context, url), token=token())
 

@@ -17,9 +17,9 @@ import redis
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from app.conversion import cache_figures
-from app.conversion.cache_figures import CacheUse, use_of
+from app.conversion import stage_cache
 from app.conversion.model import Stage
+from app.conversion.stage_cache import CacheUse, use_of
 from app.kit.clock import from_text
 from app.kit.observability.metrics import HASH, SharedMetrics
 from app.kit.queue.messages import Queue
@@ -77,7 +77,7 @@ class ConversionCollector(Collector):
             pipe.zcard("jobs:active")
             pipe.zrange(workers.INDEX, 0, -1)
             pipe.hgetall(HASH)
-            pipe.hgetall(cache_figures.HASH)
+            pipe.hgetall(stage_cache.HASH)
             active_jobs, worker_keys, totals, cache = pipe.execute()
         with self._queues.pipeline(transaction=False) as pipe:
             for queue in QUEUES:

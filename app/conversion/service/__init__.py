@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.conversion import model
-from app.conversion.cache_figures import CacheFigures
 from app.conversion.job_index import JobIndex
 from app.conversion.model import JobRecord
-from app.conversion.service.cache_sweep import CacheSweep
 from app.conversion.service.dispatch import Dispatch
 from app.conversion.service.edits import Edits
 from app.conversion.service.estimates import Estimates
-from app.conversion.service.expiry import Expiry
+from app.conversion.service.expiry import CacheSweep, Expiry
 from app.conversion.service.jobs import Jobs
 from app.conversion.service.previews import Previews
 from app.conversion.service.receipts import Receipts
@@ -21,7 +19,7 @@ from app.conversion.service.results import Results
 from app.conversion.service.resumable_uploads import ResumableUploads
 from app.conversion.service.submissions import Admission, Submissions
 from app.conversion.service.uploads import Uploads
-from app.conversion.stage_cache import StageCache
+from app.conversion.stage_cache import CacheFigures, StageCache
 from app.conversion.work_leases import WorkLeases
 from app.kit.clock import now
 

@@ -1,5 +1,6 @@
 """Deletes what has expired: finished jobs with all their files, and uploads that no job took.
 
+The cache of stages is kept within its size: what was used least recently goes first.
 What is in the archive has a time of its own, and stays for ever where its owner keeps it.
 """
 
@@ -13,8 +14,9 @@ from datetime import datetime, timedelta
 from itertools import groupby
 
 from app.conversion import object_keys
+from app.conversion.stage_cache import CacheFigures
 from app.conversion.store import JobStore
-from app.kit.objects import ObjectMissing, ObjectStore
+from app.kit.objects import ObjectInfo, ObjectMissing, ObjectStore
 
 
 @dataclass(frozen=True)
@@ -89,3 +91,60 @@ class Expiry:
             infos = list(files)
             names = frozenset(info.key.split("/", 2)[2] for info in infos)
             yield _Folder(entry_id, max(info.modified_at for info in infos), names)
+
+
+UNFINISHED = timedelta(hours=1)
+"""So long copies may lie there whose entry is not written: a worker that died among them never writes it."""
+
+
+@dataclass(frozen=True)
+class _CacheFolder:
+    prefix: str
+    size_bytes: int
+    used_at: datetime
+    is_whole: bool
+
+
+class CacheSweep:
+    """Args:
+    max_bytes: How much the cache may hold; 0: nothing, and what is there goes.
+    """
+
+    def __init__(self, objects: ObjectStore, figures: CacheFigures, *, max_bytes: int) -> None:
+        self.objects = objects
+        self.figures = figures
+        self.max_bytes = max_bytes
+
+    def sweep(self, now: datetime) -> None:
+        """Safe to repeat, and beside jobs that use it: what they find gone they do themselves."""
+        folders = sorted(self._folders(), key=lambda folder: folder.used_at, reverse=True)
+        size_bytes = entries = 0
+        is_full = False
+        for folder in folders:
+            is_stale = not folder.is_whole and folder.used_at < now - UNFINISHED
+            is_full = is_full or (not is_stale and size_bytes + folder.size_bytes > self.max_bytes)
+            if is_stale or is_full:
+                self._delete(folder)
+                continue
+            size_bytes += folder.size_bytes
+            entries += folder.is_whole
+        self.figures.note_size(size_bytes, entries)
+
+    def _folders(self) -> list[_CacheFolder]:
+        infos = list(self.objects.list(object_keys.CACHE))
+        return [_folder(prefix, list(files)) for prefix, files in groupby(infos, key=_prefix)]
+
+    def _delete(self, folder: _CacheFolder) -> None:
+        """The entry first, so that nobody finds a part."""
+        self.objects.delete(f"{folder.prefix}{object_keys.ENTRY}")
+        self.objects.delete_prefix(folder.prefix)
+
+
+def _prefix(info: ObjectInfo) -> str:
+    return "/".join(info.key.split("/")[:3]) + "/"
+
+
+def _folder(prefix: str, infos: list[ObjectInfo]) -> _CacheFolder:
+    entry = next((info for info in infos if info.key == f"{prefix}{object_keys.ENTRY}"), None)
+    used_at = entry.modified_at if entry else max(info.modified_at for info in infos)
+    return _CacheFolder(prefix, sum(info.size_bytes for info in infos), used_at, entry is not None)

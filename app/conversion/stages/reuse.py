@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from typing import Any
 
-from app.conversion.cache_figures import CacheFigures
 from app.conversion.model import Artifact, JobRecord
 from app.conversion.model.stage_key import stage_key
 from app.conversion.options import ToolchainName
-from app.conversion.stage_cache import CachedStage, StageCache
+from app.conversion.stage_cache import CachedStage, CacheFigures, StageCache
 from app.conversion.stages.workspace import Workspace
 from app.conversion.toolchains.host.versions import tool_versions
 from app.conversion.toolchains.kneron.vendor import Vendor

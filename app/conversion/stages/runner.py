@@ -16,8 +16,7 @@ from app.conversion.options import ToolchainName
 from app.conversion.stages.heartbeat import Heartbeat, RunningStage, StageLog
 from app.conversion.stages.job_claimer import JobClaimer
 from app.conversion.stages.reuse import ReusedStage, StageReuse
-from app.conversion.stages.triage import MODEL_BYTES_MOST, is_crash
-from app.conversion.stages.triage_runner import TriageRunner, advice_of
+from app.conversion.stages.triage import MODEL_BYTES_MOST, TriageRunner, advice_of, is_crash
 from app.conversion.stages.workspace import Workspace
 from app.conversion.toolchains.kneron import installation
 from app.conversion.work_leases import Turn

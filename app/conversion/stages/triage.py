@@ -2,20 +2,28 @@
 
 A toolchain that crashes says nothing of why. Its model is cut shorter from the end and then from the front, by halves,
 each part tried as the stage itself would run it, in the sandbox. What is left can be given to the toolchain's makers:
-nothing of the user's weights or pictures is in it.
+nothing of the user's weights or pictures is in it. One sandbox child cuts the parts, another tries them.
 """
 
 from __future__ import annotations
 
 import logging
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from app.conversion.object_keys import MODEL
+from app.conversion.stages.heartbeat import RunningStage
+from app.conversion.stages.workspace import IMAGES_IN_SCRATCH, Workspace
+from app.conversion.toolchains.base import SCRATCH
 from app.kit.errors import ModelmillError
 from app.kit.sandbox.errors import StageCrashed
+from app.kit.sandbox.paths import SandboxPaths
+from app.kit.sandbox.runner import Hooks, Limits, Sandbox
 
 TRIAGE_S = 180.0
 """All tries together."""
@@ -88,3 +96,90 @@ def smallest_failing(cut: Cut, dies: Dies, *, budget_s: float = TRIAGE_S) -> Par
         else:
             first, best = middle, part
     return best
+
+
+CUT = "app.conversion.stages.sub_graph:cut"
+STAGE = "app.conversion.stages.child:run_stage"
+TRY_S = 60.0
+"""A part that takes longer does not die."""
+MEMORY_BYTES = 4 << 30
+FOLDER = ".triage"
+
+
+class TriageRunner:
+    """Of one failed stage.
+
+    Args:
+        request: The request of the stage's own run.
+        places: What the stage may read beside its folder.
+    """
+
+    def __init__(
+        self, sandbox: Sandbox, space: Workspace, request: dict[str, Any], places: SandboxPaths, running: RunningStage
+    ) -> None:
+        self._sandbox, self._space, self._running = sandbox, space, running
+        self._request, self._places = request, places
+        self._numbers = count()
+        self._limits = Limits(MEMORY_BYTES, TRY_S, request["threads"])
+
+    def smallest_failing(self) -> Part | None:
+        """See triage.smallest_failing. Parts are kept in the stage's work folder."""
+        self._space.folder.joinpath(FOLDER).mkdir(exist_ok=True)
+        self._running.report(0.99, "narrowing down where the toolchain died")
+        return smallest_failing(self._cut, self._dies, budget_s=TRIAGE_S)
+
+    def _cut(self, first: int, end: int | None) -> Part:
+        folder = self._space.folder / FOLDER / f"part-{next(self._numbers)}"
+        folder.mkdir()
+        part, samples = folder / "part.onnx", folder / "samples.zip"
+        request = {
+            "model": str(self._model()),
+            "first": first,
+            "end": end,
+            "shapes": self._request["options"]["input_shapes"] if self._space.stage.before is None else {},
+            "output": str(part),
+            "samples": str(samples),
+        }
+        facts = self._sandbox.run(CUT, request, work_dir=self._space.folder, limits=self._limits, hooks=self._hooks())
+        return Part(part, samples, tuple(facts.result["nodes"]), facts.result["total"])
+
+    def _model(self) -> Path:
+        return self._space.model
+
+    def _dies(self, part: Part) -> bool:
+        """Run the stage over it, alone in a folder of its own."""
+        folder = part.model.parent / f"run-{time.monotonic_ns()}"
+        scratch = folder / SCRATCH
+        scratch.mkdir(parents=True)
+        name = MODEL if self._space.stage.before is None else self._space.model.name
+        shutil.copyfile(part.model, folder / name)
+        shutil.copyfile(part.samples, scratch / IMAGES_IN_SCRATCH)
+        options = {**self._request["options"], "input_shapes": {}}
+        request = {
+            **self._request,
+            "work_dir": str(folder),
+            "images": str(scratch / IMAGES_IN_SCRATCH),
+            "options": options,
+            "notes": [],
+        }
+        try:
+            self._sandbox.run(
+                STAGE, request, work_dir=folder, limits=self._limits, places=self._places, hooks=self._hooks()
+            )
+        except ModelmillError as error:
+            return is_crash(error)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return False
+
+    def _hooks(self) -> Hooks:
+        return Hooks(should_stop=lambda: self._running.lost)
+
+
+def advice_of(part: Part, name: str) -> str:
+    """A sentence for the error's hint."""
+    operators = ", ".join(dict.fromkeys(node["op_type"] for node in part.nodes))
+    return (
+        f"{len(part.nodes)} of {part.total} nodes are enough for it to die ({operators}); {name} has them with random "
+        "weights, to be given to the toolchain's makers."
+    )

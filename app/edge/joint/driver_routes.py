@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Route
 from app.edge.agent.driver import Agent
 from app.edge.worker_server import answered, json_of, parts_in
 from app.joint_inference.model.resource import PLURAL, Role
-from app.joint_inference.model.rows import MAX_BYTES as MAX_ROWS_BYTES
+from app.joint_inference.model.tally import MAX_BYTES as MAX_ROWS_BYTES
 from app.joint_inference.model.tally import Sample
 from app.kit.errors import BadRequest, ModelmillError, NotFound
 from app.kit.text.json_form import FormError, JsonForm

@@ -18,7 +18,7 @@ from typing import Any
 from app.edge.joint.outcome import Outcome, Place
 from app.inference.prediction import Prediction
 from app.inference.region import Crop
-from app.joint_inference.model.rows import MOST_ROWS, RowChoice
+from app.joint_inference.model.tally import MOST_ROWS, RowChoice
 
 MOST_WAITING = 5000
 """Beyond it the oldest is left out."""

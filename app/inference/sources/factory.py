@@ -8,8 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.inference.errors import SourceUnusable
-from app.inference.sources.frames import Source, VideoSource
-from app.inference.sources.pace import Pace
+from app.inference.sources.frames import Pace, Source, VideoSource
 from app.inference.sources.pictures import SUFFIXES, Arrays, Pictures
 from app.inference.sources.video import Video
 from app.kit.network.url_credentials import without_credentials

@@ -13,8 +13,7 @@ from starlette.responses import JSONResponse, Response
 from app.joint_inference.access import joint_of
 from app.joint_inference.errors import ServiceNotFound
 from app.joint_inference.kubernetes.representations import speaks_status
-from app.joint_inference.kubernetes.requests import wants_table
-from app.joint_inference.kubernetes.selectors import fields_of
+from app.joint_inference.kubernetes.requests import fields_of, wants_table
 from app.joint_inference.metadata import DEFAULT_NAMESPACE
 from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, PLURAL, SHORT_NAMES, SINGULAR, VERSION
 from app.joint_inference.service import ServiceEvent

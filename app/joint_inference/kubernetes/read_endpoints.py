@@ -12,10 +12,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.joint_inference.access import joint_of
-from app.joint_inference.kubernetes.representations import list_of, speaks_status
-from app.joint_inference.kubernetes.requests import number_of, wants_table
-from app.joint_inference.kubernetes.selectors import selector_of
-from app.joint_inference.kubernetes.tables import table_of
+from app.joint_inference.kubernetes.representations import list_of, speaks_status, table_of
+from app.joint_inference.kubernetes.requests import number_of, selector_of, wants_table
 from app.joint_inference.kubernetes.watch import watch
 from app.joint_inference.model.resource import Service
 from app.kit.clock import now

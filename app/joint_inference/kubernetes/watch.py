@@ -19,9 +19,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.joint_inference.access import joint_of
-from app.joint_inference.kubernetes.requests import number_of, wants_table
-from app.joint_inference.kubernetes.selectors import Selector, selector_of
-from app.joint_inference.kubernetes.tables import table_of
+from app.joint_inference.kubernetes.representations import table_of
+from app.joint_inference.kubernetes.requests import Selector, number_of, selector_of, wants_table
 from app.joint_inference.model.resource import API_VERSION, KIND, Service
 from app.joint_inference.service import Services
 from app.kit.clock import now

@@ -140,3 +140,18 @@ class Sample:
                 "labels": tuple(str(label) for label in data.get("labels", ())),
             }
         )
+
+
+MOST_ROWS = 1000
+"""Of a report."""
+MAX_BYTES = 1 << 20
+"""Of a report."""
+
+
+class RowChoice(StrEnum):
+    """Which samples leave a row."""
+
+    ALL = "all"
+    OBJECTS = "objects"
+    """Those in which something was detected."""
+    NONE = "none"

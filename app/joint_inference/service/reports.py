@@ -14,9 +14,8 @@ from sqlalchemy import Connection
 from app.joint_inference import store
 from app.joint_inference.errors import SampleNotFound, ServiceNotFound
 from app.joint_inference.model.resource import PLURAL, Service
-from app.joint_inference.model.rows import MOST_ROWS
 from app.joint_inference.model.status import metrics_of
-from app.joint_inference.model.tally import Sample
+from app.joint_inference.model.tally import MOST_ROWS, Sample
 from app.joint_inference.service.collection import HardSampleCollection
 from app.joint_inference.service.services import Services
 from app.joint_inference.service.task_info import UpstreamStatus, read_status

@@ -17,7 +17,6 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from app.kit.errors import BadInput, BadRequest, ModelmillError, Unauthorized, Unavailable
 from app.kit.web.request_body import whole_body
-from app.kit.web.security_headers import HEADERS
 from app.kit.web.state import AppState
 from app.kit.web.templates import render
 
@@ -257,3 +256,19 @@ def _attachment(name: str) -> str:
     """Content-Disposition for a name of any characters (RFC 6266)."""
     quoted = quote(name, safe="")
     return f'attachment; filename="{name}"' if quoted == name else f"attachment; filename*=UTF-8''{quoted}"
+
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+FILE_POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox"
+"""For what a user brought here: should a browser open it after all, it has no script and is of no origin of ours."""
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}

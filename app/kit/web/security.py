@@ -14,8 +14,7 @@ from starlette.requests import Request, cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.kit.errors import Forbidden, ModelmillError
-from app.kit.web.http import answer_error
-from app.kit.web.security_headers import FILE_POLICY, HEADERS, POLICY
+from app.kit.web.http import FILE_POLICY, HEADERS, POLICY, answer_error
 from app.kit.web.state import web_settings_of
 
 __all__ = [

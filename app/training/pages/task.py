@@ -23,7 +23,7 @@ from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.model import Conversion, State, TaskEvent
 from app.training.pages import view_models
-from app.training.pages.log_text import log_markup
+from app.training.pages.log import log_markup
 from app.training.pages.queue_health import QueueHealth, condition_of
 from app.training.service import Checkpoint, LogView, TaskView
 from app.training.service.checkpoints import ranking_of

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from app.kit.clock import now
 from app.kit.errors import NotFound, TooLarge, Unavailable
-from app.kit.web.security_headers import FILE_POLICY
+from app.kit.web.http import FILE_POLICY
 from app.nodes.model import Node
 from app.video.access import require_user, video_of
 from app.video.model.job import StageHost

@@ -1,8 +1,15 @@
-"""What the runner of a job tells the web: results of frames, how the plan does, its end. JSON forms."""
+"""What the runner of a job tells the web: results of frames, how the plan does, what was measured, its end.
+JSON forms."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NotRequired, TypedDict
+
+from app.inference.prediction import ModelCard
+from app.kit.text.json_form import JsonDocument
 
 
 class PlanResult(TypedDict):
@@ -72,8 +79,36 @@ class JobReport(TypedDict):
     ending: NotRequired[str]
     reason: NotRequired[str]
     profile: NotRequired[list[dict[str, Any]]]
-    """Rows of app.video.model.profile.Measurement."""
+    """Rows of Measurement."""
     progress: NotRequired[float]
     """0..1, of profiling."""
     note: NotRequired[str]
     """Something to put into the job's events."""
+
+
+def model_of(cards: Sequence[ModelCard]) -> str:
+    """Names a variant by its files: sha256 of the one, or of all their sums; empty for a stage without models."""
+    if len(cards) <= 1:
+        return cards[0].sha256 if cards else ""
+    return hashlib.sha256(" ".join(card.sha256 for card in cards).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Measurement(JsonDocument):
+    """One stage with one model at one size on one node."""
+
+    node: str
+    stage: str
+    model_id: int
+    model: str
+    """See model_of."""
+    resolution: str
+    delay_s: float
+    """Seconds of computing a frame, without transport."""
+    bytes: float
+    """Of the frame as JPEG."""
+    quality: float
+    """0..1 against the golden configuration: F1, or 1 - MAE / 30 degrees."""
+    frames: int = 0
+    """How many were measured."""
+    at: str = ""

@@ -17,9 +17,8 @@ from typing import Any
 from app.kit.clock import from_text
 from app.results.model.event import RuleEvent
 from app.results.model.frame_result import FrameRecord, objects_in
-from app.video.model.rule import Rule, RuleSet
+from app.video.model.rule import Direction, Rule, RuleSet, Zone
 from app.video.model.track import MOST_OBJECTS, SeenObject, Track, Tracked, advance
-from app.video.model.zone import Direction, Zone
 
 REARM_S = 2.0
 """A rule that does not hold for shorter than that has not ceased to: a detector misses an object now and then."""

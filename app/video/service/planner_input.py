@@ -9,8 +9,7 @@ from typing import Any, cast
 
 from app.video.model.dag import Dag
 from app.video.model.kinds import Stage, StageKind, Type
-from app.video.model.profile import Measurement, model_of
-from app.video.model.report import PlanResult
+from app.video.model.report import Measurement, PlanResult, model_of
 from app.video.scheduling.contract import (
     ConstraintInfo,
     DagInfo,

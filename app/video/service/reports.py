@@ -19,9 +19,8 @@ from app.results import store as result_store
 from app.results.model.frame_result import FrameRecord, moment_of
 from app.video import store
 from app.video.model.job import RESULTS_KEPT, Ending, JobState, VideoJob
-from app.video.model.profile import Measurement
 from app.video.model.reader import Reader
-from app.video.model.report import JobReport
+from app.video.model.report import JobReport, Measurement
 from app.video.service.counters import ENDED, count_result
 from app.video.service.jobs import Jobs, job_not_found
 from app.video.service.rules import Rules

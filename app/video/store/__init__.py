@@ -34,7 +34,6 @@ from app.video.store.jobs import (
     put_rules,
     unended,
 )
-from app.video.store.rows import StoredJob
 from app.video.store.stages import (
     StoredStage,
     all_stages,
@@ -45,6 +44,7 @@ from app.video.store.stages import (
     put_stage,
     remove_stage,
 )
+from app.video.store.tables import StoredJob
 
 __all__ = [
     "DecisionRecord",

@@ -18,8 +18,7 @@ from app.video.model.job import TRANSITIONS, Ending, JobState, VideoJob
 from app.video.model.rule import RULE_SET, RuleSet
 from app.video.model.rule_evaluation import EvaluationState
 from app.video.store.history import add_event
-from app.video.store.rows import JSON, StoredJob, columns_of, job_of_row
-from app.video.store.tables import decisions, events, jobs, numbers, rules
+from app.video.store.tables import JSON, StoredJob, columns_of, decisions, events, job_of_row, jobs, numbers, rules
 
 IS_UNENDED = jobs.c.state != JobState.DONE.value
 

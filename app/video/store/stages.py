@@ -15,7 +15,7 @@ from app.kit.sql.upsert import insert_into, upsert
 from app.kit.text.json_text import json_text
 from app.video.model.kinds import STAGE_SPEC, Stage, StageSpec
 from app.video.model.plan import RESOLUTIONS
-from app.video.model.profile import Measurement
+from app.video.model.report import Measurement
 from app.video.store.tables import measurements as measurements_table
 from app.video.store.tables import stages
 

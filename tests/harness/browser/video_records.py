@@ -11,8 +11,7 @@ from app.inference.picture_codec import encode
 from app.kit.clock import now
 from app.results.model.sink import SinkContent, SinkKind
 from app.video.model.job import Ending
-from app.video.model.rule import Rule, RuleSet
-from app.video.model.zone import Direction, Zone
+from app.video.model.rule import Direction, Rule, RuleSet, Zone
 from app.video.service.producers import producer_of_job
 from tests.harness.video.records import EDGE, ended_video, result, running_video, waiting_video
 

@@ -20,7 +20,7 @@ from app.video.model.dag import read_dag
 from app.video.model.job import JOBS, PART, SERVICES, SERVICES_PART, Ending, JobState, RestartPolicy, VideoJob
 from app.video.model.kinds import Stage, StageSpec
 from app.video.model.plan import Encoder, Plan, Role, StagePlace, VideoConf
-from app.video.model.profile import Measurement
+from app.video.model.report import Measurement
 from app.video.service import SeriesPoint, Video
 
 BEGAN = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)

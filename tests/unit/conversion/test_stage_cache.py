@@ -13,11 +13,10 @@ import pytest
 
 from app.bootstrap.container import Container
 from app.conversion import model, object_keys
-from app.conversion.cache_figures import CacheFigures
 from app.conversion.model import Artifact, JobRecord, Stage, Status
 from app.conversion.options import Options
-from app.conversion.service.cache_sweep import CacheSweep
-from app.conversion.stage_cache import CachedStage, StageCache
+from app.conversion.service.expiry import CacheSweep
+from app.conversion.stage_cache import CachedStage, CacheFigures, StageCache
 from app.conversion.stages.reuse import StageReuse
 from app.conversion.stages.workspace import Workspace
 from app.kit.clock import now, to_text

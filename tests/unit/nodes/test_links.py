@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from app.nodes.access import Links, SentOrders
 from app.nodes.commands import cloud_of
-from app.nodes.links import Links, SentOrders
 from app.nodes.model import REPEAT_S, Operation, Order, WorkKey
 
 

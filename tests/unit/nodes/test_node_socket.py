@@ -87,7 +87,7 @@ def test_a_node_is_told_to_try_again_while_the_database_does_not_answer(link: Li
 
 
 def test_a_node_with_nothing_to_say_is_told_so_too(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.nodes.links.REPEAT_S", 0.1)
+    monkeypatch.setattr("app.nodes.access.REPEAT_S", 0.1)
     with link.dial() as socket:
         link.lose_database()
         assert code_of_the_end(socket) == 1013

@@ -1,19 +1,23 @@
-"""How right the float and the quantized model are, side by side, on pictures whose labels were sent."""
+"""How right the float and the quantized model are, side by side, on pictures whose labels were sent; and
+average precision of a detector by COCO's rules."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from app.conversion.toolchains.host.average_precision import AveragePrecision
 from app.conversion.toolchains.host.inputs import Samples
 from app.conversion.toolchains.host.runtime import Session, numeric_outputs, run
 from app.conversion.toolchains.host.task_metrics import THRESHOLDS, UNREADABLE, Outputs, detector_of
-from app.conversion.toolchains.samples.labels import Labels, PictureLabels
+from app.conversion.toolchains.samples.labels import LabeledBox, Labels, PictureLabels
 from app.inference.decoders import ModelFamily
+from app.inference.decoders.base import overlap
+from app.inference.prediction import Box
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Size, fit_of
 
@@ -121,3 +125,85 @@ class _Boxes:
     def values(self) -> dict[str, float] | None:
         values = self._precision.values()
         return None if values is None else {"mAP@.5:.95": values[0], "mAP@.5": values[1]}
+
+
+OVERLAPS = np.linspace(0.5, 0.95, 10)
+RECALLS = np.linspace(0.0, 1.0, 101)
+BOXES_MOST = 100
+"""Of a picture and class, the best ones."""
+
+Column = npt.NDArray[np.float64]
+
+
+class AveragePrecision:
+    """Adds pictures up; keeps scores and matches."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, list[tuple[float, Column, Column]]] = defaultdict(list)
+        self._counts: dict[int, int] = defaultdict(int)
+
+    def add(self, truth: Sequence[LabeledBox], boxes: Sequence[Box]) -> None:
+        """One picture's labels, and what was detected on it; corners of both are in its pixels."""
+        for each in truth:
+            self._counts[each.label] += not each.is_crowd
+        for label in {box.label for box in boxes}:
+            own = sorted((box for box in boxes if box.label == label), key=lambda box: -box.score)[:BOXES_MOST]
+            # true ones before crowds, so that a box is a crowd's only where it is nobody's else
+            those = sorted((each for each in truth if each.label == label), key=lambda each: each.is_crowd)
+            self._rows[label] += _matched(those, own)
+
+    def values(self) -> tuple[float, float] | None:
+        """0..1: the mean over overlaps of .5 to .95, and at .5 alone; None where no label is there to be found."""
+        labels = [label for label, count in self._counts.items() if count]
+        if not labels:
+            return None
+        mean = np.mean([self._of_class(label) for label in labels], axis=0)
+        return float(mean.mean()), float(mean[0])
+
+    def _of_class(self, label: int) -> Column:
+        """At each overlap."""
+        rows = sorted(self._rows[label], key=lambda row: -row[0])
+        if not rows:
+            return np.zeros(len(OVERLAPS))
+        right = np.cumsum([row[1] for row in rows], axis=0)
+        wrong = np.cumsum([row[2] for row in rows], axis=0)
+        recall = right / self._counts[label]
+        precision = right / np.maximum(right + wrong, np.finfo(float).eps)
+        best_beyond = np.maximum.accumulate(precision[::-1], axis=0)[::-1]
+        values = []
+        for column in range(len(OVERLAPS)):
+            places = np.searchsorted(recall[:, column], RECALLS)
+            values.append(np.append(best_beyond[:, column], 0.0)[np.minimum(places, len(rows))].mean())
+        return np.array(values)
+
+
+def _matched(truth: Sequence[LabeledBox], boxes: Sequence[Box]) -> list[tuple[float, Column, Column]]:
+    """Of each box its score, and at each overlap whether it is right, and whether it is wrong."""
+    corners = np.array([each.corners for each in truth], np.float64).reshape(-1, 4)
+    is_crowd = np.array([each.is_crowd for each in truth], bool)
+    taken = np.zeros((len(OVERLAPS), len(truth)), bool)
+    rows = []
+    for box in boxes:
+        own = np.array([box.x1, box.y1, box.x2, box.y2], np.float64)
+        shares = _shares(own, corners, is_crowd)
+        right, wrong = np.zeros(len(OVERLAPS)), np.zeros(len(OVERLAPS))
+        for level, least in enumerate(OVERLAPS):
+            free = np.where(is_crowd | ~taken[level], shares, -1.0)
+            exact = np.where(is_crowd, -1.0, free)
+            best = int((exact if exact.max(initial=-1.0) >= least else free).argmax()) if len(truth) else -1
+            if best < 0 or free[best] < least:
+                wrong[level] = 1.0
+            elif not is_crowd[best]:
+                right[level], taken[level, best] = 1.0, True
+        rows.append((box.score, right, wrong))
+    return rows
+
+
+def _shares(box: Column, corners: Column, is_crowd: npt.NDArray[np.bool_]) -> Column:
+    """Overlaps with each label; of a crowd the share of the box that lies in it."""
+    if not len(corners):
+        return np.zeros(0)
+    sides = np.clip(np.minimum(box[2:], corners[:, 2:]) - np.maximum(box[:2], corners[:, :2]), 0, None)
+    area = max(float(np.prod(box[2:] - box[:2])), np.finfo(float).eps)
+    shares: Column = np.where(is_crowd, sides.prod(axis=1) / area, overlap(box, corners))
+    return shares

@@ -18,8 +18,8 @@ import onnx
 from app.conversion.toolchains.graph.signature import signature_of
 from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
 from app.inference.decoders import FAMILIES, ModelFamily, OutputSpec
+from app.inference.decoders.base import overlap
 from app.inference.decoders.classifier import may_be_probabilities
-from app.inference.decoders.suppression import overlap
 from app.inference.errors import InferenceFailed
 from app.inference.model_families import GraphSignature, family_table
 from app.inference.prediction import Box, Decoder, PredictorOptions

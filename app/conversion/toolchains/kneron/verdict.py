@@ -1,14 +1,22 @@
-"""Decides from files, report and log whether a vendor run has succeeded, and says why not."""
+"""Decides from files, report and log whether a vendor run has succeeded, and says why not.
+
+The vendor has no exception hierarchy, so the log decides: its failure texts are the table in `known_failures`; signals
+and the "report on flow status" table are read here.
+"""
 
 from __future__ import annotations
 
+import re
+import signal
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from app.conversion.errors import ToolchainFailed, ToolchainMissing
 from app.conversion.options import Chip
-from app.conversion.toolchains.kneron import failures, nef, report
-from app.conversion.toolchains.kneron.failures import Diagnosis
+from app.conversion.toolchains.kneron import nef, report
+from app.conversion.toolchains.kneron.known_failures import MEMORY_HINT, TABLE, Blame, VendorFailure
 from app.conversion.toolchains.kneron.vendor import VendorOutcome
 from app.kit.sandbox.errors import StageFailed
 
@@ -62,11 +70,11 @@ def diagnose(outcome: VendorOutcome) -> Diagnosis:
     """The cause by the log; then by signal; then by the kind of exception."""
     result = outcome.result or {}
     message = f"{result.get('type', '')}: {result.get('message', '')}"
-    cause = failures.classify([*outcome.lines(), message])
+    cause = classify([*outcome.lines(), message])
     if cause is not None:
         return cause
     if outcome.returncode < 0 and "type" not in result:
-        return failures.from_signal(outcome.returncode)
+        return from_signal(outcome.returncode)
     if result.get("type") == "NoOutput":
         return Diagnosis("no_output", *NO_OUTPUT, "toolchain", ())
     if result.get("type") == "SystemExit":
@@ -81,7 +89,7 @@ def diagnose(outcome: VendorOutcome) -> Diagnosis:
 def _tail(outcome: VendorOutcome) -> list[str]:
     lines: list[str] = []
     for line in outcome.lines():
-        lines = [*lines[-TAIL_LINES + 1 :], line.rstrip()[: failures.LINE_WIDTH]]
+        lines = [*lines[-TAIL_LINES + 1 :], line.rstrip()[:LINE_WIDTH]]
     return lines
 
 
@@ -104,7 +112,7 @@ def whole_report(outcome: VendorOutcome, result: dict[str, Any]) -> dict[str, An
     if not facts or facts["complete"]:
         return facts
     text = "the toolchain wrote a BIE file, but its report breaks off: the quantization did not finish"
-    diagnosis = failures.classify(outcome.lines())
+    diagnosis = classify(outcome.lines())
     if diagnosis is None:
         diagnosis = Diagnosis("report_incomplete", text, "Read the log for the step that failed.", "toolchain", ())
     raise failed(diagnosis, outcome)
@@ -114,11 +122,11 @@ def evaluation(outcome: VendorOutcome, result: dict[str, Any]) -> tuple[dict[str
     """The IP evaluator's report and warnings. It never fails the stage: the optimized model is already there."""
     facts, warnings = report_of(result), []
     if result.get("evaluation") == "died":
-        warnings.append(f"the IP evaluator died: {failures.from_signal(min(outcome.returncode, -1)).message}")
+        warnings.append(f"the IP evaluator died: {from_signal(min(outcome.returncode, -1)).message}")
     if not facts.get("complete"):
         warnings.append("the IP evaluator gave no speed estimate")
     lines = [*outcome.lines(), *str(result.get("evaluate_text", "")).splitlines()]
-    unsupported = failures.unsupported_operators(lines)
+    unsupported = unsupported_operators(lines)
     warnings += [
         f"the IP evaluator calls operator {entry['operator']} unsupported"
         + (f" at {entry['node']}" if entry["node"] else "")
@@ -155,3 +163,107 @@ def nef_file(path: Path, chip: Chip, model_id: int) -> tuple[dict[str, Any], lis
 def _bad_nef(message: str, line: str) -> ToolchainFailed:
     detail = {"id": "bad_nef", "blame": "toolchain", "lines": [line]}
     return ToolchainFailed(message, hint="Free disk space and convert again.", detail=detail)
+
+
+LINES_LIMIT = 12
+LINE_WIDTH = 500
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    id: str
+    message: str
+    hint: str
+    blame: Blame
+    lines: tuple[str, ...]
+
+
+UNSUPPORTED = re.compile(
+    r"undefined CPU op \[(?P<op>\w+)\] of node \[(?P<node>[^\]]*)\]|"
+    r"(?:unsupported|not supported)\W+(?:op|operator|node)\w*\W+(?P<op2>\w+)(?:\W+node\W+(?P<node2>[\w./:]+))?",
+    re.IGNORECASE,
+)
+CROSSES = set("✗✘×❌xX")
+
+
+def classify(lines: Iterable[str]) -> Diagnosis | None:
+    """The most telling class of failure in a log; None when no known text is found."""
+    matches: dict[str, re.Match[str]] = {}
+    matching: dict[str, list[str]] = {}
+    steps = FlowTable()
+    for line in lines:
+        steps.feed(line)
+        for failure in TABLE:
+            match = failure.pattern.search(line)
+            if match:
+                matches.setdefault(failure.id, match)
+                matching.setdefault(failure.id, []).append(line.rstrip()[:LINE_WIDTH])
+    for failure in TABLE:
+        if failure.id in matches:
+            groups = {key: value or "?" for key, value in matches[failure.id].groupdict().items()}
+            evidence = _evidence(failure, matching)
+            return Diagnosis(failure.id, failure.cause.format(**groups), failure.hint, failure.blame, evidence)
+    if steps.failed:
+        names = ", ".join(steps.failed)
+        return Diagnosis(
+            "flow_step", f"the step {names} failed", "The log names the cause.", "toolchain", tuple(steps.rows)
+        )
+    return None
+
+
+def _evidence(failure: VendorFailure, matching: dict[str, list[str]]) -> tuple[str, ...]:
+    """The lines of the winning class first, then those of the general classes, which name the step."""
+    lines = list(dict.fromkeys(matching[failure.id]))
+    for other in TABLE:
+        if other.severity == "general" and other.id != failure.id:
+            lines += matching.get(other.id, [])
+    return tuple(dict.fromkeys(lines))[:LINES_LIMIT]
+
+
+class FlowTable:
+    """Reads the "report on flow status" table: a row per step with ticks and crosses."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self.failed: list[str] = []
+        self.rows: list[str] = []
+
+    def feed(self, line: str) -> None:
+        if "report on flow status" in line.lower():
+            self.is_open, self.failed, self.rows = True, [], []
+            return
+        cells = [cell.strip() for cell in re.split(r"[|│]|\s{2,}", line) if cell.strip()]
+        if not self.is_open or len(cells) < 2:
+            return
+        if any(set(cell) <= CROSSES for cell in cells[1:]):
+            self.failed.append(cells[0])
+            self.rows.append(line.strip()[:LINE_WIDTH])
+
+
+def unsupported_operators(lines: Iterable[str]) -> list[dict[str, str]]:
+    """Operators the evaluator names as unsupported: {operator, node}, without doubles."""
+    operators: dict[tuple[str, str], None] = {}
+    for line in lines:
+        for match in UNSUPPORTED.finditer(line):
+            operators[match["op"] or match["op2"] or "?", match["node"] or match["node2"] or ""] = None
+    return [{"operator": operator, "node": node} for operator, node in operators]
+
+
+def from_signal(returncode: int) -> Diagnosis:
+    """What a process that a signal ended most likely died of.
+
+    Args:
+        returncode: Negative, as Popen gives it.
+    """
+    try:
+        name = signal.Signals(-returncode).name
+    except ValueError:
+        name = f"signal {-returncode}"
+    if name in ("SIGKILL", "SIGABRT"):
+        return Diagnosis(
+            "killed", f"the toolchain died with {name}, most likely out of memory", MEMORY_HINT, "resources", ()
+        )
+    if name == "SIGXCPU":
+        return Diagnosis("cpu_limit", "the toolchain used up its processor time", "Use fewer images.", "resources", ())
+    hint = "Try again with one thread; if it stays, try another toolchain version or report the model to the vendor."
+    return Diagnosis("crashed", f"the toolchain crashed ({name})", hint, "toolchain", ())

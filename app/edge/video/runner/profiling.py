@@ -24,7 +24,7 @@ from app.video.model.dag import Reference
 from app.video.model.job import StageHost
 from app.video.model.kinds import CLIP, Stage, Type
 from app.video.model.plan import RESOLUTIONS, Plan, Role, StagePlace, VideoConf
-from app.video.model.profile import Measurement, model_of
+from app.video.model.report import Measurement, model_of
 
 FRAMES = 12
 STEP = 5

@@ -20,8 +20,7 @@ from app.edge.video.runner.resize import in_colour
 from app.inference.errors import DamagedPicture, SourceUnusable
 from app.inference.sources import open_video_source
 from app.inference.sources.factory import is_live
-from app.inference.sources.frames import LazyFrame, VideoSource
-from app.inference.sources.pace import Pace
+from app.inference.sources.frames import LazyFrame, Pace, VideoSource
 from app.video.model.job import Ending, RestartPolicy
 from app.video.model.plan import VideoConf
 

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from app.edge.video.stages.base import ModelFile
+from app.edge.video.stages.base import ModelFile, boxes_of, picture_of, scores_of
 from app.edge.video.stages.detection import drawn
-from app.edge.video.stages.inputs import boxes_of, picture_of, scores_of
 from app.edge.video.stages.parameters import TIMEOUT, number
 from app.inference.annotations import draw as draw_boxes
 from app.inference.errors import ModelUnusable

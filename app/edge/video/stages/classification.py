@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from app.edge.video.stages.base import ModelFile
-from app.edge.video.stages.inputs import picture_of
+from app.edge.video.stages.base import ModelFile, picture_of
 from app.edge.video.stages.parameters import TIMEOUT, number, predictor_options
 from app.inference.errors import ModelUnusable
 from app.inference.prediction import Picture

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from app.edge.video.stages.base import ModelFile
-from app.edge.video.stages.inputs import picture_of
+from app.edge.video.stages.base import ModelFile, picture_of
 from app.edge.video.stages.parameters import PREDICTOR, predictor_options, region_of, words
 from app.inference.annotations import draw as draw_boxes
 from app.inference.prediction import Box, Picture

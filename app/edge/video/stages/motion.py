@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from app.edge.video.stages.base import ModelFile
-from app.edge.video.stages.inputs import clip_of
+from app.edge.video.stages.base import ModelFile, clip_of
 from app.edge.video.stages.parameters import TIMEOUT, number
 from app.inference.motion import LEVEL, changed_share, small_grey
 from app.inference.prediction import Picture

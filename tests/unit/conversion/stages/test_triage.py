@@ -13,8 +13,7 @@ from onnx import helper, numpy_helper
 
 from app.conversion.errors import InvalidModel, ToolchainFailed
 from app.conversion.stages.sub_graph import cut
-from app.conversion.stages.triage import Part, is_crash, smallest_failing
-from app.conversion.stages.triage_runner import advice_of
+from app.conversion.stages.triage import Part, advice_of, is_crash, smallest_failing
 from app.kit.sandbox.errors import StageCrashed, StageFailed, StageTimedOut
 from tests.harness.models import small
 

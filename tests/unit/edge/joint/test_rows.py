@@ -12,8 +12,7 @@ from app.edge.joint.outcome import Outcome, Place
 from app.edge.joint.rows import RowQueue
 from app.inference.prediction import Box, Picture, Prediction
 from app.joint_inference.hard_examples import Verdict, make
-from app.joint_inference.model.rows import MOST_ROWS, RowChoice
-from app.joint_inference.model.tally import Source
+from app.joint_inference.model.tally import MOST_ROWS, RowChoice, Source
 from app.joint_inference.service.reports import read_rows
 from app.joint_inference.worker_options import EdgeOptions
 

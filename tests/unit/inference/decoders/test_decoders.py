@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from app.inference.decoders import FAMILIES, OutputSpec, family_of
-from app.inference.decoders.base import DecodedOutputs
+from app.inference.decoders.base import DecodedOutputs, suppressed
 from app.inference.decoders.classifier import probabilities
-from app.inference.decoders.suppression import suppressed
 from app.inference.decoders.ultraface import priors
 from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.prediction import Decoder, PredictorOptions

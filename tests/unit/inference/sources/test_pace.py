@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.inference.sources.pace import Pace
+from app.inference.sources.frames import Pace
 
 
 def given(times: list[tuple[float, float]], fps: float = 0) -> list[int]:

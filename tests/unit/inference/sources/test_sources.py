@@ -18,8 +18,7 @@ import pytest
 from app.inference.errors import DecoderMissing, SourceUnusable
 from app.inference.picture_codec import encode
 from app.inference.sources import Source, open_source
-from app.inference.sources.frames import LazyFrame
-from app.inference.sources.pace import Pace
+from app.inference.sources.frames import LazyFrame, Pace
 from tests.harness.camera import camera
 from tests.harness.models.vision import plain
 from tests.harness.pictures import pixels

@@ -14,10 +14,8 @@ from starlette.requests import Request
 
 from app.joint_inference.errors import InvalidResource, ServiceNotFound
 from app.joint_inference.kubernetes.documents import document
-from app.joint_inference.kubernetes.representations import status_of
-from app.joint_inference.kubernetes.requests import number_of, wants_table, write_options
-from app.joint_inference.kubernetes.selectors import fields_of, selector_of
-from app.joint_inference.kubernetes.tables import found_at, human_duration, table_of
+from app.joint_inference.kubernetes.representations import found_at, human_duration, status_of, table_of
+from app.joint_inference.kubernetes.requests import fields_of, number_of, selector_of, wants_table, write_options
 from app.joint_inference.model.resource import Service
 from app.kit.errors import BadRequest
 

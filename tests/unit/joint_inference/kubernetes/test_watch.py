@@ -9,7 +9,7 @@ import pytest
 
 from app.bootstrap.container import Container
 from app.joint_inference import store
-from app.joint_inference.kubernetes.selectors import Selector, selector_of
+from app.joint_inference.kubernetes.requests import Selector, selector_of
 from app.joint_inference.kubernetes.watch import Expired, WatchStream
 from app.joint_inference.model.resource import Service
 from app.joint_inference.service import Services

@@ -8,7 +8,7 @@ import pytest
 
 from app.training.model import Demand, Node, Waiting, WaitingCode
 from app.training.model.gang import Queued, decide
-from app.training.model.waiting_reason import in_words
+from app.training.service.views import in_words
 
 SENTENCES: list[tuple[WaitingCode, dict[str, Any], str]] = [
     (WaitingCode.GPUS, {"free": 0, "needed": 8}, "waiting: 0 GPUs free, 8 needed"),

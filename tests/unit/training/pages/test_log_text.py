@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.training.pages.log_text import log_markup
+from app.training.pages.log import log_markup
 
 
 @pytest.mark.parametrize(

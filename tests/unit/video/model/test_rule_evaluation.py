@@ -13,9 +13,8 @@ from app.kit.clock import to_text
 from app.results.model.event import RuleEvent
 from app.results.model.frame_result import FrameRecord
 from app.video.errors import BadRule
-from app.video.model.rule import MOST_RULES, RULE_SET, Rule, RuleSet, check_rules
+from app.video.model.rule import MOST_RULES, RULE_SET, Direction, Rule, RuleSet, Zone, check_rules
 from app.video.model.rule_evaluation import NO_BOXES, NO_SIZE, EvaluationState, evaluate
-from app.video.model.zone import Direction, Zone
 
 SIZE = (1000.0, 500.0)
 DOOR = Zone("door", ((0.5, 0.0), (1.0, 0.0), (1.0, 1.0), (0.5, 1.0)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.inference.prediction import Format, ModelCard
 from app.video.model.kinds import Stage
-from app.video.model.profile import Measurement, model_of
+from app.video.model.report import Measurement, model_of
 from app.video.service.planner_input import profile_of
 
 ONE, OTHER = (ModelCard(name, Format.ONNX, name * 64, 1) for name in "ab")

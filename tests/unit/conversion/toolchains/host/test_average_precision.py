@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from app.conversion.toolchains.host.average_precision import AveragePrecision
+from app.conversion.toolchains.host.labeled_quality import AveragePrecision
 from app.conversion.toolchains.samples.labels import LabeledBox
 from app.inference.prediction import Box
 

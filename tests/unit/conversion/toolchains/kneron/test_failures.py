@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.conversion.toolchains.kneron import failures
+from app.conversion.toolchains.kneron import verdict
 from app.conversion.toolchains.kneron.known_failures import TABLE
 from tests.standins import kneron
 
@@ -63,7 +63,7 @@ TEXTS = [
 
 def test_a_known_text_is_told_with_cause_hint_blame_and_its_line() -> None:
     for id, blame, line, word in TEXTS:
-        failure = failures.classify(["start", line + "\n", "end"])
+        failure = verdict.classify(["start", line + "\n", "end"])
         assert failure is not None, id
         assert (failure.id, failure.blame) == (id, blame)
         assert word in failure.message and failure.hint, id
@@ -76,36 +76,36 @@ def test_every_class_of_the_table_has_a_text_above() -> None:
 
 def test_a_cause_wins_over_the_generic_message_that_follows_it() -> None:
     for id, _, line, _ in TEXTS[:-1]:
-        failure = failures.classify([line, GENERIC])
+        failure = verdict.classify([line, GENERIC])
         assert failure is not None and failure.id == id
         assert GENERIC in failure.lines, "the general line is kept as context"
 
 
 def test_what_the_vendor_prints_and_raises_is_told_by_its_cause() -> None:
     modes = {mode: id for mode, id in kneron.BY_TEXT.items() if mode != "kill"}
-    failures_by_mode = {mode: failures.classify(kneron.log_of(mode)) for mode in modes}
+    failures_by_mode = {mode: verdict.classify(kneron.log_of(mode)) for mode in modes}
     assert {mode: one and one.id for mode, one in failures_by_mode.items()} == modes
 
 
 def test_a_log_without_a_known_text_is_not_guessed_at() -> None:
     assert (
-        failures.classify(["all fine", "128 images", 'Success for model "a/a" when running "general/Success"']) is None
+        verdict.classify(["all fine", "128 images", 'Success for model "a/a" when running "general/Success"']) is None
     )
 
 
 def test_the_flow_table_names_the_step_that_failed() -> None:
     lines = ["==== report on flow status ====", "| knerex | ✓ |", "| gen_nef | x |"]
-    failure = failures.classify(lines)
+    failure = verdict.classify(lines)
     assert failure is not None and failure.id == "flow_step" and "gen_nef" in failure.message
     assert failure.lines == ("| gen_nef | x |",)
-    assert failures.classify(lines[:2]) is None
-    assert failures.classify(lines[1:]) is None, "a cross outside the table means nothing"
+    assert verdict.classify(lines[:2]) is None
+    assert verdict.classify(lines[1:]) is None, "a cross outside the table means nothing"
 
 
 def test_long_lines_and_long_logs_are_cut() -> None:
-    failure = failures.classify("hw not support " + "x" * 9000 + str(i) for i in range(50))
+    failure = verdict.classify("hw not support " + "x" * 9000 + str(i) for i in range(50))
     assert failure is not None
-    assert len(failure.lines) <= failures.LINES_LIMIT and max(map(len, failure.lines)) <= failures.LINE_WIDTH
+    assert len(failure.lines) <= verdict.LINES_LIMIT and max(map(len, failure.lines)) <= verdict.LINE_WIDTH
 
 
 @pytest.mark.parametrize(
@@ -119,14 +119,14 @@ def test_long_lines_and_long_logs_are_cut() -> None:
     ],
 )
 def test_a_signal_is_told_by_what_it_most_likely_means(code: int, id: str, blame: str) -> None:
-    failure = failures.from_signal(code)
+    failure = verdict.from_signal(code)
     assert (failure.id, failure.blame) == (id, blame) and failure.hint
 
 
 def test_operators_the_evaluator_calls_unsupported_are_collected_once() -> None:
     line = "WARNING: unsupported op [Erf] node [erf_3]"
     lines = [line, "undefined CPU op [Loop] of node [l]", line]
-    assert failures.unsupported_operators(lines) == [
+    assert verdict.unsupported_operators(lines) == [
         {"operator": "Erf", "node": "erf_3"},
         {"operator": "Loop", "node": "l"},
     ]

@@ -10,7 +10,7 @@ from app.kit.clock import to_text
 from app.training.gateway import Submission
 from app.training.model import Demand, FailureKind, State
 from app.training.model.failures import QUICK_FAILURES
-from app.training.model.waiting_reason import in_words
+from app.training.service.views import in_words
 from tests.harness.training.scripted_ray import TOO_FEW, Bench, ScriptedRay
 
 
