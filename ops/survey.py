@@ -1,0 +1,136 @@
+"""The sources in figures: `python -m ops.survey [CHECKOUT]`, or `poe survey`. One table, of this checkout or
+of another.
+
+Sizes count whole lines; a function is its whole span without decorators. Imports count wherever they stand: in a cycle
+of modules or of parts (`app.video` and `app.nodes` are parts) they may also be lazy, or for types alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from tests.harness.import_graph import cycles, import_graph, module_name
+from tests.harness.paths import REPOSITORY
+
+PRODUCT = ("app", "actors")
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+MARKS = {
+    "fmt: skip, off": r"#\sfmt: (?:skip|off)",
+    "noqa": "# noqa",
+    "type: ignore": "# type: ignore",
+    "except Exception": "except Exception",
+    "dict[str, Any]": r"dict\[str, Any\]",
+}
+
+
+@dataclass(frozen=True)
+class Sources:
+    texts: Mapping[Path, str]
+    """By path in the checkout."""
+    trees: Mapping[Path, ast.Module]
+
+    @property
+    def lines(self) -> int:
+        return sum(self.lengths)
+
+    @property
+    def lengths(self) -> list[int]:
+        return [len(text.splitlines()) for text in self.texts.values()]
+
+    @property
+    def functions(self) -> list[tuple[Function, bool]]:
+        """Each with whether it is public: it, and the classes around it."""
+        return [one for tree in self.trees.values() for one in functions(tree)]
+
+
+def sources(root: Path, *folders: str) -> Sources:
+    """Python files below some folders of a checkout; a folder that is not there has none."""
+    paths = sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
+    texts = {path.relative_to(root): path.read_text("utf-8") for path in paths}
+    return Sources(texts, {path: ast.parse(text) for path, text in texts.items()})
+
+
+def functions(tree: ast.AST, *, is_public: bool = True) -> Iterator[tuple[Function, bool]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef):
+            yield from functions(node, is_public=is_public and not node.name.startswith("_"))
+        elif isinstance(node, Function):
+            yield node, is_public and not node.name.startswith("_")
+            yield from functions(node, is_public=False)
+        else:
+            yield from functions(node, is_public=is_public)
+
+
+def table(root: Path) -> list[tuple[str, str]]:
+    """Rows of two cells, of the checkout in this folder."""
+    product, tests = sources(root, *PRODUCT), sources(root, "tests")
+    public = [function for function, is_public in product.functions if is_public]
+    graph = import_graph({module_name(path): tree for path, tree in product.trees.items()})
+    parts = parts_graph(graph)
+    code = "\n".join(product.texts.values())
+    return [
+        *((f"{name}: files, lines", f"{len(one.texts):,}, {one.lines:,}") for name, one in folders(root)),
+        ("product: lines per file, median, p90, most", spread(product.lengths)),
+        ("product: lines per function, median, p90, most", spread([length(one) for one, _ in product.functions])),
+        ("product: return types", share([one.returns is not None for one, _ in product.functions])),
+        ("product: docstrings of public functions", share([ast.get_docstring(one) is not None for one in public])),
+        ("product: longer than 300, 400 lines", longer(product)),
+        ("product: shorter than 40 lines", f"{sum(lines < 40 for lines in product.lengths)}"),
+        ("tests by product, lines", f"{tests.lines / product.lines:.2f}" if product.lines else "–"),
+        ("cycles of modules, lazy imports and types too", f"{len(cycles(graph))}"),
+        ("pairs of parts that import each other (parts)", f"{mutual_pairs(parts)} ({len(parts)})"),
+        ("modules in -ing", f"{sum(path.stem.endswith('ing') for path in product.texts)}"),
+        *((f"product: {name}", f"{len(re.findall(mark, code))}") for name, mark in MARKS.items()),
+    ]
+
+
+def folders(root: Path) -> Iterator[tuple[str, Sources]]:
+    """What there is, and below app each part."""
+    names = sorted(path.name for path in (root / "app").iterdir() if path.is_dir() and any(path.rglob("*.py")))
+    for folder in ("app", *(f"app/{name}" for name in names), "actors", "ops", "tests"):
+        yield folder, sources(root, folder)
+
+
+def length(function: Function) -> int:
+    return (function.end_lineno or function.lineno) - function.lineno + 1
+
+
+def spread(values: Sequence[int]) -> str:
+    ordered = sorted(values)
+    return f"{median(ordered):.0f}, {ordered[len(ordered) * 9 // 10]}, {ordered[-1]}" if ordered else "–"
+
+
+def share(values: Sequence[bool]) -> str:
+    return f"{sum(values) / len(values):.1%}" if values else "–"
+
+
+def longer(product: Sources) -> str:
+    return f"{sum(lines > 300 for lines in product.lengths)}, {sum(lines > 400 for lines in product.lengths)}"
+
+
+def parts_graph(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    parts: dict[str, set[str]] = {}
+    for name, imported in graph.items():
+        part = ".".join(name.split(".")[:2])
+        parts.setdefault(part, set()).update({".".join(one.split(".")[:2]) for one in imported} - {part})
+    return parts
+
+
+def mutual_pairs(parts: Mapping[str, set[str]]) -> int:
+    return sum(name in parts.get(other, ()) for name, others in parts.items() for other in others) // 2
+
+
+def main() -> None:
+    rows = table(Path(sys.argv[1]) if len(sys.argv) > 1 else REPOSITORY)
+    width = max(len(name) for name, _ in rows)
+    print("\n".join(f"{name:<{width}}  {value}" for name, value in rows))
+
+
+if __name__ == "__main__":
+    main()
