@@ -10,17 +10,19 @@ import ipaddress
 import logging
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 import redis
-from limits import RateLimitItem, RateLimitItemPerMinute
-from limits.storage import MemoryStorage, RedisStorage
-from limits.strategies import MovingWindowRateLimiter
 
 from app.accounts.errors import TooManyLogins
 
-BY_ADDRESS = RateLimitItemPerMinute(5)
-BY_TOKEN = RateLimitItemPerMinute(10)
+if TYPE_CHECKING:
+    from limits import RateLimitItem
+    from limits.strategies import MovingWindowRateLimiter
+
+BY_ADDRESS, BY_TOKEN = 5, 10
+"""Failures a minute."""
 KEYS = "failed-logins"
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -30,21 +32,21 @@ class LoginThrottle:
     """kind: "login" for the page where people sign in, "token" for calls of programs: one does not lock the other."""
 
     def __init__(self, client: redis.Redis) -> None:
-        shared = RedisStorage("redis://", connection_pool=client.connection_pool, key_prefix=KEYS)
-        self._shared = MovingWindowRateLimiter(shared)
-        self._own = MovingWindowRateLimiter(MemoryStorage())
+        self._client = client
 
     def require_room(self, kind: str, address: str) -> None:
         """Raises TooManyLogins when this address has failed too often."""
         names = (kind, "address", network(address))
-        if not self._ask(lambda limiter: limiter.test(BY_ADDRESS, *names)):
-            raise self._refusal(BY_ADDRESS, names)
+        limit = _per_minute(BY_ADDRESS)
+        if not self._ask(lambda limiter: limiter.test(limit, *names)):
+            raise self._refusal(limit, names)
 
     def failed(self, kind: str, address: str, token_id: str | None) -> None:
         """Count a failure. Raises TooManyLogins when it is one too many, for the address or for the token."""
-        counted: list[tuple[RateLimitItem, tuple[str, ...]]] = [(BY_ADDRESS, (kind, "address", network(address)))]
+        counted: list[tuple[RateLimitItem, tuple[str, ...]]]
+        counted = [(_per_minute(BY_ADDRESS), (kind, "address", network(address)))]
         if token_id is not None:
-            counted.append((BY_TOKEN, (kind, "token", token_id)))
+            counted.append((_per_minute(BY_TOKEN), (kind, "token", token_id)))
         exceeded = [names for names in counted if not self._ask(lambda limiter, n=names: limiter.hit(n[0], *n[1]))]  # type: ignore[misc]
         if exceeded:
             raise self._refusal(*exceeded[0])
@@ -59,11 +61,27 @@ class LoginThrottle:
         )
 
     def _ask(self, question: Callable[[MovingWindowRateLimiter], T]) -> T:
+        shared, own = self._limiters
         try:
-            return question(self._shared)
+            return question(shared)
         except redis.RedisError as error:
             logger.warning("Failed log-ins are counted in this process alone: %s", error)
-            return question(self._own)
+            return question(own)
+
+    @cached_property
+    def _limiters(self) -> tuple[MovingWindowRateLimiter, MovingWindowRateLimiter]:
+        """In Redis, and in this process alone. Their library is loaded at the first log-in."""
+        from limits.storage import MemoryStorage, RedisStorage
+        from limits.strategies import MovingWindowRateLimiter
+
+        shared = RedisStorage("redis://", connection_pool=self._client.connection_pool, key_prefix=KEYS)
+        return MovingWindowRateLimiter(shared), MovingWindowRateLimiter(MemoryStorage())
+
+
+def _per_minute(count: int) -> RateLimitItem:
+    from limits import RateLimitItemPerMinute
+
+    return RateLimitItemPerMinute(count)
 
 
 def network(address: str) -> str:

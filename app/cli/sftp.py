@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Sequence
+
 from app.kit.cli.command import CannotStart
 
 
 def sftp() -> None:
     """Serve the data homes over SFTP; `modelmill up` does so by itself."""
+    serve_homes()
+
+
+def serve_homes(sockets: Sequence[socket.socket] = (), unused_s: float | None = None) -> bool:
+    """Until it is told to end.
+
+    Args:
+        sockets: that listen already; otherwise as the settings have it.
+        unused_s: ends, too, when nobody was connected for so many seconds; None: never.
+
+    Returns:
+        Whether it has ended because nobody uses it.
+    """
     from app.bootstrap.accounts import MIGRATIONS
     from app.bootstrap.homes import homes_options
     from app.homes.sftp.builtin.server import ServerOptions, serve
@@ -28,10 +44,17 @@ def sftp() -> None:
             require_current(database, MIGRATIONS)
         else:
             upgrade(database, MIGRATIONS)
-        serve(
+        return serve(
             database,
             homes_options(settings),
-            ServerOptions(settings.sftp_address, settings.sftp_port, settings.data_dir / "sftp", settings.sftp_idle_s),
+            ServerOptions(
+                settings.sftp_address,
+                settings.sftp_port,
+                settings.data_dir / "sftp",
+                settings.sftp_idle_s,
+                tuple(sockets),
+                unused_s,
+            ),
         )
     finally:
         database.close()

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
-
-from jsonschema import Draft202012Validator, FormatChecker, ValidationError  # type: ignore[import-untyped]
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from app.joint_inference import metadata
 from app.joint_inference.documents import parse_document, parse_documents
@@ -20,19 +19,13 @@ from app.joint_inference.model.resource import API_VERSION, KIND, specification_
 from app.joint_inference.problems import Problem, path_of, refuse, shown
 from app.joint_inference.sedna import from_sedna, is_sedna
 
+if TYPE_CHECKING:
+    from jsonschema import ValidationError  # type: ignore[import-untyped]
+
 MAX_DEPTH = 64
 MAX_TEXT = 32 * 1024
 MAX_PARAMETERS = 500
 
-_FORMATS = FormatChecker(formats=())
-
-
-@_FORMATS.checks("date-time", raises=ValueError)  # type: ignore[untyped-decorator]
-def _is_time(value: Any) -> bool:
-    return not isinstance(value, str) or datetime.fromisoformat(value).tzinfo is not None
-
-
-_SPEC, _STATUS = (Draft202012Validator(schema, format_checker=_FORMATS) for schema in (SPEC_SCHEMA, STATUS_SCHEMA))
 _KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
 _TYPE_NAMES = {"object": "an object", "array": "a list", "string": "a text", "integer": "a whole number"}
 _WORKER_NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9._]{0,251}[A-Za-z0-9])?")
@@ -77,7 +70,7 @@ def validated_status(status: Any) -> dict[str, Any]:
     if _is_too_deep(status):
         refuse([Problem("$.status", f"is nested more than {MAX_DEPTH} deep")])
     fit, _ = _pruned(status, STATUS_SCHEMA, ("status",))
-    refuse([*_by_schema(_STATUS, fit, "status"), *_unstorable(fit, ("status",))])
+    refuse([*_by_schema(_status_validator(), fit, "status"), *_unstorable(fit, ("status",))])
     assert isinstance(fit, dict)
     return fit
 
@@ -121,10 +114,33 @@ def _spec(resource: Mapping[str, Any], spec: Any) -> Iterator[Problem]:
     if "spec" not in resource:
         yield Problem("$.spec", "is missing")
         return
-    problems = [*_by_schema(_SPEC, spec, "spec"), *_unstorable(spec, ("spec",))]
+    problems = [*_by_schema(_spec_validator(), spec, "spec"), *_unstorable(spec, ("spec",))]
     yield from problems
     if not problems:
         yield from _rules(spec)
+
+
+@cache
+def _spec_validator() -> Any:
+    return _validator(SPEC_SCHEMA)
+
+
+@cache
+def _status_validator() -> Any:
+    return _validator(STATUS_SCHEMA)
+
+
+def _validator(schema: Mapping[str, Any]) -> Any:
+    """Of a library that most installations never need."""
+    from jsonschema import Draft202012Validator, FormatChecker
+
+    formats = FormatChecker(formats=())
+    formats.checks("date-time", raises=ValueError)(_is_time)
+    return Draft202012Validator(schema, format_checker=formats)
+
+
+def _is_time(value: Any) -> bool:
+    return not isinstance(value, str) or datetime.fromisoformat(value).tzinfo is not None
 
 
 def _by_schema(validator: Any, value: Any, root: str) -> list[Problem]:

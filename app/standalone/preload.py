@@ -5,7 +5,7 @@ from __future__ import annotations
 PRELOADED = (
     "app.main",
     "anyio._backends._asyncio",
-    "app.cli.sftp",
+    "app.standalone.sftp_server",
     "app.standalone.web_server",
     "app.bootstrap.accounts",
     "app.bootstrap.events",
@@ -16,7 +16,6 @@ PRELOADED = (
     "app.bootstrap.video",
     "app.conversion.stages.runner",
     "app.conversion.toolchains.installed",
-    "app.homes.sftp.builtin.server",
     "app.kit.objects.filesystem",
     "dramatiq.worker",
     "periodiq",

@@ -15,20 +15,22 @@ from __future__ import annotations
 
 import importlib
 import json
+import linecache
 import os
 import signal
 import socket
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from app.kit.process import memory
 from app.kit.process.title import set_title
 from app.standalone import leash
 
-UNUSED = "opentelemetry.sdk.metrics"
-"""By an installation that does not trace."""
+UNUSED = ("opentelemetry.sdk.metrics", "watchdog")
+"""What redis-py and Dramatiq load wherever it is installed, for who traces and for who changes the code."""
 MAX_REQUEST_BYTES = 1 << 16
 
 
@@ -39,14 +41,22 @@ def main() -> NoReturn:
 
 def preload(modules: Sequence[str]) -> None:
     """Import them, and let those prepare themselves that know how to."""
-    if not any(name.startswith("OTEL_") for name in os.environ):
-        sys.modules[UNUSED] = None  # type: ignore[assignment]  # redis-py loads it wherever it is installed
-    for module in modules:
-        preloaded = importlib.import_module(module)
-        getattr(preloaded, "rehearse", lambda: None)()
-    if UNUSED in sys.modules and sys.modules[UNUSED] is None:
-        del sys.modules[UNUSED]
+    with _without(UNUSED[1:] if any(name.startswith("OTEL_") for name in os.environ) else UNUSED):
+        for module in modules:
+            preloaded = importlib.import_module(module)
+            getattr(preloaded, "rehearse", lambda: None)()
+            linecache.clearcache()  # Pydantic has read the source for what stands below fields
     memory.freeze_for_fork()
+
+
+@contextmanager
+def _without(modules: Sequence[str]) -> Iterator[None]:
+    """Whoever tries to import them is told that they are not installed."""
+    absent: Any = dict.fromkeys(modules)
+    sys.modules.update(absent)
+    yield
+    for module in modules:
+        del sys.modules[module]
 
 
 def serve(control: socket.socket) -> NoReturn:
@@ -87,15 +97,27 @@ def _run(request: dict[str, Any], environment: int, of_leash: tuple[int, ...]) -
     for descriptor in of_leash:
         os.close(descriptor)
     set_title(f"modelmill {request['name']}")
+    run_to_end(lambda: _call(request, environment))
+
+
+def _call(request: dict[str, Any], environment: int) -> None:
+    with os.fdopen(environment, encoding="utf-8") as pipe:
+        variables = json.load(pipe)
+    os.environ.clear()
+    os.environ.update(variables)
+    module, _, function = request["target"].partition(":")
+    getattr(importlib.import_module(module), function)(**request["arguments"])
+
+
+def run_to_end(call: Callable[[], int | None]) -> NoReturn:
+    """Of a process that was forked: it ends with the call.
+
+    Args:
+        call: answers with the exit code; None: 0.
+    """
     code = 1
     try:
-        with os.fdopen(environment, encoding="utf-8") as pipe:
-            variables = json.load(pipe)
-        os.environ.clear()
-        os.environ.update(variables)
-        module, _, function = request["target"].partition(":")
-        getattr(importlib.import_module(module), function)(**request["arguments"])
-        code = 0
+        code = call() or 0
     except SystemExit as end:
         code = _exit_code(end)
     except BaseException:  # noqa: BLE001  # the edge of the process: whatever it is goes to the part's log

@@ -30,7 +30,7 @@ HEAP = {
     "PYTHONNODEBUGRANGES": "1",
 }
 IDLE_S = 60
-"""Without work for so long, the loaded toolchains are let go of."""
+"""Without work for so long, the loaded toolchains and the SFTP server are let go of."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,9 @@ def launch_of(plan: Plan) -> Launch:
     port = plan.port or free_port(plan.host)
     require_free(plan.host, port)
     valkey = Valkey.at(free_port())
-    environment, files = _environment(plan, port, valkey), secret_files()
-    started = (valkey_part(valkey, plan.data.run), *parts(plan, port))
+    sftp_port = _sftp_port(plan)
+    environment, files = _environment(plan, port, sftp_port, valkey), secret_files()
+    started = (valkey_part(valkey, plan.data.run), *parts(plan, port, sftp_port))
     return Launch(
         data=plan.data,
         host=plan.host,
@@ -90,7 +91,7 @@ def launch_of(plan: Plan) -> Launch:
     )
 
 
-def parts(plan: Plan, port: int) -> list[Part]:
+def parts(plan: Plan, port: int, sftp_port: int | None) -> list[Part]:
     """All parts but Valkey. Each does what these commands of an operator do, in a process that is forked for it."""
     serve = Call("app.standalone.web_server:serve", {"host": plan.host, "port": port})
     control = [SCHEDULER, CONTROLLER, *([TRAINING] if load_settings().ray_address else [])]
@@ -99,7 +100,7 @@ def parts(plan: Plan, port: int) -> list[Part]:
         for number in range(max(plan.workers.values()))
     ]
     web = Part("web", tuple(WEB.command), call=serve)
-    return [web, _actors("control", control, is_clock=True), *workers, *_sftp()]
+    return [web, _actors("control", control, is_clock=True), *workers, *_sftp(plan, sftp_port)]
 
 
 def _actors(name: str, processes: list[ProcessSpec], *, is_clock: bool = False, role: Role = "server") -> Part:
@@ -109,12 +110,14 @@ def _actors(name: str, processes: list[ProcessSpec], *, is_clock: bool = False, 
     return Part(name, tuple(processes[0].command), role=role, call=call)
 
 
-def _sftp() -> list[Part]:
-    is_ours = load_settings().sftp == "embedded"
-    return [Part("sftp", tuple(SFTP.command), role="sftp", call=Call("app.cli.sftp:sftp"))] if is_ours else []
+def _sftp(plan: Plan, port: int | None) -> list[Part]:
+    if port is None:
+        return []
+    where = {"host": load_settings().sftp_host or plan.host, "port": port, "idle_s": IDLE_S}
+    return [Part("sftp", tuple(SFTP.command), role="sftp", call=Call("app.standalone.sftp_server:serve", where))]
 
 
-def _environment(plan: Plan, port: int, valkey: Valkey) -> dict[str, str]:
+def _environment(plan: Plan, port: int, sftp_port: int | None, valkey: Valkey) -> dict[str, str]:
     return {
         **os.environ,
         "MODELMILL_DATA_DIR": str(plan.data.root),
@@ -122,7 +125,7 @@ def _environment(plan: Plan, port: int, valkey: Valkey) -> dict[str, str]:
         "MODELMILL_REDIS_URL": valkey.url(0),
         "MODELMILL_HOST": plan.host,
         "MODELMILL_PORT": str(port),
-        **_sftp_port(plan),
+        **({} if sftp_port is None else {"MODELMILL_SFTP_PORT": str(sftp_port)}),
         **_secret_key(plan),
         # Ctrl-C means now.
         "MODELMILL_SHUTDOWN_GRACE_S": os.environ.get("MODELMILL_SHUTDOWN_GRACE_S") or "0",
@@ -138,12 +141,12 @@ def _environment_of_parent(environment: Mapping[str, str]) -> dict[str, str]:
     return {**HEAP, **without_secrets(environment)}
 
 
-def _sftp_port(plan: Plan) -> dict[str, str]:
-    """The usual one may be taken, by another installation of ours for one. SFTPGo's stays as it is."""
+def _sftp_port(plan: Plan) -> int | None:
+    """The usual one may be taken, by another installation of ours for one. SFTPGo's stays as it is: None."""
     settings = load_settings()
     if settings.sftp != "embedded":
-        return {}
-    return {"MODELMILL_SFTP_PORT": str(next_free_port(settings.sftp_host or plan.host, settings.sftp_port))}
+        return None
+    return next_free_port(settings.sftp_host or plan.host, settings.sftp_port)
 
 
 def _secret_key(plan: Plan) -> dict[str, str]:

@@ -32,13 +32,21 @@ ASKPASS = "#!/bin/sh\nprintf '%s\\n' \"$SFTP_PASSWORD\"\n"
 
 
 class SftpServer:
-    """before: what starts the server's process. database_url: of all but this process, SQLite if empty. change: further
-    settings of it."""
+    """before: what starts the server's process. database_url: of all but this process, SQLite if empty. program: of a
+    port, what the process runs; by default the command. change: further settings of it."""
 
-    def __init__(self, folder: Path, before: Sequence[str] = (), database_url: str = "", **change: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        before: Sequence[str] = (),
+        database_url: str = "",
+        program: Callable[[int], Sequence[str]] = lambda _: ("-m", "app.cli.main", "sftp"),
+        **change: str,
+    ) -> None:
         self.folder = folder
         self.before = before
         self.port = free_port()
+        self.program = program(self.port)
         self.settings = Settings(
             data_dir=folder / "data",
             secret_key=SecretStr("s"),
@@ -62,7 +70,7 @@ class SftpServer:
     def start(self) -> subprocess.Popen[bytes]:
         with (self.folder / "sftp.log").open("ab") as log:
             process = subprocess.Popen(
-                [*self.before, sys.executable, "-m", "app.cli.main", "sftp"],
+                [*self.before, sys.executable, *self.program],
                 cwd=REPOSITORY,
                 env=self.env,
                 stdout=log,

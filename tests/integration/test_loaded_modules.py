@@ -20,9 +20,14 @@ HEAVY = {
     "PIL",
     "aiosmtplib",
     "alembic",
+    "asyncssh",
     "av",
+    "cryptography.hazmat",
     "httpx",
     "huggingface_hub",
+    "jsonpatch",
+    "jsonschema",
+    "limits",
     "mcp",
     "mlflow",
     "numpy",
@@ -33,6 +38,7 @@ HEAVY = {
     "rich",
     "torch",
     "typer",
+    "watchdog",
 }
 OF_THE_WORKER = {"dramatiq", "redis", "sqlalchemy", "starlette"}
 OF_THE_CONTROL_PLANE = {"dramatiq", "minio", "pydantic", "redis", "sqlalchemy"}
@@ -71,12 +77,12 @@ from app.conversion.toolchains.host.canonical import compare_files
 compare_files("out.nef", *[Path(json.loads(sys.argv[1]))] * 2)
 """
 REPORT = """
-print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules} | {*sys.modules})))
 """
 
 
 def loaded_by(program: str, argument: object = None) -> set[str]:
-    """The packages that are loaded after it."""
+    """The packages and modules that are loaded after it."""
     command = [sys.executable, "-c", f"import json, sys{program}{REPORT}", json.dumps(argument)]
     ended = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -92,8 +98,16 @@ def test_no_heavy_library_is_loaded_before_somebody_needs_it(preloaded: set[str]
     assert preloaded & HEAVY == set()
 
 
+def test_of_the_dialects_of_sql_the_one_is_loaded_that_is_used(preloaded: set[str]) -> None:
+    assert {name for name in preloaded if name.startswith("sqlalchemy.dialects.postgresql")} == set()
+
+
+def test_no_source_is_kept_that_was_read_for_documentation() -> None:
+    assert loaded_by(f"{PRELOAD}\nimport linecache\nassert not linecache.cache", PRELOADED)
+
+
 def test_what_most_parts_use_is_shared(preloaded: set[str]) -> None:
-    assert {"asyncssh", "cryptography", "dramatiq", "jinja2", "pydantic", "redis", "sqlalchemy", "uvicorn"} <= preloaded
+    assert {"dramatiq", "jinja2", "pydantic", "redis", "sqlalchemy", "uvicorn"} <= preloaded
 
 
 def test_a_stage_loads_nothing_that_only_its_worker_uses() -> None:

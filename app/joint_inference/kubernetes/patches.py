@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import jsonpatch
-from jsonpointer import JsonPointerException
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -136,6 +134,9 @@ def patched(resource: Any, operations: Any) -> Any:
         raise BadRequest("A JSON patch is a list of operations.")
     if len(operations) > MAX_OPERATIONS:
         raise BadRequest(f"A patch may have {MAX_OPERATIONS} operations.")
+    import jsonpatch
+    from jsonpointer import JsonPointerException
+
     result = resource
     try:
         for item in operations:

@@ -10,16 +10,17 @@ from __future__ import annotations
 import base64
 import secrets
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from cryptography.fernet import Fernet, InvalidToken
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from sqlalchemy import Column, Connection, Dialect, MetaData, Table
 from sqlalchemy.types import TypeDecorator
 
 from app.kit.sql.errors import OtherSecretKey, SecretKeyNotSet
+
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet
 
 MARK = "sealed:"
 """What an encrypted text begins with; none of the texts themselves does."""
@@ -34,7 +35,7 @@ class Sealer:
     """
 
     def __init__(self, key: str | None, confirm: Callable[[], None] = lambda: None) -> None:
-        self._fernet = Fernet(_derived(key)) if key else None
+        self._key = key or None
         self.confirm = confirm
         self._is_confirmed = False
 
@@ -50,6 +51,8 @@ class Sealer:
         """Raises SecretKeyNotSet, OtherSecretKey. What was never encrypted comes back as it is."""
         if not text.startswith(MARK):
             return text
+        from cryptography.fernet import InvalidToken
+
         try:
             return self._usable().decrypt(text.removeprefix(MARK).encode()).decode()
         except InvalidToken:
@@ -57,15 +60,22 @@ class Sealer:
 
     def check(self) -> None:
         """Raises SecretKeyNotSet, and what confirm raises: for a process that is to end at once then."""
-        self._usable()
-
-    def _usable(self) -> Fernet:
-        if self._fernet is None:
+        if self._key is None:
             raise SecretKeyNotSet
         if not self._is_confirmed:
             self.confirm()
             self._is_confirmed = True
+
+    def _usable(self) -> Fernet:
+        self.check()
         return self._fernet
+
+    @cached_property
+    def _fernet(self) -> Fernet:
+        """Its library is loaded where there is something to encrypt: most installations have no such text."""
+        from cryptography.fernet import Fernet
+
+        return Fernet(_derived(self._key or ""))
 
 
 class Sealed(TypeDecorator[str]):
@@ -150,5 +160,8 @@ def _texts(conn: Connection, table: Table, column: Column[str]) -> list[tuple[li
 
 
 def _derived(key: str) -> bytes:
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
     secret = HKDF(algorithm=SHA256(), length=32, salt=None, info=PURPOSE).derive(key.encode())
     return base64.urlsafe_b64encode(secret)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.dialects import postgresql, sqlite
 
 
 def insert_into(conn: Connection, table: sa.Table) -> Any:
     """An insert that knows `on_conflict_do_nothing` and `on_conflict_do_update`: sqlalchemy.insert has neither."""
-    return (sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert)(table)
+    return import_module(f"sqlalchemy.dialects.{conn.dialect.name}").insert(table)
 
 
 def upsert(conn: Connection, table: sa.Table, values: Mapping[str, Any]) -> None:

@@ -21,10 +21,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import redis
-from cryptography.fernet import Fernet, InvalidToken
 from multipart import parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -35,6 +34,9 @@ from app.kit.errors import BadInput, Conflict
 from app.kit.redis.lease import RedisLease
 from app.kit.web.auth import caller_of
 from app.kit.web.state import AppState
+
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet
 
 HEADER, REPLAYED = "Idempotency-Key", "Idempotent-Replayed"
 MAX_KEY = 200
@@ -104,6 +106,8 @@ class AnswerCache:
         sealed = self._client.get(name)
         if sealed is None:
             return None
+        from cryptography.fernet import InvalidToken
+
         try:
             fields = json.loads(self._cipher(name).decrypt(sealed))
         except InvalidToken:
@@ -121,6 +125,8 @@ class AnswerCache:
         return RedisLease(self._client, f"{name}:lease", ttl_s=LEASE_S)
 
     def _cipher(self, name: str) -> Fernet:
+        from cryptography.fernet import Fernet
+
         return Fernet(base64.urlsafe_b64encode(hmac.digest(self._secret, name.encode(), "sha256")))
 
 

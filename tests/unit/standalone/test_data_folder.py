@@ -105,7 +105,7 @@ def test_workers_that_make_no_sense_are_refused(text):
 
 
 def queues_of(plan: Plan) -> dict[str, list[str]]:
-    return {part.name: part.call.arguments.get("queues", []) for part in parts(plan, 8080) if part.call}
+    return {part.name: part.call.arguments.get("queues", []) for part in parts(plan, 8080, 2022) if part.call}
 
 
 def test_few_processes_serve_every_queue_and_as_many_jobs_of_a_stage_as_were_chosen(folder):

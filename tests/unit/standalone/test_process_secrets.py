@@ -33,7 +33,7 @@ WORKERS = ("worker-0",)
 @pytest.fixture
 def told(tmp_path: Path):
     plan = Plan(DataFolder(tmp_path, tmp_path / "run"), "127.0.0.1", 8080, {"onnx": 1, "bie": 1, "nef": 1})
-    by_name = {part.name: part for part in parts(plan, 8080)}
+    by_name = {part.name: part for part in parts(plan, 8080, 2022)}
 
     def of(name: str, files: dict[str, str] | None = None, without: str = "", **more: str) -> dict[str, str]:
         given = {key: value for key, value in ALL.items() if key != without}

@@ -26,6 +26,7 @@ TRIES = 6
 CHANGE_PROMPT = "This password was for one time. Choose your own."
 WATCH_EVERY_S = 0.5
 """How often it is checked whether users who are logged in still may be: a disabled one is out within twice that."""
+UNUSED_EVERY_S = 1.0
 IDLE_S = 1800.0
 MAX_CONNECTIONS = 500
 MAX_UNAUTHENTICATED = 10
@@ -171,6 +172,7 @@ class ConnectionRegistry:
         self._idle_s = idle_s
         self._connections: set[SftpConnection] = set()
         self._arrival = asyncio.Event()
+        self._left_at = time.monotonic()
 
     def register(self, connection: SftpConnection) -> bool:
         """False when there are too many."""
@@ -183,6 +185,17 @@ class ConnectionRegistry:
 
     def unregister(self, connection: SftpConnection) -> None:
         self._connections.discard(connection)
+        self._left_at = time.monotonic()
+
+    @property
+    def is_unused(self) -> bool:
+        """Is nobody connected, and nothing known of failed log-ins that would be forgotten with this process?"""
+        return not self._connections and not self.throttle.remembers_failures
+
+    async def until_unused(self, for_s: float | None) -> None:
+        """Until nobody was connected for so many seconds; None: for ever."""
+        while for_s is None or not self.is_unused or time.monotonic() - self._left_at < for_s:
+            await asyncio.sleep(UNUSED_EVERY_S)
 
     def has_room(self, user: str) -> bool:
         return len(self._of(user)) <= MAX_PER_USER

@@ -66,6 +66,10 @@ class LoginThrottle:
             self._familiar.clear()
         self._familiar[address, user] = self._clock()
 
+    @property
+    def remembers_failures(self) -> bool:
+        return any(self._failures(self._addresses, address) for address in self._addresses)
+
     def _failures(self, counts: dict[str, _Count], name: str) -> int:
         count = counts.get(name)
         if count is None or self._clock() - count.last_at > FORGET_S:

@@ -7,8 +7,10 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import asyncssh
 
@@ -19,11 +21,14 @@ from app.homes.sftp.builtin.backend import FINGERPRINT, PORT
 from app.homes.sftp.builtin.connections import IDLE_S, ConnectionRegistry, SftpConnection
 from app.homes.sftp.builtin.home import SessionQuota, SftpHome
 from app.homes.sftp.builtin.session import SftpSession
+from app.homes.sftp.sockets import cannot_listen
 from app.kit.cli.command import CannotStart
 from app.kit.files.private_folders import make_private
 from app.kit.sql import Database
 
 UMASK = 0o027
+ARRIVING_S = 0.1
+"""By then a connection is known that was accepted before the server stopped listening."""
 KEEPALIVE_S, KEEPALIVES = 30, 4
 """A client that is gone without a word is noticed after two minutes."""
 LOGIN_S = 60
@@ -48,6 +53,10 @@ class ServerOptions:
     """Of this host, not shared."""
     idle_s: float = IDLE_S
     """A connection without a request for this long is ended."""
+    sockets: tuple[socket.socket, ...] = ()
+    """That listen already, instead of one for host and port."""
+    unused_s: float | None = None
+    """The server ends when nobody was connected for this long; None: it does not."""
 
 
 class SftpServer:
@@ -57,56 +66,74 @@ class SftpServer:
         self.options = options
         self.registry = ConnectionRegistry(SftpAuthenticator(database), homes, idle_s=options.idle_s)
 
-    async def run(self) -> None:
-        """Until SIGTERM or SIGINT. Raises CannotStart."""
-        key = host_key(self.options.key_folder)
-        listener = await self._listen(key)
-        with self.database.write() as conn:
-            store.put_fact(conn, PORT, str(listener.get_port()))
-            store.put_fact(conn, FINGERPRINT, key.get_fingerprint())
-        print(f"SFTP on {self.options.host} port {listener.get_port()}, {key.get_fingerprint()}", flush=True)
+    async def run(self) -> bool:
+        """Until SIGTERM or SIGINT, or until nobody uses it: then True. Raises CannotStart."""
         ended = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, ended.set)
         watching = asyncio.create_task(self.registry.watch())
         waiting = asyncio.create_task(ended.wait())
         try:
-            await asyncio.wait((watching, waiting), return_when=asyncio.FIRST_COMPLETED)
-            if watching.done():
-                watching.result()
+            return await self._serve(host_key(self.options.key_folder), watching, waiting)
         finally:
-            listener.close()
             for task in (watching, waiting):
                 task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watching
 
-    async def _listen(self, key: asyncssh.SSHKey) -> asyncssh.SSHAcceptor:
+    async def _serve(self, key: asyncssh.SSHKey, *tasks: asyncio.Task[Any]) -> bool:
+        """Until one of these tasks is done, or until nobody uses it: then True."""
+        while True:
+            listeners = await self._listen(key)
+            self._publish(listeners[0].get_port(), key.get_fingerprint())
+            unused = asyncio.create_task(self.registry.until_unused(self.options.unused_s))
+            try:
+                await asyncio.wait((*tasks, unused), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                unused.cancel()
+                for listener in listeners:
+                    listener.close()
+            for task in tasks:
+                if task.done():
+                    task.result()
+                    return False
+            await asyncio.sleep(ARRIVING_S)
+            if self.registry.is_unused:
+                return True
+
+    def _publish(self, port: int, fingerprint: str) -> None:
+        with self.database.write() as conn:
+            store.put_fact(conn, PORT, str(port))
+            store.put_fact(conn, FINGERPRINT, fingerprint)
+        print(f"SFTP on {self.options.host} port {port}, {fingerprint}", flush=True)
+
+    async def _listen(self, key: asyncssh.SSHKey) -> list[asyncssh.SSHAcceptor]:
+        if self.options.sockets:
+            return [await self._accept(key, sock=listening.dup()) for listening in self.options.sockets]
         try:
-            return await asyncssh.create_server(
-                lambda: SftpConnection(self.registry),
-                self.options.host,
-                self.options.port,
-                server_host_keys=[key],
-                sftp_factory=self._session,
-                allow_scp=False,
-                keepalive_interval=KEEPALIVE_S,
-                keepalive_count_max=KEEPALIVES,
-                login_timeout=LOGIN_S,
-                window=WINDOW_BYTES,
-                encryption_algs=CIPHERS,
-                compression_algs=["none"],
-                agent_forwarding=False,
-                x11_forwarding=False,
-                gss_host=None,
-                server_version="Modelmill",
-                line_editor=False,
-            )
+            return [await self._accept(key, host=self.options.host, port=self.options.port)]
         except OSError as error:
-            raise CannotStart(
-                f"SFTP cannot listen on {self.options.host} port {self.options.port}: {error.strerror or error}",
-                hint="Choose another port with MODELMILL_SFTP_PORT.",
-            ) from error
+            raise cannot_listen(self.options.host, self.options.port, error) from error
+
+    async def _accept(self, key: asyncssh.SSHKey, **where: Any) -> asyncssh.SSHAcceptor:
+        return await asyncssh.create_server(
+            lambda: SftpConnection(self.registry),
+            **where,
+            server_host_keys=[key],
+            sftp_factory=self._session,
+            allow_scp=False,
+            keepalive_interval=KEEPALIVE_S,
+            keepalive_count_max=KEEPALIVES,
+            login_timeout=LOGIN_S,
+            window=WINDOW_BYTES,
+            encryption_algs=CIPHERS,
+            compression_algs=["none"],
+            agent_forwarding=False,
+            x11_forwarding=False,
+            gss_host=None,
+            server_version="Modelmill",
+            line_editor=False,
+        )
 
     async def _session(self, chan: asyncssh.SSHServerChannel[bytes]) -> asyncssh.SFTPServer:
         connection = chan.get_connection().get_owner()
@@ -139,8 +166,8 @@ def host_key(folder: Path) -> asyncssh.SSHKey:
     return asyncssh.read_private_key(path)
 
 
-def serve(database: Database, homes: HomesOptions, options: ServerOptions) -> None:
-    """Until it is told to end. Raises CannotStart."""
+def serve(database: Database, homes: HomesOptions, options: ServerOptions) -> bool:
+    """Until it is told to end, or nobody uses it: then True. Raises CannotStart."""
     os.umask(UMASK)
     logging.getLogger("asyncssh").setLevel(logging.WARNING)
-    asyncio.run(SftpServer(database, homes, options).run())
+    return asyncio.run(SftpServer(database, homes, options).run())

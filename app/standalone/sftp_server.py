@@ -1,0 +1,74 @@
+"""SFTP as a part of `modelmill up`: a process that listens with nothing loaded, and forks the server when somebody
+connects. A server that nobody uses ends, and its memory with it."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from types import FrameType
+
+from app.homes.sftp.sockets import listen
+from app.standalone.preloaded_parent import run_to_end
+
+UNUSED = 75
+"""Exit code of a server that has ended because nobody uses it."""
+
+
+class Ended(BaseException):
+    """The process is told to end: whatever it waits for, it waits no longer."""
+
+
+def serve(host: str, port: int, idle_s: float) -> None:
+    """Until a signal ends it.
+
+    Args:
+        host: address or name; empty: every address of this machine.
+        idle_s: a server ends when nobody was connected for so many seconds; the first one as soon as it has published
+            its port and its fingerprint.
+
+    Raises:
+        CannotStart: The port is taken.
+    """
+
+    def tell(_number: int, _frame: FrameType | None) -> None:
+        raise Ended
+
+    sockets = listen(host, port)
+    server = _fork(lambda: _serve(sockets, 0.0))
+    try:
+        signal.signal(signal.SIGTERM, tell)
+        while True:
+            code = os.waitstatus_to_exitcode(os.waitpid(server, 0)[1])
+            if code != UNUSED:
+                raise SystemExit(code if code >= 0 else 128 - code)
+            select.select(sockets, [], [])
+            server = _fork(lambda: _serve(sockets, idle_s))
+    except Ended:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        _end(server)
+
+
+def _serve(sockets: Sequence[socket.socket], unused_s: float) -> int:
+    from app.cli.sftp import serve_homes
+
+    return UNUSED if serve_homes(sockets, unused_s) else 0
+
+
+def _fork(call: Callable[[], int]) -> int:
+    server = os.fork()
+    if not server:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        run_to_end(call)
+    return server
+
+
+def _end(server: int) -> None:
+    """In order, if it is there."""
+    try:
+        os.kill(server, signal.SIGTERM)
+        os.waitpid(server, 0)
+    except (ProcessLookupError, ChildProcessError):
+        pass
