@@ -123,6 +123,19 @@ install_verl() {
     printf '%s' "$hash $part" >"$stamp"
 }
 
+# install_older_verls: the configurations of the versions of verl before that one that are supported, in .venv/verl-VERSION.
+install_older_verls() {
+    local version target
+    for version in 0.7.1 0.8.0; do
+        target="$venv/verl-$version"
+        if [ -e "$target/.installed" ]; then continue; fi
+        rm -rf "$target"
+        step "Installing verl $version (configuration)" pip_install --no-deps --target "$target" "verl==$version" ||
+            fail "verl $version could not be installed: see above; is the package index reachable?"
+        touch "$target/.installed"
+    done
+}
+
 # A real MLflow server for the tests of what is pushed to one, in an environment of its own: it pins much.
 install_mlflow() {
     local target="$root/.venv-mlflow"

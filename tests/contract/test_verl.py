@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from app.training.model import Algorithm, Rollout, Workload
 from app.training.spec import TaskSpec
 from app.training.spec.overrides import check_key, is_allowed
-from tests.harness.training.verl import CONFIG, composed, missing
+from tests.harness.training.verl import CONFIG, composed, config_of, missing
 from tests.harness.training.verl_tasks import FORM, VERL, documented, filled_in, shown, words
 
 pytestmark = pytest.mark.skipif(not CONFIG.is_dir(), reason="verl's configuration is not there: ops/test fetches it")
@@ -40,6 +40,17 @@ def _estimator(spec: TaskSpec) -> str:
     if spec.workload is Workload.PPO:
         return "gae"
     return "grpo" if spec.algorithm in (None, Algorithm.DAPO) else str(spec.algorithm)
+
+
+@pytest.mark.parametrize("version", ["0.7.1", "0.8.0"])
+def test_older_versions_know_every_setting_too_and_miss_none(version: str) -> None:
+    config = config_of(version)
+    if not config.is_dir():
+        pytest.skip(f"the configuration of verl {version} is not there: ops/test fetches it")
+    written = [spec for name, spec in shown() if name.startswith(("example", "whole-form", "form-dapo", "form-gpg"))]
+    assert len(written) == 8
+    for spec in [*written, *(spec for _, spec in shown() if spec.reward_model)]:
+        assert missing(composed(words(spec), config)) == set()
 
 
 def test_something_is_documented() -> None:

@@ -37,11 +37,16 @@ for name, fields in json.load(sys.stdin):
 """
 
 
-def composed(words: Sequence[str]) -> DictConfig:
+def config_of(version: str) -> Path:
+    """The configuration of an older version of verl, where ops/test has put it."""
+    return Path(sys.prefix) / f"verl-{version}" / "verl" / "trainer" / "config"
+
+
+def composed(words: Sequence[str], config: Path = CONFIG) -> DictConfig:
     """What verl reads of a command line: -m module setting… Raises what Hydra does."""
     dash, module, *settings = words
     assert dash == "-m"
-    with initialize_config_dir(str(CONFIG), version_base=None):
+    with initialize_config_dir(str(config), version_base=None):
         return compose(NAMES[module], [word for word in settings if not word.startswith("hydra.")])
 
 
