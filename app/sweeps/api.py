@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -57,10 +54,7 @@ def get_sweep(request: Request) -> Response:
 @OPERATIONS.add("GET", f"{_SWEEP}/table.csv", "The same as CSV", {200: ("text/csv",)})
 def get_sweep_table(request: Request) -> Response:
     view = sweeps_of(request).view(user_of(request), request.path_params["sweep_id"])
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows(schemas.table_of(view.rows))
-    headers = {"Content-Disposition": f'attachment; filename="sweep-{view.sweep.sweep_id[:8]}.csv"'}
-    return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+    return schemas.csv_answer(schemas.table_of(view.rows), f"sweep-{view.sweep.sweep_id[:8]}.csv")
 
 
 @OPERATIONS.add("POST", f"{_SWEEP}/cancel", "End its jobs, and submit no more of them", {200: schemas.SweepAnswer})

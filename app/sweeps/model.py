@@ -11,6 +11,8 @@ from pydantic import ConfigDict
 
 ORIGIN = "sweep:"
 """What the origin of its jobs begins with."""
+BEFORE_VARIANT = " · "
+"""Stands in the name of its jobs between model and options."""
 
 
 class EntryState(StrEnum):

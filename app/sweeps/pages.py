@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
 
 from pydantic import BaseModel, BeforeValidator, Field
 from starlette.concurrency import run_in_threadpool
@@ -15,7 +17,8 @@ from app.conversion import object_keys
 from app.conversion.access import conversion_of
 from app.conversion.model import SNR_DB_MIN, JobRecord
 from app.conversion.options import ToolchainName
-from app.conversion.pages.pareto import view_of
+from app.conversion.pages.job_list import PAGE_JOBS, TABLE
+from app.conversion.pages.pareto import ParetoView, view_of
 from app.conversion.service.batches import BatchModel, Variant
 from app.conversion.service.quality.candidates import Candidate
 from app.conversion.store import JobFilter
@@ -28,7 +31,9 @@ from app.kit.web.idempotency import form_once
 from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 from app.sweeps.access import sweeps_of
-from app.sweeps.schemas import CURSOR
+from app.sweeps.job_table import differences, rows_of
+from app.sweeps.model import RowAnswer
+from app.sweeps.schemas import CURSOR, csv_answer, table_of
 from app.sweeps.store import sweep_key
 
 PAGE = "/ui/sweeps"
@@ -48,11 +53,6 @@ class SweepListQuery(FilterForm):
     note: Annotated[str, Field(max_length=20)] = ""
 
 
-class NewQuery(FilterForm):
-    job: Annotated[str, Field(max_length=64)] = ""
-    """Ticked at first."""
-
-
 class SweepForm(BaseModel):
     name: Annotated[str, Field(max_length=200)] = ""
     job: Annotated[tuple[str, ...], BeforeValidator(_several), Field(max_length=JOBS_SHOWN)] = ()
@@ -67,8 +67,22 @@ def sweeps(request: Request) -> Response:
 
 
 def new(request: Request) -> Response:
-    job = query(request, NewQuery).job
-    return _new(request, SweepForm(job=(job,) if job else (), method=("minmax",), scale=("channel",)))
+    return _new(request, SweepForm(job=_named(request)[:JOBS_SHOWN], method=("minmax",), scale=("channel",)))
+
+
+def job_table(request: Request) -> Response:
+    """Jobs of the list side by side, of whatever sweep or none."""
+    jobs = conversion_of(request).jobs.several(_named(request), user_of(request))
+    rows = rows_of(jobs)
+    context: dict[str, Any] = {"rows": rows, "pareto": _pareto(rows), "rule_db": SNR_DB_MIN}
+    context |= {"differences": differences(jobs)}
+    ids = urlencode({"job": [job.job_id for job in jobs]}, doseq=True)
+    return render(request, "sweeps/jobs.html", area="jobs", ids=ids, **context)
+
+
+def job_table_csv(request: Request) -> Response:
+    jobs = conversion_of(request).jobs.several(_named(request), user_of(request))
+    return csv_answer(table_of(rows_of(jobs)), "jobs.csv")
 
 
 async def create(request: Request) -> Response:
@@ -82,14 +96,8 @@ async def create(request: Request) -> Response:
 
 def sweep(request: Request) -> Response:
     view = sweeps_of(request).view(user_of(request), request.path_params["sweep_id"])
-    best = frozenset(row.position for row in view.rows if row.is_best)
-    candidates = [
-        Candidate(row.position, f"{row.model_name} · {row.variant}", snr_db=row.snr_db, size_bytes=row.size_bytes)
-        for row in view.rows
-    ]
-    models = {row.model_name for row in view.rows}
-    pareto = view_of(candidates, SNR_DB_MIN, front=best if len(models) > 1 else None)
-    return render(request, "sweeps/sweep.html", area="sweeps", view=view, pareto=pareto, rule_db=SNR_DB_MIN)
+    context: dict[str, Any] = {"view": view, "pareto": _pareto(view.rows), "rule_db": SNR_DB_MIN}
+    return render(request, "sweeps/sweep.html", area="sweeps", **context)
 
 
 def events(request: Request) -> Response:
@@ -107,6 +115,22 @@ def cancel(request: Request) -> Response:
 def delete(request: Request) -> Response:
     sweeps_of(request).delete(user_of(request), request.path_params["sweep_id"])
     return see_other(f"{PAGE}?note=deleted")
+
+
+def _named(request: Request) -> tuple[str, ...]:
+    """Ids of the jobs that the address names."""
+    return tuple(request.query_params.getlist("job"))[:PAGE_JOBS]
+
+
+def _pareto(rows: Sequence[RowAnswer]) -> ParetoView:
+    """Of several models no line joins the best of one to those of another."""
+    best = frozenset(row.position for row in rows if row.is_best)
+    candidates = [
+        Candidate(row.position, f"{row.model_name} · {row.variant}", snr_db=row.snr_db, size_bytes=row.size_bytes)
+        for row in rows
+    ]
+    models = {row.model_name for row in rows}
+    return view_of(candidates, SNR_DB_MIN, front=best if len(models) > 1 else None)
 
 
 def _new(request: Request, given: SweepForm, error: ModelmillError | None = None) -> Response:
@@ -149,6 +173,8 @@ ROUTES = [
     Route(PAGE, sweeps),
     Route(f"{PAGE}/new", new),
     Route(f"{PAGE}/new", form_once(create), methods=["POST"]),
+    Route(TABLE, job_table),
+    Route(f"{TABLE}.csv", job_table_csv),
     Route(PAGE + "/{sweep_id}", sweep),
     Route(PAGE + "/{sweep_id}/events", events),
     Route(PAGE + "/{sweep_id}/cancel", cancel, methods=["POST"]),

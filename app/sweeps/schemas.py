@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from starlette.responses import Response
 
 from app.conversion.schemas import Key, Tag
 from app.conversion.service.batches import BatchModel, Variant
@@ -89,6 +93,14 @@ def sweep_answer(view: SweepView) -> SweepAnswer:
 
 def listed_sweep(sweep: Sweep, counts: dict[str, int]) -> ListedSweep:
     return answer_of(ListedSweep, sweep, counts=counts)
+
+
+def csv_answer(table: Sequence[Sequence[object]], file_name: str) -> Response:
+    """A table as a file to download."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerows(table)
+    headers = {"Content-Disposition": f'attachment; filename="{file_name}"'}
+    return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
 
 
 def table_of(rows: tuple[RowAnswer, ...]) -> list[list[Any]]:

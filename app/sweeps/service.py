@@ -22,7 +22,7 @@ from app.kit.errors import BadInput, ModelmillError, NotFound
 from app.kit.sql import Database
 from app.sweeps import store
 from app.sweeps.errors import SweepNotFound, SweepTooLarge, TooManySweeps
-from app.sweeps.model import ORIGIN, Entry, EntryState, RowAnswer, Sweep, best_of, merged
+from app.sweeps.model import BEFORE_VARIANT, ORIGIN, Entry, EntryState, RowAnswer, Sweep, best_of, merged
 
 MOST_JOBS = 200
 MOST_SWEEPS = 500
@@ -192,7 +192,7 @@ class Sweeps:
                     entry.model_key,
                     entry.quant_key,
                     sweep.owner,
-                    name=f"{entry.model_name} · {entry.variant}"[:200],
+                    name=f"{entry.model_name}{BEFORE_VARIANT}{entry.variant}"[:200],
                     tags=sweep.tags,
                     options=Options.model_validate(entry.options),
                     origin=f"{ORIGIN}{sweep.sweep_id}",

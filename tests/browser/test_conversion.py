@@ -135,8 +135,10 @@ def named(graph: bytes, place: str) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def test_models_dropped_together_become_a_sweep_with_its_plot(page: Page, service: Deployment, tmp_path: Path) -> None:
-    for name in ("one", "two"):
+def test_five_models_times_two_presets_become_a_sweep_with_its_plot(
+    page: Page, service: Deployment, tmp_path: Path
+) -> None:
+    for name in ("one", "two", "three", "four", "five"):
         (tmp_path / f"{name}.onnx").write_bytes(small_model())
     for name, data in pngs(4):
         (tmp_path / name).write_bytes(data)
@@ -144,16 +146,18 @@ def test_models_dropped_together_become_a_sweep_with_its_plot(page: Page, servic
     drop(page.locator("[data-drop-all]"), *sorted(tmp_path.iterdir()))
     expect(page.locator(".further")).to_contain_text("two.onnx")
     expect(page.locator('[data-upload="images"]')).to_have_class(re.compile("is-filled"))
+    page.get_by_label("Fast", exact=False).first.check()
     page.locator("#also-balanced").check()
     foot = page.locator("#new-foot")
-    expect(foot).to_contain_text("4 conversions")
+    expect(foot).to_contain_text("10 conversions")
     foot.get_by_text("The same by a program").click()
     expect(foot).to_contain_text("/sweeps")
     page.get_by_role("button", name="Convert", exact=True).click()
     page.wait_for_url(re.compile("/ui/sweeps/[0-9a-f]{32}$"))
-    expect(page.locator("#sweep-live tbody tr")).to_have_count(4)
+    expect(page.locator("#sweep-live tbody tr")).to_have_count(10)
     submit_pending(service)
-    expect(page.locator(".trade-point")).to_have_count(4, timeout=100_000)
+    expect(page.locator(".trade-point")).to_have_count(10, timeout=100_000)
+    expect(page.locator(".trade-point.is-front")).not_to_have_count(0)
 
 
 def test_what_the_doctor_advises_is_applied_by_a_click_and_the_job_is_made_with_it(

@@ -94,6 +94,7 @@ PAGES = {
     "end of a node": "/ui/nodes/edge0/remove",
     "sweeps": "/ui/sweeps",
     "new sweep": "/ui/sweeps/new?job={finished}",
+    "table of ticked jobs": "/ui/sweeps/jobs?job={finished}&job={another}&job={failed}",
     "links to a job": "/ui/jobs/{finished}/shares",
     "notifications": "/ui/account/notifications?subject=job:{finished}",
     "demonstrations": "/ui/demonstrations",

@@ -484,6 +484,8 @@ SENDING = {
     "POST /ui/jobs/new/sample",
     "GET /ui/jobs/compare",
     "GET /ui/jobs/compare.csv",
+    "GET /ui/sweeps/jobs",
+    "GET /ui/sweeps/jobs.csv",
     "POST /api/v2/me/tokens",
     "POST /ui/account/tokens",
     "GET /api/v2/files",
@@ -798,6 +800,8 @@ def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
             {"params": {"a": whose["job_id"]}},
             {"params": {"a": whose["job_id"], "b": whose["job_id"]}},
         ],
+        "GET /ui/sweeps/jobs": [{"params": {"job": whose["job_id"]}}],
+        "GET /ui/sweeps/jobs.csv": [{"params": {"job": whose["job_id"]}}],
         "GET /ui/jobs/compare.csv": [{"params": {"a": whose["job_id"], "b": whose["job_id"]}}],
     }
 

@@ -152,3 +152,15 @@ def test_the_pages_start_a_sweep_over_a_job_and_show_its_table(web: Within, cont
     page = web.get(answer.headers["location"]).text
     assert "entropy, per tensor" in page
     assert "ranges" in web.get("/ui/sweeps").text
+
+
+def test_ticked_jobs_are_a_table_and_go_into_a_sweep_together(web: Within, container: Container) -> None:
+    ids = [finished_job(container, "local", name).job_id for name in ("yolo", "face")]
+    chosen = web.post("/ui/jobs/selected", data={"id": ids, "action": "table"}, headers=OURS)
+    page = web.get(chosen.headers["location"]).text
+    assert all(f"/ui/jobs/{job_id}" in page for job_id in ids)
+    lines = web.get(chosen.headers["location"].replace("jobs?", "jobs.csv?")).text.splitlines()
+    assert len(lines) == 3 and ids[0] in lines[1]
+    new = web.get(f"/ui/sweeps/new?job={ids[0]}&job={ids[1]}").text
+    assert new.count(" checked") == 2 + 2  # and one setting of each kind
+    assert "None of these jobs is here" in web.get("/ui/sweeps/jobs?job=no-such-job").text

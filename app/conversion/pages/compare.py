@@ -15,7 +15,7 @@ from starlette.routing import Route
 from app.conversion.access import conversion_of
 from app.conversion.errors import JobNotFound
 from app.conversion.model import JobRecord
-from app.conversion.pages.pareto import view_of
+from app.conversion.pages.pareto import ParetoView, view_of
 from app.conversion.service import Conversion
 from app.conversion.service.answers import AnsweredPicture, Answers, stored_answers
 from app.conversion.service.comparison import JobsComparison, LayerPair, compare
@@ -68,7 +68,7 @@ def page(request: Request) -> Response:
         letters=[side.letter.upper() for side in chosen],
         recent=recent,
         comparison=comparison,
-        pareto=view_of(candidates(comparison, [side.letter for side in chosen]), SNR_DB_MIN) if comparison else None,
+        pareto=_pareto(comparison, [side.letter for side in chosen]) if comparison else None,
         pictures=_pictures(conversion, comparison) if comparison else [],
         charts=charts,
         points=points,
@@ -133,12 +133,18 @@ def candidates(comparison: JobsComparison, letters: Sequence[str]) -> list[Candi
             Candidate(
                 id=place,
                 name=f"{letters[place].upper()} {job.name}".strip(),
-                snr_db=quality.boundaries[1].snr_db,
+                snr_db=job.snr_db,
                 size_bytes=int(size.int8) if size else None,
                 latency_ms=latency.int8 if latency else None,
             )
         )
     return matching
+
+
+def _pareto(comparison: JobsComparison, letters: Sequence[str]) -> ParetoView:
+    """Of different models none beats another, so no line joins them."""
+    front = None if comparison.is_same_model else frozenset[int]()
+    return view_of(candidates(comparison, letters), SNR_DB_MIN, front=front)
 
 
 def points(pairs: Sequence[LayerPair]) -> list[charts.ChartPoint]:

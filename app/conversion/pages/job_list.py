@@ -17,6 +17,8 @@ from app.conversion.job_index import Sort
 from app.kit.web.http import FilterForm
 
 LIST = "/ui/jobs"
+TABLE = "/ui/sweeps/jobs"
+"""Of the jobs that its address names, `job=…` each: a page of sweeps."""
 PAGE_JOBS = 50
 UUID_CHARS = 36
 TEXT_MAX = 200

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from app.conversion.access import conversion_of
 from app.conversion.model import JobRecord
 from app.conversion.pages.compare import LETTERS, compare_url
-from app.conversion.pages.job_list import LIST, PAGE_JOBS
+from app.conversion.pages.job_list import LIST, PAGE_JOBS, TABLE
 from app.conversion.service import Conversion
 from app.conversion.service.edits import BulkResult, Verb
 from app.kit.errors import BadInput, BadRequest
@@ -27,7 +27,7 @@ from app.kit.web.http import form
 from app.kit.web.templates import render
 
 Several = Annotated[tuple[str, ...], BeforeValidator(lambda ids: (ids,) if isinstance(ids, str) else ids)]
-ActionName = Literal["compare", "tag", "untag", "keep", "unkeep", "cancel", "delete"]
+ActionName = Literal["compare", "table", "tag", "untag", "keep", "unkeep", "cancel", "delete"]
 
 
 class Selection(BaseModel):
@@ -67,10 +67,12 @@ ASKED_BEFORE = ("cancel", "delete")
 
 
 async def selected(request: Request) -> Response:
-    """Compare goes to its page; cancel and delete ask first, on a page of their own; the rest is done at once."""
+    """Compare and table go to their pages; cancel and delete ask first, on one of their own; the rest is done now."""
     selection = await form(request, Selection)
     if selection.action == "compare":
         return _compare(selection.id)
+    if selection.action == "table":
+        return see_other(f"{TABLE}?{urlencode({'job': selection.id[:PAGE_JOBS]}, doseq=True)}")
     if selection.action in ("tag", "untag") and not selection.tag:
         raise BadInput("A tag is missing.", hint="Write the tag beside the button.")
     conversion, user = conversion_of(request), user_of(request)

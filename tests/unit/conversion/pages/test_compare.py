@@ -41,8 +41,15 @@ def measured(snr_db: float, size: float = 100.0) -> Quality:
     return Quality("host", (end, step, end), layers=(layer,), size_bytes=size_bytes)
 
 
+def judged(record: JobRecord, snr_db: float) -> JobRecord:
+    stages = {**record.stages, "bie": replace(record.stages["bie"], summary={"snr_db": snr_db})}
+    return replace(record, stages=stages)
+
+
 def three(**changes: str) -> JobsComparison:
-    jobs = [job("first"), job("=second", method="entropy"), job("third", method="percentile", **changes)]
+    """The last has a verdict on pictures that set no range, which is lower than what all pictures give."""
+    third = judged(job("third", method="percentile", **changes), 18.5)
+    jobs = [judged(job("first"), 16.0), judged(job("=second", method="entropy"), 30.0), third]
     return comparison_of(jobs, [measured(16.0), measured(30.0), measured(20.0, 90.0)])
 
 
@@ -63,12 +70,12 @@ def test_of_different_models_options_outputs_and_layers_are_withheld() -> None:
     assert len(comparison.times) == 4 and any(row.differs for row in comparison.facts)
 
 
-def test_each_job_is_a_point_of_the_plots() -> None:
+def test_each_job_is_a_point_of_the_plots_by_the_snr_of_its_verdict() -> None:
     points = candidates(three(), "abc")
     assert [(one.id, one.name, one.snr_db, one.size_bytes) for one in points] == [
         (0, "A first", 16.0, 100),
         (1, "B =second", 30.0, 100),
-        (2, "C third", 20.0, 90),
+        (2, "C third", 18.5, 90),
     ]
 
 

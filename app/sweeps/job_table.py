@@ -1,0 +1,58 @@
+"""Jobs of any sweep or of none as a table of their own: what is ticked on the list, side by side with what it costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from app.conversion import object_keys
+from app.conversion.model import JobRecord
+from app.conversion.service.comparison import option_rows
+from app.sweeps.model import BEFORE_VARIANT, RowAnswer, best_of
+from app.sweeps.service import result_of
+
+DIGEST_CHARS = 6
+OPTIONS_SHOWN = 4
+
+
+def rows_of(jobs: Sequence[JobRecord]) -> tuple[RowAnswer, ...]:
+    """The jobs in their order, each as what a sweep would say of it under its name; which nothing beats is marked."""
+    models = _model_names(jobs)
+    rows = [
+        RowAnswer(position, job.job_id, models[position], job.name or job.job_id[:8], **result_of(job), is_best=False)
+        for position, job in enumerate(jobs)
+    ]
+    best = best_of(rows)
+    return tuple(replace(row, is_best=row.position in best) for row in rows)
+
+
+def differences(jobs: Sequence[JobRecord]) -> Mapping[int, str]:
+    """By position, in words, the options that are not the same in all: the first few."""
+    rows = option_rows([job.options for job in jobs])
+    texts: dict[int, str] = {}
+    for position in range(len(jobs)):
+        values = [(row.name.rpartition(".")[2], row.values[position]) for row in rows]
+        told = [f"{name} {_text(value)}" for name, value in values if value not in (None, [], {})]
+        texts[position] = ", ".join(told[:OPTIONS_SHOWN])
+    return {position: text for position, text in texts.items() if text}
+
+
+def _model_names(jobs: Sequence[JobRecord]) -> list[str]:
+    """A model is called as the first job of it, without what a sweep adds; by some of its digest, too, where other
+    models are called the same."""
+    digests = [_digest(job) for job in jobs]
+    names: dict[str, str] = {}
+    for job, digest in zip(jobs, digests, strict=True):
+        names.setdefault(digest, job.name.partition(BEFORE_VARIANT)[0] or job.job_id[:8])
+    shared = {name for name, count in Counter(names.values()).items() if count > 1}
+    return [f"{names[one]} ({one[:DIGEST_CHARS]})" if names[one] in shared else names[one] for one in digests]
+
+
+def _digest(job: JobRecord) -> str:
+    """Of its model; of one whose file is not known, its own id."""
+    return job.artifacts[object_keys.MODEL].sha256 if object_keys.MODEL in job.artifacts else job.job_id
+
+
+def _text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

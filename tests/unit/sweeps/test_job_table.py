@@ -1,0 +1,51 @@
+"""Ticked jobs as a table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from app.conversion.model import Artifact, JobRecord, submitted
+from app.conversion.options import HostQuantization, Options
+from app.sweeps.job_table import differences, rows_of
+
+
+def job(name: str, model: str, snr_db: float, size_bytes: int, *, method: str = "minmax") -> JobRecord:
+    record = submitted(
+        name,
+        now="2026-11-20T20:00:00.000Z",
+        owner="local",
+        name=name,
+        tags=(),
+        options=Options(quantization=HostQuantization(method=method)),  # type: ignore[arg-type]
+        inputs={"model.onnx": Artifact("k", 1, model)},
+        intake={},
+    )
+    summaries = {"bie": {"snr_db": snr_db}, "nef": {"size_bytes": size_bytes}}
+    measured = {step: replace(record.stages[step], summary=summary) for step, summary in summaries.items()}
+    return replace(record, stages={**record.stages, **measured})
+
+
+def test_the_best_of_each_model_are_marked_whatever_their_jobs_are_called() -> None:
+    jobs = [
+        job("face · minmax", "m1", 20.0, 100),
+        job("another try", "m1", 19.0, 100, method="entropy"),
+        job("face", "m2", 10.0, 900),
+    ]
+    rows = rows_of(jobs)
+    assert [(row.model_name, row.variant, row.is_best) for row in rows] == [
+        ("face (m1)", "face · minmax", True),
+        ("face (m1)", "another try", False),
+        ("face (m2)", "face", True),
+    ]
+
+
+def test_a_model_whose_name_is_its_own_is_called_by_it_alone() -> None:
+    assert [row.model_name for row in rows_of([job("net", "m1", 1.0, 1)])] == ["net"]
+    nameless = replace(job("net", "m1", 1.0, 1), name="", job_id="0123456789")
+    assert [(row.model_name, row.variant) for row in rows_of([nameless])] == [("01234567", "01234567")]
+
+
+def test_only_options_that_differ_are_told() -> None:
+    jobs = [job("a", "m1", 1.0, 1), job("b", "m1", 1.0, 1, method="entropy")]
+    assert differences(jobs) == {0: "method minmax", 1: "method entropy"}
+    assert differences(jobs[:1]) == {}
