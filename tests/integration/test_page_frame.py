@@ -44,6 +44,16 @@ def test_files_are_cached_by_their_hash(web: httpx.Client) -> None:
     assert web.get("/static/../pyproject.toml").status_code == 404
 
 
+def test_a_page_is_compressed_unless_it_answers_a_form_which_may_show_a_secret(web: httpx.Client) -> None:
+    page = web.get("/ui/jobs/new")
+    assert page.headers["content-encoding"] == "gzip" and "Accept-Encoding" in page.headers["vary"]
+    assert int(page.headers["content-length"]) * 3 < len(page.content)
+    plain = web.get("/ui/jobs/new", headers={"Accept-Encoding": "identity"})
+    assert "content-encoding" not in plain.headers and len(plain.content) == int(plain.headers["content-length"])
+    answer = web.post("/ui/jobs/new", data={}, headers=OURS)
+    assert answer.status_code == 422 and "content-encoding" not in answer.headers
+
+
 @pytest.mark.parametrize(
     ("headers", "is_allowed"),
     [
