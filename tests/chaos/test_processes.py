@@ -9,8 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from app.conversion.model import JobRecord
+from app.conversion.toolchains.libraries import CHECKS
 from tests.harness.faults.deployment import OWNER, FaultDeployment, Job, WorkerProcess, are_gone, until
 from tests.harness.faults.invariants import ONCE, assert_recovered
+from tests.harness.processes import commands_below
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +39,18 @@ def assert_completed(deployment: FaultDeployment, jobs: list[Job]) -> None:
     shown = assert_recovered(deployment, jobs)
     assert [answer["status"] for answer in shown.values()] == ["COMPLETED"] * len(jobs)
     assert [job.starts() for job in jobs] == [ONCE] * len(jobs)
+
+
+def test_the_workers_here_load_no_library_of_a_toolchain(deployment: FaultDeployment) -> None:
+    """For many are started, and each would load them for half a second."""
+    worker = deployment.worker("bie")
+    until(lambda: servers(worker), "its fork server is there")
+    assert not any(set(CHECKS) & set(server) for server in servers(worker))
+
+
+def servers(worker: WorkerProcess) -> list[list[str]]:
+    """The commands of its fork server."""
+    return [command for command in commands_below(worker.child) if "app.kit.sandbox.fork_server" in command]
 
 
 # --- a stage's worker -------------------------------------------------------------------------------

@@ -33,6 +33,15 @@ def with_descendants(pids: Iterable[int]) -> set[int]:
     return numbers
 
 
+def commands_below(pid: int) -> list[list[str]]:
+    """The command lines of this process and of all that descend from it."""
+    lines = []
+    for each in with_descendants([pid]):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            lines.append((PROC / str(each) / "cmdline").read_text().split("\0"))
+    return lines
+
+
 def is_alive(pid: int) -> bool:
     """Not so once it has ended, also while its parent has not asked how."""
     return _state(PROC / str(pid) / "stat") not in ("", "Z")

@@ -3,19 +3,16 @@ held at the points where it hurts most to die, as long as a file of that name li
 point that belongs to a stage may be named with it: `after-take` holds any, `after-take.bie` that one.
 
 What the environment says beyond the settings: CHAOS_PATIENT, whether Redis and silent workers are waited for as long as
-in production; CHAOS_SUSPECT_S, how long for silent workers otherwise; CHAOS_LIGHT, whether the fork server goes without
-the libraries of the real toolchains."""
+in production; CHAOS_SUSPECT_S, how long for silent workers otherwise."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 from collections.abc import Callable
 from datetime import datetime, tzinfo
 from functools import wraps
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from app.kit import clock
@@ -30,13 +27,14 @@ import actors  # noqa: E402
 from app.conversion.service import dispatch  # noqa: E402
 from app.conversion.stages import runner  # noqa: E402
 from app.conversion.stages.job_claimer import JobClaimer  # noqa: E402
-from app.kit.sandbox import runner as sandbox  # noqa: E402
+from app.conversion.toolchains import libraries  # noqa: E402
 from app.kit.sandbox.paths import SandboxPaths  # noqa: E402
 from tests.harness.faults.stages import NOTES  # noqa: E402
 
 HOLDS = actors.container.settings.data_dir / "holds"
 CLOCKS = actors.container.settings.data_dir / "clocks"
-FORKSERVER = "app.kit.sandbox.fork_server"
+LIGHT = ("app.conversion.stages.child", "tests.harness.faults.stages")
+"""What the fork server loads: a worker that is started anew every second needs no library of a real toolchain."""
 
 
 def held(name: str, call: Callable[..., Any], *, after: bool = False) -> Callable[..., Any]:
@@ -92,17 +90,9 @@ class _Datetime(datetime):
         return datetime.fromtimestamp(_shifted(), tz)
 
 
-def _light(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-    """The product's fork server without the libraries of the real toolchains: a worker that is started anew every
-    second needs none of them."""
-    end = command.index(FORKSERVER) + 3
-    return subprocess.Popen([*command[:end], "app.conversion.stages.child", "tests.harness.faults.stages"], **options)
-
-
 time.time = _shifted
 clock.datetime = _Datetime  # type: ignore[misc]
-if "CHAOS_LIGHT" in os.environ:
-    sandbox.subprocess = SimpleNamespace(Popen=_light)  # type: ignore[assignment]
+libraries.of_stages = lambda _: LIGHT  # type: ignore[assignment]
 if not IS_PATIENT:
     dispatch.SUSPECT_S = int(os.environ.get("CHAOS_SUSPECT_S", "1"))
 container: Any = actors.container

@@ -96,7 +96,6 @@ class FaultDeployment(Deployment):
     def __init__(self, folder: Path, **settings: str) -> None:
         impatient = {"worker_ttl_s": "3", "shutdown_grace_s": "1"}
         super().__init__(folder, **{"node_name": "here", **impatient, **settings})
-        self.env["CHAOS_LIGHT"] = "1"
         self.temporary = self.folder / "tmp"
         self.temporary.mkdir()
         self.env["TMPDIR"] = str(self.temporary)
