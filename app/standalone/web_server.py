@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from types import FrameType
+from typing import Any
 
 import uvicorn
 
@@ -34,17 +35,30 @@ class Server(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._ending.set)
 
 
-def serve(host: str, port: int) -> None:
-    """Until a signal ends it. Exits with 3 when the application cannot start, as uvicorn's command does."""
-    config = uvicorn.Config(
+def configured(host: str, port: int) -> uvicorn.Config:
+    return uvicorn.Config(
         "app.main:create_app",
         factory=True,
         host=host,
         port=port,
         timeout_graceful_shutdown=GRACE_S,
         access_log=False,
+        log_config=None,  # the application's is used: setting up another before would write to memory that is shared
+        ws=_websocket,  # type: ignore[arg-type]  # it is called as the class would be
     )
-    server = Server(config)
+
+
+def _websocket(**of_server: Any) -> asyncio.Protocol:
+    """Loads the library when the first node connects."""
+    from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol
+
+    assert AutoWebSocketsProtocol is not None
+    return AutoWebSocketsProtocol(**of_server)
+
+
+def serve(host: str, port: int) -> None:
+    """Until a signal ends it. Exits with 3 when the application cannot start, as uvicorn's command does."""
+    server = Server(configured(host, port))
     with contextlib.suppress(KeyboardInterrupt):
         server.run()
     if not server.started:

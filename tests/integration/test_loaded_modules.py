@@ -71,6 +71,12 @@ from app.inference.predictor import open_predictor
 card = MODEL_CARD.read(MODEL_CARD.write(ModelCard("m", Format.ONNX, "0", 1, preprocess={"scale": 1})))
 open_predictor(card, Path(json.loads(sys.argv[1])), None, PredictorOptions())
 """
+WEB = """
+from app.standalone.web_server import configured
+server = configured("127.0.0.1", 0)
+server.app, server.factory = "app.bootstrap.health:healthz", False
+server.load()
+"""
 COMPARISON = """
 from pathlib import Path
 from app.conversion.toolchains.host.canonical import compare_files
@@ -100,6 +106,12 @@ def test_no_heavy_library_is_loaded_before_somebody_needs_it(preloaded: set[str]
 
 def test_of_the_dialects_of_sql_the_one_is_loaded_that_is_used(preloaded: set[str]) -> None:
     assert {name for name in preloaded if name.startswith("sqlalchemy.dialects.postgresql")} == set()
+
+
+def test_the_web_loads_what_nodes_speak_with_when_one_connects() -> None:
+    loaded = loaded_by(WEB)
+    assert "uvicorn.protocols.http.httptools_impl" in loaded
+    assert "websockets" not in loaded
 
 
 def test_no_source_is_kept_that_was_read_for_documentation() -> None:
