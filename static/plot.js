@@ -34,17 +34,19 @@
     ctx.restore();
   };
   const NEAR_PX = 8;
+  const hintOf = (frame) => (frame === document.querySelector(".plot-frame[data-plot]") ? frame.dataset.reset : "");  // once on a page
   const tellMark = (chart) => {
     const { left } = chart.cursor;
     chart.root.classList.toggle("is-pointed", left >= 0);
     const near = left < 0 ? [] : marksOf(chart).filter(([at]) => Math.abs(chart.valToPos(at, "x") - left) <= NEAR_PX);
-    chart.tip.textContent = near.length ? near.map(([, text]) => text).join(" · ") : chart.frame.dataset.reset;
+    chart.tip.textContent = near.length ? near.map(([, text]) => text).join(" · ") : hintOf(chart.frame);
   };
 
   const optionsOf = (frame, values) => {
     const style = getComputedStyle(frame);
     const axis = { stroke: style.color, grid: { stroke: gridOf(frame), width: 1 }, ticks: { show: false }, font: `12px ${style.fontFamily}` };
-    const label = (value) => (value == null ? "–" : `${+value.toPrecision(4)}${values.ending}`);
+    const short = (value) => (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e6) ? value.toExponential().replace("e+", "e") : `${value}`);
+    const label = (value) => (value == null ? "–" : `${short(+value.toPrecision(4))}${values.ending}`);
     return {
       width: widthOf(frame),
       height: heightOf(frame),
@@ -80,7 +82,7 @@
     frame.classList.add("is-live");
     const chart = new window.uPlot(options, [values.x, ...values.y], (made, start) => {
       made.frame = frame;
-      made.tip = Object.assign(document.createElement("p"), { className: "plot-tip", textContent: frame.dataset.reset });
+      made.tip = Object.assign(document.createElement("p"), { className: "plot-tip", textContent: hintOf(frame) });
       made.root.setAttribute("role", "img");
       made.root.setAttribute("aria-label", frame.dataset.title);
       frame.append(made.root, made.tip);

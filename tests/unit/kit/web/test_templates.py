@@ -62,6 +62,16 @@ def test_every_text_of_a_template_is_translated(parsed: dict[str, nodes.Template
     assert not {name: lacking for name, lacking in missing.items() if lacking}
 
 
+def test_what_has_a_plural_is_not_looked_up_without_a_number(parsed: dict[str, nodes.Template]) -> None:
+    """The catalogue does not find it then, and the page is English there."""
+    counted = {message.id[0] for message in catalogue("zh-Hant") if isinstance(message.id, tuple)}
+    used = {
+        name: counted & {text for _, _, text in extract_from_ast(template, ("_", "gettext")) if isinstance(text, str)}
+        for name, template in parsed.items()
+    }
+    assert not {name: texts for name, texts in used.items() if texts}
+
+
 def test_two_catalogues_do_not_contradict_each_other() -> None:
     seen: dict[str, object] = {}
     for path in sorted((LOCALES / "zh_Hant").glob("*.po")):
