@@ -44,8 +44,11 @@ class Histogram:
             self._zeros += flat.size
             return
         self._grow(reach)
-        scaled = (flat.astype(np.float32) / np.float32(self.limit) + np.float32(1.0)) * np.float32(BINS // 2)
-        indices = np.clip(scaled.astype(np.int32), 0, BINS - 1)
+        places = flat.astype(np.float32)
+        places *= np.float32(BINS // 2 / self.limit)
+        places += np.float32(BINS // 2)
+        indices = places.astype(np.int32)
+        np.clip(indices, 0, BINS - 1, out=indices)
         self.counts += np.bincount(indices, minlength=BINS)
 
     def merge(self, other: Histogram) -> None:

@@ -81,7 +81,6 @@ def basis_of(
     *,
     threads: int,
     step: Step,
-    are_known: bool = False,
 ) -> Basis:
     """Run the float model over all samples, and quantize it once.
 
@@ -91,14 +90,13 @@ def basis_of(
         split: which samples calibrate, and which measure.
         threads: of onnxruntime.
         step: called after each sample with how many are done, and of how many.
-        are_known: a model that computes the same was run over all samples before.
 
     Raises:
         NotFinite: An input or an output of the float model holds a NaN or an infinity.
         NothingToQuantize: As far as its tensors are finite.
         StageFailed: onnxruntime's quantizer cannot make a model.
     """
-    statistics = collect(model, plan.tensors, samples, split, threads=threads, step=step, are_known=are_known)
+    statistics = collect(model, plan.tensors, samples, split, threads=threads, step=step)
     if statistics.not_finite:
         plan = without_tensors(model, plan, statistics.not_finite)
     if plan.problem:

@@ -95,11 +95,21 @@ class TriedCandidate:
     """What is sure of altered pictures; None where none was judged on."""
     sure_db: float = -inf
     """What is sure of pictures as given and of altered ones, whichever is lower."""
+    expected_db: float | None = None
+    """What was predicted of it before it was built."""
 
     @property
     def order(self) -> tuple[int, float]:
         """The cheaper and then the better come first."""
         return self.choice.tensors_16, -self.score.mean_db
+
+    @property
+    def summary(self) -> str:
+        """A line for the log."""
+        text = f"{self.choice.name}: {self.score.mean_db:.2f} dB, lowest {self.score.min_db:.2f} dB"
+        text += f", {self.expected_db:.2f} dB expected" if self.expected_db is not None else ""
+        text += f", altered pictures {self.altered_db:.2f} dB" if self.altered_db is not None else ""
+        return text if self.score.is_whole else f"{text}, given up after {len(self.score.values)} pictures"
 
     @property
     def int8_share(self) -> float:
@@ -116,6 +126,8 @@ class TriedCandidate:
             "snr_min_db": round(self.score.min_db, 2),
             "int8_share": self.int8_share,
             "altered_db": None if self.altered_db is None else round(self.altered_db, 2),
+            "expected_db": None if self.expected_db is None else round(self.expected_db, 2),
+            "pictures": len(self.score.values),
             "tensors_16": self.choice.tensors_16,
             "size_bytes": self.size_bytes,
             "latency_ms": self.latency_ms,
@@ -134,11 +146,12 @@ class Trail:
 
     @property
     def best(self) -> TriedCandidate:
-        """The cheapest that holds the goal; while none does, the one with the highest SNR."""
-        good = [one for one in self.candidates if one.is_good]
+        """The cheapest that holds the goal; while none does, the one with the highest SNR on all pictures."""
+        whole = [one for one in self.candidates if one.score.is_whole]
+        good = [one for one in whole if one.is_good]
         if good:
             return min(good, key=lambda one: one.order)
-        return max(self.candidates, key=lambda one: one.score.mean_db)
+        return max(whole, key=lambda one: one.score.mean_db)
 
     def to_json(self) -> list[dict[str, Any]]:
         taken = self.best

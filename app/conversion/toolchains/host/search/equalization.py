@@ -27,22 +27,22 @@ ChannelLimits = Callable[[str], "Array | None"]
 """The largest magnitude of each channel of a tensor; None where it is not known."""
 
 
-def equalized(model: Any, limits_of: ChannelLimits) -> tuple[Any, int]:
-    """A copy (onnx.ModelProto) that computes the same, and between how many layers it was changed."""
+def equalized(model: Any, limits_of: ChannelLimits) -> tuple[Any, tuple[str, ...]]:
+    """A copy (onnx.ModelProto) that computes the same, and the tensors between its layers that are scaled."""
     import onnx
 
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     weights = _Weights(copy.graph)
-    count = 0
+    scaled: list[str] = []
     for node in copy.graph.node:
         if node.op_type != "Conv" or not all(map(weights.is_own, node.input[1:])):
             continue
         between = weights.between(node)
         limits = limits_of(between.widest) if between is not None else None
-        if between is not None and limits is not None:
-            count += weights.equalize(node, between.readers, limits)
-    return copy, count
+        if between is not None and limits is not None and weights.equalize(node, between.readers, limits):
+            scaled += between.tensors
+    return copy, tuple(scaled)
 
 
 @dataclass
@@ -55,6 +55,8 @@ class _Between:
 
     readers: list[Any] = field(default_factory=list)
     widest: str = ""
+    tensors: list[str] = field(default_factory=list)
+    """All between them."""
 
 
 class _Weights:
@@ -78,6 +80,7 @@ class _Weights:
         way, waiting = _Between(), [node.output[0]]
         while waiting:
             tensor = waiting.pop()
+            way.tensors.append(tensor)
             readers = self._readers.get(tensor, [])
             if tensor in self._outputs or not readers:
                 return None

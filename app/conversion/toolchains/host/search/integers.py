@@ -9,7 +9,7 @@ import numpy as np
 from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.inputs import Array
 
-UINT16, INT16, INT32 = np.uint16, np.int16, np.int32
+INT8, UINT16, INT16, INT32 = np.int8, np.uint16, np.int16, np.int32
 HEADROOM = 4.0
 """A range of 16 bits is made this much wider: pictures of other scenes exceed it, what is cut off costs more there than
 all that 8 bits round, and 65,536 levels can spare two bits."""

@@ -25,9 +25,20 @@ def interval_of(values: Sequence[float]) -> tuple[float | None, float | None]:
     count = len(values)
     if count < 2:
         return None, None
-    quantile = STUDENT_95[count - 2] if count - 1 <= len(STUDENT_95) else NORMAL_95
-    below = 100 * NormalDist().cdf(-quantile * (count / (count - 1)) ** 0.5)
+    below = 100 * NormalDist().cdf(-_quantile(count) * (count / (count - 1)) ** 0.5)
     places = np.random.default_rng(SEED).integers(0, count, (RESAMPLES, count))
     means = np.sort(np.asarray(values, np.float64))[places].mean(axis=1)
     low, high = np.percentile(means, (below, 100 - below))
     return float(low), float(high)
+
+
+def most_of(values: Sequence[float]) -> float:
+    """What the mean is surely not above, by Student's t: for a handful of values, of which no bootstrap can be made."""
+    count = len(values)
+    if count < 2:
+        return np.inf
+    return float(np.mean(values) + _quantile(count) * np.std(values, ddof=1) / count**0.5)
+
+
+def _quantile(count: int) -> float:
+    return STUDENT_95[count - 2] if count - 1 <= len(STUDENT_95) else NORMAL_95

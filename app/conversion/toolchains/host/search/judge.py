@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +17,7 @@ from app.conversion.toolchains.host.inputs import Array, Samples
 from app.conversion.toolchains.host.runtime import numeric_outputs, open_session, run
 from app.conversion.toolchains.host.search.alterations import ALTERATIONS, altered
 from app.conversion.toolchains.host.search.split import Split
-from app.conversion.toolchains.tensor_comparison import compare
+from app.conversion.toolchains.tensor_comparison import SNR_CAP_DB, TINY_ENERGY, compare
 
 KEPT_BYTES = 256 << 20
 """Of pictures and float outputs that are held for judging; further pictures judge nothing."""
@@ -25,6 +27,8 @@ NOT_FINITE_DB = -100.0
 """Of an output with a NaN or an infinity, or of another shape than the float model's."""
 ALTERED = 8
 """Pictures of which each alteration is judged, spread over those that choose: less would not tell their spread."""
+RACE = 4
+"""Pictures after which a candidate may be given up. They run one after the other, so they are what is timed, too."""
 LATENCY_RUNS, TURNS = 3, 7
 NOISE = 1.05
 """Latencies nearer than that are equal."""
@@ -43,13 +47,18 @@ class JudgedPicture:
 
 @dataclass
 class Score:
-    """dB of SNR by output, a number a picture; silent outputs have none."""
+    """dB of SNR by output, a number a picture; silent outputs have none.
+
+    Args:
+        is_whole: It was not given up before all pictures were judged.
+    """
 
     by_output: dict[str, list[float]] = field(default_factory=dict)
     lowest: dict[str, tuple[float, JudgedPicture]] = field(default_factory=dict)
     """By output the lowest of them, and the picture that has it."""
     drops: list[float] = field(default_factory=list)
-    """Percent of the task's answers that changed, a number a part; empty where the task is not known."""
+    """Percent of the task's answers that changed, a number a part; empty where the task was not measured."""
+    is_whole: bool = True
 
     @property
     def worst_output(self) -> str:
@@ -115,6 +124,7 @@ class Judge:
             room -= sum(array.nbytes for array in (*sample.arrays.values(), *expected.values()))
             self.pictures.append(JudgedPicture(part, sample.name, dict(sample.arrays), expected))
         self._altered: dict[tuple[int, str], list[JudgedPicture]] = {}
+        self._sessions: tuple[Build | None, dict[int, tuple[Any, int]]] = (None, {})
         self.float_latency_ms = quality.latency_ms(session, self.pictures[:1], LATENCY_RUNS)
 
     def examples(self, parts: Sequence[int]) -> list[JudgedPicture]:
@@ -135,16 +145,24 @@ class Judge:
 
     def judge_altered(self, build: Build, parts: Sequence[int]) -> Iterator[Score]:
         """The score on altered pictures, one alteration after the other; none where the inputs are no pictures."""
-        sessions: dict[int, Any] = {}
         for kind in ALTERATIONS:
             score = Score()
             for part in parts:
                 if pictures := self._altered_pictures(part, kind, -(-ALTERED // len(parts))):
-                    if part not in sessions:
-                        sessions[part] = open_session(build(part).SerializeToString(), 1)
-                    self._judge(sessions[part], pictures, score)
+                    session, _ = self._opened(build, part)
+                    self._add(score, pictures, self._answers(session, pictures))
             if score.values:
                 yield score
+
+    def _opened(self, build: Build, part: int) -> tuple[Any, int]:
+        """The session of what is built for a part, and its bytes; those of the last build stay open."""
+        if self._sessions[0] is not build:
+            self._sessions = build, {}
+        sessions = self._sessions[1]
+        if part not in sessions:
+            data = build(part).SerializeToString()
+            sessions[part] = open_session(data, 1), len(data)
+        return sessions[part]
 
     def _altered_pictures(self, part: int, kind: str, count: int) -> list[JudgedPicture]:
         """With the float model's outputs for them."""
@@ -156,19 +174,44 @@ class Judge:
             ]
         return self._altered[part, kind]
 
-    def judge(self, build: Build, parts: Sequence[int]) -> JudgedModel:
-        """Each part by the model that `build` makes for it."""
+    def judge(
+        self,
+        build: Build,
+        parts: Sequence[int],
+        *,
+        is_given_up: Callable[[Score], bool] | None = None,
+        needs_task: Callable[[Score], bool] | None = None,
+    ) -> JudgedModel:
+        """Each part by the model that `build` makes for it.
+
+        Args:
+            is_given_up: Called with the score on the first few pictures; the others are not judged where it is true.
+            needs_task: Likewise; the task is measured where it is true. None: always.
+        """
         score, size, latency = Score(), 0, None
         for part in parts:
             pictures = [picture for picture in self.pictures if picture.part == part]
             if not pictures:
                 continue
-            data = build(part).SerializeToString()
-            session = open_session(data, 1)
-            self._judge(session, pictures, score)
-            size = len(data)
+            session, size_bytes = self._opened(build, part)
+            first = _spread(pictures, RACE)
+            answers, seconds = _timed_answers(session, first, self.names)
+            self._add(score, first, answers)
             if part == parts[0]:
-                latency = quality.latency_ms(session, pictures[:1], LATENCY_RUNS)
+                size, latency = size_bytes, round(1000 * min(seconds[1:] or seconds), 3)
+                if is_given_up and len(pictures) > RACE and is_given_up(score):
+                    score.is_whole = False
+                    return JudgedModel(score, size, latency)
+            meter = self._meter_of() if needs_task is None or needs_task(score) else None
+            if meter is not None:
+                for picture, answer in zip(first, answers, strict=True):
+                    meter.add(picture.expected, answer)
+            del answers
+            others = [picture for picture in pictures if not any(picture is one for one in first)]
+            self._add(score, others, self._answers(session, others), meter)
+            agreement = meter.agreement().float_agreement if meter is not None else None
+            if agreement is not None:
+                score.drops.append(100.0 * (1.0 - agreement))
         return JudgedModel(score, size, latency)
 
     def is_slower_than_float(self, model: Any) -> bool:
@@ -181,23 +224,39 @@ class Judge:
         int8, exact = ([ms for ms in column if ms is not None] for column in zip(*pairs, strict=True))
         return bool(int8) and statistics.median(int8) > NOISE * statistics.median(exact)
 
-    def _judge(self, session: Any, pictures: Sequence[JudgedPicture], score: Score) -> None:
-        meter = self._meter_of()
+    def _answers(self, session: Any, pictures: Sequence[JudgedPicture]) -> Iterator[dict[str, Array]]:
         with ThreadPoolExecutor(self._threads) as pool:
-            answers = pool.map(lambda picture: run(session, picture.arrays, self.names), pictures)
-            for picture, actual in zip(pictures, answers, strict=True):
-                for name in self.names:
-                    snr_db = _snr_db(picture.expected[name], actual[name])
-                    if snr_db is None:
-                        continue
-                    score.by_output.setdefault(name, []).append(snr_db)
-                    if name not in score.lowest or snr_db < score.lowest[name][0]:
-                        score.lowest[name] = snr_db, picture
-                if meter is not None:
-                    meter.add(picture.expected, actual)
-        agreement = meter.agreement().float_agreement if meter is not None else None
-        if agreement is not None:
-            score.drops.append(100.0 * (1.0 - agreement))
+            yield from pool.map(lambda picture: run(session, picture.arrays, self.names), pictures)
+
+    def _add(
+        self,
+        score: Score,
+        pictures: Sequence[JudgedPicture],
+        answers: Iterable[Mapping[str, Array]],
+        meter: Any | None = None,
+    ) -> None:
+        for picture, actual in zip(pictures, answers, strict=True):
+            for name in self.names:
+                snr_db = _snr_db(picture.expected[name], actual[name])
+                if snr_db is None:
+                    continue
+                score.by_output.setdefault(name, []).append(snr_db)
+                if name not in score.lowest or snr_db < score.lowest[name][0]:
+                    score.lowest[name] = snr_db, picture
+            if meter is not None:
+                meter.add(picture.expected, actual)
+
+
+def _timed_answers(
+    session: Any, pictures: Sequence[JudgedPicture], names: Sequence[str]
+) -> tuple[list[dict[str, Array]], list[float]]:
+    """One after the other, and the seconds of each."""
+    answers, seconds = [], []
+    for picture in pictures:
+        begin = time.perf_counter()
+        answers.append(run(session, picture.arrays, names))
+        seconds.append(time.perf_counter() - begin)
+    return answers, seconds
 
 
 def _spread(pictures: Sequence[JudgedPicture], count: int) -> list[JudgedPicture]:
@@ -214,6 +273,13 @@ def _as_altered(picture: JudgedPicture, kind: str) -> JudgedPicture | None:
 
 def _snr_db(expected: Array, actual: Array) -> float | None:
     """None for a silent output."""
-    if not np.isfinite(actual).all() or actual.shape != expected.shape:
+    if actual.shape != expected.shape:
         return NOT_FINITE_DB
-    return compare(expected, actual).snr_db
+    if expected.dtype == actual.dtype == np.float32 and expected.size:
+        x = expected.reshape(-1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            difference = x - actual.reshape(-1)
+            energy, noise = float(np.dot(x, x)), float(np.dot(difference, difference))
+        if TINY_ENERGY < noise < np.inf and TINY_ENERGY < energy < np.inf:
+            return min(SNR_CAP_DB, 10.0 * math.log10(energy / noise))
+    return compare(expected, actual).snr_db if np.isfinite(actual).all() else NOT_FINITE_DB

@@ -8,9 +8,12 @@ import numpy as np
 
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
 
-NEAR = 8
+NEAR, STEP = 8, 3
+"""Of the number that holds, a share that is near enough; of one that does not, the least step to the next."""
 LEFT_LEAST = 1e-3
 """Of the noise of a picture, once the tensor that makes most of it is exact."""
+
+Attempt = Callable[[int], tuple[bool, float] | None]
 
 
 def ordered(rows: Sequence[Sensitivity], *, with_own_ranges: bool) -> list[Sensitivity]:
@@ -37,20 +40,41 @@ def ordered(rows: Sequence[Sensitivity], *, with_own_ranges: bool) -> list[Sensi
     return order
 
 
-def fewest(count: int, holds: Callable[[int], bool]) -> int | None:
-    """About the least number k in 1..count for which holds(k), by doubling and bisection; None where none was met.
+def expected_db(order: Sequence[Sensitivity], *, with_own_ranges: bool) -> list[float]:
+    """SNR of the worst judged tensor, mean over the pictures, with the first 0, 1, … of the order exact.
 
-    What holds need not grow with k: it is the least that was met on the way, and bisection ends within an eighth of it.
+    Noise of tensors that are rounded together is taken to add up, so what it is off by is about the same for all.
     """
-    high, low = 1, 0
-    while not holds(min(high, count)):
-        if high >= count:
-            return None
-        low, high = high, min(high * 2, count)
-    while high - low > max(1, high // NEAR):
-        middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    noise = np.stack([row.noise if with_own_ranges else row.usual_noise for row in order])
+    left = np.cumsum(noise[::-1], axis=0)[::-1]
+    left = np.concatenate([left, noise[-1:] * LEFT_LEAST])
+    values = (-10.0 * np.log10(np.maximum(left, 1e-12))).mean(axis=1).min(axis=1)
+    return [float(value) for value in values]
+
+
+def fewest(expected: Sequence[float], base_db: float, needed_db: float, attempt: Attempt) -> int | None:
+    """About the least number k ≥ 1 that holds; None where none that was tried does.
+
+    What is tried next follows from what was expected of it and from what the last one came to; what holds need not grow
+    with k, and the search ends within an eighth of the least that was met.
+
+    Args:
+        expected: dB with 0, 1, … tensors in 16 bits; those beyond them are as good as the last.
+        base_db: What 0 of them came to.
+        needed_db: About what holds.
+        attempt: Tries a number of them: does it hold, and what it came to in dB; None ends it.
+    """
+    count = len(expected) - 1
+    low, high, off = 0, count + 1, base_db - expected[0]
+    while high - low > (max(1, high // NEAR) if high <= count else 1):
+        guess = next((k for k in range(low + 1, high) if expected[k] + off >= needed_db), high - 1)
+        least = low + max(1, low // STEP)
+        most = high - max(1, high // NEAR) if high <= count else count
+        k = min(max(guess, least), max(most, low + 1))
+        answer = attempt(k)
+        if answer is None:
+            break
+        holds, reached_db = answer
+        off = reached_db - expected[k]
+        low, high = (low, k) if holds else (k, high)
+    return high if high <= count else None

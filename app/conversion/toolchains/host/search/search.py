@@ -6,10 +6,10 @@ candidate that holds the goal ends it.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -17,28 +17,32 @@ import numpy as np
 from app.conversion.errors import UnsupportedOperator
 from app.conversion.goals import DEFAULT_BUDGET_S, Goal
 from app.conversion.options import HostQuantization
+from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.inputs import Samples
 from app.conversion.toolchains.host.quantizer import QuantizationPlan
 from app.conversion.toolchains.host.search import mixed_precision, sensitivity
 from app.conversion.toolchains.host.search.acceptance import ALTERED_SLACK_DB, MARGIN_DB, assured_db, holds
 from app.conversion.toolchains.host.search.basis import Basis, basis_of
-from app.conversion.toolchains.host.search.bias_correction import Shift, corrections, measured_shifts
 from app.conversion.toolchains.host.search.budget import Budget
+from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import IN_FLOAT, Choice, Trail, TriedCandidate
-from app.conversion.toolchains.host.search.equalization import equalized
-from app.conversion.toolchains.host.search.judge import Judge
+from app.conversion.toolchains.host.search.interval import most_of
+from app.conversion.toolchains.host.search.judge import Build, Judge, JudgedPicture, Score
 from app.conversion.toolchains.host.search.ranges import METHODS
 from app.conversion.toolchains.host.search.report import SearchOutcome
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
 from app.conversion.toolchains.host.search.split import split_of
 from app.conversion.toolchains.host.search.unlikeness import looks_of
-from app.conversion.toolchains.host.search.weight_integers import second_order
 from app.kit.sandbox.errors import StageFailed
 
 FIRST_METHODS = METHODS[:4]
 """Tried for all activations at once, first the one that a plain conversion takes; the others only for single ones."""
 SENSITIVITY_PICTURES = 4
+HARDEST = 2
+"""How often a picture that alone keeps a candidate from the goal counts among them."""
+TASK_DB = 3.0
+"""Where SNR is the goal, the task is measured of candidates that are no more than this below it."""
 SENSITIVITY_SHARE, SEARCH_SHARE = 0.6, 0.9
 """Of the budget, at which each part of the search ends."""
 
@@ -120,13 +124,11 @@ class _Search:
         self.threads, self.step = threads, step
         self.budget = Budget(options.budget_s)
         self.split = split_of(looks_of(samples), reporting)
-        self.given = self._basis_of(model, plan)
-        self.equalized: Basis | None = None
+        given = basis_of(model, plan, samples, self.split, options, threads=threads, step=self._calibrating)
         self.judge = Judge(model, samples, self.split, threads=threads, meter_of=meter_of)
+        self.builder = CandidateBuilder(given, self.split, self.judge.examples, threads)
         self.trail = Trail()
         self.rows: list[Sensitivity] = []
-        self._rounded: dict[tuple[bool, tuple[int, ...]], Basis] = {}
-        self._shifts: dict[tuple[Choice, tuple[int, ...]], list[Shift]] = {}
 
     def run(self) -> SearchResult:
         for choice in self._choices():
@@ -141,13 +143,13 @@ class _Search:
 
     def _limit_cost(self) -> None:
         """Where nobody has named a budget, the search costs a small multiple of a plain conversion."""
-        times = TIMES_OF_LARGE if self.given.model.ByteSize() > LARGE_BYTES else TIMES
+        times = TIMES_OF_LARGE if self.builder.given.model.ByteSize() > LARGE_BYTES else TIMES
         self.budget.limit(max(SECONDS_LEAST, times * self.budget.elapsed_s))
 
     def _result(self, taken: TriedCandidate) -> SearchResult:
-        reported, basis = taken.score, self._basis(taken.choice, self.split.final)
+        reported, basis = taken.score, self.builder.basis(taken.choice, self.split.final)
         if self.split.report is not None:
-            reported = self.judge.judge(self._build(taken.choice), [self.split.report]).score
+            reported = self.judge.judge(self.builder.of_part(taken.choice), [self.split.report]).score
         ended_by = "budget" if not self.budget.allows(SEARCH_SHARE) else "exhausted"
         outcome = SearchOutcome(
             self.goal,
@@ -163,7 +165,7 @@ class _Search:
             self.judge.float_latency_ms,
         )
         return SearchResult(
-            self._built(taken.choice, self.split.final),
+            self.builder.built(taken.choice, self.split.final),
             basis,
             replace(basis.plan, nodes=(), tensors=(), problem=SLOWER) if taken.choice.is_float else basis.plan,
             basis.ranges(taken.choice, self.split.final),
@@ -182,7 +184,7 @@ class _Search:
         for method in FIRST_METHODS:
             yield Choice(method)
         if self.goal.kind == "fastest":
-            if self.judge.is_slower_than_float(self._built(self._best_in_8_bits, self.split.final)):
+            if self.judge.is_slower_than_float(self.builder.built(self._best_in_8_bits, self.split.final)):
                 yield IN_FLOAT
             return
         yield from self._equalized()
@@ -199,18 +201,17 @@ class _Search:
 
     @property
     def _best_in_8_bits(self) -> Choice:
-        """On altered pictures, too: a range that cuts extremes costs most where it has not seen them."""
-        narrow = [one for one in self.trail.candidates if one.choice.tensors_16 == 0]
-        return max(narrow, key=lambda one: one.sure_db).choice
+        return self._best_narrow().choice
+
+    def _best_narrow(self) -> TriedCandidate:
+        """In 8 bits, on altered pictures, too: a range that cuts extremes costs most where it has not seen them."""
+        narrow = [one for one in self.trail.candidates if one.choice.tensors_16 == 0 and one.score.is_whole]
+        return max(narrow, key=lambda one: one.sure_db)
 
     def _equalized(self) -> Iterator[Choice]:
-        best = self._best_in_8_bits
-        model, count = equalized(self.given.model, lambda tensor: self.given.limits(tensor, self.split.final))
-        if count == 0:
-            return
-        self.equalized = self._basis_of(model, self.given.plan, are_known=True)
-        for method in dict.fromkeys((best.method, "mse")):
-            yield Choice(method, is_equalized=True)
+        if self.builder.equalize(self.samples, self._calibrating):
+            for method in dict.fromkeys((self._best_in_8_bits.method, "mse")):
+                yield Choice(method, is_equalized=True)
 
     def _own_ranges(self) -> Iterator[Choice]:
         base = self._best_in_8_bits
@@ -221,23 +222,52 @@ class _Search:
 
     def _mixed(self) -> Iterator[Choice]:
         """The fewest tensors in 16 bits, in the order of what they save."""
-        base = self._best_in_8_bits
-        order = [*mixed_precision.ordered(self.rows, with_own_ranges=bool(base.methods)), *self._not_measured(base)]
+        base = self._best_narrow()
         if not self.rows:  # it cannot be told which tensors need them
-            yield _widened(base, order)
+            yield _widened(base.choice, self._not_measured(base.choice))
             return
+        hardest = self._widen(base)
+        if hardest is not None and self.budget.allows(SENSITIVITY_SHARE):
+            more = self._measured(base.choice, {base.choice.method: self._ranges(base.choice)}, [hardest] * HARDEST)
+            self.rows = sensitivity.joined(self.rows, more)
+            self._widen(base, is_last=True)
 
-        def holds_with(count: int) -> bool:
-            return self.budget.allows(SEARCH_SHARE) and self._try(_widened(base, order[:count])).is_good
+    def _widen(self, base: TriedCandidate, *, is_last: bool = False) -> JudgedPicture | None:
+        """Try numbers of tensors in 16 bits.
 
-        mixed_precision.fewest(len(order), holds_with)
+        Returns:
+            The picture that alone keeps one of them from the goal, as what it needs was not measured: it ends this,
+            unless it is the last.
+        """
+        has_own_ranges = bool(base.choice.methods)
+        measured = mixed_precision.ordered(self.rows, with_own_ranges=has_own_ranges)
+        order = [*measured, *self._not_measured(base.choice)]
+        expected = mixed_precision.expected_db(measured, with_own_ranges=has_own_ranges)
+        expected += expected[-1:] * (len(order) - len(measured))
+        off, hardest = base.score.mean_db - expected[0], list[JudgedPicture]()
+
+        def attempt(count: int) -> tuple[bool, float] | None:
+            nonlocal off
+            if not self.budget.allows(SEARCH_SHARE):
+                return None
+            tried = self._try(_widened(base.choice, order[:count]), expected[count] + off)
+            off = tried.score.mean_db - expected[count]
+            picture = tried.score.lowest_picture
+            if not is_last and picture is not None and not tried.is_good and _level_db(tried) >= self._goal_db:
+                hardest.append(picture)
+                return None
+            return tried.is_good, _level_db(tried)
+
+        mixed_precision.fewest(expected, _level_db(base), self._goal_db, attempt)
+        return hardest[0] if hardest else None
+
+    @property
+    def _goal_db(self) -> float:
+        return self.goal.threshold if self.goal.kind == "snr" and self.goal.threshold else SNR_DB_MIN
 
     def _not_measured(self, base: Choice) -> list[Sensitivity]:
         """Tensors that there was no time for: the last to get 16 bits."""
-        known, template = (
-            {row.tensor for row in self.rows},
-            self._basis(base, self.split.calibrating(self.split.choose[0])).template,
-        )
+        known, template = {row.tensor for row in self.rows}, self.builder.basis(base, self._first_parts).template
         names = [(activation.name, False) for activation in template.activations]
         names += [(weight.name, True) for weight in template.weights]
         nothing = np.zeros((0, 0))
@@ -245,23 +275,28 @@ class _Search:
         return [Sensitivity(name, "", is_weight, "", nothing, nothing) for name, is_weight in left]
 
     def _sensitivities(self, base: Choice) -> list[Sensitivity]:
-        """Of each tensor alone in 8 bits, with the range that suits it best; none where it cannot be measured."""
-        part = self.split.choose[0]
-        parts = self._first_parts
-        basis = self._basis(base, parts)
+        """Of each tensor alone in 8 bits, with the range that suits it best."""
         methods = (base.method, *(method for method in METHODS if method != base.method))
-        ranges = {method: basis.ranges(Choice(method), parts) for method in methods}
-        lowest = next(one.score.lowest_picture for one in self.trail.candidates if one.choice == base)
-        pictures = self.judge.probes(part, SENSITIVITY_PICTURES, lowest)
-        goal_db = self.goal.threshold if self.goal.kind == "snr" and self.goal.threshold else 20.0
-        self._tell(f"measuring what each of {len(basis.template.activations)} activations costs alone")
+        ranges = {method: self._ranges(replace(base, method=method, methods=())) for method in methods}
+        lowest = self._best_narrow().score.lowest_picture
+        return self._measured(base, ranges, self.judge.probes(self.split.choose[0], SENSITIVITY_PICTURES, lowest))
+
+    def _ranges(self, choice: Choice) -> dict[str, Range]:
+        return self.builder.basis(choice, self._first_parts).ranges(choice, self._first_parts)
+
+    def _measured(
+        self, base: Choice, ranges: Mapping[str, Mapping[str, Range]], pictures: Sequence[JudgedPicture]
+    ) -> list[Sensitivity]:
+        """None where it cannot be measured."""
+        template = self.builder.basis(base, self._first_parts).template
+        self._tell(f"measuring what each of {len(template.activations)} activations costs alone")
         try:
             return sensitivity.measure(
-                basis.template,
+                template,
                 ranges,
                 pictures,
                 self.judge.names,
-                goal_db,
+                self._goal_db,
                 threads=self.threads,
                 has_time=lambda: self.budget.allows(SENSITIVITY_SHARE),
             )
@@ -270,11 +305,18 @@ class _Search:
             return []
 
     # --- candidates -------------------------------------------------------------------------------------
-    def _try(self, choice: Choice) -> TriedCandidate:
-        judged = self.judge.judge(self._build(choice), self.split.choose)
-        template = self._basis(choice, self._first_parts).template
-        is_near = holds(self.goal, judged.score, MARGIN_DB)
-        altered_db = self._altered_db(choice) if is_near or choice.tensors_16 == 0 else None
+    def _try(self, choice: Choice, expected_db: float | None = None) -> TriedCandidate:
+        build, parts = self.builder.of_part(choice), self.split.choose
+        is_narrow = choice.tensors_16 == 0
+        judged = self.judge.judge(
+            build,
+            parts,
+            is_given_up=self._is_given_up if is_narrow else None,
+            needs_task=self._needs_task,
+        )
+        template = self.builder.basis(choice, self._first_parts).template
+        is_near = judged.score.is_whole and holds(self.goal, judged.score, MARGIN_DB)
+        altered_db = self._altered_db(build) if is_near or (is_narrow and self._may_be_best(judged.score)) else None
         candidate = TriedCandidate(
             len(self.trail.candidates),
             choice,
@@ -286,64 +328,48 @@ class _Search:
             judged.latency_ms,
             altered_db,
             min(assured_db(judged.score), inf if altered_db is None else altered_db),
+            expected_db,
         )
         self.trail.candidates.append(candidate)
-        mean, lowest = candidate.score.mean_db, candidate.score.min_db
-        at = f"after {self.budget.elapsed_s:.1f} s"
-        at = at if altered_db is None else f"altered pictures {altered_db:.2f} dB, {at}"
-        print(f"candidate {candidate.id}: {choice.name}: {mean:.2f} dB, lowest {lowest:.2f} dB, {at}")
+        print(f"candidate {candidate.id}: {candidate.summary}, after {self.budget.elapsed_s:.1f} s")
         self._tell(f"tried {len(self.trail.candidates)}")
         return candidate
 
-    def _altered_db(self, choice: Choice) -> float | None:
+    def _may_be_best(self, score: Score) -> bool:
+        """Among those in 8 bits: what is sure of altered pictures, too, is no more than what is sure of these."""
+        return score.is_whole and (not self.trail.candidates or assured_db(score) > self._best_narrow().sure_db)
+
+    def _is_given_up(self, score: Score) -> bool:
+        """Is it surely below the best in 8 bits? Its first pictures are held against the best's on the same ones."""
+        if self.goal.kind == "drop" or not self.trail.candidates:
+            return False
+        best, output = self._best_narrow(), score.worst_output
+        values = best.score.by_output.get(output, [])
+        gains = [own - other for own, other in zip(score.values, values, strict=False)]
+        return len(gains) > 1 and fmean(values) + most_of(gains) < best.sure_db
+
+    def _needs_task(self, score: Score) -> bool:
+        return self.goal.kind != "snr" or score.mean_db >= self._goal_db - TASK_DB
+
+    def _altered_db(self, build: Build) -> float | None:
         """What is sure of altered pictures, of the alteration that does worst. None where SNR is not the goal, or the
         inputs are no pictures."""
         if self.goal.kind != "snr" or self.goal.threshold is None:
             return None
-        scores = self.judge.judge_altered(self._build(choice), self.split.choose)
+        scores = self.judge.judge_altered(build, self.split.choose)
         return min((assured_db(score) for score in scores), default=None)
 
-    def _build(self, choice: Choice) -> Callable[[int], Any]:
-        return lambda part: self._built(choice, self.split.calibrating(part))
-
-    def _built(self, choice: Choice, parts: Sequence[int]) -> Any:
-        basis = self._basis(choice, parts)
-        if choice.is_float:
-            return copy.deepcopy(basis.model)
-        precision = basis.precision(choice, parts)
-        if choice.is_corrected:
-            shifts = corrections(self._shifts_of(choice.in_8_bits, tuple(parts)), choice.wide, choice.wide_weights)
-            precision = replace(precision, biases=shifts)
-        return basis.template.build(precision)
-
-    def _shifts_of(self, choice: Choice, parts: tuple[int, ...]) -> list[Shift]:
-        if (choice, parts) not in self._shifts:
-            basis, pictures = self._basis(choice, parts), self.judge.examples(parts)
-            ranges = basis.ranges(choice, parts)
-            self._shifts[choice, parts] = measured_shifts(basis.template, ranges, pictures, self.threads)
-        return self._shifts[choice, parts]
-
-    def _basis(self, choice: Choice, parts: Sequence[int]) -> Basis:
-        """Args: parts: Whose pictures set the ranges; those that judge round no weights where others can."""
-        basis = self.equalized if choice.is_equalized and self.equalized is not None else self.given
-        if not choice.is_rounded:
-            return basis
-        key = choice.is_equalized, tuple(part for part in parts if part not in self.split.choose) or tuple(parts)
-        if key not in self._rounded:
-            integers = second_order(basis.template, self.judge.examples(key[1]), self.threads)
-            self._rounded[key] = replace(basis, template=basis.template.with_weights(integers))
-        return self._rounded[key]
-
-    def _basis_of(self, model: Any, plan: QuantizationPlan, *, are_known: bool = False) -> Basis:
-        def step(done: int, of: int) -> None:
-            self.step(0.0, f"calibrating {done}/{of}")
-
-        return basis_of(
-            model, plan, self.samples, self.split, self.options, threads=self.threads, step=step, are_known=are_known
-        )
+    def _calibrating(self, done: int, of: int) -> None:
+        self.step(0.0, f"calibrating {done}/{of}")
 
     def _tell(self, text: str) -> None:
         self.step(min(1.0, self.budget.elapsed_s / self.budget.seconds), text)
+
+
+def _level_db(one: TriedCandidate) -> float:
+    """The highest goal that it holds, but for its lowest picture."""
+    given = assured_db(one.score) - MARGIN_DB
+    return given if one.altered_db is None else min(given, one.altered_db + ALTERED_SLACK_DB)
 
 
 def _widened(base: Choice, rows: Sequence[Sensitivity]) -> Choice:

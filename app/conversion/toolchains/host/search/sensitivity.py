@@ -30,6 +30,8 @@ HEARD_DB = 10.0
 BETTER = 0.9
 """Another range is taken where on each picture its noise is below this share of the first's. At the mean of a few
 pictures many a range is better by chance, and worse on others."""
+QUIET_DB, QUIET_PICTURES = 12.0, 2
+"""A tensor that alone is this much better than the goal on the first few pictures is not measured on the others."""
 NOISE_MAX = 1e10
 
 
@@ -95,15 +97,29 @@ def measure(
                 continue
             rows.append(_best_range(probe, name, layers.get(name, ""), {m: ranges[m][name] for m in ranges}, goal_db))
         for name in suffix.weights:
-            noise = probe.noise({name: template.dequantized(weights[name]).astype(np.float32)})
             if not any(row.tensor == name for row in rows):
+                noise = probe.noise({name: template.dequantized(weights[name]).astype(np.float32)}, goal_db)
                 rows.append(Sensitivity(name, weights[name].layer, True, "", noise, noise))
     return rows
 
 
+def joined(rows: Sequence[Sensitivity], others: Sequence[Sensitivity]) -> list[Sensitivity]:
+    """With the pictures of both; all keep their ranges, and those that the others do not have are left out."""
+    more = {other.tensor: other.noise for other in others}
+    return [
+        replace(
+            row,
+            noise=np.concatenate([row.noise, more[row.tensor]]),
+            usual_noise=np.concatenate([row.usual_noise, more[row.tensor]]),
+        )
+        for row in rows
+        if row.tensor in more
+    ]
+
+
 def _best_range(probe: _Probe, tensor: str, layer: str, ranges: Mapping[str, Range], goal_db: float) -> Sensitivity:
     usual, *others = ranges
-    noise = probe.noise(feeds(tensor, ranges[usual], np.uint8))
+    noise = probe.noise(feeds(tensor, ranges[usual], np.uint8), goal_db)
     best = Sensitivity(tensor, layer, False, usual, noise, noise)
     if _worst(noise) < 10.0 ** (-(goal_db + HEARD_DB) / 10.0):
         return best
@@ -136,17 +152,28 @@ class _Probe:
         known = {value.name for value in model.graph.input}
         self._live = [self._inputs(before, suffix, sample, known) for sample in samples]
         self._off = {key: value for tensor in suffix.activations for key, value in off(tensor, limits[tensor]).items()}
-        self._expected = self._run({})
+        self._expected = self._run({}, 0, len(self._live))
 
     def _inputs(self, before: Any, suffix: Suffix, sample: SampleArrays, known: set[str]) -> dict[str, Array]:
         inner = [name for name in suffix.inputs if name not in known]
         values = run(before, sample.arrays, inner) if inner else {}
         return {name: sample.arrays[name] if name in known else values[name] for name in suffix.inputs}
 
-    def noise(self, changed: Mapping[str, Array]) -> npt.NDArray[np.float64]:
-        """Noise to signal, [pictures, targets]; NaN becomes NOISE_MAX, a silent target 0."""
-        rows = zip(self._expected, self._run(changed), strict=True)
-        return np.array([_ratios(expected, actual) for expected, actual in rows])
+    def noise(self, changed: Mapping[str, Array], goal_db: float) -> npt.NDArray[np.float64]:
+        """Noise to signal, [pictures, targets]; NaN becomes NOISE_MAX, a silent target 0.
+
+        Where the first pictures have next to none, the others are taken to have as much as their mean.
+        """
+        first = self._ratios(changed, 0, QUIET_PICTURES)
+        if first.max(initial=0.0) < 10.0 ** (-(goal_db + QUIET_DB) / 10.0):
+            return np.concatenate([first, *[first.mean(axis=0, keepdims=True)] * (len(self._live) - len(first))])
+        return np.concatenate([first, self._ratios(changed, QUIET_PICTURES, len(self._live))])
+
+    def _ratios(self, changed: Mapping[str, Array], begin: int, end: int) -> npt.NDArray[np.float64]:
+        expected = self._expected[begin:end]
+        rows = zip(expected, self._run(changed, begin, end), strict=True)
+        ratios = [_ratios(reference, actual) for reference, actual in rows]
+        return np.array(ratios, np.float64).reshape(len(expected), -1 if expected else len(self._names))
 
     def noise_below(
         self, changed: Mapping[str, Array], limits: npt.NDArray[np.float64]
@@ -159,9 +186,9 @@ class _Probe:
                 return None
         return np.array(rows)
 
-    def _run(self, changed: Mapping[str, Array]) -> list[list[Array]]:
+    def _run(self, changed: Mapping[str, Array], begin: int, end: int) -> list[list[Array]]:
         with ThreadPoolExecutor(self._threads) as pool:
-            return list(pool.map(lambda live: self._run_one(live, changed), self._live))
+            return list(pool.map(lambda live: self._run_one(live, changed), self._live[begin:end]))
 
     def _run_one(self, live: Mapping[str, Array], changed: Mapping[str, Array]) -> list[Array]:
         values = run(self._session, {**live, **self._off, **changed}, self._names)

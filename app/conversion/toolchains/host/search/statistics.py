@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from app.conversion.toolchains.host.calibration import is_moderate, tensor_sizes, with_outputs
+from app.conversion.toolchains.host.calibration import HUGE, is_moderate, tensor_sizes, with_outputs
 from app.conversion.toolchains.host.equivalence import require_finite_arrays
 from app.conversion.toolchains.host.histogram import Histogram
 from app.conversion.toolchains.host.inputs import Array, Samples
@@ -49,18 +49,27 @@ class PartStatistics:
     """The largest magnitude of each channel (axis 1); 0 for what has none."""
     histogram: Histogram = field(default_factory=Histogram)
 
-    def add(self, array: Array) -> None:
-        """Take in the tensor of one picture; an empty one says nothing."""
+    def add(self, array: Array) -> bool:
+        """Take in the tensor of one picture; an empty one says nothing.
+
+        Returns:
+            False, and nothing is taken in, where a value is NaN, infinite or more than HUGE.
+        """
         if array.size == 0:
-            return
-        low, high = float(array.min()), float(array.max())
+            return True
+        lowest, highest = _extremes(array)
+        low, high = float(lowest.min()), float(highest.max())
+        if not (low > -HUGE and high < HUGE):  # NaN is neither
+            return False
         self.low, self.high = min(self.low, low), max(self.high, high)
         self.sum_low, self.sum_high = self.sum_low + low, self.sum_high + high
-        self.channel_most = np.maximum(self.channel_most, _channel_most(array))
+        if array.ndim >= 3:
+            self.channel_most = np.maximum(self.channel_most, np.maximum(highest, -lowest))
         self.pictures += 1
         if self.pictures <= HISTOGRAM_PICTURES:
             flat = array.reshape(-1)
             self.histogram.add(flat[:: max(1, flat.size // HISTOGRAM_VALUES)])
+        return True
 
 
 @dataclass
@@ -134,14 +143,12 @@ def collect(
             continue
         require_finite_arrays(sample.arrays, sample.name)
         for name, array in _values(sessions, own, sample.arrays, sample.name):
-            if not is_moderate(array):
+            taken_in = statistics.parts[name][part].add(array) if part in split.final else is_moderate(array)
+            if not taken_in:
                 statistics.not_finite.setdefault(name, sample.name)
-            elif part in split.final:
-                statistics.parts[name][part].add(array)
         if part in split.final and statistics.pictures[part] % ALTERED_EVERY == 0:
             for name, array in _values(sessions, own, altered(sample.arrays, next(kinds)) or {}):
-                if is_moderate(array):
-                    statistics.altered[name][part].add(array)
+                statistics.altered[name][part].add(array)
         statistics.pictures[part] += 1
         step(place + 1, len(samples))
     return statistics
@@ -178,9 +185,12 @@ def groups_of(model: Any, tensors: Sequence[str]) -> list[list[str]]:
     return groups
 
 
-def _channel_most(array: Array) -> Array | float:
+def _extremes(array: Array) -> tuple[Array, Array]:
+    """The lowest and the highest value of each channel (axis 1), or of all where there is none."""
     if array.ndim < 3:
-        return 0.0
+        return array.min(keepdims=True).reshape(1), array.max(keepdims=True).reshape(1)
+    if array.shape[0] == 1:
+        rows = array.reshape(array.shape[1], -1)
+        return rows.min(axis=1), rows.max(axis=1)
     others = tuple(axis for axis in range(array.ndim) if axis != 1)
-    most: Array = np.maximum(array.max(axis=others), -array.min(axis=others))
-    return most
+    return array.min(axis=others), array.max(axis=others)

@@ -19,6 +19,7 @@ from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantizer import QuantizationPlan, quantize
 from app.conversion.toolchains.host.search.integers import (
+    INT8,
     INT16,
     INT32,
     SCALE_MIN,
@@ -130,6 +131,25 @@ class Template:
         changed._constants = {tensor.name: tensor for tensor in changed.model.graph.initializer}
         return changed
 
+    def with_model(self, float_model: Any) -> Template:
+        """The same of a float model with other constants of the same shapes."""
+        import onnx
+
+        changed = copy.copy(self)
+        changed.float_model, changed.model = float_model, onnx.ModelProto()
+        changed.model.CopyFrom(self.model)
+        changed._float = {tensor.name: tensor for tensor in float_model.graph.initializer}
+        editor, weights = _Editor(changed.model), {weight.name: weight for weight in self.weights}
+        for name, tensor in changed._float.items():
+            if tensor == self._float[name]:
+                continue
+            if name in self._constants:  # a layer that stays in float reads it
+                editor.write(name, changed.float_value(name))
+            if name in weights:
+                _write_weight(editor, weights[name], changed.float_value(name), INT8)
+        changed._constants = {tensor.name: tensor for tensor in changed.model.graph.initializer}
+        return changed
+
     def float_value(self, name: str) -> Array:
         values: Array = self._array(self._float[name])
         return values
@@ -160,11 +180,7 @@ class Template:
             editor.write(activation.zero_point, np.array(zero, kind))
         for weight in self.weights:
             if weight.name in precision.wide_weights:
-                axis = weight.axis if editor.shape(weight.scale) else None
-                values, scale_array = quantized_weight(self.float_value(weight.name), axis, INT16)
-                editor.write(weight.quantized, values)
-                editor.write(weight.scale, scale_array)
-                editor.write(weight.zero_point, np.zeros(scale_array.shape, INT16))
+                _write_weight(editor, weight, self.float_value(weight.name), INT16)
         self._write_biases(editor, precision, scales)
         self._use_contrib_operators(editor, precision)
         return model
@@ -276,6 +292,13 @@ class _Editor:
 
 
 QDQ = frozenset({"QuantizeLinear", "DequantizeLinear"})
+
+
+def _write_weight(editor: _Editor, weight: Weight, values: Array, kind: Any) -> None:
+    integers, scale = quantized_weight(values, weight.axis if editor.shape(weight.scale) else None, kind)
+    editor.write(weight.quantized, integers)
+    editor.write(weight.scale, scale)
+    editor.write(weight.zero_point, np.zeros(scale.shape, kind))
 
 
 def _write_own_scale(editor: _Editor, bias: Bias, values: Array) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.conversion.toolchains.host.search.interval import interval_of
+from app.conversion.toolchains.host.search.interval import interval_of, most_of
 
 
 def test_of_even_values_the_interval_is_about_students() -> None:
@@ -48,3 +48,8 @@ def test_it_is_the_same_each_time_in_any_order() -> None:
 def test_of_one_picture_nothing_is_sure() -> None:
     assert interval_of([20.0]) == (None, None)
     assert interval_of([]) == (None, None)
+
+
+def test_a_handful_of_values_is_surely_not_above_what_student_says() -> None:
+    assert most_of([-4.0, -2.0, -4.0, -2.0]) == pytest.approx(-3.0 + 3.18 * 1.1547 / 2, abs=0.01)
+    assert most_of([-4.0]) == np.inf

@@ -20,6 +20,7 @@ from app.conversion.toolchains.host.search.bias_correction import corrections, m
 from app.conversion.toolchains.host.search.candidates import Choice
 from app.conversion.toolchains.host.search.equalization import equalized
 from app.conversion.toolchains.host.search.split import split_of
+from app.conversion.toolchains.host.search.template import Precision, Template
 from app.conversion.toolchains.host.search.unlikeness import looks_of
 from tests.harness.models.host import model_of, random_weights
 from tests.unit.conversion.toolchains.host.search.test_search import Picture, network, pictures
@@ -60,8 +61,8 @@ def constant(model: Any, name: str) -> Array:
 
 def test_an_equalized_network_computes_the_same_with_other_weights() -> None:
     model = depthwise()
-    changed, count = equalized(model, lambda tensor: LIMITS)
-    assert count == 2, "between conv1 and conv2 past the pooling, and from conv2 to both that read it"
+    changed, scaled = equalized(model, lambda tensor: LIMITS)
+    assert set(scaled) == {"a", "b", "p", "c", "d"}, "past the pooling, and to both layers that read it"
     assert not np.allclose(constant(changed, "w1"), constant(model, "w1"))
     one, other = outputs(model, pictures(1)[0]), outputs(changed, pictures(1)[0])
     for name, expected in one.items():
@@ -81,14 +82,29 @@ def test_a_channel_is_scaled_by_all_of_its_range_where_a_depthwise_layer_reads_i
 def test_nothing_is_equalized_across_what_lets_no_factor_through(operator: str) -> None:
     model = network(activation=operator, outlier=40.0)
     between = {"b"}
-    _, count = equalized(model, lambda tensor: LIMITS if tensor in between else None)
-    assert count == 0
+    _, scaled = equalized(model, lambda tensor: LIMITS if tensor in between else None)
+    assert not scaled
 
 
 def test_a_tensor_that_is_an_output_too_is_not_equalized() -> None:
     model = network()
     model.graph.output.append(onnx.ValueInfoProto(name="b"))
-    assert equalized(model, lambda tensor: LIMITS if tensor == "b" else None)[1] == 0
+    assert equalized(model, lambda tensor: LIMITS if tensor == "b" else None)[1] == ()
+
+
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_the_template_of_an_equalized_network_is_what_the_quantizer_makes_of_it(per_channel: bool) -> None:
+    model = onnx.shape_inference.infer_shapes(depthwise())
+    options = HostQuantization(goal="none", per_channel=per_channel)
+    changed, _ = equalized(model, lambda tensor: LIMITS)
+    chosen = plan(model, options)
+    ranges = {tensor: (-3.0, 3.0) for tensor in chosen.tensors}
+    made = Template(model, chosen, ranges, options).with_model(changed)
+    expected = Template(changed, chosen, ranges, options)
+    precision = Precision({activation.name: (-3.0, 3.0) for activation in expected.activations})
+    own, other = (outputs(template.build(precision), pictures(1)[0]) for template in (made, expected))
+    for name, values in other.items():
+        np.testing.assert_array_equal(own[name], values)
 
 
 def basis() -> Basis:
@@ -137,6 +153,30 @@ def test_sensitivity_is_the_noise_of_one_tensor_alone_and_orders_what_gets_16_bi
     assert by_tensor["w1"].is_weight and by_tensor["w1"].snr_db > 25
 
 
+def test_what_hardly_costs_anything_alone_is_not_measured_on_all_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    known, runs = basis(), list[str]()
+    ranges = {"minmax": known.ranges(Choice("minmax"), (0, 1, 2))}
+
+    def counted(session: Any, arrays: Any, names: Any) -> Any:
+        runs.append("")
+        return run(session, arrays, names)
+
+    monkeypatch.setattr(sensitivity, "run", counted)
+
+    def rows(goal_db: float) -> tuple[list[sensitivity.Sensitivity], int]:
+        runs.clear()
+        measured = sensitivity.measure(
+            known.template, ranges, pictures(6), ["y"], goal_db, threads=1, has_time=lambda: True
+        )
+        return measured, len(runs)
+
+    (few, few_runs), (all_rows, all_runs) = rows(5.0), rows(60.0)
+    assert few_runs < all_runs / 2
+    for quick, whole in zip(few, all_rows, strict=True):
+        assert quick.noise.shape == whole.noise.shape == (6, 1)
+        assert quick.snr_db == pytest.approx(whole.snr_db, abs=2.0)
+
+
 def test_a_picture_that_is_nearly_silent_does_not_decide_alone() -> None:
     in_all = row("in all", [0.010, 0.010, 0.010], [0.010, 0.010, 0.010])
     in_silence = row("in silence", [0.001, 0.001, 0.500], [0.001, 0.001, 0.500])
@@ -171,13 +211,31 @@ def test_another_range_is_taken_where_it_is_better_on_each_picture() -> None:
     assert method(wide, usual, [quiet, loud]) == "second"
 
 
-def test_the_fewest_that_hold_are_met_by_doubling_and_bisection() -> None:
+def test_the_fewest_that_hold_are_met_in_a_few_tries_by_what_was_expected_of_them() -> None:
+    expected = [float(count) for count in range(41)]
     tried: list[int] = []
 
-    def holds(count: int) -> bool:
+    def attempt(count: int) -> tuple[bool, float]:
+        """3 dB less than expected, and more than 20 dB are needed."""
         tried.append(count)
-        return count >= 5
+        return count > 22, expected[count] - 3
 
-    assert mixed_precision.fewest(40, holds) == 5
-    assert tried == [1, 2, 4, 8, 6, 5]
-    assert mixed_precision.fewest(3, lambda count: False) is None
+    assert mixed_precision.fewest(expected, 0.0, 20.0, attempt) in range(23, 26)
+    assert tried[0] == 20 and len(tried) <= 4
+    assert mixed_precision.fewest(expected, 0.0, 20.0, lambda count: (count >= 1, 0.0)) == 1
+    assert mixed_precision.fewest(expected, 0.0, 20.0, lambda count: (count >= 40, 0.0)) == 40
+    assert mixed_precision.fewest(expected[:4], 0.0, 20.0, lambda count: (False, 0.0)) is None
+
+
+def test_noise_of_what_is_left_in_8_bits_adds_up() -> None:
+    order = [row("first", [0.1, 0.1], [0.2, 0.2]), row("second", [0.01, 0.01], [0.01, 0.01])]
+    assert mixed_precision.expected_db(order, with_own_ranges=True)[:2] == pytest.approx([9.59, 20.0], abs=0.01)
+    assert mixed_precision.expected_db(order, with_own_ranges=False)[0] == pytest.approx(6.78, abs=0.01)
+
+
+def test_a_picture_that_is_measured_later_joins_those_before() -> None:
+    rows = [row("one", [0.01], [0.1]), row("left out", [0.01], [0.01])]
+    joined = sensitivity.joined(rows, [row("one", [0.5, 0.5], [0.5, 0.5])])
+    assert [one.tensor for one in joined] == ["one"]
+    assert joined[0].noise.tolist() == [[0.01], [0.5], [0.5]]
+    assert joined[0].usual_noise.tolist() == [[0.1], [0.5], [0.5]]

@@ -18,12 +18,16 @@ from app.conversion.toolchains.host.quantizer import plan
 from app.conversion.toolchains.host.runtime import open_session, run
 from app.conversion.toolchains.host.search import search as search_module
 from app.conversion.toolchains.host.search.alterations import altered
+from app.conversion.toolchains.host.search.basis import basis_of
+from app.conversion.toolchains.host.search.candidates import Choice, Trail, TriedCandidate
 from app.conversion.toolchains.host.search.judge import Judge
 from app.conversion.toolchains.host.search.search import SECONDS_LEAST, SearchResult, search
 from app.conversion.toolchains.host.search.split import split_of
+from app.conversion.toolchains.host.search.template import Precision
 from app.conversion.toolchains.host.search.unlikeness import looks_of
 
 SIDE, CHANNELS = 12, 6
+USUAL = Choice("minmax")
 
 
 @dataclass(frozen=True)
@@ -223,3 +227,23 @@ def test_without_a_budget_of_its_own_a_search_costs_a_multiple_of_its_first_cand
     own, usual = (searched("snr>=89", budget_s=seconds).goal["budget_s"] for seconds in (500.0, DEFAULT_BUDGET_S))
     assert own == 500.0
     assert SECONDS_LEAST <= usual < DEFAULT_BUDGET_S
+
+
+def test_what_is_surely_worse_after_a_few_pictures_is_given_up_and_never_taken() -> None:
+    """Ranges of an eighth: all pictures lose by them alike."""
+    model, samples, options = network(side=20), pictures(30, 20), HostQuantization()
+    split = split_of(looks_of(samples))
+    judge = Judge(model, samples, split, threads=1, meter_of=lambda: None)
+    known = basis_of(model, plan(model, options), samples, split, options, threads=1, step=lambda *_: None)
+
+    def build(share: float) -> Any:
+        ranges = {name: (low * share, high * share) for name, (low, high) in known.ranges(USUAL, (0,)).items()}
+        return lambda part: known.template.build(Precision(ranges))
+
+    best = judge.judge(build(1.0), (1,)).score
+    worse = judge.judge(build(0.125), (1,), is_given_up=lambda score: score.mean_db < best.mean_db - 10).score
+    assert (len(best.values), best.is_whole) == (10, True)
+    assert (len(worse.values), worse.is_whole) == (4, False)
+    trail = Trail([TriedCandidate(n, USUAL, score, True, True, 7) for n, score in enumerate((worse, best))])
+    assert trail.best.score is best
+    assert trail.to_json()[0]["pictures"] == 4

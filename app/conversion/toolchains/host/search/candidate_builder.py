@@ -1,0 +1,92 @@
+"""Builds candidates: what a choice is made of, each part of it once however many choices need it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from app.conversion.toolchains.host.inputs import SampleArrays, Samples
+from app.conversion.toolchains.host.search.basis import Basis
+from app.conversion.toolchains.host.search.bias_correction import Shift, corrections, measured_shifts
+from app.conversion.toolchains.host.search.candidates import Choice
+from app.conversion.toolchains.host.search.equalization import equalized
+from app.conversion.toolchains.host.search.split import Split
+from app.conversion.toolchains.host.search.statistics import collect
+from app.conversion.toolchains.host.search.weight_integers import second_order
+
+Parts = tuple[int, ...]
+Examples = Callable[[Sequence[int]], Sequence[SampleArrays]]
+
+
+class CandidateBuilder:
+    """Makes the models of choices.
+
+    Args:
+        given: Of the float model as it is.
+        examples: A few pictures of these parts of the split.
+        threads: of onnxruntime.
+    """
+
+    def __init__(self, given: Basis, split: Split, examples: Examples, threads: int) -> None:
+        self.given = given
+        self._equalized: Basis | None = None
+        self._split, self._examples, self._threads = split, examples, threads
+        self._rounded: dict[tuple[bool, Parts], Basis] = {}
+        self._shifts: dict[tuple[Choice, Parts], list[Shift]] = {}
+
+    def equalize(self, samples: Samples, step: Callable[[int, int], None]) -> bool:
+        """Make what equalized choices are built of; False where there is nothing to equalize."""
+        given, final = self.given, self._split.final
+        model, scaled = equalized(given.model, lambda tensor: given.limits(tensor, final))
+        if not scaled:
+            return False
+        names = [tensor for tensor in given.plan.tensors if tensor in scaled]
+        others = collect(model, names, samples, self._split, threads=self._threads, step=step, are_known=True)
+        if others.not_finite:
+            return False
+        statistics = replace(
+            given.statistics,
+            parts={**given.statistics.parts, **others.parts},
+            altered={**given.statistics.altered, **others.altered},
+        )
+        self._equalized = Basis(model, given.plan, statistics, given.template.with_model(model))
+        return True
+
+    def of_part(self, choice: Choice) -> Callable[[int], Any]:
+        """What makes the model that is judged on a part: calibrated without it."""
+        return lambda part: self.built(choice, self._split.calibrating(part))
+
+    def built(self, choice: Choice, parts: Sequence[int]) -> Any:
+        """The quantized model (onnx.ModelProto).
+
+        Args:
+            parts: Whose pictures set the ranges.
+        """
+        basis = self.basis(choice, parts)
+        if choice.is_float:
+            return copy.deepcopy(basis.model)
+        precision = basis.precision(choice, parts)
+        if choice.is_corrected:
+            shifts = corrections(self._shifts_of(choice.in_8_bits, tuple(parts)), choice.wide, choice.wide_weights)
+            precision = replace(precision, biases=shifts)
+        return basis.template.build(precision)
+
+    def basis(self, choice: Choice, parts: Sequence[int]) -> Basis:
+        """Args: parts: Whose pictures set the ranges; those that judge round no weights where others can."""
+        basis = self._equalized if choice.is_equalized and self._equalized is not None else self.given
+        if not choice.is_rounded:
+            return basis
+        key = choice.is_equalized, tuple(part for part in parts if part not in self._split.choose) or tuple(parts)
+        if key not in self._rounded:
+            integers = second_order(basis.template, self._examples(key[1]), self._threads)
+            self._rounded[key] = replace(basis, template=basis.template.with_weights(integers))
+        return self._rounded[key]
+
+    def _shifts_of(self, choice: Choice, parts: Parts) -> list[Shift]:
+        if (choice, parts) not in self._shifts:
+            basis, pictures = self.basis(choice, parts), self._examples(parts)
+            ranges = basis.ranges(choice, parts)
+            self._shifts[choice, parts] = measured_shifts(basis.template, ranges, pictures, self._threads)
+        return self._shifts[choice, parts]
