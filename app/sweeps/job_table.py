@@ -28,13 +28,17 @@ def rows_of(jobs: Sequence[JobRecord]) -> tuple[RowAnswer, ...]:
 
 
 def differences(jobs: Sequence[JobRecord]) -> Mapping[int, str]:
-    """By position, in words, the options that are not the same in all: the first few."""
-    rows = option_rows([job.options for job in jobs])
+    """By position, in words, the first few options that are not the same in all jobs of its model."""
+    of_model: dict[str, list[int]] = {}
+    for position, job in enumerate(jobs):
+        of_model.setdefault(_digest(job), []).append(position)
     texts: dict[int, str] = {}
-    for position in range(len(jobs)):
-        values = [(row.name.rpartition(".")[2], row.values[position]) for row in rows]
-        told = [f"{name} {_text(value)}" for name, value in values if value not in (None, [], {})]
-        texts[position] = ", ".join(told[:OPTIONS_SHOWN])
+    for positions in of_model.values():
+        rows = option_rows([jobs[position].options for position in positions])
+        for column, position in enumerate(positions):
+            values = [(row.name.rpartition(".")[2], row.values[column]) for row in rows]
+            told = [f"{name} {_text(value)}" for name, value in values if value not in (None, [], {})]
+            texts[position] = ", ".join(told[:OPTIONS_SHOWN])
     return {position: text for position, text in texts.items() if text}
 
 

@@ -45,7 +45,7 @@ def test_a_model_whose_name_is_its_own_is_called_by_it_alone() -> None:
     assert [(row.model_name, row.variant) for row in rows_of([nameless])] == [("01234567", "01234567")]
 
 
-def test_only_options_that_differ_are_told() -> None:
-    jobs = [job("a", "m1", 1.0, 1), job("b", "m1", 1.0, 1, method="entropy")]
+def test_only_options_that_differ_between_jobs_of_a_model_are_told() -> None:
+    jobs = [job("a", "m1", 1.0, 1), job("b", "m1", 1.0, 1, method="entropy"), job("c", "m2", 1.0, 1)]
     assert differences(jobs) == {0: "method minmax", 1: "method entropy"}
-    assert differences(jobs[:1]) == {}
+    assert differences(jobs[1:]) == {}
