@@ -21,8 +21,6 @@ from app.settings.uploads import UploadSettings
 from app.settings.video import VideoSettings
 from app.settings.web import WebSettings
 
-__all__ = ["GIB", "MIB", "Settings", "load_settings", "secret_files", "settings_of"]
-
 
 class Settings(
     NotificationSettings,

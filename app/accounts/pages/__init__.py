@@ -5,5 +5,3 @@ from __future__ import annotations
 from app.accounts.pages import account, login, users
 
 ROUTES = [*login.ROUTES, *account.ROUTES, *users.ROUTES]
-
-__all__ = ["ROUTES"]

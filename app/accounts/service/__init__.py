@@ -44,6 +44,3 @@ class Accounts:
         self.users = Users(database, on_change, works)
         self.key = KeyCheck(database, hasher)
         self.tokens = Tokens(database, hasher, session_s=session_s)
-
-
-__all__ = ["Accounts", "ActiveWork", "OnChange"]

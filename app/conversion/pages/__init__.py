@@ -38,5 +38,3 @@ ROUTES = [
     *archive.ROUTES,
     *search.ROUTES,
 ]
-
-__all__ = ["ROUTES"]

@@ -23,23 +23,6 @@ from app.conversion.stage_cache import CacheFigures, StageCache
 from app.conversion.work_leases import WorkLeases
 from app.kit.clock import now
 
-__all__ = [
-    "Admission",
-    "CacheSweep",
-    "Conversion",
-    "Dispatch",
-    "Edits",
-    "Estimates",
-    "Expiry",
-    "Jobs",
-    "Previews",
-    "Receipts",
-    "Results",
-    "ResumableUploads",
-    "Submissions",
-    "Uploads",
-]
-
 
 @dataclass(frozen=True)
 class Conversion:

@@ -5,5 +5,3 @@ from __future__ import annotations
 from app.homes.pages import browser, changes, overview, sftp
 
 ROUTES = [*overview.ROUTES, *sftp.ROUTES, *changes.ROUTES, *browser.ROUTES]
-
-__all__ = ["ROUTES"]

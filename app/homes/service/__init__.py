@@ -12,7 +12,7 @@ from app.homes.model import USERS, HomesOptions, Kind
 from app.homes.path_rules import PathRules
 from app.homes.retention import Folders, FolderTimes, RetentionSweeper
 from app.homes.rooted_directory import RootedDirectory
-from app.homes.service.outbox import Outbox, SftpState, listener
+from app.homes.service.outbox import Outbox, listener
 from app.homes.service.sftp_accounts import SftpAccounts, SftpFacts
 from app.homes.sftp.backend import SftpBackend
 from app.kit.errors import BadInput, ModelmillError
@@ -52,6 +52,3 @@ class Homes:
         with disk_errors(str(root)), RootedDirectory.at(root) as directory, suppress(FileNotFoundError):
             return [name.name for name in directory.names(USERS) if name.kind is Kind.FOLDER]
         return []
-
-
-__all__ = ["FolderTimes", "Homes", "Outbox", "SftpAccounts", "SftpFacts", "SftpState", "listener"]

@@ -32,28 +32,3 @@ from app.homes.store.sftp_accounts import (
     put_fact,
 )
 from app.homes.store.tables import door_bindings
-
-__all__ = [
-    "JobFolder",
-    "Pending",
-    "SftpAccount",
-    "add_pending",
-    "change_account",
-    "change_folder",
-    "delete_account",
-    "door_bindings",
-    "facts",
-    "folder_begun",
-    "folder_ended",
-    "folders_ended_before",
-    "folders_of",
-    "get_account",
-    "has_entry",
-    "lock_folders",
-    "pending",
-    "pending_done",
-    "pending_failed",
-    "put_account",
-    "put_fact",
-    "users_due",
-]

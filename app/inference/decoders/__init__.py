@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.inference.decoders.anchor_faces import Retinaface, Scrfd
-from app.inference.decoders.base import DecodedOutputs, ModelFamily, Outputs, OutputSpec
+from app.inference.decoders.base import ModelFamily, OutputSpec
 from app.inference.decoders.classifier import Classifier
 from app.inference.decoders.fastestdet import Fastestdet
 from app.inference.decoders.nanodet import Nanodet
@@ -16,8 +16,6 @@ from app.inference.decoders.yunet import Yunet
 from app.inference.errors import ModelUnusable
 from app.inference.prediction import Decoder
 from app.inference.preprocessing import Size, shape_text
-
-__all__ = ["FAMILIES", "DecodedOutputs", "ModelFamily", "OutputSpec", "Outputs", "family_of"]
 
 FAMILIES: tuple[ModelFamily, ...] = (
     Yunet(),

@@ -9,8 +9,6 @@ from app.inference.prediction import Format, ModelCard
 from app.inference.runtimes.base import Runtime, Tensor
 from app.inference.runtimes.host import open_host_nef, open_onnx
 
-__all__ = ["Runtime", "Tensor", "open_runtime"]
-
 KNERON = "kneron"
 SIMULATED = "a BIE of the vendor's toolchain runs in its simulator only"
 

@@ -2,5 +2,3 @@
 
 from app.inference.sources.factory import open_source, open_video_source
 from app.inference.sources.frames import Frame, Source
-
-__all__ = ["Frame", "Source", "open_source", "open_video_source"]

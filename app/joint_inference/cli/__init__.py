@@ -7,5 +7,3 @@ from app.joint_inference.cli.services import client_of, commands, path_of
 from app.results.cli import add_result_commands
 
 add_result_commands(commands, path_of, client_of, content="rows")
-
-__all__ = ["commands"]

@@ -19,5 +19,3 @@ ROUTES: list[BaseRoute] = [
     *routes("/ui/services/{namespace}/{name}", service.producer_in),
     *service.ROUTES,
 ]
-
-__all__ = ["ROUTES"]

@@ -15,6 +15,3 @@ class Joint:
     services: Services
     reports: Reports
     controller: Controller
-
-
-__all__ = ["Controller", "Joint", "Reports", "ServiceEvent", "Services", "TallyPoint", "WorkerView"]

@@ -2,7 +2,6 @@
 
 from app.kit.objects.base import (
     CHUNK_BYTES,
-    DEFAULT_CONTENT_TYPE,
     BadKey,
     ObjectChanged,
     ObjectInfo,
@@ -12,26 +11,5 @@ from app.kit.objects.base import (
     StoreFull,
     StoreRefused,
     StoreUnavailable,
-    attachment,
-    check_key,
 )
 from app.kit.objects.factory import FilesystemOptions, S3Options, open_store
-
-__all__ = [
-    "CHUNK_BYTES",
-    "DEFAULT_CONTENT_TYPE",
-    "BadKey",
-    "FilesystemOptions",
-    "ObjectChanged",
-    "ObjectInfo",
-    "ObjectMissing",
-    "ObjectStore",
-    "S3Options",
-    "StoreFull",
-    "StoreRefused",
-    "StoreUnavailable",
-    "Stored",
-    "attachment",
-    "check_key",
-    "open_store",
-]

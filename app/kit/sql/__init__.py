@@ -18,5 +18,3 @@ NAMING = {
     "pk": "pk_%(table_name)s",
 }
 metadata = MetaData(naming_convention=NAMING)
-
-__all__ = ["Database", "Event", "Sealed", "Sealer", "metadata", "new_secret", "note_change", "publish"]

@@ -5,5 +5,3 @@ from __future__ import annotations
 from app.model_registry.pages import models, new
 
 ROUTES = [*models.ROUTES, *new.ROUTES]
-
-__all__ = ["ROUTES"]

@@ -1,7 +1,5 @@
 """The verbs of nodes: register, permit, report, order, acknowledge."""
 
-from app.nodes.service.contract import NodeListeners, Nudge, OnChange, SecretHashing
+from app.nodes.service.contract import NodeListeners
 from app.nodes.service.node_access import NodeAccess
 from app.nodes.service.nodes import Nodes
-
-__all__ = ["NodeAccess", "NodeListeners", "Nodes", "Nudge", "OnChange", "SecretHashing"]

@@ -12,9 +12,6 @@ from app.notifications.model import Delivery, Kind, Outcome, Target
 from app.notifications.senders.email import EmailSender, MailServer
 from app.notifications.senders.post import ChatSender, WebhookSender
 
-__all__ = ["MailServer", "Sender", "Senders"]
-
-
 TRY_S = 15.0
 """A receiver that has not answered by then is tried again later."""
 

@@ -12,6 +12,3 @@ from app.notifications.service.targets import NewTarget, Targets
 class Notifications:
     targets: Targets
     outbox: Outbox
-
-
-__all__ = ["NewTarget", "Notifications", "Outbox", "Targets"]

@@ -1,5 +1,3 @@
 """Stores targets and deliveries in SQL. Knows no rules."""
 
 from app.notifications.store import deliveries, targets
-
-__all__ = ["deliveries", "targets"]

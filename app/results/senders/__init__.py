@@ -5,5 +5,3 @@ from app.results.senders.home_files import FileSender
 from app.results.senders.http import HttpSender
 from app.results.senders.mqtt import MqttSender
 from app.results.senders.redis_stream import RedisSender
-
-__all__ = ["FileSender", "HttpSender", "MqttSender", "RedisSender", "home_assistant_messages"]

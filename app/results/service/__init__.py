@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.results.service.producers import ByKind, Producers
 from app.results.service.results import ResultPage, Results
 from app.results.service.sinks import Sinks, SinkState
 
@@ -13,6 +12,3 @@ from app.results.service.sinks import Sinks, SinkState
 class ResultServices:
     rows: Results
     sinks: Sinks
-
-
-__all__ = ["ByKind", "Producers", "ResultPage", "ResultServices", "Results", "SinkState", "Sinks"]

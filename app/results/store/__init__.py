@@ -35,29 +35,3 @@ def forget_producers(conn: Connection, uids: Collection[str]) -> None:
     """All that is kept of them."""
     for table in (rows, rule_events, sinks):
         conn.execute(sa.delete(table).where(table.c.uid.in_(uids)))
-
-
-__all__ = [
-    "RuleEventFilter",
-    "add_rows",
-    "add_rule_event",
-    "add_sink",
-    "backlog_of",
-    "change_sink",
-    "events_without_picture",
-    "forget_producers",
-    "forget_rows_before",
-    "forget_rule_events_before",
-    "get_rule_event",
-    "has_sinks",
-    "last_event_id",
-    "last_row",
-    "lease_sinks",
-    "note_picture",
-    "remove_sink",
-    "rows_of",
-    "rule_events_of",
-    "sinks_of",
-    "trim_rows",
-    "trim_rule_events",
-]

@@ -9,5 +9,3 @@ from app.training.cli.tasks import commands
 
 commands.add_typer(sweeps, name="sweep")
 commands.command()(simulate)
-
-__all__ = ["commands"]

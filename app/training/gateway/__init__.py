@@ -96,6 +96,3 @@ class Gateway(Protocol):
         """All that its program has written, in chunks; nothing if the node is gone."""
 
     def close(self) -> None: ...
-
-
-__all__ = ["Gateway", "PlacementGroup", "RayJob", "RayStatus", "Submission"]

@@ -20,5 +20,3 @@ ROUTES = only_where_on(
         *cluster.ROUTES,
     ]
 )
-
-__all__ = ["ROUTES"]

@@ -9,8 +9,8 @@ from app.training.service.cluster import ClusterPicture, ClusterView, Holder
 from app.training.service.curves import CurveReader, TaskCurves
 from app.training.service.options import TrainingOptions
 from app.training.service.resubmission import Resubmission
-from app.training.service.results import ConversionRequest, Converter, Results
-from app.training.service.sweeps import SweepRow, SweepView, TaskSweeps
+from app.training.service.results import ConversionRequest, Results
+from app.training.service.sweeps import SweepView, TaskSweeps
 from app.training.service.task_log import LineFilter
 from app.training.service.tasks import AttemptFolder, LogView, Tasks, TaskView
 
@@ -30,27 +30,3 @@ class Training:
     def resubmission(self) -> Resubmission:
         """Of a task once more."""
         return Resubmission(self.tasks, self.curves)
-
-
-__all__ = [
-    "AttemptFolder",
-    "Checkpoint",
-    "ClusterPicture",
-    "ClusterView",
-    "ConversionRequest",
-    "Converter",
-    "CurveReader",
-    "Holder",
-    "LineFilter",
-    "LogView",
-    "Resubmission",
-    "Results",
-    "SweepRow",
-    "SweepView",
-    "TaskCurves",
-    "TaskSweeps",
-    "TaskView",
-    "Tasks",
-    "Training",
-    "TrainingOptions",
-]

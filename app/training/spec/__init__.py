@@ -2,5 +2,3 @@
 
 from app.training.spec.document import MAX_SPEC_BYTES, read_spec, write_spec
 from app.training.spec.fields import ConvertSpec, TaskSpec
-
-__all__ = ["MAX_SPEC_BYTES", "ConvertSpec", "TaskSpec", "read_spec", "write_spec"]

@@ -6,10 +6,10 @@ A command parses, calls the client and prints; results go to stdout, troubles to
 from __future__ import annotations
 
 from app.results.cli import add_result_commands
-from app.video.cli import job_commands as _jobs  # noqa: F401
-from app.video.cli import plan_commands as _plans  # noqa: F401  # adds its commands
-from app.video.cli import resource_commands as _resources  # noqa: F401
-from app.video.cli import rule_commands as _rules  # noqa: F401
+from app.video.cli import job_commands as _jobs
+from app.video.cli import plan_commands as _plans  # adds its commands
+from app.video.cli import resource_commands as _resources
+from app.video.cli import rule_commands as _rules
 from app.video.cli.command_group import client_of, commands, path_of
 from app.video.cli.demo import demo, pseudo
 
@@ -17,5 +17,3 @@ add_result_commands(commands, path_of, client_of, content="events")
 
 commands.command("demo")(demo)
 commands.command("pseudo")(pseudo)
-
-__all__ = ["commands"]

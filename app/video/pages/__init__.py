@@ -27,5 +27,3 @@ def _producer_of(request: Request) -> Producer:
 
 RESULTS = routes("/ui/video/{uid}", _producer_of)
 ROUTES: list[BaseRoute] = [*LISTING, *NEW, *STAGES, *WHAT_IF, *ACTIONS, *RULES, *RESULTS, *JOB]
-
-__all__ = ["ROUTES"]

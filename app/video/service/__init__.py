@@ -26,25 +26,3 @@ class Video:
     rules: Rules
     pictures: Pictures
     controller: Controller
-
-
-__all__ = [
-    "Catalogue",
-    "Controller",
-    "DecisionRecord",
-    "JobEvent",
-    "JobRules",
-    "Jobs",
-    "NodeVideos",
-    "Pictures",
-    "Planner",
-    "Reports",
-    "Resources",
-    "RuleEventPage",
-    "Rules",
-    "SeriesPoint",
-    "Snapshots",
-    "Submission",
-    "Video",
-    "plots_in",
-]

@@ -9,19 +9,8 @@ from typing import Any, Literal
 from app.conversion.model import JobRecord, Stage
 from app.conversion.service import Conversion
 from app.conversion.service.quality import report_reader
-from app.conversion.service.quality.table import QualityRow, rows, to_csv, to_json
+from app.conversion.service.quality.table import to_csv, to_json
 from app.conversion.service.quality.views import LayerQuality, Quality
-
-__all__ = [
-    "Quality",
-    "QualityRow",
-    "Reports",
-    "quality_of",
-    "reports_of",
-    "rows",
-    "to_csv",
-    "to_json",
-]
 
 REPORT_BYTES_MAX = 64 << 20
 Order = Literal["worst", "graph", "alone"]

@@ -8,18 +8,3 @@ from app.conversion.toolchains.graph.model_loader import PROTOBUF_BYTES_MAX, loa
 from app.conversion.toolchains.graph.shapes import fix_shapes, skeleton
 from app.conversion.toolchains.graph.specs import TensorSpec, graph_inputs, graph_outputs, opset_of
 from app.conversion.toolchains.graph.walk import nodes, sort_nodes
-
-__all__ = [
-    "PROTOBUF_BYTES_MAX",
-    "TensorSpec",
-    "facts",
-    "fix_shapes",
-    "graph_inputs",
-    "graph_outputs",
-    "load",
-    "nodes",
-    "opset_of",
-    "parse",
-    "skeleton",
-    "sort_nodes",
-]

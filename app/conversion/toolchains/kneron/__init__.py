@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from app.conversion.toolchains.kneron.toolchain import KneronToolchain
 
-__all__ = ["KneronToolchain"]
-
 
 def __getattr__(name: str) -> Any:
     """Loaded on first use: who only reads a NEF file needs neither onnx nor numpy."""

@@ -4,8 +4,6 @@ This package owns how a file becomes numbers. It must not import onnx: edge work
 """
 
 from app.conversion.sample_kinds import KINDS
-from app.conversion.toolchains.samples.pictures import Layout, layout_of, preprocess_image
+from app.conversion.toolchains.samples.pictures import layout_of, preprocess_image
 from app.conversion.toolchains.samples.sampleset import Sample, SampleSet
 from app.conversion.toolchains.samples.spec import InputSpec
-
-__all__ = ["KINDS", "InputSpec", "Layout", "Sample", "SampleSet", "layout_of", "preprocess_image"]

@@ -3,5 +3,3 @@
 from __future__ import annotations
 
 from app.homes.sftp.builtin.backend import BuiltinBackend
-
-__all__ = ["BuiltinBackend"]

@@ -4,6 +4,4 @@ onnxruntime numbers and orders constants as it likes, so the same work on the sa
 network is known by what it computes: each value by the operator that makes it and by the values that this reads.
 """
 
-from app.conversion.toolchains.host.canonical.difference import Likeness, compare_files
-
-__all__ = ["Likeness", "compare_files"]
+from app.conversion.toolchains.host.canonical.difference import compare_files
