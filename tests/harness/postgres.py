@@ -108,5 +108,5 @@ def _run(command: list[object], user: str | None, *, check: bool = True) -> None
         cwd="/",
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        timeout=120,
+        timeout=600,
     )

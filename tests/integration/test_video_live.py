@@ -125,7 +125,7 @@ class Viewer:
 @contextmanager
 def viewer(scene: VideoWeb, job: VideoJob, path: str = "/user/video/{}") -> Iterator[Viewer]:
     with (
-        httpx.Client(base_url=scene.url, timeout=8, trust_env=False) as client,
+        httpx.Client(base_url=scene.url, timeout=60, trust_env=False) as client,
         client.stream("GET", path.format(job.uid)) as answer,
     ):
         assert answer.status_code == 200, answer.read()
@@ -246,7 +246,7 @@ def test_who_may_look_no_longer_sees_no_more(
     hers = scene.running("alice")
     runner.show(10)
     with (
-        httpx.Client(base_url=scene.url, timeout=8, trust_env=False) as client,
+        httpx.Client(base_url=scene.url, timeout=60, trust_env=False) as client,
         client.stream("GET", f"/user/video/{hers.uid}", headers={"Authorization": f"Bearer {text}"}) as answer,
     ):
         one = Viewer(answer)
