@@ -7,7 +7,7 @@ The claim is prepared before there is a job to claim, so that the fetch of a mes
 from __future__ import annotations
 
 from pathlib import Path
-from uuid import uuid4
+from secrets import token_hex
 
 from app.conversion import model
 from app.conversion.model import JobRecord, Stage
@@ -16,6 +16,9 @@ from app.kit.observability.tracing import span
 from app.kit.process.slots import InFlight, Slot
 from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.queue.retry import until_answered
+
+TOKEN = "{token}"  # noqa: S105  # none itself
+"""Stands in the form of a claim for the token, which is another for each job."""
 
 
 class JobClaimer:
@@ -32,6 +35,7 @@ class JobClaimer:
         self.slot = slot
         self._store = store
         self._broker = broker
+        self._form = store.claim_by_fetch(model.claimed(stage, worker=slot.name, token=TOKEN))
         self.rest()
 
     @property
@@ -40,8 +44,9 @@ class JobClaimer:
 
     def rest(self) -> None:
         """Nothing is being done; a new claim is ready."""
-        self._claim = model.claimed(self.stage, worker=self.slot.name, token=uuid4().hex)
-        self._text = self._store.claim_by_fetch(self._claim)
+        token = token_hex(16)
+        self._claim = model.claimed(self.stage, worker=self.slot.name, token=token)
+        self._text = self._form.replace(TOKEN, token)
         self._note("", "")
 
     def take(self, job_id: str, work_dir: Path) -> JobRecord | None:

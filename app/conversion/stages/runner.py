@@ -78,6 +78,7 @@ class StageRunner:
         send_done: SendDone,
     ) -> None:
         self.settings = settings
+        self.folder = settings.work
         self.objects = objects
         self.sandbox = sandbox
         self.reuse = reuse
@@ -86,7 +87,7 @@ class StageRunner:
     def run(self, job_id: str, worker: StageWorker) -> None:
         """Do the worker's stage unless another worker has claimed it. A doubled or late message has no effect."""
         stage = worker.claimer.stage
-        record = worker.claimer.take(job_id, self.settings.work / job_id)
+        record = worker.claimer.take(job_id, self.folder / job_id)
         if record is None:
             logger.info("Job %s is not waiting for %s: nothing to do.", job_id, stage)
             worker.claimer.rest()

@@ -15,8 +15,8 @@ measured:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from secrets import token_hex
 from typing import Any
-from uuid import uuid4
 
 import redis
 from dramatiq import Message, Middleware
@@ -53,7 +53,8 @@ class BlockingBroker(ConsumerBroker):
     """prefetch: queue → how many unfinished messages a consumer of it holds at most; Dramatiq's word for all others."""
 
     def __init__(self, *, client: redis.Redis, prefetch: Mapping[str, int] | None = None, **options: Any) -> None:
-        self._listening: dict[str, list[Callable[..., None]]] = {}
+        self._before: dict[str, list[Callable[..., None]]] = {}
+        self._after: dict[str, list[Callable[..., None]]] = {}
         super().__init__(client=client, **options)
         self._prefetch = dict(prefetch or {})
         self._post = Script(self.connections, POST)
@@ -64,7 +65,10 @@ class BlockingBroker(ConsumerBroker):
         return BlockingConsumer
 
     def emit_before(self, signal: str, *args: Any, **kwargs: Any) -> None:
-        for listener in self._listeners(f"before_{signal}"):
+        listeners = self._before.get(signal)
+        if listeners is None:
+            listeners = self._before[signal] = self._listeners(f"before_{signal}")
+        for listener in listeners:
             try:
                 listener(self, *args, **kwargs)
             except MiddlewareError:
@@ -73,7 +77,10 @@ class BlockingBroker(ConsumerBroker):
                 self.logger.critical("Unexpected failure in before_%s of %r.", signal, listener, exc_info=True)
 
     def emit_after(self, signal: str, *args: Any, **kwargs: Any) -> None:
-        for listener in reversed(self._listeners(f"after_{signal}")):
+        listeners = self._after.get(signal)
+        if listeners is None:
+            listeners = self._after[signal] = self._listeners(f"after_{signal}")[::-1]
+        for listener in listeners:
             try:
                 listener(self, *args, **kwargs)
             except Exception:  # likewise
@@ -81,7 +88,8 @@ class BlockingBroker(ConsumerBroker):
 
     def add_middleware(self, *args: Any, **kwargs: Any) -> None:
         super().add_middleware(*args, **kwargs)
-        self._listening.clear()
+        self._before.clear()
+        self._after.clear()
 
     def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> Any:
         return super().consume(queue_name, self._prefetch.get(queue_name, prefetch), timeout)
@@ -213,14 +221,12 @@ class BlockingBroker(ConsumerBroker):
 
     def _listeners(self, name: str) -> list[Callable[..., None]]:
         """Those who have something to say to this signal; most have not, and there are eight signals to a message."""
-        if name not in self._listening:
-            silent = getattr(Middleware, name)
-            heard = (m for m in self.middleware if getattr(type(m), name, silent) is not silent)
-            self._listening[name] = [getattr(middleware, name) for middleware in heard]
-        return self._listening[name]
+        silent = getattr(Middleware, name)
+        heard = (m for m in self.middleware if getattr(type(m), name, silent) is not silent)
+        return [getattr(middleware, name) for middleware in heard]
 
 
 def _message(queue: str, actor: str, message_id: str | None, kwargs: dict[str, Any]) -> Message[Any]:
-    unique = message_id or str(uuid4())
+    unique = message_id or token_hex(16)
     options = {MESSAGE_ID: unique}
     return Message(queue_name=queue, actor_name=actor, args=(), kwargs=kwargs, options=options, message_id=unique)

@@ -179,6 +179,7 @@ class BlockingConsumer(_RedisConsumer):
         self.unsettled = broker.unsettled(queue_name)
         self._line = RedisConnection(broker.client)
         self._look_s = timeout / 1000
+        self._is_of_delayed = queue_name != q_name(queue_name)
         self._is_dry = False
         _connected(self._begin)
 
@@ -258,7 +259,7 @@ class BlockingConsumer(_RedisConsumer):
     @property
     def _wait_s(self) -> float:
         """Delayed messages in hand become due while nothing comes."""
-        has_delayed = self.queue_name != q_name(self.queue_name) and self.outstanding_message_count > 0
+        has_delayed = self._is_of_delayed and self.outstanding_message_count > 0
         return min(self._look_s, MAX_BLOCK_S) if has_delayed else MAX_BLOCK_S
 
     def _settle_and_fetch(self, answers: list[Answer], room: int) -> Command:
