@@ -131,10 +131,11 @@ class Container:
 
     @cached_property
     def models(self) -> Models:
-        from app.bootstrap.events import users_of_model
+        from app.bootstrap.events import model_changed, users_of_model
         from app.model_registry.service import Models
 
-        return Models(self.database, self.objects, self.conversion, partial(users_of_model, self))
+        listeners = partial(users_of_model, self), partial(model_changed, self)
+        return Models(self.database, self.objects, self.conversion, *listeners)
 
     @cached_property
     def exchange(self) -> Exchange:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from app.conversion.model import JobRecord
     from app.conversion.service import Conversion
     from app.joint_inference.service import Joint
-    from app.model_registry.service import Model
+    from app.model_registry.model import ModelUse
     from app.training.model import Task
     from app.training.service import Training
     from app.video.service import Video
@@ -105,21 +105,27 @@ def node_listeners(of: Capabilities) -> NodeListeners:
     )
 
 
-def users_of_model(of: Capabilities, model: Model) -> list[str]:
-    """A model is to be removed: what needs it, each as its reader finds it."""
+def users_of_model(of: Capabilities, use: ModelUse) -> list[str]:
+    """A model, a version or a tag is to be removed: what needs it, each as its reader finds it."""
     from app.joint_inference.calibration.service import calibrations_using
 
-    services = of.joint.services.using(model.owner, model.name)
-    jobs = of.video.jobs.using(model.card.sha256)
-    stages = of.video.catalogue.using(model.owner, model.card.sha256)
+    services = of.joint.services.using(use)
+    jobs = of.video.jobs.using(use.files)
+    stages = of.video.catalogue.using(use)
     with of.database.read() as conn:
-        calibrations = calibrations_using(conn, model.owner, model.name, now=now())
+        calibrations = calibrations_using(conn, use, now=now())
     return [
         *(f"service {name}" for name in services),
         *(f"calibration of {name}" for name in calibrations),
         *(f"video job {uid}" for uid in jobs),
         *(f"stage {name}" for name in stages),
     ]
+
+
+def model_changed(of: Capabilities, owner: str, name: str) -> None:
+    """Names of this model mean another version now: what follows them changes."""
+    of.joint.services.model_changed(owner, name)
+    of.video.catalogue.model_changed(owner, name, now=now())
 
 
 def task_succeeded(waker: Waker, task: Task) -> None:

@@ -78,7 +78,8 @@ def _worker_facts(view: WorkerView) -> dict[str, Any]:
         "role": Role(view.role).value,
         "node": view.node,
         "is_online": view.is_online,
-        "wanted": {"model": view.model, "sha256": view.sha256},
+        "wanted": {"model": view.model, "version": view.version, "sha256": view.sha256},
+        "runs": view.runs,
     }
     if report is None:
         return {**shown, "name": view.name, "state": None}

@@ -5,6 +5,7 @@ Names stand in the query, for those that point into a job hold a slash.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
@@ -21,7 +22,7 @@ from app.kit.web.multipart import plain_name
 from app.kit.web.operations import Operations
 from app.model_registry import schemas
 from app.model_registry.access import models_of
-from app.model_registry.schemas import FILE, MODELS, NAMED
+from app.model_registry.schemas import FILE, MODELS, NAMED, TAGS, VERSIONS
 from app.model_registry.uploads import receive_model
 
 MEDIA_TYPE = "application/octet-stream"
@@ -43,6 +44,8 @@ _FIELDS = {
     "decoder": {"type": "string"},
     "labels": {"type": "string", "description": "names of the classes, one in each line"},
     "preprocess": {"type": "string", "description": "JSON, as options.preprocess of a conversion"},
+    "new_version": {"type": "boolean", "description": "the next version where there is a model of this name"},
+    "note": {"type": "string"},
 }
 _BODY: dict[str, Any] = {
     "required": True,
@@ -89,8 +92,10 @@ async def add_model(request: Request) -> Response:
             now=now(),
             decoder=body.decoder,
             labels=body.labels,
+            versioning=body.versioning,
         )
-    return json_answer(schemas.model_answer(model), 201, {"Location": schemas.address(NAMED, model.name)})
+    location = schemas.address(NAMED, model.name if model.version == 1 else model.pin)
+    return json_answer(schemas.model_answer(model), 201, {"Location": location})
 
 
 @OPERATIONS.add("GET", NAMED, "A model", {200: schemas.ModelAnswer}, more_errors=(404,), query=schemas.NamedQuery)
@@ -102,7 +107,7 @@ def get_model(request: Request) -> Response:
 @OPERATIONS.add(
     "DELETE",
     NAMED,
-    "Forget a model and its files; one that is used stays",
+    "Forget a model and its files, or of name@3 this version; what is used stays",
     {204: None},
     more_errors=(404, 409),
     query=schemas.NamedQuery,
@@ -111,6 +116,54 @@ def remove_model(request: Request) -> Response:
     params = query(request, schemas.NamedQuery)
     models_of(request).remove(user_of(request), params.name)
     return Response(status_code=204)
+
+
+@OPERATIONS.add(
+    "GET",
+    VERSIONS,
+    "The versions of a model, newest first, and its tags",
+    {200: schemas.VersionsAnswer},
+    more_errors=(404,),
+    query=schemas.NamedQuery,
+)
+def list_versions(request: Request) -> Response:
+    params = query(request, schemas.NamedQuery)
+    return _versions(request, params.name)
+
+
+@OPERATIONS.add(
+    "PUT",
+    TAGS,
+    "Have a tag of a model mean this version: what names name@tag follows",
+    {200: schemas.VersionsAnswer},
+    more_errors=(404,),
+    query=schemas.NamedQuery,
+    body=schemas.TagChange,
+)
+async def put_tag(request: Request) -> Response:
+    params, tag = query(request, schemas.NamedQuery), request.path_params["tag"]
+    body = await json_body(request, schemas.TagChange)
+    set_tag = partial(models_of(request).set_tag, now=now())
+    await run_in_threadpool(set_tag, user_of(request), params.name, tag, body.version)
+    return await run_in_threadpool(_versions, request, params.name)
+
+
+@OPERATIONS.add(
+    "DELETE",
+    TAGS,
+    "Forget a tag; one that is used stays",
+    {204: None},
+    more_errors=(404, 409),
+    query=schemas.NamedQuery,
+)
+def remove_tag(request: Request) -> Response:
+    params = query(request, schemas.NamedQuery)
+    models_of(request).remove_tag(user_of(request), params.name, request.path_params["tag"])
+    return Response(status_code=204)
+
+
+def _versions(request: Request, name: str) -> Response:
+    return json_answer(schemas.versions_answer(*models_of(request).versions(user_of(request), name)))
 
 
 @OPERATIONS.add(

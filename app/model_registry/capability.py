@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from app.kit.capability import Capability, command_group, web_part
 from app.kit.web.navigation import Area, NavigationEntry
 
@@ -14,4 +16,5 @@ MODEL_REGISTRY = Capability(
         NavigationEntry(Area.EDGE, 70, "New model", "/ui/models/new"),
     ),
     tables=("app.model_registry.store",),
+    migrations=Path(__file__).parent / "migrations",
 )

@@ -1,4 +1,4 @@
-"""`modelmill models …`: list, add, show, remove. Heavy libraries are imported by what needs them.
+"""`modelmill models …`: list, add, show, versions, tag, untag, remove. Heavy libraries are imported by what needs them.
 
 A command parses, calls the client and prints; results go to stdout, troubles to stderr.
 """
@@ -6,8 +6,9 @@ A command parses, calls the client and prints; results go to stdout, troubles to
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,8 +27,14 @@ if TYPE_CHECKING:
 ARTIFACTS = ("nef", "bie", "onnx")
 Json = dict[str, Any]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the model.")]
+OneName = Annotated[
+    str, typer.Argument(metavar="NAME[@VERSION]", help="The model, or one of its versions, as faces@3 or faces@stable.")
+]
+Tag = Annotated[str, typer.Argument(metavar="TAG", help="For example stable or canary.")]
 commands = typer.Typer(
-    help="Models by name, for what runs them: list, add, show, remove.", no_args_is_help=True, epilog=EPILOG
+    help="Models by name, for what runs them: list, add, show, versions, tag, remove.",
+    no_args_is_help=True,
+    epilog=EPILOG,
 )
 
 
@@ -55,6 +62,10 @@ def add(
     file: Annotated[Path | None, typer.Option("--file", "-f", metavar="ONNX", help="Bring this model instead.")] = None,
     decoder: Annotated[str, typer.Option(metavar="auto|classifier|yunet|…", help="How outputs are read.")] = "auto",
     labels: Annotated[Path | None, typer.Option(metavar="FILE", help="Names of the classes, one in each line.")] = None,
+    new_version: Annotated[
+        bool, typer.Option("--new-version", help="The next version of this name, which its services then run.")
+    ] = False,
+    note: Annotated[str, typer.Option(metavar="TEXT", help="What is to be said of this version.")] = "",
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
@@ -66,14 +77,18 @@ def add(
     names = _lines(labels) if labels else []
     with _client(context, url) as client:
         if file:
-            model = _bring(client, name, _existing(file), decoder, names)
+            bring = partial(client.bring, decoder=decoder, labels=names, new_version=new_version, note=note)
+            model = _bring(bring, name, _existing(file))
         else:
-            model = client.add_from_job(name, job, artifact=artifact, decoder=decoder, labels=names)
-    typer.echo(json.dumps(model, indent=2) if as_json else f"{model['name']} is a model now: {kind_of(model)}.")
+            model = client.add_from_job(
+                name, job, artifact=artifact, decoder=decoder, labels=names, new_version=new_version, note=note
+            )
+    added = f"has a version {model['version']}" if new_version else "is a model now"
+    typer.echo(json.dumps(model, indent=2) if as_json else f"{model['name']} {added}: {kind_of(model)}.")
 
 
 @commands.command()
-def show(context: typer.Context, name: Name, as_json: AsJson = False, url: Url = None) -> None:
+def show(context: typer.Context, name: OneName, as_json: AsJson = False, url: Url = None) -> None:
     """What is known of a model."""
     with _client(context, url) as client:
         model = client.model(name)
@@ -81,8 +96,41 @@ def show(context: typer.Context, name: Name, as_json: AsJson = False, url: Url =
 
 
 @commands.command()
-def remove(context: typer.Context, name: Name, url: Url = None) -> None:
-    """Forget a model and its files. One that a service or a video job uses stays."""
+def versions(context: typer.Context, name: Name, as_json: AsJson = False, url: Url = None) -> None:
+    """The versions of a model, newest first, with the tags that mean them."""
+    with _client(context, url) as client:
+        answer = client.versions(name)
+    if as_json:
+        typer.echo(json.dumps(answer, indent=2))
+    else:
+        print_table(answer["versions"], _versions_table, "There are no versions.", as_json=False)
+
+
+@commands.command()
+def tag(
+    context: typer.Context,
+    name: Name,
+    tag: Tag,
+    version: Annotated[int, typer.Argument(min=1, help="Which version the tag means from now on.")],
+    url: Url = None,
+) -> None:
+    """Set a tag of a model. Services and stages that name NAME@TAG change to this version."""
+    with _client(context, url) as client:
+        client.set_tag(name, tag, version)
+    typer.echo(f"{name}@{tag} is version {version}.")
+
+
+@commands.command()
+def untag(context: typer.Context, name: Name, tag: Tag, url: Url = None) -> None:
+    """Remove a tag of a model. One that a service or a stage follows stays."""
+    with _client(context, url) as client:
+        client.remove_tag(name, tag)
+    typer.echo(f"{name} has no tag {tag}.")
+
+
+@commands.command()
+def remove(context: typer.Context, name: OneName, url: Url = None) -> None:
+    """Forget a model and its files, or one version. What a service, a stage, a video job or a tag uses stays."""
     with _client(context, url) as client:
         client.remove(name)
     typer.echo(f"{name} is removed.")
@@ -96,10 +144,13 @@ def kind_of(model: Json) -> str:
 
 def model_lines(model: Json) -> Iterator[str]:
     yield f"model     {model['name']}"
+    yield f"version   {model['version']}{': ' + model['note'] if model['note'] else ''}"
     yield f"is        {kind_of(model)}, {model['size_bytes']} bytes, {model['sha256']}"
     yield f"from      job {model['job_id']}" if model["job_id"] else "from      its user"
     yield f"created   {model['created_at']}"
     yield f"decoder   {model['decoder']}"
+    if model["metrics"]:
+        yield f"measured  {_measured(model)}"
     for side in ("inputs", "outputs"):
         for tensor in model[side]:
             yield f"{side[:-1]:9} {tensor['name']} {'x'.join(map(str, tensor['shape']))} {tensor['dtype']}"
@@ -115,12 +166,12 @@ def _client(context: typer.Context, url: str | None) -> ModelsClient:
     return ModelsClient(url_of(context, url), token=token())
 
 
-def _bring(client: ModelsClient, name: str, file: Path, decoder: str, labels: list[str]) -> Json:
+def _bring(bring: Callable[[str, Path], Json], name: str, file: Path) -> Json:
     """With the files beside it that its weights lie in."""
     from app.conversion.cli.conversion import bundled
 
     with bundled(file) as whole:
-        return client.bring(name, whole, decoder=decoder, labels=labels)
+        return bring(name, whole)
 
 
 def _existing(file: Path) -> Path:
@@ -152,3 +203,30 @@ def _models_table(models: list[Json]) -> Table:
             age(model["created_at"], datetime.now(UTC)),
         )
     return table
+
+
+def _versions_table(versions: list[Json]) -> Table:
+    from rich.markup import escape
+
+    from app.kit.clock import age
+
+    table = table_of("version", "tags", "sha256", "is", "from", "measured", "age", "note")
+    for version in versions:
+        table.add_row(
+            str(version["version"]),
+            " ".join(version["tags"]),
+            version["sha256"][:12],
+            kind_of(version),
+            version["job_id"] or "brought",
+            _measured(version),
+            age(version["created_at"], datetime.now(UTC)),
+            escape(version["note"]),
+        )
+    return table
+
+
+def _measured(model: Json) -> str:
+    """29.5 dB, OK"""
+    metrics = model["metrics"]
+    snr = f"{metrics['snr_db']:.1f} dB" if isinstance(metrics.get("snr_db"), int | float) else ""
+    return ", ".join(filter(None, (snr, str(metrics.get("verdict") or ""))))

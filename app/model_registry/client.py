@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from app.kit.cli.api_client import ApiClient
 
@@ -21,17 +22,55 @@ class ModelsClient(ApiClient):
     def model(self, name: str) -> Record:
         return self._json("GET", NAMED, params={"name": name})
 
-    def add_from_job(self, name: str, job_id: str, *, artifact: str, decoder: str, labels: Sequence[str]) -> Record:
+    def add_from_job(
+        self,
+        name: str,
+        job_id: str,
+        *,
+        artifact: str,
+        decoder: str,
+        labels: Sequence[str],
+        new_version: bool = False,
+        note: str = "",
+    ) -> Record:
         """Register a job's model. Arguments as of `service.Models.add_from_job`."""
         body = {"name": name, "job_id": job_id, "artifact": artifact, "decoder": decoder, "labels": list(labels)}
-        return self._json("POST", MODELS, json=body)
+        return self._json("POST", MODELS, json={**body, **_versioning(new_version, note)})
 
-    def bring(self, name: str, path: Path, *, decoder: str, labels: Sequence[str]) -> Record:
+    def bring(
+        self,
+        name: str,
+        path: Path,
+        *,
+        decoder: str,
+        labels: Sequence[str],
+        new_version: bool = False,
+        note: str = "",
+    ) -> Record:
         """Register an ONNX from this machine, in constant memory. Arguments as of `service.Models.add_upload`."""
-        fields = {"name": name, "decoder": decoder, "labels": "\n".join(labels)}
+        fields = {"name": name, "decoder": decoder, "labels": "\n".join(labels), **_versioning(new_version, note)}
         with path.open("rb") as file:
             return self._json("POST", MODELS, data=fields, files={"model": (path.name, file)})
+
+    def versions(self, name: str) -> Record:
+        return self._json("GET", f"{MODELS}/versions", params={"name": name})
+
+    def set_tag(self, name: str, tag: str, version: int) -> Record:
+        return self._json("PUT", _tag_path(tag), params={"name": name}, json={"version": version})
+
+    def remove_tag(self, name: str, tag: str) -> None:
+        with self._answer("DELETE", _tag_path(tag), params={"name": name}) as answer:
+            answer.read()
 
     def remove(self, name: str) -> None:
         with self._answer("DELETE", NAMED, params={"name": name}) as answer:
             answer.read()
+
+
+def _versioning(new_version: bool, note: str) -> dict[str, Any]:
+    """What is not said is not sent."""
+    return {**({"new_version": True} if new_version else {}), **({"note": note} if note else {})}
+
+
+def _tag_path(tag: str) -> str:
+    return f"{MODELS}/tags/{quote(tag, safe='')}"

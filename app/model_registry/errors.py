@@ -25,6 +25,14 @@ class BadModelName(BadInput):
     code = "MODEL_NAME_INVALID"
 
 
+class TagNotFound(NotFound):
+    code = "MODEL_TAG_NOT_FOUND"
+
+
+class BadTag(BadInput):
+    code = "MODEL_TAG_INVALID"
+
+
 class BadLabels(BadInput):
     code = "MODEL_LABELS_INVALID"
 

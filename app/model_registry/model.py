@@ -1,15 +1,21 @@
-"""A model by name: what is kept of it, how it may be called, and how a name points into a conversion job. Pure."""
+"""A model by name and version: what is kept of it, how it may be called, and what a name points to. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.inference.prediction import Format, ModelCard
-from app.model_registry.errors import BadLabels, BadModelName, ModelNotFound
+from app.model_registry.errors import BadLabels, BadModelName, BadTag, ModelNotFound
 
 MAX_NAME = 200
+MAX_NOTE = 500
+AT = "@"
+"""Between a name and the version or tag that is meant of it: faces@3, faces@stable."""
+TAG = re.compile(r"[a-z][a-z0-9._-]{0,31}")
+VERSION = re.compile(r"[1-9][0-9]{0,8}")
 MAX_LABELS = 1000
 MAX_LABEL = 100
 FACTS = ("inputs", "outputs", "parameters", "macs")
@@ -24,10 +30,54 @@ class Model:
     """Of the conversion that it is from; empty when its user uploaded it."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """{"inputs": [{name, shape, dtype}], "outputs": […], "parameters", "macs"}, where known."""
+    version: int = 1
+    """Of its name, from 1. Numbers are not used again."""
+    note: str = ""
+    """What its user says of this version."""
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    """What is known of its quality: snr_db, verdict; empty: nothing."""
 
     @property
     def name(self) -> str:
-        return self.card.name
+        return self.card.name if self.version == 1 else self.card.name.removesuffix(f"{AT}{self.version}")
+
+    @property
+    def pin(self) -> str:
+        """The name of this very version."""
+        return f"{self.name}{AT}{self.version}"
+
+    def as_version(self, version: int) -> Model:
+        """This as another version of its name. What runs it reports the name on its card, so that says the version,
+        too; the first has the plain name."""
+        name = self.name if version == 1 else f"{self.name}{AT}{version}"
+        return replace(self, version=version, card=replace(self.card, name=name))
+
+
+@dataclass(frozen=True)
+class Versioning:
+    """How what is added stands to what is there under its name."""
+
+    is_next: bool = False
+    """It becomes the next version where the name is there; else the name must be new."""
+    note: str = ""
+    """What its user says of this version."""
+
+
+FIRST = Versioning()
+
+
+@dataclass(frozen=True)
+class ModelUse:
+    """What would go with a version, a tag or a whole model, for those who may need it."""
+
+    owner: str
+    names: frozenset[str]
+    """Those that mean it now, as services and stages write them."""
+    files: frozenset[str] = frozenset()
+    """sha256 of the models, without their twins."""
+
+    def has(self, *names: str) -> bool:
+        return not self.names.isdisjoint(names)
 
 
 def file_of(file_format: Format) -> str:
@@ -43,12 +93,35 @@ def is_name(name: str) -> bool:
 def checked_name(name: str) -> str:
     """A name that its user chose, without the spaces around it. Raises BadModelName."""
     stripped = name.strip()
-    if is_name(stripped) and "/" not in stripped:
+    if is_name(stripped) and "/" not in stripped and AT not in stripped:
         return stripped
     raise BadModelName(
         f"{name[:MAX_NAME]!r} cannot be the name of a model.",
-        hint=f"A name has 1 to {MAX_NAME} printable characters and no slash.",
+        hint=f"A name has 1 to {MAX_NAME} printable characters, no slash and no @.",
     )
+
+
+def checked_tag(tag: str) -> str:
+    """Raises BadTag."""
+    if TAG.fullmatch(tag):
+        return tag
+    raise BadTag(
+        f"{tag[:MAX_NAME]!r} cannot be a tag.",
+        hint="A tag has 1 to 32 of a-z, 0-9, '.', '_' and '-', and begins with a letter, as stable.",
+    )
+
+
+def parted(name: str) -> tuple[str, str]:
+    """faces@3 → faces and 3; a plain name → it and an empty text."""
+    base, at, selector = name.rpartition(AT)
+    is_pin = bool(base) and bool(at) and bool(VERSION.fullmatch(selector) or TAG.fullmatch(selector))
+    return (base, selector) if is_pin else (name, "")
+
+
+def version_on(card: str) -> tuple[str, int]:
+    """What the name on a card means, see Model.as_version: the plain name and the version."""
+    base, selector = parted(card)
+    return (base, int(selector)) if selector.isdigit() else (card, 1)
 
 
 def checked_labels(labels: Sequence[str]) -> tuple[str, ...]:

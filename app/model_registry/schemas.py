@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -12,14 +13,17 @@ from app.conversion.options import Preprocess
 from app.inference.prediction import Decoder, Format
 from app.kit.web.http import answer_of
 from app.kit.web.strict import Strict
-from app.model_registry.model import MAX_LABEL, MAX_LABELS, MAX_NAME, Model, labels_of
+from app.model_registry.model import MAX_LABEL, MAX_LABELS, MAX_NAME, MAX_NOTE, Model, Versioning, labels_of
 
 MODELS = "/api/v2/models"
 NAMED = f"{MODELS}/named"
 FILE = f"{MODELS}/file"
+VERSIONS = f"{MODELS}/versions"
+TAGS = f"{MODELS}/tags/{{tag}}"
 PAGE = "/ui/models/named"
 TEXT = r"^[^\x00-\x1f\x7f]*$"
 MAX_CURSOR = 300
+MAX_PIN = MAX_NAME + 33
 MAX_LABELS_TEXT = MAX_LABELS * (MAX_LABEL + 2)
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 Labels = Annotated[list[Annotated[str, Field(max_length=MAX_LABEL)]], Field(max_length=MAX_LABELS)]
@@ -34,11 +38,27 @@ class ModelsQuery(Strict):
 
 
 class NamedQuery(Strict):
-    name: Name
-    """In the query and not in the path, for it may hold a slash: faces/out.nef."""
+    name: Annotated[str, Field(min_length=1, max_length=MAX_PIN)]
+    """In the query and not in the path, for it may hold a slash: faces/out.nef. faces@3 and faces@stable are versions
+    of faces."""
 
 
-class NewModel(Strict):
+class TagChange(Strict):
+    version: Annotated[int, Field(ge=1, le=10**9)]
+
+
+class _Versioned(Strict):
+    new_version: bool = False
+    """Where there is a model of this name, this becomes its next version."""
+    note: Annotated[str, Field(max_length=MAX_NOTE)] = ""
+    """Of this version."""
+
+    @property
+    def versioning(self) -> Versioning:
+        return Versioning(self.new_version, self.note.strip())
+
+
+class NewModel(_Versioned):
     """A model of a conversion job that has completed."""
 
     name: Name
@@ -50,7 +70,7 @@ class NewModel(Strict):
     """Names of the classes, by index."""
 
 
-class ModelUpload(Strict):
+class ModelUpload(_Versioned):
     """The text fields of a multipart body, beside its file `model`: an ONNX that its user uploads."""
 
     name: Name
@@ -86,6 +106,10 @@ class ModelLinks(BaseModel):
 
 class ModelAnswer(BaseModel):
     name: str
+    version: int
+    note: str
+    metrics: dict[str, Any]
+    """What is known of its quality: snr_db and verdict of its conversion."""
     format: Format
     toolchain: str
     """Which made it, host or kneron; empty for one that its user uploaded."""
@@ -105,6 +129,20 @@ class ModelAnswer(BaseModel):
     links: ModelLinks
 
 
+class VersionAnswer(ModelAnswer):
+    tags: list[str]
+    """Those that mean it."""
+
+
+class VersionsAnswer(BaseModel):
+    name: str
+    newest: int
+    """The version that the plain name means."""
+    tags: dict[str, int]
+    versions: list[VersionAnswer]
+    """The newest first."""
+
+
 class ModelsAnswer(BaseModel):
     models: list[ModelAnswer]
     next_cursor: str | None
@@ -115,18 +153,35 @@ def address(path: str, name: str) -> str:
 
 
 def model_answer(model: Model) -> ModelAnswer:
-    card = model.card
-    return answer_of(
-        ModelAnswer,
-        model,
-        card,
-        job_id=model.job_id or None,
-        inputs=model.facts.get("inputs") or [],
-        outputs=model.facts.get("outputs") or [],
-        links=ModelLinks(
-            model=address(NAMED, card.name),
-            page=address(PAGE, card.name),
-            file=address(FILE, card.name),
+    return answer_of(ModelAnswer, model, model.card, **_others(model, model.name))
+
+
+def versions_answer(versions: Sequence[Model], tags: Mapping[str, int]) -> VersionsAnswer:
+    """versions: the newest first, at least one."""
+    answers = [
+        answer_of(
+            VersionAnswer,
+            model,
+            model.card,
+            **_others(model, model.pin),
+            tags=[tag for tag, version in tags.items() if version == model.version],
+        )
+        for model in versions
+    ]
+    return VersionsAnswer(name=versions[0].name, newest=versions[0].version, tags=dict(tags), versions=answers)
+
+
+def _others(model: Model, name: str) -> dict[str, Any]:
+    """name: under which the links find it."""
+    return {
+        "name": model.name,
+        "job_id": model.job_id or None,
+        "inputs": model.facts.get("inputs") or [],
+        "outputs": model.facts.get("outputs") or [],
+        "links": ModelLinks(
+            model=address(NAMED, name),
+            page=address(PAGE, name),
+            file=address(FILE, name),
             job=f"/jobs/{model.job_id}" if model.job_id else None,
         ),
-    )
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from typing import Any
 
 from app.conversion.errors import ArtifactNotReady, JobNotFound
 from app.conversion.model import JobRecord, Status
@@ -19,14 +20,29 @@ from app.kit.objects import ObjectStore
 from app.kit.sql import Database
 from app.model_registry.errors import ModelExists, ModelInUse
 from app.model_registry.imports import ImportedModel, ModelImports
-from app.model_registry.model import FACTS, Model, checked_labels, checked_name, file_of, is_name, pins
-from app.model_registry.storage import ModelStorage
+from app.model_registry.model import (
+    AT,
+    FACTS,
+    FIRST,
+    Model,
+    ModelUse,
+    Versioning,
+    checked_labels,
+    checked_name,
+    checked_tag,
+    file_of,
+    is_name,
+    pins,
+)
+from app.model_registry.storage import ModelStorage, Source, no_such_tag, refuse_tagged
 
-__all__ = ["Model", "Models"]
+__all__ = ["Model", "Models", "Versioning"]
 JOBS_AT_ONCE = 50
 NAMED_USERS = 5
-UsersOf = Callable[[Model], Sequence[str]]
+UsersOf = Callable[[ModelUse], Sequence[str]]
 """What uses a model, each as a user knows it: `service default/faces`."""
+OnChange = Callable[[str, str], None]
+"""Called with the owner and the plain name of a model when one of its names means another version now."""
 
 
 class Models:
@@ -35,12 +51,19 @@ class Models:
     Args:
         conversion: whose jobs models may come from.
         users_of: what uses a model.
+        on_change: hears of another version behind a name.
     """
 
     def __init__(
-        self, database: Database, objects: ObjectStore, conversion: Conversion, users_of: UsersOf = lambda _: ()
+        self,
+        database: Database,
+        objects: ObjectStore,
+        conversion: Conversion,
+        users_of: UsersOf = lambda _: (),
+        on_change: OnChange = lambda *_: None,
     ) -> None:
         self.users_of = users_of
+        self.on_change = on_change
         self.database = database
         self.objects = objects
         self.conversion = conversion
@@ -48,7 +71,7 @@ class Models:
         self.imports = ModelImports(objects, conversion)
 
     def find(self, user: str, name: str, *, now: datetime) -> Model | None:
-        """The model of this name, if there is one.
+        """The model of this name, if there is one: its newest version; of name@3 and name@stable what these mean.
 
         One that is not registered is looked for among the user's completed jobs, as `name-or-id`, or
         `name-or-id/out.nef` (or out.bie, out.onnx; without one: out.nef), and is then registered under this name, so
@@ -73,6 +96,7 @@ class Models:
         now: datetime,
         decoder: Decoder = Decoder.AUTO,
         labels: Sequence[str] = (),
+        versioning: Versioning = FIRST,
     ) -> Model:
         """Register what a job has made.
 
@@ -81,6 +105,7 @@ class Models:
             artifact: which of the job's files.
             decoder: how outputs are read; AUTO: by their names and shapes.
             labels: names of the classes, by number; empty: classes are shown by number.
+            versioning: whether it is the next version of this name, and what its user says of it.
 
         Raises:
             JobNotFound: It is not this user's, either.
@@ -88,15 +113,14 @@ class Models:
             ModelExists: The name is taken.
             BadInput: The name or the labels are none.
         """
-        name, labels = checked_name(name), checked_labels(labels)
-        self.storage.refuse_taken(user, name)
+        name, labels = self._target(user, name, versioning), checked_labels(labels)
         record = self.conversion.jobs.get(job_id, user)
-        return self._add(user, name, record, artifact, now, decoder, labels)
+        return self._add(user, name, record, artifact, now, decoder, labels, versioning)
 
-    def check_new(self, user: str, name: str, labels: Sequence[str] = ()) -> None:
+    def check_new(self, user: str, name: str, labels: Sequence[str] = (), versioning: Versioning = FIRST) -> None:
         """What can be said before a file is sent. Raises ModelExists, BadInput."""
         checked_labels(labels)
-        self.storage.refuse_taken(user, checked_name(name))
+        self._target(user, name, versioning)
 
     def add_upload(
         self,
@@ -109,6 +133,7 @@ class Models:
         decoder: Decoder = Decoder.AUTO,
         labels: Sequence[str] = (),
         preprocess: Preprocess | None = None,
+        versioning: Versioning = FIRST,
     ) -> Model:
         """Register an ONNX that its user uploads.
 
@@ -118,15 +143,25 @@ class Models:
             decoder: how outputs are read; AUTO: by their names and shapes.
             labels: names of the classes, by number; empty: classes are shown by number.
             preprocess: how pictures are prepared; None: as the family of its decoder is used to.
+            versioning: whether it is the next version of this name, and what its user says of it.
 
         Raises:
             ModelTooLarge: More than is accepted here.
             ModelExists: The name is taken.
             BadInput: The file is no model, or the name or the labels are none.
         """
-        self.check_new(user, name, labels)
+        self.check_new(user, name, labels, versioning)
         imported = self.imports.receive(user, chunks, weights)
-        return self.add_received(user, name, imported, now=now, decoder=decoder, labels=labels, preprocess=preprocess)
+        return self.add_received(
+            user,
+            name,
+            imported,
+            now=now,
+            decoder=decoder,
+            labels=labels,
+            preprocess=preprocess,
+            versioning=versioning,
+        )
 
     def add_received(
         self,
@@ -138,6 +173,7 @@ class Models:
         decoder: Decoder = Decoder.AUTO,
         labels: Sequence[str] = (),
         preprocess: Preprocess | None = None,
+        versioning: Versioning = FIRST,
     ) -> Model:
         """The second half of `add_upload`, where the name comes after the file; the first is imports.receive. What was
         received is removed from the uploads in every case. Raises as `add_upload`.
@@ -147,7 +183,7 @@ class Models:
         """
         try:
             card = ModelCard(
-                name=checked_name(name),
+                name=self._target(user, name, versioning),
                 format=Format.ONNX,
                 sha256=imported.stored.sha256,
                 size_bytes=imported.stored.size_bytes,
@@ -156,7 +192,8 @@ class Models:
                 preprocess=preprocess.to_json() if preprocess else {},
             )
             facts = {key: imported.facts.get(key) for key in FACTS}
-            return self.storage.add(Model(user, card, to_text(now), facts=facts), [imported.stored])
+            model = Model(user, card, to_text(now), facts=facts, note=versioning.note)
+            return self._keep(model, [imported.stored], versioning)
         finally:
             self.imports.discard(imported)
 
@@ -174,9 +211,58 @@ class Models:
         """Raises ModelNotFound."""
         return self.storage.get(user, name)
 
+    def versions(self, user: str, name: str) -> tuple[list[Model], dict[str, int]]:
+        """The versions of a model, the newest first, and what its tags mean.
+
+        Args:
+            name: plain, or of one of its versions.
+
+        Raises:
+            ModelNotFound
+        """
+        return self.storage.versions(user, self.get(user, name).name)
+
+    def set_tag(self, user: str, name: str, tag: str, version: int, *, now: datetime) -> None:
+        """Have name@tag mean this version; what follows it is changed to it.
+
+        Raises:
+            ModelNotFound: there is no such model or version.
+            BadTag
+        """
+        self.storage.put_tag(user, name, checked_tag(tag), version, to_text(now))
+        self.on_change(user, name)
+
+    def remove_tag(self, user: str, name: str, tag: str) -> None:
+        """Raises ModelNotFound, TagNotFound, ModelInUse."""
+        _, tags = self.storage.versions(user, name)
+        if tag not in tags:
+            raise no_such_tag(name, tag)
+        self._refuse_used(ModelUse(user, frozenset({f"{name}{AT}{tag}"})), f"{name}{AT}{tag}")
+        self.storage.remove_tag(user, name, tag)
+
     def remove(self, user: str, name: str) -> None:
-        """Its files go when no other model has them. Raises ModelNotFound, ModelInUse."""
-        users = self.users_of(self.get(user, name))
+        """Forget a model with all its versions, or of `name@3` this one. Files go when no other model has them.
+
+        Raises:
+            ModelNotFound
+            ModelInUse: something uses it, or a tag means this version.
+        """
+        model = self.get(user, name)
+        all_versions, tags = self.storage.versions(user, model.name)
+        if name == model.name:
+            gone = all_versions
+        else:
+            gone = [model]
+            refuse_tagged(model, tags)
+        numbers = {each.version for each in gone}
+        tagged = (f"{model.name}{AT}{tag}" for tag, version in tags.items() if version in numbers)
+        newest = {model.name} if all_versions[0].version in numbers else set[str]()
+        names = frozenset({*(each.pin for each in gone), *tagged, *newest})
+        self._refuse_used(ModelUse(user, names, frozenset(each.card.sha256 for each in gone)), name)
+        self.storage.remove(user, name)
+
+    def _refuse_used(self, use: ModelUse, name: str) -> None:
+        users = self.users_of(use)
         if users:
             further = f" and {len(users) - NAMED_USERS} more" if len(users) > NAMED_USERS else ""
             raise ModelInUse(
@@ -184,7 +270,20 @@ class Models:
                 hint="End them, or have them use another model, and remove it then.",
                 detail={"used_by": list(users)},
             )
-        self.storage.remove(user, name)
+
+    def _target(self, user: str, name: str, versioning: Versioning) -> str:
+        """The name that a new model may have. Raises ModelExists, BadModelName."""
+        known = self.storage.look(user, name.strip()) if versioning.is_next else None
+        name = known.name if known is not None and known.name == name.strip() else checked_name(name)
+        if not versioning.is_next:
+            self.storage.refuse_taken(user, name)
+        return name
+
+    def _keep(self, model: Model, sources: Sequence[Source], versioning: Versioning) -> Model:
+        kept = self.storage.add(model, sources, is_next=versioning.is_next)
+        if kept.version > 1:
+            self.on_change(kept.owner, kept.name)
+        return kept
 
     def _job(self, user: str, job: str) -> JobRecord | None:
         """The job of this id, whatever became of it, else the newest completed one of exactly this name."""
@@ -203,7 +302,7 @@ class Models:
 
     def _pinned(self, user: str, name: str, record: JobRecord, file_format: Format, now: datetime) -> Model | None:
         try:
-            return self._add(user, name, record, file_format, now, Decoder.AUTO, ())
+            return self._add(user, name, record, file_format, now, Decoder.AUTO, (), FIRST)
         except ModelExists:  # somebody else looked for it at the same time
             return self.storage.look(user, name)
         except ArtifactNotReady:
@@ -218,6 +317,7 @@ class Models:
         now: datetime,
         decoder: Decoder,
         labels: tuple[str, ...],
+        versioning: Versioning,
     ) -> Model:
         if record.status is not Status.COMPLETED:
             raise not_completed(record)
@@ -241,8 +341,14 @@ class Models:
         )
         intake = record.intake.get("model", {})
         facts = {key: intake.get(key) for key in FACTS}
-        model = Model(user, card, to_text(now), record.job_id, facts)
-        return self.storage.add(model, [artifact, *([twin] if twin else [])])
+        model = Model(user, card, to_text(now), record.job_id, facts, note=versioning.note, metrics=_metrics(record))
+        return self._keep(model, [artifact, *([twin] if twin else [])], versioning)
+
+
+def _metrics(record: JobRecord) -> dict[str, Any]:
+    """What a conversion has measured of its model."""
+    measured = {"snr_db": record.snr_db, "verdict": record.verdict.value if record.verdict else None}
+    return {name: value for name, value in measured.items() if value is not None}
 
 
 def not_completed(record: JobRecord) -> ArtifactNotReady:

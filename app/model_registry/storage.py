@@ -7,7 +7,7 @@ the row is written only while they are there, and they are deleted only while no
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from app.conversion.errors import ArtifactNotReady
@@ -17,8 +17,8 @@ from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.objects.blobs import blob_key
 from app.kit.sql import Database
 from app.model_registry import store
-from app.model_registry.errors import FilesBusy, ModelExists
-from app.model_registry.model import Model, is_name, no_such_model
+from app.model_registry.errors import FilesBusy, ModelExists, ModelInUse, TagNotFound
+from app.model_registry.model import Model, is_name, no_such_model, parted
 
 TRIES = 5
 
@@ -47,7 +47,7 @@ class ModelStorage:
         return model
 
     def look(self, owner: str, name: str) -> Model | None:
-        if not is_name(name):
+        if not is_name(parted(name)[0]):
             return None
         with self.database.read() as conn:
             return store.get_model(conn, owner, name)
@@ -73,14 +73,41 @@ class ModelStorage:
         last = models[limit - 1] if len(models) > limit else None
         return models[:limit], f"{last.created_at} {last.name}" if last else None
 
-    def add(self, model: Model, sources: Sequence[Source]) -> Model:
-        """sources: of the model's file and of its twin. Raises ModelExists, ArtifactNotReady, FilesBusy."""
+    def versions(self, owner: str, name: str) -> tuple[list[Model], dict[str, int]]:
+        """The versions of a model, the newest first, and what its tags mean. Raises ModelNotFound."""
+        with self.database.read() as conn:
+            return _known(store.versions_of(conn, owner, name), name), store.tags_of(conn, owner, name)
+
+    def put_tag(self, owner: str, name: str, tag: str, version: int, at: str) -> None:
+        """From now on the tag of this model means this version. Raises ModelNotFound."""
+        with self.database.write() as conn:
+            store.lock_files(conn)
+            if version not in {model.version for model in _known(store.versions_of(conn, owner, name), name)}:
+                raise no_such_model(f"{name}@{version}")
+            store.put_tag(conn, owner, name, tag, version, at)
+
+    def remove_tag(self, owner: str, name: str, tag: str) -> None:
+        """Raises TagNotFound."""
+        with self.database.write() as conn:
+            if not store.remove_tag(conn, owner, name, tag):
+                raise no_such_tag(name, tag)
+
+    def add(self, model: Model, sources: Sequence[Source], *, is_next: bool = False) -> Model:
+        """Keep a model.
+
+        Args:
+            sources: of the model's file and of its twin.
+            is_next: it is the next version where the name is there.
+
+        Raises:
+            ModelExists, ArtifactNotReady, FilesBusy
+        """
         try:
             for _ in range(TRIES):
                 for source in sources:
                     self._copy(source)
-                if self._written(model):
-                    return model
+                if written := self._write(model, is_next=is_next):
+                    return written
         except store.NameTaken:
             self._drop_orphans(model.card)
             raise _taken(model.name) from None
@@ -91,24 +118,34 @@ class ModelStorage:
         raise FilesBusy(f"The files of {model.name} are being removed and added elsewhere.", hint="Try again.")
 
     def remove(self, owner: str, name: str) -> None:
-        """Raises ModelNotFound. The store being away, the model stays."""
-        if not is_name(name):
-            raise no_such_model(name)
+        """Remove a model with all its versions, or of `name@3` that version. The store being away, it stays.
+
+        Raises:
+            ModelNotFound
+            ModelInUse: a tag means this version.
+        """
         with self.database.write() as conn:
             store.lock_files(conn)
-            model = store.remove_model(conn, owner, name)
+            model = store.get_model(conn, owner, name) if is_name(parted(name)[0]) else None
             if model is None:
                 raise no_such_model(name)
-            self._delete(files_of(model.card) - store.named_files(conn, files_of(model.card)))
+            all_versions = store.versions_of(conn, owner, model.name)
+            if name == model.name or len(all_versions) == 1:
+                removed = store.remove_model(conn, owner, model.name)
+            else:
+                refuse_tagged(model, store.tags_of(conn, owner, model.name))
+                store.remove_version(conn, model)
+                removed = [model]
+            digests = {sha256 for each in removed for sha256 in files_of(each.card)}
+            self._delete(digests - store.named_files(conn, digests))
 
-    def _written(self, model: Model) -> bool:
-        """False: somebody removed the last other model with these files meanwhile."""
+    def _write(self, model: Model, *, is_next: bool) -> Model | None:
+        """None: somebody removed the last other model with these files meanwhile."""
         with self.database.write() as conn:
             store.lock_files(conn)
             if not all(self._has(sha256) for sha256 in files_of(model.card)):
-                return False
-            store.add_model(conn, model)
-            return True
+                return None
+            return store.add_model(conn, model, is_next=is_next)
 
     def _copy(self, source: Source) -> None:
         if self._has(source.sha256):
@@ -143,5 +180,29 @@ def files_of(card: ModelCard) -> set[str]:
     return {card.sha256, card.twin_sha256} - {""}
 
 
+def refuse_tagged(model: Model, tags: Mapping[str, int]) -> None:
+    """Raises ModelInUse where a tag means this version."""
+    named = [f"tag {tag}" for tag, version in tags.items() if version == model.version]
+    if named:
+        raise ModelInUse(
+            f"The model {model.pin!r} is used by {', '.join(named)}.",
+            hint="Set the tag to another version, or remove it.",
+            detail={"used_by": named},
+        )
+
+
+def no_such_tag(name: str, tag: str) -> TagNotFound:
+    return TagNotFound(f"The model {name!r} has no tag {tag!r}.", hint="Those it has: `modelmill models versions`.")
+
+
+def _known(versions: list[Model], name: str) -> list[Model]:
+    if not versions:
+        raise no_such_model(name)
+    return versions
+
+
 def _taken(name: str) -> ModelExists:
-    return ModelExists(f"You have a model {name!r} already.", hint="Choose another name, or remove that one first.")
+    return ModelExists(
+        f"You have a model {name!r} already.",
+        hint="Choose another name, add it as the next version of that one, or remove that one first.",
+    )

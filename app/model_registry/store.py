@@ -12,8 +12,8 @@ from sqlalchemy.exc import IntegrityError
 
 from app.inference.prediction import MODEL_CARD
 from app.kit.sql import metadata
-from app.kit.sql.rows import row_of
-from app.model_registry.model import Model
+from app.kit.sql.rows import from_row, row_of
+from app.model_registry.model import Model, parted
 
 FILES_LOCK = 0x626C6F6273  # any number of our own: PostgreSQL's advisory locks have no names
 
@@ -23,14 +23,37 @@ models = sa.Table(
     sa.Column("owner", sa.String(32), primary_key=True),
     sa.Column("name", sa.String(200), primary_key=True),
     sa.Column("created_at", sa.String(32), nullable=False, index=True),
+    sa.Column("newest", sa.Integer, nullable=False, server_default="1"),
+    sa.Column("last_number", sa.Integer, nullable=False, server_default="1"),
+)
+"""newest: the version that the plain name means, since created_at. last_number: the highest that was ever given."""
+versions = sa.Table(
+    "model_versions",
+    metadata,
+    sa.Column("owner", sa.String(32), primary_key=True),
+    sa.Column("name", sa.String(200), primary_key=True),
+    sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("created_at", sa.String(32), nullable=False),
     sa.Column("card", sa.Text, nullable=False),
     sa.Column("sha256", sa.String(64), nullable=False, index=True),
     sa.Column("twin_sha256", sa.String(64), nullable=False, index=True),
     sa.Column("job_id", sa.String(36), nullable=False),
     sa.Column("facts", sa.Text, nullable=False),
+    sa.Column("note", sa.Text, nullable=False),
+    sa.Column("metrics", sa.Text, nullable=False),
 )
 """card: app.inference.prediction.ModelCard as JSON. job_id: of the conversion it is from; empty when its
 user brought it. facts: what is shown of it: inputs, outputs."""
+tags = sa.Table(
+    "model_tags",
+    metadata,
+    sa.Column("owner", sa.String(32), primary_key=True),
+    sa.Column("name", sa.String(200), primary_key=True),
+    sa.Column("tag", sa.String(32), primary_key=True),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("changed_at", sa.String(32), nullable=False),
+)
+DOCUMENTS = ("card", "facts", "metrics")
 
 
 class NameTaken(Exception):
@@ -43,39 +66,87 @@ def lock_files(conn: Connection) -> None:
         conn.execute(sa.select(sa.func.pg_advisory_xact_lock(FILES_LOCK)))
 
 
-def add_model(conn: Connection, model: Model) -> None:
-    """Raises NameTaken."""
-    try:
-        conn.execute(
-            sa.insert(models).values(
-                row_of(
-                    models,
-                    model.card,
-                    model,
-                    card=json.dumps(MODEL_CARD.write(model.card)),
-                    facts=json.dumps(dict(model.facts)),
-                )
-            )
-        )
-    except IntegrityError as error:
-        raise NameTaken from error
+def add_model(conn: Connection, model: Model, *, is_next: bool = False) -> Model:
+    """Add the first version of a name.
+
+    Args:
+        model: its version is given here.
+        is_next: where the name is there, this is its next version.
+
+    Raises:
+        NameTaken: the name is there.
+    """
+    number = _next_number(conn, model) if is_next else None
+    if number is None:
+        number = 1
+        try:
+            conn.execute(sa.insert(models).values(owner=model.owner, name=model.name, created_at=model.created_at))
+        except IntegrityError as error:
+            raise NameTaken from error
+    version = model.as_version(number)
+    documents = {name: json.dumps(dict(getattr(version, name))) for name in ("facts", "metrics")}
+    values = row_of(versions, version.card, version, **documents, card=json.dumps(MODEL_CARD.write(version.card)))
+    conn.execute(sa.insert(versions).values(values))
+    return version
+
+
+def _next_number(conn: Connection, model: Model) -> int | None:
+    """From now on the plain name means it. None: there is no such name."""
+    number = models.c.last_number + 1
+    change = sa.update(models).where(*_named(models, model.owner, model.name))
+    change = change.values(last_number=number, newest=number, created_at=model.created_at)
+    return conn.execute(change.returning(models.c.last_number)).scalar()
 
 
 def get_model(conn: Connection, owner: str, name: str) -> Model | None:
-    row = conn.execute(sa.select(models).where(models.c.owner == owner, models.c.name == name)).first()
+    """The newest version of this name; of `name@3` and `name@stable` what these mean."""
+    is_newest = versions.c.version == models.c.newest
+    newest = sa.select(versions).join(models, _is_same(models, versions) & is_newest)
+    row = conn.execute(newest.where(*_named(models, owner, name))).first()
+    base, selector = parted(name)
+    if row is None and selector:
+        tagged = sa.select(tags.c.version).where(*_named(tags, owner, base), tags.c.tag == selector)
+        number = int(selector) if selector.isdigit() else tagged.scalar_subquery()
+        row = conn.execute(
+            sa.select(versions).where(*_named(versions, owner, base), versions.c.version == number)
+        ).first()
     return _model(row) if row else None
+
+
+def versions_of(conn: Connection, owner: str, name: str) -> list[Model]:
+    """Of a plain name, newest first."""
+    query = sa.select(versions).where(*_named(versions, owner, name)).order_by(versions.c.version.desc())
+    return [_model(row) for row in conn.execute(query)]
+
+
+def tags_of(conn: Connection, owner: str, name: str) -> dict[str, int]:
+    """Tag → version of a plain name, by tag."""
+    query = sa.select(tags.c.tag, tags.c.version).where(*_named(tags, owner, name)).order_by(tags.c.tag)
+    return {tag: int(version) for tag, version in conn.execute(query)}
+
+
+def put_tag(conn: Connection, owner: str, name: str, tag: str, version: int, at: str) -> None:
+    """Of a version that is there; whoever calls holds lock_files, so that it stays."""
+    remove_tag(conn, owner, name, tag)
+    conn.execute(sa.insert(tags).values(owner=owner, name=name, tag=tag, version=version, changed_at=at))
+
+
+def remove_tag(conn: Connection, owner: str, name: str, tag: str) -> bool:
+    """False: there was none."""
+    return conn.execute(sa.delete(tags).where(*_named(tags, owner, name), tags.c.tag == tag)).rowcount == 1
 
 
 def page(
     conn: Connection, owner: str, *, text: str = "", after: tuple[str, str] | None = None, limit: int
 ) -> list[Model]:
-    """Newest first, of the same moment by name.
+    """The newest version of each name, newest first, of the same moment by name.
 
     Args:
         text: in the name, whatever its case.
         after: created_at and name.
     """
-    statement = sa.select(models).where(models.c.owner == owner)
+    is_newest = versions.c.version == models.c.newest
+    statement = sa.select(versions).join(models, _is_same(models, versions) & is_newest).where(models.c.owner == owner)
     if text:
         statement = statement.where(models.c.name.icontains(text, autoescape=True))
     if after is not None:
@@ -86,25 +157,39 @@ def page(
     return [_model(row) for row in conn.execute(ordered)]
 
 
-def remove_model(conn: Connection, owner: str, name: str) -> Model | None:
-    """What was removed; None when there was none."""
-    same = (models.c.owner == owner, models.c.name == name)
-    row = conn.execute(sa.delete(models).where(*same).returning(*models.c)).first()
-    return _model(row) if row else None
+def remove_model(conn: Connection, owner: str, name: str) -> list[Model]:
+    """What was removed of a plain name: all its versions; none when there was no such name."""
+    removed = conn.execute(sa.delete(versions).where(*_named(versions, owner, name)).returning(*versions.c)).all()
+    for table in (tags, models):
+        conn.execute(sa.delete(table).where(*_named(table, owner, name)))
+    return [_model(row) for row in removed]
+
+
+def remove_version(conn: Connection, model: Model) -> None:
+    """One of several. The plain name means the newest that is left."""
+    same = _named(versions, model.owner, model.name)
+    conn.execute(sa.delete(versions).where(*same, versions.c.version == model.version))
+    left = sa.select(versions.c.version, versions.c.created_at).where(*same).order_by(versions.c.version.desc())
+    newest = conn.execute(left.limit(1)).one()
+    values = {"newest": newest.version, "created_at": newest.created_at}
+    conn.execute(sa.update(models).where(*_named(models, model.owner, model.name)).values(values))
 
 
 def named_files(conn: Connection, digests: Collection[str]) -> set[str]:
     """Those of these that a model names, anybody's, as its file or as its twin."""
-    columns = (models.c.sha256, models.c.twin_sha256)
+    columns = (versions.c.sha256, versions.c.twin_sha256)
     statement = sa.union(*(sa.select(column).where(column.in_(digests)) for column in columns))
     return set(conn.execute(statement).scalars())
 
 
+def _named(table: sa.Table, owner: str, name: str) -> tuple[sa.ColumnElement[bool], ...]:
+    return table.c.owner == owner, table.c.name == name
+
+
+def _is_same(one: sa.Table, other: sa.Table) -> sa.ColumnElement[bool]:
+    return (one.c.owner == other.c.owner) & (one.c.name == other.c.name)
+
+
 def _model(row: Any) -> Model:
-    return Model(
-        owner=row.owner,
-        card=MODEL_CARD.read(json.loads(row.card)),
-        created_at=row.created_at,
-        job_id=row.job_id,
-        facts=json.loads(row.facts),
-    )
+    documents = {name: json.loads(getattr(row, name)) for name in DOCUMENTS}
+    return from_row(Model, row, **{**documents, "card": MODEL_CARD.read(documents["card"])})

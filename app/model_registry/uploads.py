@@ -40,6 +40,7 @@ async def receive_model(request: Request, models: Models, user: str) -> Model:
         decoder=body.decoder,
         labels=body.listed_labels,
         preprocess=body.preprocess,
+        versioning=body.versioning,
     )
 
 
@@ -51,7 +52,7 @@ async def _receive(parts: AsyncIterator[Part], files: FileReceiver, models: Mode
         if isinstance(part, MultipartSegment):
             field = part.name
             if field in (FILE, WEIGHTS):
-                if field == FILE and "name" in texts:
+                if field == FILE and "name" in texts and "new_version" not in texts:
                     await run_in_threadpool(models.check_new, user, _text(texts["name"]))
                 await files.begin(part)
             elif field in texts or part.filename:

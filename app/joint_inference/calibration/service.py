@@ -29,6 +29,7 @@ from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.objects.blobs import blob_key
 from app.kit.sandbox.runner import Hooks, Limits, Sandbox
 from app.kit.sql import Database
+from app.model_registry.model import ModelUse
 from app.model_registry.service import Models
 
 RUN = "app.joint_inference.calibration.evaluation:run"
@@ -243,17 +244,10 @@ class Calibrations:
         return tell
 
 
-def calibrations_using(conn: Connection, user: str, model: str, *, now: datetime) -> list[str]:
-    """namespace/name of the services with a calibration that waits or runs and was asked for with this model.
-
-    Args:
-        model: by name, on either side.
-
-    Returns:
-        namespace/name, sorted.
-    """
-    requests = [entry.request for entry in store.of_owner(conn, user) if entry.is_under_way(now)]
-    using = [request for request in requests if model in (request.edge_model, request.cloud_model)]
+def calibrations_using(conn: Connection, use: ModelUse, *, now: datetime) -> list[str]:
+    """namespace/name of the services with a calibration that waits or runs and needs this of a model, sorted."""
+    requests = [entry.request for entry in store.of_owner(conn, use.owner) if entry.is_under_way(now)]
+    using = [request for request in requests if use.has(request.edge_model, request.cloud_model)]
     return sorted({f"{request.namespace}/{request.name}" for request in using})
 
 

@@ -69,8 +69,8 @@ def _worker_lines(worker: Json) -> Iterator[str]:
     facts += [f"pid {worker['pid']}"] if worker.get("pid") else []
     facts += [f"restarts {worker['restarts']}"] if worker.get("restarts") else []
     facts += [f"exit code {worker['exit_code']}"] if worker.get("exit_code") is not None else []
-    runs = worker.get("detail") or {}
-    facts += [f"model {runs['model']} {str(runs['sha256'])[:12]}"] if runs.get("sha256") and runs.get("model") else []
+    runs = worker.get("runs")
+    facts += [f"model {runs['model']} version {runs['version']} {runs['sha256'][:12]}"] if runs else []
     facts += [worker.get("reason") or "", worker.get("message") or ""]
     yield f"worker     {worker['role']} {worker['name']}  {'  '.join(filter(None, facts))}"
     if worker["state"] in TROUBLED:

@@ -10,6 +10,7 @@ from app.joint_inference.model.resource import Role, Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason
 from app.joint_inference.model.stream import StreamEnd, stream_end
 from app.joint_inference.model.tally import Breaker
+from app.model_registry.model import version_on
 from app.nodes.model import WorkerReport, WorkerState
 
 PENDING, RUNNING, FAILED = ConditionType.PENDING, ConditionType.RUNNING, ConditionType.FAILED
@@ -69,15 +70,34 @@ class ObservedWorker:
         return self.has_failed and self.report is not None and self.report.former_generation > 0
 
     @property
+    def is_behind(self) -> bool:
+        """It is what its service says, but for a newer version of its model, which its node cannot fetch."""
+        return self.is_stalled and self.report is not None and self.report.former_generation == self.report.generation
+
+    @property
     def is_restarting(self) -> bool:
         return self.report is not None and self.report.state is WorkerState.BACKOFF
 
 
+def running_model(report: WorkerReport | None) -> dict[str, Any] | None:
+    """What the worker says that it runs: name of the model, version, sha256. None: it says nothing of that."""
+    detail = report.detail if report else {}
+    if not detail.get("model") or not detail.get("sha256"):
+        return None
+    name, version = version_on(str(detail["model"]))
+    return {"model": name, "version": version, "sha256": str(detail["sha256"])}
+
+
 def condition_of(service: Service, workers: dict[Role, ObservedWorker]) -> Condition:
     edge, cloud = workers[Role.EDGE], workers[Role.CLOUD]
-    stalled = next((worker for worker in (cloud, edge) if worker.is_stalled and worker.is_online), None)
-    if stalled is not None:
+    all_stalled = [worker for worker in (cloud, edge) if worker.is_stalled and worker.is_online]
+    stalled = min(all_stalled, key=lambda worker: worker.is_behind, default=None)
+    if stalled is not None and not stalled.is_behind:
         return Condition(PENDING, Reason.ROLLOUT_STALLED, _why_stalled(service, stalled))
+    if stalled is not None:
+        is_served = edge.was_serving or edge.is_stalled
+        degraded = Condition(RUNNING, Reason.DEGRADED, _why_behind(stalled))
+        return degraded if is_served else _not_serving(edge) or degraded
     if edge.was_serving:
         return _serving(service, edge, cloud)
     waiting = (_not_serving(worker) for worker in (cloud, edge))
@@ -148,12 +168,29 @@ def _why_stalled(service: Service, worker: ObservedWorker) -> str:
     )
 
 
+def _why_behind(worker: ObservedWorker) -> str:
+    report = worker.report
+    assert report is not None
+    wanted = _version(worker.model.name, worker.model.sha256) if worker.model else "another model"
+    runs = _version(report.detail.get("model"), report.detail.get("sha256")) or "what ran before"
+    return (
+        f"The {worker.role} worker {worker.name!r} on {worker.node!r} cannot change to {wanted}: "
+        f"{report.message or report.reason}\n"
+        f"It goes on with {runs}. The change is tried again and again."
+    )
+
+
 def _why_not_stored(worker: ObservedWorker) -> str:
     return (
         f"The node {worker.node!r} cannot store what the {worker.role} worker {worker.name!r} is to run: "
         f"{worker.order_problem}.\n"
         "What ran there goes on. It is told again and again."
     )
+
+
+def _version(name: Any, sha256: Any) -> str:
+    base, version = version_on(str(name))
+    return f"version {version} of {base!r} (sha256 {str(sha256)[:12]}…)" if name and sha256 else ""
 
 
 def _model(name: Any, sha256: Any) -> str:

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from app.inference.prediction import Prediction
 from app.joint_inference.model.resource import Role, Service, Worker
+from app.joint_inference.model.state import running_model
 from app.joint_inference.model.status import ConditionType, Reason, current_of
 from app.joint_inference.model.stream import STREAM
 from app.joint_inference.model.tally import Sample, Source, upload_share_key
@@ -83,8 +84,8 @@ class ServiceWorkerView:
     runtime: str
     why: str
     """Why something else runs than what was named; empty: that does."""
-    runs: str
-    """Name and hash of the model that runs, as far as the worker says."""
+    runs: Mapping[str, Any] | None
+    """Name, version and hash of the model that runs; None: the worker does not say."""
     detail: Mapping[str, str]
     """What else the worker says of itself."""
 
@@ -177,10 +178,8 @@ def worker_of(service: Service, role: Role, node: Node | None, *, is_online: boo
     }
     further = {key: value for key, value in detail.items() if key not in SAID_ELSEWHERE}
     runtime, why = detail.get("runtime", ""), detail.get("why", "")
-    runs = f"{detail['model']}, sha256 {detail['sha256'][:12]}…" if {"model", "sha256"} <= detail.keys() else ""
-    return ServiceWorkerView(
-        role, service.specification.worker(role), node, is_online, report, runtime, why, runs, further
-    )
+    worker = service.specification.worker(role)
+    return ServiceWorkerView(role, worker, node, is_online, report, runtime, why, running_model(report), further)
 
 
 def sample_view(sample: Sample) -> SampleView:

@@ -14,6 +14,7 @@ from app.joint_inference.errors import ServiceExists, ServiceNotFound
 from app.joint_inference.model.field_ownership import Manager
 from app.joint_inference.model.reconciliation import key_of
 from app.joint_inference.model.resource import PLURAL, Role, Service, specification_of
+from app.joint_inference.model.state import running_model
 from app.joint_inference.model.status import completed
 from app.joint_inference.service.changes import (
     merged,
@@ -29,7 +30,7 @@ from app.joint_inference.validation import validated
 from app.kit.clock import to_text
 from app.kit.errors import BadInput
 from app.kit.sql import Database, new_secret
-from app.model_registry.model import Model
+from app.model_registry.model import Model, ModelUse, parted, version_on
 from app.nodes.model import WorkerReport
 from app.nodes.service import Nodes
 
@@ -59,6 +60,10 @@ class WorkerView:
     """None: there is none yet."""
     sha256: str
     """Of the model that the node was ordered to run; empty: it has no order yet."""
+    version: int | None
+    """Of this model; None: it has no order yet."""
+    runs: Mapping[str, Any] | None
+    """What runs, as far as the worker says: name of the model, version, sha256."""
 
 
 class Services:
@@ -271,15 +276,19 @@ class Services:
         with self.database.read() as conn:
             return len(store.there_for(conn, user))
 
-    def using(self, user: str, model: str) -> list[str]:
-        """namespace/name of those whose edge or cloud worker has this model."""
+    def using(self, use: ModelUse) -> list[str]:
+        """namespace/name of those whose edge or cloud worker needs this of a model."""
+        with self.database.read() as conn:
+            services = store.there_for(conn, use.owner)
+        return [f"{service.namespace}/{service.name}" for service in services if use.has(*models_of(service))]
+
+    def model_changed(self, user: str, model: str) -> None:
+        """A name of this model means another version now: have the services that name it reconciled."""
         with self.database.read() as conn:
             services = store.there_for(conn, user)
-        return [
-            f"{service.namespace}/{service.name}"
-            for service in services
-            if model in (service.specification.edge.model, service.specification.cloud.model)
-        ]
+        for service in services:
+            if any(model in (name, parted(name)[0]) for name in models_of(service)):
+                self.kick(service.uid)
 
     def delete_all(self, user: str, *, now: datetime) -> None:
         with self.database.read() as conn:
@@ -309,6 +318,11 @@ class Services:
         return service
 
 
+def models_of(service: Service) -> tuple[str, str]:
+    """The names of its models."""
+    return service.specification.edge.model, service.specification.cloud.model
+
+
 def _view(
     service: Service, role: Role, nodes: Nodes, contents: Mapping[tuple[str, str], Mapping[str, Any]], now: datetime
 ) -> WorkerView:
@@ -317,7 +331,17 @@ def _view(
     is_online = node is not None and node.is_online(now)
     report = node.worker(key_of(service, role)) if node else None
     card = contents.get((role.value, worker.node), {}).get("model") or {}
-    return WorkerView(role, worker.name, worker.node, worker.model, is_online, report, str(card.get("sha256", "")))
+    return WorkerView(
+        role,
+        worker.name,
+        worker.node,
+        worker.model,
+        is_online,
+        report,
+        sha256=str(card.get("sha256", "")),
+        version=version_on(card["name"])[1] if card else None,
+        runs=running_model(report),
+    )
 
 
 def _get(conn: Connection, user: str, namespace: str, name: str) -> Service:

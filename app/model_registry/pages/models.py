@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, ClassVar
+from urllib.parse import urlencode
 
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
@@ -11,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.conversion.access import conversion_of
+from app.kit.clock import now
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import FilterForm, form, query
@@ -18,7 +21,7 @@ from app.kit.web.list_page import ListQuery
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
 from app.model_registry.model import Model
-from app.model_registry.schemas import MAX_CURSOR, TEXT, Name
+from app.model_registry.schemas import MAX_CURSOR, MAX_PIN, TEXT
 
 PAGE_MODELS = 50
 AREA = "models"
@@ -31,13 +34,25 @@ class ModelListQuery(ListQuery):
     note: Annotated[str, Field(max_length=20)] = ""
 
 
+Pin = Annotated[str, Field(min_length=1, max_length=MAX_PIN)]
+
+
 class NamedPageQuery(FilterForm):
-    name: Name
+    name: Pin
     note: Annotated[str, Field(max_length=20)] = ""
 
 
 class NamedForm(BaseModel):
-    name: Name
+    name: Pin
+
+
+class TagForm(NamedForm):
+    tag: Annotated[str, Field(max_length=64)]
+    version: Annotated[int, Field(ge=1, le=10**9)]
+
+
+class UntagForm(NamedForm):
+    tag: Annotated[str, Field(max_length=64)]
 
 
 def models(request: Request) -> Response:
@@ -57,21 +72,50 @@ def models(request: Request) -> Response:
 
 def named(request: Request) -> Response:
     params = query(request, NamedPageQuery)
-    model = models_of(request).get(user_of(request), params.name)
+    models, user = models_of(request), user_of(request)
+    model = models.get(user, params.name)
+    versions, tags = models.versions(user, model.name)
     return render(
-        request, "models/model.html", area=AREA, model=model, note=params.note, jobs=_job_names(request, [model])
+        request,
+        "models/model.html",
+        area=AREA,
+        model=model,
+        versions=versions,
+        tags=tags,
+        note=params.note,
+        jobs=_job_names(request, versions),
     )
 
 
 def ask_delete(request: Request) -> Response:
-    model = models_of(request).get(user_of(request), query(request, NamedPageQuery).name)
-    return render(request, "models/delete.html", area=AREA, model=model)
+    models, user, name = models_of(request), user_of(request), query(request, NamedPageQuery).name
+    model = models.get(user, name)
+    versions, _ = models.versions(user, model.name)
+    is_whole = name == model.name or len(versions) == 1
+    return render(request, "models/delete.html", area=AREA, model=model, is_whole=is_whole, versions=len(versions))
 
 
 async def delete(request: Request) -> Response:
     fields = await form(request, NamedForm)
     await run_in_threadpool(models_of(request).remove, user_of(request), fields.name)
     return see_other("/ui/models?note=deleted")
+
+
+async def tag(request: Request) -> Response:
+    fields = await form(request, TagForm)
+    set_tag = partial(models_of(request).set_tag, now=now())
+    await run_in_threadpool(set_tag, user_of(request), fields.name, fields.tag.strip(), fields.version)
+    return _back_to(fields.name, "tagged")
+
+
+async def untag(request: Request) -> Response:
+    fields = await form(request, UntagForm)
+    await run_in_threadpool(models_of(request).remove_tag, user_of(request), fields.name, fields.tag)
+    return _back_to(fields.name, "untagged")
+
+
+def _back_to(name: str, note: str) -> Response:
+    return see_other(f"/ui/models/named?{urlencode({'name': name, 'note': note})}#versions")
 
 
 def _job_names(request: Request, models: list[Model]) -> dict[str, str]:
@@ -86,4 +130,6 @@ ROUTES = [
     Route("/ui/models/named", named),
     Route("/ui/models/delete", ask_delete),
     Route("/ui/models/delete", delete, methods=["POST"]),
+    Route("/ui/models/tag", tag, methods=["POST"]),
+    Route("/ui/models/untag", untag, methods=["POST"]),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, Field
@@ -27,7 +27,7 @@ from app.kit.web.idempotency import form_once
 from app.kit.web.multipart_form import SentFile, SentForm, sent_form
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
-from app.model_registry.model import MAX_NAME, Model, labels_of
+from app.model_registry.model import MAX_NAME, MAX_NOTE, Model, Versioning, labels_of
 from app.model_registry.pages.models import AREA
 from app.model_registry.schemas import MAX_LABELS_TEXT
 from app.model_registry.service import not_completed
@@ -37,13 +37,24 @@ OFFERED_JOBS = 50
 MAX_JOBS_READ = 2000
 FIELDS_BYTES = 1 << 20
 FROM_JOB, UPLOAD = "job", "upload"
-EMPTY = {"way": FROM_JOB, "name": "", "job_id": "", "artifact": Format.NEF.value, "decoder": "auto", "labels": ""}
+EMPTY = {
+    "way": FROM_JOB,
+    "name": "",
+    "new_version": "",
+    "note": "",
+    "job_id": "",
+    "artifact": Format.NEF.value,
+    "decoder": "auto",
+    "labels": "",
+}
 
 
 class NewForm(BaseModel):
     way: str = FROM_JOB
     """Which of the two forms of the page it was."""
     name: Annotated[str, Field(max_length=MAX_NAME)] = ""
+    new_version: bool = False
+    note: Annotated[str, Field(max_length=MAX_NOTE)] = ""
     job_id: Annotated[str, Field(max_length=64)] = ""
     artifact: Format = Format.NEF
     decoder: Decoder = Decoder.AUTO
@@ -58,20 +69,23 @@ class ModelDraft:
     """Why that did not become a model."""
 
     def of(self, way: str) -> Mapping[str, str]:
-        return self.values if self.values["way"] == way else {**EMPTY, "way": way}
+        shared = {field: self.values[field] for field in ("name", "new_version")} if self.values["new_version"] else {}
+        return self.values if self.values["way"] == way else {**EMPTY, **shared, "way": way}
 
     def problem_of(self, way: str) -> ModelmillError | None:
         return self.problem if self.values["way"] == way else None
 
 
 def new(request: Request) -> Response:
-    """?job={id}: that one is chosen. ?way=upload: the other form comes first."""
+    """?job={id}: that one is chosen. ?way=upload: the other form comes first. ?name=faces: its next version."""
     params, user = request.query_params, user_of(request)
     way = UPLOAD if params.get("way") == UPLOAD else FROM_JOB
     values, problem = {**EMPTY, "way": way}, None
+    if name := params.get("name", "")[:MAX_NAME]:
+        values |= {"name": name, "new_version": "on"}
     if params.get("job"):
         record = conversion_of(request).jobs.get(params["job"], user)
-        values |= {"job_id": record.job_id, "name": record.name.replace("/", "-"), "way": FROM_JOB}
+        values |= {"job_id": record.job_id, "name": name or record.name.replace("/", "-"), "way": FROM_JOB}
         problem = None if record.status is Status.COMPLETED else not_completed(record)
     return _page(request, ModelDraft(values, problem))
 
@@ -83,30 +97,28 @@ async def create(request: Request) -> Response:
 
 
 def _create(request: Request, sent: SentForm) -> Response:
-    typed = {name: values[-1] for name, values in sent.fields.items() if name in EMPTY}
-    values = {**EMPTY, **typed}
+    values = {**EMPTY, **{name: values[-1] for name, values in sent.fields.items() if name in EMPTY}}
     values["way"] = UPLOAD if values["way"] == UPLOAD else FROM_JOB
     try:
-        model = _add_model(request, checked(lambda: NewForm.model_validate(values)), sent.files.get("model", []))
+        fields = checked(lambda: NewForm.model_validate({**values, "new_version": bool(values["new_version"])}))
+        model = _add_model(request, fields, sent.files.get("model", []))
     except ModelmillError as error:
         return _page(request, ModelDraft(values, error))
-    return see_other("/ui/models/named?" + urlencode({"name": model.name, "note": "added"}))
+    shown = model.name if model.version == 1 else model.pin
+    return see_other("/ui/models/named?" + urlencode({"name": shown, "note": "added"}))
 
 
 def _add_model(request: Request, fields: NewForm, files: list[SentFile]) -> Model:
-    models, user, labels = models_of(request), user_of(request), labels_of(fields.labels)
+    models, user, versioning = models_of(request), user_of(request), Versioning(fields.new_version, fields.note.strip())
+    common: dict[str, Any] = {"decoder": fields.decoder, "labels": labels_of(fields.labels), "versioning": versioning}
     if fields.way == FROM_JOB:
-        return models.add_from_job(
-            user, fields.name, fields.job_id, fields.artifact, now=now(), decoder=fields.decoder, labels=labels
-        )
+        return models.add_from_job(user, fields.name, fields.job_id, fields.artifact, now=now(), **common)
     if not files:
         raise BadInput("No file was chosen.", hint="Choose an ONNX model.")
     model, beside = split_model(files)
     name = fields.name.strip() or model.name.removesuffix(".onnx")
     weights = parts_of(beside) if beside else None
-    return models.add_upload(
-        user, name, model.chunks(), now=now(), weights=weights, decoder=fields.decoder, labels=labels
-    )
+    return models.add_upload(user, name, model.chunks(), now=now(), weights=weights, **common)
 
 
 def _page(request: Request, draft: ModelDraft) -> Response:

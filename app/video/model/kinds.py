@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -94,6 +94,10 @@ class StageSpec:
     """Names of models by model_id: 0 big, 1 middle, 2 small, or fewer. Each entry names as many as the kind needs."""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def model_names(self) -> set[str]:
+        return {name for names in self.models for name in names}
+
 
 STAGE_SPEC = JsonForm(StageSpec)
 
@@ -108,9 +112,9 @@ class Stage(JsonDocument):
     """By model_id."""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
-    def has_model(self, sha256: str) -> bool:
-        """Does a variant of it run a model of this file?"""
-        return any(card.sha256 == sha256 for cards in self.variants for card in cards)
+    def has_model(self, files: Collection[str]) -> bool:
+        """Does a variant of it run a model of one of these sha256?"""
+        return any(card.sha256 in files for cards in self.variants for card in cards)
 
 
 def stages_to_json(stages: Sequence[Stage]) -> list[dict[str, Any]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 
 from app.inference.prediction import ModelCard
 from app.kit.access import AccessRule, Member
 from app.kit.clock import to_text
 from app.kit.sql import Database
+from app.model_registry.model import ModelUse, parted
 from app.model_registry.service import Models
 from app.nodes.service.contract import MemberOf, Note
 from app.video import store
@@ -57,14 +59,25 @@ class Catalogue:
         """Of the stages that this user may use."""
         return {spec.name for spec, _ in self.seen_by(user)}
 
-    def using(self, owner: str, sha256: str) -> list[str]:
-        """Names of the stages with models of this owner that have a model of this file."""
+    def using(self, use: ModelUse) -> list[str]:
+        """Names of the stages with models of this owner that need this of a model."""
         with self.database.read() as conn:
             return [
                 listed.spec.name
                 for listed in store.all_stages(conn)
-                if listed.owner == owner and listed.stage.has_model(sha256)
+                if listed.owner == use.owner
+                and (listed.stage.has_model(use.files) or use.has(*listed.spec.model_names))
             ]
+
+    def model_changed(self, owner: str, model: str, *, now: datetime) -> None:
+        """A name of this model means another version now: pin it anew in the stages that name it. Jobs under way keep
+        what they have."""
+        with self.database.read() as conn:
+            listed = [each for each in store.all_stages(conn) if each.owner == owner]
+        for each in listed:
+            if any(model in (name, parted(name)[0]) for name in each.spec.model_names):
+                with suppress(BadStage):  # its kind has gone with its package
+                    self.put(owner, each.spec, now=now)
 
     def allowed(self, name: str) -> AccessRule:
         """Who may use it. Raises StageNotFound."""

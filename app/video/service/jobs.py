@@ -241,11 +241,11 @@ class Jobs:
         with self.database.read() as conn:
             return store.count_unended(conn, user)
 
-    def using(self, sha256: str) -> list[str]:
-        """Uids of those, anybody's, that are not DONE and have a stage that runs a model of this file."""
+    def using(self, files: Collection[str]) -> list[str]:
+        """Uids of those, anybody's, that are not DONE and have a stage that runs a model of one of these sha256."""
         with self.database.read() as conn:
             rows = store.unended(conn)
-        return [stored.job.uid for stored in rows if any(stage.has_model(sha256) for stage in stored.job.stages)]
+        return [stored.job.uid for stored in rows if any(stage.has_model(files) for stage in stored.job.stages)]
 
     def cancel_all(self, user: str, *, now: datetime) -> None:
         with self.database.read() as conn:

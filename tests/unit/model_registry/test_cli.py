@@ -19,6 +19,9 @@ from app.kit.cli.command import Exit
 JOB = "0b0c0d0e-0000-4000-8000-000000000000"
 MODEL = {
     "name": "faces",
+    "version": 1,
+    "note": "",
+    "metrics": {},
     "format": "nef",
     "toolchain": "kneron",
     "created_at": "2026-11-01T12:00:00.000Z",

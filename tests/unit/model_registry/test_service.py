@@ -237,7 +237,7 @@ def test_files_stay_as_long_as_somebodys_model_names_them(container: Container, 
 def test_one_that_is_used_stays_and_says_by_what(container: Container) -> None:
     users = [f"service default/s{number}" for number in range(7)]
     models = Models(
-        container.database, container.objects, container.conversion, lambda model: users if model.name == "m" else ()
+        container.database, container.objects, container.conversion, lambda use: users if use.has("m") else ()
     )
     add(models, finished_job(container, "alice"))
     with pytest.raises(ModelInUse, match=r"'m' is used by service default/s0, .*s4 and 2 more") as caught:

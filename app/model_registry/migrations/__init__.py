@@ -1,0 +1,1 @@
+"""The database's versions that concern the model registry alone."""
