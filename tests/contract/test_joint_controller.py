@@ -26,7 +26,7 @@ from app.kit.objects import ObjectMissing
 from app.kit.objects.filesystem import FilesystemStore
 from app.kit.queue.broker import connect_to_look
 from app.kit.sql import Database
-from app.model_registry.model import Model
+from app.model_registry.model import Model, ModelUse
 from app.model_registry.service import Models
 from app.nodes.model import Node, NodeReport, Operation, Side, WorkerReport, WorkerState
 from app.nodes.service import NodeAccess, Nodes
@@ -301,3 +301,19 @@ def test_a_status_that_somebody_puts_is_put_right_at_the_next_look(scene: Scene,
     summary(scene.known(service.uid))  # it can be listed meanwhile
     scene.reconcile(service.uid, 2)
     assert scene.known(service.uid).status["conditions"][-1]["reason"] == "EdgeWorkerStarting"
+
+
+def test_services_that_name_a_model_are_looked_at_when_its_names_change_and_keep_what_they_name(scene: Scene) -> None:
+    names = {"plain": "s", "pinned": "s@3", "tagged": "s@stable", "other": "t"}
+    uids = {}
+    for name, small in names.items():
+        made = resource(name, edge="edge0", cloud="cloud0", small=small, big="b")
+        uids[name] = scene.services.create("alice", made, now=NOW).uid
+    scene.kicked.clear()
+    scene.services.model_changed("bob", "s")
+    assert scene.kicked == []
+    scene.services.model_changed("alice", "s")
+    assert set(scene.kicked) == {uids[name] for name in ("plain", "pinned", "tagged")}
+    used = {name: scene.services.using(ModelUse("alice", frozenset({name}))) for name in ("s@3", "s@stable", "s@4")}
+    assert used == {"s@3": ["default/pinned"], "s@stable": ["default/tagged"], "s@4": []}
+    assert scene.services.using(ModelUse("bob", frozenset({"s"}))) == []

@@ -64,11 +64,11 @@ def small_model() -> bytes:
     return host_models.convolutional().SerializeToString()
 
 
-def vector_model() -> bytes:
+def vector_model(outputs: int = 5) -> bytes:
     """Takes 6 numbers."""
-    weights = {"w": host_models.random_weights(6, 5)}
+    weights = {"w": host_models.random_weights(6, outputs)}
     nodes = [onnx.helper.make_node("Gemm", ["x", "w"], ["y"], "gemm")]
-    return host_models.model_of(nodes, {"x": [1, 6]}, {"y": [1, 5]}, weights).SerializeToString()
+    return host_models.model_of(nodes, {"x": [1, 6]}, {"y": [1, outputs]}, weights).SerializeToString()
 
 
 def two_input_model() -> bytes:

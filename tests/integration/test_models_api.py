@@ -14,7 +14,7 @@ from app.bootstrap.container import assemble
 from app.conversion.model import JobRecord, Status
 from app.kit.web.operations import Operation
 from app.model_registry.api import OPERATIONS
-from tests.harness.api import Api, pngs, small_model, store_of
+from tests.harness.api import Api, pngs, small_model, store_of, vector_model
 from tests.harness.conversion_jobs import finished_job
 from tests.harness.deployment import Deployment
 from tests.harness.described import MODES, assert_answers_as_described, document_of
@@ -169,6 +169,32 @@ def test_anothers_model_is_as_if_there_were_none(web: httpx.Client, other: httpx
         hers, nobodys = (other.request(method, path, params={"name": name}) for name in ("big", "no such"))
         assert code_of(hers) == code_of(nobodys) == (404, "MODEL_NOT_FOUND")
     assert web.get(FILE, params={"name": "big"}).content == small_model()
+
+
+def test_versions_are_added_tagged_shown_and_removed(web: httpx.Client) -> None:
+    first, second = small_model(), vector_model()
+    assert bring(web, first).json()["version"] == 1
+    added = bring(web, second, new_version="true", note="with the new data")
+    assert (added.status_code, added.json()["version"], added.json()["name"]) == (201, 2, "big")
+    assert web.get(added.headers["location"]).json()["note"] == "with the new data"
+    tag, of_big = "/api/v2/models/tags/stable", {"name": "big"}
+    tagged = web.put(tag, params=of_big, json={"version": 1}).json()
+    assert (tagged["name"], tagged["newest"], tagged["tags"]) == ("big", 2, {"stable": 1})
+    assert [(version["version"], version["tags"]) for version in tagged["versions"]] == [(2, []), (1, ["stable"])]
+    assert web.get("/api/v2/models/versions", params=of_big).json() == tagged
+    for name, content in (("big", second), ("big@1", first), ("big@2", second), ("big@stable", first)):
+        assert web.get(FILE, params={"name": name}).content == content
+    assert code_of(web.delete(NAMED, params={"name": "big@1"})) == (409, "MODEL_IN_USE")
+    assert web.delete(tag, params=of_big).status_code == 204
+    assert code_of(web.delete(tag, params=of_big)) == (404, "MODEL_TAG_NOT_FOUND")
+    assert web.delete(NAMED, params={"name": "big@1"}).status_code == 204
+    assert web.get("/api/v2/models/versions", params=of_big).json()["versions"] == [
+        {**added.json(), "tags": [], "links": tagged["versions"][0]["links"]}
+    ]
+    for body, status in (({"version": 9}, 404), ({"version": 0}, 422), ({}, 422)):
+        assert web.put(tag, params=of_big, json=body).status_code == status
+    assert code_of(web.put("/api/v2/models/tags/Bad", params=of_big, json={"version": 2})) == (422, "MODEL_TAG_INVALID")
+    assert code_of(bring(web, first, name="big@7", new_version="true")) == (422, "MODEL_NAME_INVALID")
 
 
 def test_a_list_is_searched_and_paged(web: httpx.Client) -> None:

@@ -11,7 +11,7 @@ import pytest
 from app.bootstrap.container import assemble
 from app.conversion.model import JobRecord, Status
 from app.conversion.options import Chip, Options, ToolchainName
-from tests.harness.api import small_model
+from tests.harness.api import small_model, vector_model
 from tests.harness.conversion_jobs import finished_job
 from tests.harness.deployment import Deployment
 from tests.harness.users import OURS, make_users, person
@@ -198,3 +198,24 @@ def test_the_pages_speak_chinese(web: httpx.Client, job: Job) -> None:
         (f"{DELETE}?name=m", "刪除模型"),
     ):
         assert word in web.get(path, headers=chinese).text
+
+
+def test_versions_are_added_tagged_and_deleted_on_the_page_of_their_model(web: httpx.Client) -> None:
+    bring(web, small_model(), name="big")
+    assert f'href="{NEW}?way=upload&name=big"' in page(web, NAMED, name="big")
+    form = page(web, NEW, way="upload", name="big")
+    assert form.count('value="big"') == 2 and form.count('name="new_version" checked') == 2
+    sent = bring(web, vector_model(), name="big", new_version="on", note="with the new data")
+    assert (sent.status_code, sent.headers["location"]) == (303, f"{NAMED}?name=big%402&note=added")
+    shown = page(web, NAMED, name="big")
+    assert "version 2" in shown and "with the new data" in shown and "This is not the newest version." not in shown
+    assert "This is not the newest version." in page(web, NAMED, name="big@1")
+    tagged = web.post(f"{LIST}/tag", data={"name": "big", "tag": "stable", "version": "1"})
+    assert (tagged.status_code, tagged.headers["location"]) == (303, f"{NAMED}?name=big&note=tagged#versions")
+    assert "Remove the tag stable" in page(web, NAMED, name="big", note="tagged")
+    assert "Delete the model big@1?" in page(web, DELETE, name="big@1")
+    assert web.post(DELETE, data={"name": "big@1"}).status_code == 409
+    assert web.post(f"{LIST}/untag", data={"name": "big", "tag": "stable"}).status_code == 303
+    assert "All of it goes: 2 versions." in page(web, DELETE, name="big")
+    assert web.post(DELETE, data={"name": "big@1"}).status_code == 303
+    assert "Delete all versions" not in page(web, NAMED, name="big")

@@ -10,6 +10,7 @@ import pytest
 from app.accounts.model import Role
 from app.bootstrap.container import Container
 from app.model_registry.errors import ModelInUse
+from app.model_registry.model import Versioning
 from app.video.errors import BadDag, BadStage, StageInUse, StageNotFound
 from app.video.model.dag import read_dag
 from app.video.model.kinds import StageSpec
@@ -63,6 +64,32 @@ def test_a_model_of_a_stage_of_the_catalogue_is_not_removed(scene: Scene, contai
     container.models.remove("mallory", "theirs")
     catalogue.put(USER, SPEC, now=scene.now)
     container.models.remove(USER, "mine")
+
+
+def test_a_stage_follows_a_tag_and_the_newest_version_and_keeps_what_it_names(
+    scene: Scene, container: Container
+) -> None:
+    models, catalogue = container.models, scene.video.catalogue
+    for outputs in (1, 2, 3):
+        models.add_upload(USER, "mine", [vector_model(outputs)], now=scene.now, versioning=Versioning(is_next=True))
+    models.set_tag(USER, "mine", "stable", 1, now=scene.now)
+    spec = replace(SPEC, models=(("mine",), ("mine@stable",), ("mine@2",)))
+
+    def pinned() -> list[str]:
+        return [cards[0].name for cards in dict((s.name, stage) for s, stage in catalogue.all())["faces"].variants]
+
+    catalogue.put(USER, spec, now=scene.now)
+    assert pinned() == ["mine@3", "mine", "mine@2"]
+    models.set_tag(USER, "mine", "stable", 2, now=scene.now)
+    assert pinned() == ["mine@3", "mine@2", "mine@2"]
+    models.add_upload(USER, "mine", [vector_model(4)], now=scene.now, versioning=Versioning(is_next=True))
+    assert pinned() == ["mine@4", "mine@2", "mine@2"]
+    for name in ("mine@4", "mine@2"):
+        with pytest.raises(ModelInUse):
+            models.remove(USER, name)
+    with pytest.raises(ModelInUse, match="stage faces"):
+        models.remove_tag(USER, "mine", "stable")
+    models.remove(USER, "mine@1")
 
 
 NO_STAGES = (

@@ -66,11 +66,16 @@ class Service(BaseHTTPRequestHandler):
             is_first = "cursor" not in query
             models = [] if query.get("q") == ["none"] else [MODEL] if is_first else [BROUGHT]
             return 200, {"models": models, "next_cursor": "2 big" if is_first and models else None}
+        if query["name"] == ["faces"] and path.endswith(("/versions", "/tags/stable")):
+            versions = [{**MODEL, "version": 2, "tags": [], "note": "new data"}, {**MODEL, "tags": ["stable"]}]
+            versions[1]["metrics"] = {"snr_db": 29.54, "verdict": "PASSED"}
+            answer = {"name": "faces", "newest": 2, "tags": {"stable": 1}, "versions": versions}
+            return (204, None) if self.command == "DELETE" else (200, answer)
         if query["name"] != ["faces"]:
             return 404, {"error": {"code": "MODEL_NOT_FOUND", "message": "There is no model.", "hint": ""}}
         return (204, None) if self.command == "DELETE" else (200, MODEL)
 
-    do_GET = do_POST = do_DELETE = _answer
+    do_GET = do_POST = do_PUT = do_DELETE = _answer
 
     def log_message(self, *_: object) -> None:
         pass
@@ -197,3 +202,39 @@ def test_a_model_is_removed(
     assert capsys.readouterr().out == "faces is removed.\n"
     assert requests[0][:2] == ("DELETE", "/api/v2/models/named?name=faces")
     assert typed(monkeypatch, "remove", "my cars/out.nef", "--url", url) == Exit.NOT_FOUND
+
+
+def test_versions_are_listed_with_their_tags(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], url: str
+) -> None:
+    assert typed(monkeypatch, "versions", "faces", "--url", url) == Exit.OK
+    printed = capsys.readouterr().out
+    for word in ("version", "stable", "aaaaaaaaaaaa", "new data", "29.5 dB, PASSED"):
+        assert word in printed
+    assert typed(monkeypatch, "versions", "faces", "--json", "--url", url) == Exit.OK
+    assert json.loads(capsys.readouterr().out)["tags"] == {"stable": 1}
+
+
+def test_a_tag_is_set_and_removed(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    url: str,
+    requests: list[tuple[str, str, bytes]],
+) -> None:
+    assert typed(monkeypatch, "tag", "faces", "stable", 1, "--url", url) == Exit.OK
+    assert typed(monkeypatch, "untag", "faces", "stable", "--url", url) == Exit.OK
+    assert capsys.readouterr().out == "faces@stable is version 1.\nfaces has no tag stable.\n"
+    path = "/api/v2/models/tags/stable?name=faces"
+    assert [request[:2] for request in requests] == [("PUT", path), ("DELETE", path)]
+    assert json.loads(requests[0][2]) == {"version": 1}
+
+
+def test_a_next_version_is_asked_for_with_its_note(
+    monkeypatch: pytest.MonkeyPatch, url: str, requests: list[tuple[str, str, bytes]], model: Path
+) -> None:
+    more = ["--new-version", "--note", "new data"]
+    assert typed(monkeypatch, "add", "faces", "--job", "j", *more, "--url", url) == Exit.OK
+    assert typed(monkeypatch, "add", "faces", "--file", model, *more, "--url", url) == Exit.OK
+    body = json.loads(requests[0][2])
+    assert (body["new_version"], body["note"]) == (True, "new data")
+    assert b'name="new_version"\r\n\r\ntrue' in requests[1][2] and b"new data" in requests[1][2]

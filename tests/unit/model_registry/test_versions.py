@@ -31,9 +31,7 @@ class Registry:
         record = finished_job(self.container, "alice")
         if not versioning.is_next:
             return self.models.add_from_job("alice", name, record.job_id, Format.ONNX, now=NOW)
-        return self.models.add_from_job(
-            "alice", name, record.job_id, Format.ONNX, now=NOW, versioning=versioning
-        )
+        return self.models.add_from_job("alice", name, record.job_id, Format.ONNX, now=NOW, versioning=versioning)
 
     def tag(self, tag: str, version: int) -> None:
         self.models.set_tag("alice", "m", tag, version, now=NOW)

@@ -201,6 +201,31 @@ def test_a_worker_that_cannot_be_changed_is_told_with_what_runs_and_what_is_want
     assert (plan.active, plan.failed) == (2, 0)
 
 
+@pytest.mark.parametrize("role", Role)
+def test_a_version_that_a_node_cannot_fetch_degrades_the_service_and_the_old_one_is_named(role: Role) -> None:
+    runs = {"model": "small@3", "sha256": "a" * 64}
+    behind = worker(role, WorkerState.FAILED, reason="FileMissing", message="404", former_generation=2, detail=runs)
+    workers = {**{each: worker(each) for each in Role}, role: behind}
+    edge_model = replace(SMALL, name="small@4", sha256="b" * 64)
+    state = ObservedState(
+        NOW, edge_model, edge_model, *(node(f"{each}0", workers[each]) for each in Role), edge_order=edge_order()
+    )
+    plan = plan_service(SERVICE, state)
+    assert (plan.condition.type, plan.condition.reason) == (ConditionType.RUNNING, Reason.DEGRADED)
+    assert "cannot change to version 4 of 'small' (sha256 bbbbbbbbbbbb…): 404" in plan.condition.message
+    assert "It goes on with version 3 of 'small' (sha256 aaaaaaaaaaaa…)." in plan.condition.message
+    assert (plan.active, plan.failed) == (2, 0)
+    chinese = filters(CHINESE)["written"](plan.condition.message)
+    assert "第 4 版" in chinese and "第 3 版" in chinese
+
+
+def test_a_version_that_cannot_be_fetched_hides_no_worker_that_does_not_run() -> None:
+    behind = worker(Role.CLOUD, WorkerState.FAILED, reason="FileMissing", former_generation=2)
+    dead = worker(Role.EDGE, WorkerState.FAILED, exit_code=3)
+    plan = planned(node("edge0", dead), node("cloud0", behind), edge_order=edge_order())
+    assert (plan.condition.type, plan.condition.reason) == (ConditionType.FAILED, Reason.WORKER_FAILED)
+
+
 @pytest.mark.parametrize("role", list(Role))
 def test_an_order_that_a_node_cannot_store_is_told_with_the_cause(role: Role) -> None:
     nodes = {Role.EDGE: node("edge0", worker(Role.EDGE, generation=1)), Role.CLOUD: node("cloud0", worker(Role.CLOUD))}
@@ -314,6 +339,7 @@ def test_what_became_of_a_service_is_told_in_the_language_of_its_reader() -> Non
     edge, cloud = node("edge0", worker(Role.EDGE)), node("cloud0", worker(Role.CLOUD))
     crashed = worker(Role.CLOUD, WorkerState.FAILED, exit_code=3, message="exited")
     stalled = worker(Role.EDGE, WorkerState.FAILED, former_generation=1, reason="ModelNotFound")
+    behind = worker(Role.EDGE, WorkerState.FAILED, former_generation=2, reason="FileMissing")
     broken = replace(SERVICE, reported={"breaker": "open", "lastError": "refused"})
     away = node("cloud0", worker(Role.CLOUD), is_online=False)
     silent = node("edge0", worker(Role.EDGE), is_online=False)
@@ -324,6 +350,7 @@ def test_what_became_of_a_service_is_told_in_the_language_of_its_reader() -> Non
         ),
         planned(node("edge0"), node("cloud0")),
         planned(node("edge0", stalled), cloud),
+        planned(node("edge0", behind), cloud),
         planned(edge, node("cloud0", crashed)),
         planned(edge, cloud, broken),
         planned(edge, away, broken),
