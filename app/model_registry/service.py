@@ -118,7 +118,7 @@ class Models:
         return self._add(user, name, record, artifact, now, decoder, labels, versioning)
 
     def check_new(self, user: str, name: str, labels: Sequence[str] = (), versioning: Versioning = FIRST) -> None:
-        """What can be said before a file is sent. Raises ModelExists, BadInput."""
+        """What can be said before a file is sent. Arguments as of `add_upload`. Raises ModelExists, BadInput."""
         checked_labels(labels)
         self._target(user, name, versioning)
 
@@ -224,6 +224,10 @@ class Models:
 
     def set_tag(self, user: str, name: str, tag: str, version: int, *, now: datetime) -> None:
         """Have name@tag mean this version; what follows it is changed to it.
+
+        Args:
+            name: of the model, plain.
+            version: one that is there.
 
         Raises:
             ModelNotFound: there is no such model or version.

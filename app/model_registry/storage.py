@@ -79,7 +79,15 @@ class ModelStorage:
             return _known(store.versions_of(conn, owner, name), name), store.tags_of(conn, owner, name)
 
     def put_tag(self, owner: str, name: str, tag: str, version: int, at: str) -> None:
-        """From now on the tag of this model means this version. Raises ModelNotFound."""
+        """From now on the tag of this model means this version.
+
+        Args:
+            name: of the model, plain.
+            at: the time, ISO 8601.
+
+        Raises:
+            ModelNotFound: there is no such version.
+        """
         with self.database.write() as conn:
             store.lock_files(conn)
             if version not in {model.version for model in _known(store.versions_of(conn, owner, name), name)}:

@@ -126,13 +126,26 @@ def tags_of(conn: Connection, owner: str, name: str) -> dict[str, int]:
 
 
 def put_tag(conn: Connection, owner: str, name: str, tag: str, version: int, at: str) -> None:
-    """Of a version that is there; whoever calls holds lock_files, so that it stays."""
+    """Set or move a tag.
+
+    Args:
+        name: of the model, plain.
+        version: one that is there, and stays, for whoever calls holds lock_files.
+        at: the time, ISO 8601.
+    """
     remove_tag(conn, owner, name, tag)
     conn.execute(sa.insert(tags).values(owner=owner, name=name, tag=tag, version=version, changed_at=at))
 
 
 def remove_tag(conn: Connection, owner: str, name: str, tag: str) -> bool:
-    """False: there was none."""
+    """Remove a tag.
+
+    Args:
+        name: of the model, plain.
+
+    Returns:
+        Whether there was one.
+    """
     return conn.execute(sa.delete(tags).where(*_named(tags, owner, name), tags.c.tag == tag)).rowcount == 1
 
 

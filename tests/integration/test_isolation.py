@@ -964,6 +964,7 @@ def filled(path: str, whose: Mapping[str, str]) -> str:
         "upload_id": whose["upload_id"],
         "job_uid": whose["job_uid"],
         "stage": "face_detection",
+        "tag": "stable",
         "node": "edge0",
         "camera": "1000",
         "target_id": whose["target_id"],

@@ -171,10 +171,10 @@ def _why_stalled(service: Service, worker: ObservedWorker) -> str:
 def _why_behind(worker: ObservedWorker) -> str:
     report = worker.report
     assert report is not None
-    wanted = _version(worker.model.name, worker.model.sha256) if worker.model else "another model"
+    ordered = _version(worker.model.name, worker.model.sha256) if worker.model else "another model"
     runs = _version(report.detail.get("model"), report.detail.get("sha256")) or "what ran before"
     return (
-        f"The {worker.role} worker {worker.name!r} on {worker.node!r} cannot change to {wanted}: "
+        f"The {worker.role} worker {worker.name!r} on {worker.node!r} cannot change to {ordered}: "
         f"{report.message or report.reason}\n"
         f"It goes on with {runs}. The change is tried again and again."
     )
