@@ -33,6 +33,7 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError, TooMany
 from app.kit.objects.blobs import blob_key
 from app.model_registry.errors import ModelInUse
+from app.model_registry.model import ModelUse
 
 NAMES = list(known())
 USER = "alice"
@@ -464,10 +465,10 @@ def test_a_calibration_that_was_lost_holds_no_model(
 ) -> None:
     asked(calibrations, packed(tmp_path, a_png=b"damaged"))
     with container.database.read() as conn:
-        uses = calibrations_using(conn, USER, "small", now=now())
-        assert uses == ["default/digits"]
-        assert calibrations_using(conn, "bob", "small", now=now()) == []
-        assert calibrations_using(conn, USER, "small", now=now() + LOST_AFTER + timedelta(seconds=1)) == []
+        use, bobs = (ModelUse(user, frozenset({"small"})) for user in (USER, "bob"))
+        assert calibrations_using(conn, use, now=now()) == ["default/digits"]
+        assert calibrations_using(conn, bobs, now=now()) == []
+        assert calibrations_using(conn, use, now=now() + LOST_AFTER + timedelta(seconds=1)) == []
 
 
 def test_nobody_may_have_many_under_way(calibrations: Calibrations, tmp_path: Path) -> None:
