@@ -33,6 +33,7 @@ ARGUMENTS = [
     "--disable-sync",
     "--process-per-site",  # a process for each page that is opened is time, too
     "--in-process-gpu",
+    "--js-flags=--no-opt",  # no script runs long enough to be worth a compiler's time
 ]
 PATIENCE_MS = 30_000
 expect.set_options(timeout=PATIENCE_MS)
