@@ -30,14 +30,24 @@ class Forked:
     """Runs a function of a module with these arguments; what it returns is the exit code. As far as it goes it is to be
     used like subprocess.Popen.
 
-    target: "module:function".
+    target: "module:function". errors: gets what is written to the standard error, in place of the log.
     """
 
-    def __init__(self, target: str, arguments: Sequence[str], *, environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self,
+        target: str,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        log: Path,
+        errors: Path | None = None,
+    ) -> None:
         self.args = [target, *arguments]
         _context.set_forkserver_preload(PRELOADED)
         begins, begun = _context.Pipe(duplex=False)
-        self._process = _context.Process(target=_run, args=(self.args, dict(environment), str(log), begun))
+        self._process = _context.Process(
+            target=_run, args=(self.args, dict(environment), (str(log), str(errors or log)), begun)
+        )
         self._process.start()
         begun.close()
         begins.poll(None)  # until it leads its session and has a log, for it may be signalled as such, and read
@@ -80,13 +90,13 @@ def end_left_over() -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _run(arguments: list[str], environment: dict[str, str], log: str, begun: Connection) -> None:
+def _run(arguments: list[str], environment: dict[str, str], logs: tuple[str, str], begun: Connection) -> None:
     os.setsid()
     os.chdir(REPOSITORY)
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    for number in (1, 2):
+    for number, log in enumerate(logs, 1):
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(descriptor, number)
-    os.close(descriptor)
+        os.close(descriptor)
     begun.close()
     os.environ.clear()
     os.environ.update(environment)

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,11 @@ from app.accounts.model import Role, is_name
 from app.kit.cli.command import Exit
 from app.kit.errors import BadInput
 from app.settings import Settings
+from tests.harness import command_line
 from tests.harness.api import Api, pngs, small_model
 from tests.harness.deployment import Deployment
-from tests.harness.paths import REPOSITORY
 from tests.harness.users import OURS, Person, Within, person, within
 
-MODELMILL = str(Path(sys.executable).with_name("modelmill"))
 TOKEN = re.compile(r"mm_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
 
 
@@ -236,15 +234,7 @@ def test_an_administrator_revokes_what_a_users_token_made(shared: Deployment, ad
 # --- the command line ---------------------------------------------------------------------------------
 def modelmill(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MODELMILL_")}
-    return subprocess.run(
-        [MODELMILL, *arguments],
-        check=False,
-        capture_output=True,
-        text=True,
-        env={**kept, **environment},
-        cwd=REPOSITORY,
-        timeout=120,
-    )
+    return command_line.run(*arguments, environment={**kept, **environment})
 
 
 def test_the_first_administrator_is_made_on_the_command_line(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,15 +15,14 @@ import psycopg
 import pytest
 
 from app.bootstrap.health import NO_ANSWER
+from tests.harness import command_line
 from tests.harness.api import until
 from tests.harness.deployment import Deployment
 from tests.harness.faults.deployment import parent
-from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
 from tests.harness.postgres import PostgresServer, postgres_server
 
 pytestmark = pytest.mark.slow
-MODELMILL = str(Path(sys.executable).with_name("modelmill"))
 ESTABLISHED = "01"
 HANGING = 100  # more than twice as many as the web has threads
 
@@ -48,10 +46,7 @@ def stalled(deployment: Deployment) -> Iterator[None]:
 
 
 def probe(deployment: Deployment, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    env = {**deployment.env, **env}
-    return subprocess.run(
-        [MODELMILL, "health", *words], check=False, env=env, cwd=REPOSITORY, capture_output=True, text=True
-    )
+    return command_line.run("health", *words, environment={**deployment.env, **env})
 
 
 # --- the endpoints ----------------------------------------------------------------------------------

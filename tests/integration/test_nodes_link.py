@@ -33,9 +33,9 @@ from app.nodes.model import NodeReport, Operation, Order, Side, WorkerReport, Wo
 from app.nodes.service import Nodes
 from app.nodes.wire import MAX_UP_BYTES, Heartbeat, acknowledge_frame, dump_frame, parse_order, report_frame
 from app.settings import Settings
+from tests.harness import command_line
 from tests.harness.api import until
 from tests.harness.deployment import Deployment
-from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
 from tests.harness.users import OURS, Person
 from tests.harness.valkey import Valkey
@@ -628,14 +628,7 @@ def test_a_web_that_ends_lets_go_of_its_nodes_and_does_not_wait_for_their_polls(
 def run(who: Person, *arguments: str) -> subprocess.CompletedProcess[str]:
     """`modelmill nodes arguments`, its output into a pipe."""
     env = {**os.environ, "MODELMILL_URL": who.url, "MODELMILL_TOKEN": who.token}
-    return subprocess.run(
-        [sys.executable, "-m", "app.cli.main", "nodes", *arguments],
-        env=env,
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return command_line.run("nodes", *arguments, environment=env)
 
 
 def test_an_administrator_adds_lists_and_removes_nodes_on_the_command_line(

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from app.training.model import State
+from tests.harness import command_line
 from tests.harness.api import until
 from tests.harness.deployment import Deployment
 from tests.harness.paths import REPOSITORY
@@ -41,11 +42,15 @@ def spec(tmp_path: Path) -> Path:
     return file
 
 
+def environment(who: Person) -> dict[str, str]:
+    return {**os.environ, "MODELMILL_URL": who.url, "MODELMILL_TOKEN": who.token}
+
+
 class Command:
     """`modelmill train arguments` as alice types it, its output into a pipe."""
 
     def __init__(self, who: Person, *arguments: object) -> None:
-        env = {**os.environ, "MODELMILL_URL": who.url, "MODELMILL_TOKEN": who.token, "PYTHONPATH": str(REPOSITORY)}
+        env = {**environment(who), "PYTHONPATH": str(REPOSITORY)}
         command = [sys.executable, "-m", "app.cli.main", "train", *map(str, arguments)]
         self.process = subprocess.Popen(
             command, env=env, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -58,9 +63,9 @@ class Command:
 
 
 def said(who: Person, *arguments: object) -> str:
-    code, out, troubles = Command(who, *arguments).end()
-    assert code == 0, troubles
-    return out
+    ended = command_line.run("train", *arguments, environment=environment(who))
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
 
 
 def last_task(web: httpx.Client, known: set[str]) -> str:

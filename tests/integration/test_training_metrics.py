@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from app.settings import Settings
+from tests.harness import command_line
 from tests.harness.api import Api, until
 from tests.harness.deployment import DRAMATIQ, Deployment
 from tests.harness.exposition import Figures
 from tests.harness.operations import figures, reaches
-from tests.harness.paths import REPOSITORY
 from tests.harness.training.scheduler import RAY, SCRIPT, TASKS, make_common
 from tests.harness.training.tasks import show_cluster
 from tests.harness.users import Person, within
 
 pytestmark = pytest.mark.slow
-MODELMILL = str(Path(sys.executable).with_name("modelmill"))
 SAME_HOST = "http://127.0.0.1:8265"  # of which the stand-in for Ray is told
 
 
@@ -58,14 +56,7 @@ def send(api: Api, gpus: int) -> str:
 
 def probe(**env: str) -> subprocess.CompletedProcess[str]:
     """env: the settings of the product."""
-    return subprocess.run(
-        [MODELMILL, "health", "training"],
-        check=False,
-        env={**os.environ, **env},
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-    )
+    return command_line.run("health", "training", environment={**os.environ, **env})
 
 
 def test_a_task_that_runs_one_that_waits_and_the_end_of_the_first(deployment: Deployment, api: Api) -> None:
