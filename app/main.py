@@ -106,15 +106,20 @@ def declared() -> tuple[Sequence[WebPart], Sequence[Operation], Sequence[BaseRou
     return parts, operations, routes
 
 
-def create_app(settings: Settings | None = None) -> Starlette:
-    """settings: without them the application is the one of this process: from the environment, and its logs with it."""
+def create_app(settings: Settings | None = None, *, is_prepared: bool = False) -> Starlette:
+    """Makes the application.
+
+    Args:
+        settings: without them it is the one of this process: from the environment, and its logs with it.
+        is_prepared: of this process; `prepare` was called in another.
+    """
     is_this_process = settings is None
     if settings is None:
         settings = load_settings()
         logs.configure(settings.log_format, settings.log_level)
         tracing.configure("web")
     container = assemble(settings)
-    if is_this_process:
+    if is_this_process and not is_prepared:
         _prepare_or_exit(container)
     parts, operations, routes = declared()
     app = Starlette(
@@ -160,6 +165,15 @@ def _give(app: Starlette, container: Container) -> None:
 def collectors(container: Container, *, viewers: Callable[[], int]) -> list[Collector]:
     """viewers: open event streams of this process."""
     return [one for capability in CAPABILITIES for one in capability.collectors(container, viewers)]
+
+
+def prepare() -> None:
+    """What the application of this process needs before it serves, by itself. Exits as the application would."""
+    settings = load_settings()
+    logs.configure(settings.log_format, settings.log_level)
+    container = assemble(settings)
+    _prepare_or_exit(container)
+    container.close()
 
 
 def _prepare_or_exit(container: Container) -> None:

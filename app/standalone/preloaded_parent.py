@@ -109,6 +109,28 @@ def _call(request: dict[str, Any], environment: int) -> None:
     getattr(importlib.import_module(module), function)(**request["arguments"])
 
 
+def fork_to_run(call: Callable[[], int | None]) -> int:
+    """Fork a process of a part.
+
+    Args:
+        call: what it does; answers with its exit code; None: 0.
+
+    Returns:
+        Its pid.
+    """
+    pid = os.fork()
+    if not pid:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        run_to_end(call)
+    return pid
+
+
+def exit_code(status: int) -> int:
+    """Of a process that was waited for, as a shell has it: where it was killed, 128 and the signal."""
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
 def run_to_end(call: Callable[[], int | None]) -> NoReturn:
     """Of a process that was forked: it ends with the call.
 

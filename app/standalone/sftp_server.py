@@ -7,11 +7,11 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import FrameType
 
 from app.homes.sftp.sockets import listen
-from app.standalone.preloaded_parent import run_to_end
+from app.standalone.preloaded_parent import exit_code, fork_to_run
 
 UNUSED = 75
 """Exit code of a server that has ended because nobody uses it."""
@@ -37,15 +37,15 @@ def serve(host: str, port: int, idle_s: float) -> None:
         raise Ended
 
     sockets = listen(host, port)
-    server = _fork(lambda: _serve(sockets, 0.0))
+    server = fork_to_run(lambda: _serve(sockets, 0.0))
     try:
         signal.signal(signal.SIGTERM, tell)
         while True:
-            code = os.waitstatus_to_exitcode(os.waitpid(server, 0)[1])
+            code = exit_code(os.waitpid(server, 0)[1])
             if code != UNUSED:
-                raise SystemExit(code if code >= 0 else 128 - code)
+                raise SystemExit(code)
             select.select(sockets, [], [])
-            server = _fork(lambda: _serve(sockets, idle_s))
+            server = fork_to_run(lambda: _serve(sockets, idle_s))
     except Ended:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         _end(server)
@@ -55,14 +55,6 @@ def _serve(sockets: Sequence[socket.socket], unused_s: float) -> int:
     from app.cli.sftp import serve_homes
 
     return UNUSED if serve_homes(sockets, unused_s) else 0
-
-
-def _fork(call: Callable[[], int]) -> int:
-    server = os.fork()
-    if not server:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        run_to_end(call)
-    return server
 
 
 def _end(server: int) -> None:

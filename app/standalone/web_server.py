@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import uvicorn
 
 from app.kit.process import memory
+from app.main import create_app, prepare
+from app.standalone.preloaded_parent import exit_code, fork_to_run
 
 GRACE_S = 5
 """For answers under way when the web is to end."""
@@ -37,7 +41,7 @@ class Server(uvicorn.Server):
 
 def configured(host: str, port: int) -> uvicorn.Config:
     return uvicorn.Config(
-        "app.main:create_app",
+        partial(create_app, is_prepared=True),
         factory=True,
         host=host,
         port=port,
@@ -57,7 +61,13 @@ def _websocket(**of_server: Any) -> asyncio.Protocol:
 
 
 def serve(host: str, port: int) -> None:
-    """Until a signal ends it. Exits with 3 when the application cannot start, as uvicorn's command does."""
+    """Until a signal ends it. Exits with 3 when the application cannot start, as uvicorn's command does.
+
+    The database is prepared in a process of its own: what that writes to the memory that is shared goes with it.
+    """
+    _, status = os.waitpid(fork_to_run(prepare), 0)
+    if status:
+        raise SystemExit(exit_code(status))
     server = Server(configured(host, port))
     with contextlib.suppress(KeyboardInterrupt):
         server.run()

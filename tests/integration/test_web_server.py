@@ -1,0 +1,60 @@
+"""The web as a part of `modelmill up`: its database is prepared before it serves, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+
+from tests.harness.paths import REPOSITORY
+from tests.harness.ports import free_port
+
+START_S = 60.0
+SERVE = "from app.standalone.web_server import serve; serve('127.0.0.1', {port})"
+
+
+def started(folder: Path, port: int, **settings: str) -> subprocess.Popen[str]:
+    variables = {f"MODELMILL_{name.upper()}": value for name, value in settings.items()}
+    return subprocess.Popen(
+        [sys.executable, "-c", SERVE.format(port=port)],
+        cwd=REPOSITORY,
+        env={**os.environ, "MODELMILL_DATA_DIR": str(folder / "data"), "MODELMILL_SECRET_KEY": "s", **variables},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def answers(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_when_the_web_answers_its_database_is_prepared(tmp_path: Path) -> None:
+    port = free_port()
+    with started(tmp_path, port) as web:
+        try:
+            deadline = time.monotonic() + START_S
+            while not answers(port) and time.monotonic() < deadline and web.poll() is None:
+                time.sleep(0.1)
+            assert answers(port)
+            with closing(sqlite3.connect(tmp_path / "data" / "modelmill.db")) as database:
+                assert database.execute("SELECT count(*) FROM users").fetchone() == (1,)
+        finally:
+            web.terminate()
+
+
+def test_a_database_that_cannot_be_prepared_ends_the_web_with_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with started(tmp_path, free_port(), database_url=f"sqlite:///{tmp_path}/file/database") as web:
+        _, errors = web.communicate(timeout=START_S)
+    assert web.returncode not in (0, None)
+    assert "database" in errors
+    assert "Traceback" not in errors
