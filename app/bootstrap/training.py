@@ -87,6 +87,8 @@ def training_options(settings: Settings) -> TrainingOptions:
         queue=QueuePolicy(settings.training_queue),
         does_backfill=settings.training_backfill,
         max_idle_s=settings.training_max_idle_s or None,
+        trackers=settings.training_trackers,
+        mlflow_uri=settings.mlflow_tracking_uri,
         most_gpus_per_user=settings.training_max_gpus_per_user or None,
         weights=read_weights(settings.training_shares),
         max_unended_per_user=settings.max_unended_tasks_per_user,

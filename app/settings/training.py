@@ -46,5 +46,8 @@ class TrainingSettings(SettingsGroup):
     """How many GPUs the running tasks of a user may hold; 0: any number."""
     training_shares: str = ""
     """Weights of users for fair shares, as alice=2 bob=0.5; 1 of who is not named."""
+    training_trackers: tuple[Literal["tensorboard", "mlflow", "wandb"], ...] = ()
+    """Where verl sends its figures besides the task's page: mlflow to the server of MODELMILL_MLFLOW_TRACKING_URI. The
+    nodes of the cluster have the packages, and the keys (WANDB_API_KEY, MLFLOW_TRACKING_TOKEN)."""
     max_unended_tasks_per_user: int = Field(default=200, gt=0)
     """How many training tasks of a user may be waiting or running; more are refused until one has ended."""

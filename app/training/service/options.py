@@ -28,6 +28,10 @@ class TrainingOptions:
     does_backfill: bool = False
     max_idle_s: int | None = None
     """Of tasks that do not say it; None: without end."""
+    trackers: tuple[str, ...] = ()
+    """Loggers of verl besides those of the task's page."""
+    mlflow_uri: str = ""
+    """Of the server to which the tracker mlflow sends; "": the nodes know it."""
     most_gpus_per_user: int | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
     """Of users for fair shares; 1 of who is not in it."""

@@ -55,10 +55,12 @@ def _quoted(text: str) -> str:
 
 CHECKPOINTS = "checkpoints"
 METRICS = "MODELMILL_METRICS_FILE"
+TENSORBOARD, MLFLOW = "tensorboard", "mlflow"
 
 
 class ClusterOptions(Protocol):
-    """homes_root: as the cluster's nodes see it. worker_resource: what only nodes have that may train."""
+    """homes_root: as the cluster's nodes see it. worker_resource: what only nodes have that may train. trackers: verl's
+    loggers besides those of the task's page."""
 
     @property
     def homes_root(self) -> str: ...
@@ -66,6 +68,10 @@ class ClusterOptions(Protocol):
     def worker_resource(self) -> str: ...
     @property
     def python(self) -> str: ...
+    @property
+    def trackers(self) -> Sequence[str]: ...
+    @property
+    def mlflow_uri(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -113,13 +119,16 @@ def submission_of(
     if program is None:
         folder, words = _script(spec, paths, entry)
     else:
-        folder, words = _verl(spec, program, paths, entry, _settings(spec, program, paths, task_id, resume_path))
+        told = _settings(spec, program, paths, task_id, resume_path)
+        loggers = ",".join(["console", "file", *options.trackers])
+        folder, words = _verl(spec, program, paths, entry, told)
+        words.append(f"trainer.logger=[{loggers}]")
     demand = demand_of(spec)
     return Submission(
         submission_id=submission_id,
         # exec: the program gets the signals and gives the exit code, not a shell around it
         entrypoint=f"cd {shlex.quote(folder)} && exec {shlex.join([options.python, *words])}",
-        env=_env(spec, paths, task_id),
+        env=_env(spec, paths, task_id) | _tracking(paths, options),
         cpus=0 if demand.claims_by_group else demand.cpus,
         gpus=0 if demand.claims_by_group else demand.gpus,
         resources={options.worker_resource: 1},
@@ -147,7 +156,7 @@ def _verl(
     always = {**program.settings, **(algorithm_settings(algorithm) if algorithm else {})}
     settings = {**defaults, **spec.overrides, **always, **told}
     arguments = [argument(key, value) for key, value in settings.items()]
-    return folder, [*(entry or ["-m", program.module]), *arguments, "trainer.logger=[console,file]"]
+    return folder, [*(entry or ["-m", program.module]), *arguments]
 
 
 def _reward_model(spec: TaskSpec, paths: _Paths, engine: str | None) -> dict[str, JsonValue]:
@@ -198,6 +207,13 @@ def _settings(
         "hydra.run.dir": f"{paths.job}/hydra",
     }
     return {key: value for key, value in settings.items() if value is not None}
+
+
+def _tracking(paths: _Paths, options: ClusterOptions) -> dict[str, str]:
+    """Where trackers write, for verl and for scripts that have one. All attempts of a task make one curve."""
+    folder = {"TENSORBOARD_DIR": f"{paths.task}/{TENSORBOARD}"} if TENSORBOARD in options.trackers else {}
+    server = {"MLFLOW_TRACKING_URI": options.mlflow_uri} if MLFLOW in options.trackers and options.mlflow_uri else {}
+    return folder | server
 
 
 def _env(spec: TaskSpec, paths: _Paths, task_id: str) -> dict[str, str]:

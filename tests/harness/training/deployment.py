@@ -101,8 +101,8 @@ class TrainingDeployment:
 class Trainer(TrainingDeployment):
     """It looks at the cluster each second, and converts what was trained."""
 
-    def __init__(self, folder: Path, cluster: RayCluster) -> None:
-        super().__init__(folder, cluster, training_tick_s="1", training_retry_interval_s="2")
+    def __init__(self, folder: Path, cluster: RayCluster, **settings: str) -> None:
+        super().__init__(folder, cluster, training_tick_s="1", training_retry_interval_s="2", **settings)
 
     def start_converting(self) -> None:
         self.deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)

@@ -3,14 +3,17 @@ NCCL, sft on a platform of CPUs to its end."""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from tests.harness.mlflow_server import running_mlflow
 from tests.harness.ray_cluster import STAND_INS, RayCluster, running_cluster
 from tests.harness.training.deployment import ENDED, Trainer
 from tests.harness.training.verl import HAS_ALL, VERL, run, validate
@@ -58,8 +61,17 @@ def cpu_cluster() -> Iterator[RayCluster]:
 
 
 @pytest.fixture
-def cpu_trainer(tmp_path: Path, data: Path, cpu_cluster: RayCluster) -> Iterator[Trainer]:
-    made = Trainer(tmp_path, cpu_cluster)
+def mlflow(tmp_path: Path) -> Iterator[str]:
+    folder = tmp_path / "mlflow"
+    folder.mkdir()
+    with running_mlflow(folder) as url:
+        yield url
+
+
+@pytest.fixture
+def cpu_trainer(tmp_path: Path, data: Path, cpu_cluster: RayCluster, mlflow: str) -> Iterator[Trainer]:
+    trackers = json.dumps(["tensorboard", "mlflow"])
+    made = Trainer(tmp_path, cpu_cluster, training_trackers=trackers, mlflow_tracking_uri=mlflow)
     try:
         _begin(made, data)
         yield made
@@ -123,8 +135,8 @@ def _batches(workload: str) -> dict[str, Any]:
     return {"data.train_batch_size": 16, **own}
 
 
-def test_a_task_whose_node_is_lost_goes_on_from_its_last_checkpoint_and_keeps_the_best(
-    cpu_cluster: RayCluster, cpu_trainer: Trainer
+def test_a_task_whose_node_is_lost_goes_on_from_its_last_checkpoint_keeps_the_best_and_tells_its_trackers(
+    cpu_cluster: RayCluster, cpu_trainer: Trainer, mlflow: str
 ) -> None:
     overrides = {
         "engine.strategy": "fsdp2",
@@ -166,3 +178,16 @@ def test_a_task_whose_node_is_lost_goes_on_from_its_last_checkpoint_and_keeps_th
     _, best = min(zip(series["values"], series["steps"], strict=True))
     kept = lambda _: {one["step"] for one in cpu_trainer.http.get(f"{place}/checkpoints").json()["checkpoints"]}  # noqa: E731
     cpu_trainer.when(task_id, lambda record: kept(record) == {last - 1, last, best})
+    boards = [file.read_bytes() for file in (saved.parent.parent / "tensorboard").iterdir()]
+    assert all(b"train/loss" in board for board in boards), boards
+    assert _last_step_at(mlflow, task_id) == last
+
+
+def _last_step_at(server: str, task_id: str) -> int:
+    """Of the loss of a task, as an MLflow server has it."""
+    api = f"{server}/api/2.0/mlflow"
+    query = {"filter": "name = 'modelmill'", "max_results": 1}
+    (experiment,) = httpx.get(f"{api}/experiments/search", params=query).json()["experiments"]
+    listed = httpx.post(f"{api}/runs/search", json={"experiment_ids": [experiment["experiment_id"]]}).json()["runs"]
+    runs = [run for run in listed if run["info"]["run_name"] == task_id]
+    return max(metric["step"] for run in runs for metric in run["data"]["metrics"] if metric["key"] == "train/loss")

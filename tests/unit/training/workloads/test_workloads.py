@@ -312,6 +312,19 @@ def test_a_model_that_judges_has_the_engine_of_the_actor_and_fits_its_gpus(place
     assert not any("reward_model" in key for key in settings_of(verl()))
 
 
+def test_figures_go_to_the_trackers_of_the_installation_too() -> None:
+    options = TrainingOptions(
+        is_on=True, homes_root=ROOT, trackers=("tensorboard", "mlflow"), mlflow_uri="http://mlflow:5000"
+    )
+    for spec in (verl(), script()):
+        made = submission_of(
+            spec, submission_id="t--a01", task_id="t", user="alice", options=options, logical_root="/private"
+        )
+        assert made.env["TENSORBOARD_DIR"] == f"{ROOT}/users/alice/jobs/t/tensorboard"
+        assert made.env["MLFLOW_TRACKING_URI"] == "http://mlflow:5000"
+        assert ("trainer.logger=[console,file,tensorboard,mlflow]" in made.entrypoint) is (spec.workload != "script")
+
+
 def test_how_a_group_is_judged_is_grpo_unless_the_task_names_another() -> None:
     assert settings_of(verl(Workload.GRPO))["algorithm.adv_estimator"] == "grpo"
     rloo = settings_of(verl(Workload.GRPO, algorithm=Algorithm.RLOO))
