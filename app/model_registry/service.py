@@ -211,6 +211,15 @@ class Models:
         """Raises ModelNotFound."""
         return self.storage.get(user, name)
 
+    def suggestions(self, user: str, *, most: int) -> list[str]:
+        """Names to choose from: of models, the newest first, and of their tags.
+
+        Args:
+            most: of each.
+        """
+        models, _ = self.page(user, limit=most)
+        return [*(model.name for model in models), *self.storage.tagged(user, most)]
+
     def versions(self, user: str, name: str) -> tuple[list[Model], dict[str, int]]:
         """The versions of a model, the newest first, and what its tags mean.
 

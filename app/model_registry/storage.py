@@ -78,6 +78,11 @@ class ModelStorage:
         with self.database.read() as conn:
             return _known(store.versions_of(conn, owner, name), name), store.tags_of(conn, owner, name)
 
+    def tagged(self, owner: str, most: int) -> list[str]:
+        """Names as faces@stable of a user's tags, sorted, at most so many."""
+        with self.database.read() as conn:
+            return store.tagged(conn, owner, most)
+
     def put_tag(self, owner: str, name: str, tag: str, version: int, at: str) -> None:
         """From now on the tag of this model means this version.
 

@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from app.inference.prediction import MODEL_CARD
 from app.kit.sql import metadata
 from app.kit.sql.rows import from_row, row_of
-from app.model_registry.model import Model, parted
+from app.model_registry.model import AT, Model, parted
 
 FILES_LOCK = 0x626C6F6273  # any number of our own: PostgreSQL's advisory locks have no names
 
@@ -123,6 +123,12 @@ def tags_of(conn: Connection, owner: str, name: str) -> dict[str, int]:
     """Tag → version of a plain name, by tag."""
     query = sa.select(tags.c.tag, tags.c.version).where(*_named(tags, owner, name)).order_by(tags.c.tag)
     return {tag: int(version) for tag, version in conn.execute(query)}
+
+
+def tagged(conn: Connection, owner: str, most: int) -> list[str]:
+    """name@tag of an owner's tags, sorted, at most so many."""
+    query = sa.select(tags.c.name + AT + tags.c.tag).where(tags.c.owner == owner).order_by(tags.c.name, tags.c.tag)
+    return list(conn.execute(query.limit(most)).scalars())
 
 
 def put_tag(conn: Connection, owner: str, name: str, tag: str, version: int, at: str) -> None:

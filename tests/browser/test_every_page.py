@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page
 from app.bootstrap.container import assemble
 from app.inference.prediction import Format
 from app.kit.clock import now
+from app.model_registry.model import Versioning
 from tests.browser.conftest import PATIENCE_MS
 from tests.harness.api import Api, png, small_model
 from tests.harness.browser.complaints import Watch
@@ -86,6 +87,8 @@ PAGES = {
     "end of a stage": "/ui/video/stages/face_detection/remove",
     "models": "/ui/models",
     "model": "/ui/models/named?name=digits",
+    "older version of a model": "/ui/models/named?name=digits@1",
+    "next version of a model": "/ui/models/new?job={finished}&name=digits",
     "new model": "/ui/models/new?job={finished}",
     "end of a model": "/ui/models/delete?name=digits",
     "nodes": "/ui/nodes",
@@ -123,6 +126,9 @@ def joint(service: Deployment, finished: str) -> None:
     container = assemble(service.settings())
     set_scene(container)
     container.models.add_from_job("local", "digits", finished, Format.NEF, now=now())
+    following = Versioning(is_next=True, note="as it came from training")
+    container.models.add_from_job("local", "digits", finished, Format.ONNX, now=now(), versioning=following)
+    container.models.set_tag("local", "digits", "stable", 1, now=now())
     container.close()
 
 

@@ -116,7 +116,7 @@ def test_show_tells_workers_conditions_and_the_last_words_of_one_that_failed(mon
     told = json.loads(capsys.readouterr().out)
     assert told["resource"]["status"]["failed"] == 1
     sha256 = scene.container.models.get(scene.user, "small-model").card.sha256
-    assert told["workers"][0]["wanted"] == {"model": "small-model", "sha256": sha256}
+    assert told["workers"][0]["wanted"] == {"model": "small-model", "version": 1, "sha256": sha256}
 
 
 def test_one_that_is_not_there_is_not_found(monkeypatch, web, scene):

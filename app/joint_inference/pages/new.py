@@ -116,7 +116,6 @@ def _switched(draft: ServiceDraft, mode: str) -> ServiceDraft:
 
 def _page(request: Request, draft: ServiceDraft, status: int = 200) -> Response:
     nodes = nodes_of(request).access.seen_by(user_of(request))
-    models, _ = models_of(request).page(user_of(request), limit=SUGGESTED)
     page = render(
         request,
         "joint_inference/new.html",
@@ -125,7 +124,7 @@ def _page(request: Request, draft: ServiceDraft, status: int = 200) -> Response:
         draft=draft,
         edge_nodes=[node for node in nodes if node.side in (Side.EDGE, Side.HOST)],
         cloud_nodes=[node for node in nodes if node.side in (Side.CLOUD, Side.HOST)],
-        models=[model.name for model in models],
+        models=models_of(request).suggestions(user_of(request), most=SUGGESTED),
         **_words(draft),
     )
     return with_retry(page, draft)

@@ -143,7 +143,6 @@ def _measure(request: Request, sent: Mapping[str, str]) -> Response:
 
 def _page(request: Request, values: Mapping[str, str], problems: Problems | None = None, status: int = 200) -> Response:
     video = video_of(request)
-    models, _ = models_of(request).page(user_of(request), limit=SUGGESTED)
     measured = measurements_of(request)
     return render(
         request,
@@ -156,7 +155,7 @@ def _page(request: Request, values: Mapping[str, str], problems: Problems | None
         problems=problems or {},
         is_admin=caller_of(request).is_admin,
         sizes=SIZES,
-        models=[model.name for model in models],
+        models=models_of(request).suggestions(user_of(request), most=SUGGESTED),
         note=request.query_params.get("note", ""),
         stage=request.query_params.get("stage", ""),
         measured=measured[:SHOWN_MEASUREMENTS],

@@ -78,6 +78,14 @@ def test_a_tag_follows_what_its_owner_sets_and_others_hear_of_it(registry: Regis
     assert registry.models.find("bob", "m@stable", now=NOW) is None
 
 
+def test_forms_offer_names_and_tags(registry: Registry) -> None:
+    registry.tag("stable", 1)
+    registry.tag("canary", 3)
+    registry.add(NEXT, "other")
+    assert sorted(registry.models.suggestions("alice", most=9)) == ["m", "m@canary", "m@stable", "other"]
+    assert registry.models.suggestions("bob", most=9) == []
+
+
 def test_what_cannot_be_a_tag_is_refused(registry: Registry) -> None:
     for tag in ("", "3", "Stable", "a b", "a@b", "x" * 33):
         with pytest.raises(BadTag):
