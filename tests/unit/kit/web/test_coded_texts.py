@@ -88,7 +88,8 @@ def hints() -> Iterator[str]:
     folder = Path(app.__file__).parent
     for path in folder.rglob("*.py"):
         if path.name != "cli.py" and not set(path.relative_to(folder).parts) & set(FOR_TERMINALS):
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            text = path.read_text("utf-8")
+            for node in ast.walk(ast.parse(text)) if "hint" in text else ():
                 if isinstance(node, ast.keyword) and node.arg == "hint":
                     yield written_in(node.value)
 
