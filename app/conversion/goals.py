@@ -11,7 +11,7 @@ GoalKind = Literal["snr", "drop", "fastest", "smallest"]
 DEFAULT_GOAL = "snr>=20"
 """The vendor's rule for an acceptable output."""
 DEFAULT_BUDGET_S, BUDGET_S_MAX = 600, 24 * 3600
-FORMS = '"snr>=20" (dB at the worst output), "drop<=1%" (of the answers), "fastest" or "smallest"'
+FORMS = '"snr>=20" (dB at the worst output), "drop<=1%" (of the task), "fastest" or "smallest"'
 SNR_DB_MAX = 90.0
 """Beyond what 16 bits can hold no search can help."""
 

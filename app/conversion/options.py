@@ -59,8 +59,9 @@ class HostQuantization(Frozen):
 
     goal: str = Field(default=DEFAULT_GOAL, max_length=40)
     """ "snr>=20": search ranges and as few tensors in 16 bits as hold that at the worst output, on pictures that set no
-    range; "drop<=1%" (of the task's answers), "smallest" and "fastest" likewise. "none" or empty: no search, the
-    options below decide; and so it is where method, percentile or per_channel is given, and no goal."""
+    range; "drop<=1%" (percentage points of top-1 or mAP where labels were sent, else of the answers that are the float
+    model's), "smallest" and "fastest" likewise. "none" or empty: no search, the options below decide, as they do where
+    method, percentile or per_channel is given, and no goal."""
     budget_s: float = Field(default=DEFAULT_BUDGET_S, gt=0, le=BUDGET_S_MAX)
     """Seconds that the search may take; it then keeps the best so far."""
     report_images: str = Field(default="", max_length=200)

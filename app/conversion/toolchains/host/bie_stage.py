@@ -24,6 +24,7 @@ from app.conversion.toolchains.host.saturation import SAMPLES_LEAST, saturation_
 from app.conversion.toolchains.host.search.basis import NothingToQuantize
 from app.conversion.toolchains.host.search.search import SearchResult, search
 from app.conversion.toolchains.host.search.split import within
+from app.conversion.toolchains.host.task_drop import drop_meter
 from app.conversion.toolchains.host.task_metrics import task_meter
 from app.conversion.toolchains.samples.labels import labels_of
 from app.conversion.toolchains.tensor_comparison import OutputStatistics
@@ -73,7 +74,7 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
     _mark_saturating(report, saturating_outputs(quantized.float_model))
     if request.options.quantization.saturation:
         report["saturation"] = _saturation(quantized, samples, request, progress)
-    report["warnings"] = [*quantized.warnings, *quality_warnings(report)]
+    report["warnings"] = [*speed_warnings(report), *quantized.warnings, *quality_warnings(report)]
     _log(report)
     progress(1.0, "out.bie is written")
     return StageResult(request.output, report, _summary(report), provenance.tool_versions())
@@ -159,6 +160,7 @@ def _searched(
     goal = parse_goal(options.goal)
     print(f"calibrating {len(chosen.tensors)} tensors on {len(samples)} samples")
     print(f"searching for {goal.text}, for at most {options.budget_s:g} s")
+    labels = labels_of(request.ref_images)
 
     def step(share: float, text: str) -> None:
         progress(QUANTIZED * share, text)
@@ -171,7 +173,7 @@ def _searched(
             options,
             goal,
             threads=request.threads,
-            meter_of=lambda: task_meter(model),
+            meter_of=lambda: drop_meter(model, labels, request.options.preprocess),
             step=step,
             reporting=reporting,
         )
@@ -226,7 +228,7 @@ def _measure(
     )
     progress(0.95, "measuring latency")
     timed = sessions if request.threads == 1 else _sessions(request, 1)
-    latency = [quality.latency_ms(session, first(samples, 1)) for session in timed]
+    latency = quality.latencies_ms(timed, first(samples, 1))
     measured = quality.quality_report(outputs, rows, matching.left_out, _count(outputs), count)
     return {
         "quality": measured | {"task": meter.agreement().to_json() if meter else None},
@@ -304,6 +306,17 @@ def _mark_saturating(report: dict[str, Any], operators: dict[str, str]) -> None:
     for output in report["quality"]["outputs"]:
         if output["name"] in operators:
             output["saturates"] = operators[output["name"]]
+
+
+def speed_warnings(report: Mapping[str, Any]) -> list[str]:
+    """What comes before all else: int8 that does not pay on the machine that measured."""
+    int8_ms, float_ms = report["latency_ms"]["int8"], report["latency_ms"]["float"]
+    if report["verdict"]["nothing_quantized"] or not quality.is_slower(int8_ms, float_ms):
+        return []
+    return [
+        f"int8 is slower than float on this machine: {int8_ms} ms against {float_ms} ms with one thread; "
+        'the goal "fastest" keeps such a model in float'
+    ]
 
 
 def quality_warnings(report: Mapping[str, Any]) -> list[str]:

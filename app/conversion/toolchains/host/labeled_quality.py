@@ -25,7 +25,9 @@ ALL_BOXES = replace(THRESHOLDS, score_threshold=0.01, candidate_threshold=0.01)
 """Average precision weighs boxes by their scores, so weak ones count, too."""
 
 
-class _Meter(Protocol):
+class Meter(Protocol):
+    """How right one model is."""
+
     def add(self, truth: PictureLabels, outputs: Outputs) -> None: ...
 
     def values(self) -> dict[str, float] | None:
@@ -70,10 +72,9 @@ def labeled_quality(
     Returns:
         A row a metric; none where no decoder reads the model's outputs.
     """
-    known = detector_of(model) if labels.kind == "map" else None
-    if labels.kind == "map" and known is None:
+    meters = [meter for _ in sessions if (meter := meter_of_labels(model, labels, preprocess)) is not None]
+    if not meters:
         return []
-    meters = [_Boxes(*known, preprocess) if known else _Classes() for _ in sessions]
     names = numeric_outputs(sessions[0])
     places = _places(labels, samples)
     chosen = places & set(unseen) or places
@@ -89,6 +90,14 @@ def labeled_quality(
         LabeledQuality(metric, value, (rounded or {})[metric], len(chosen), are_unseen)
         for metric, value in (exact or {}).items()
     ]
+
+
+def meter_of_labels(model: Any, labels: Labels, preprocess: Preprocess) -> Meter | None:
+    """None where no decoder reads boxes from the model's outputs."""
+    if labels.kind == "top1":
+        return _Classes()
+    known = detector_of(model)
+    return None if known is None else _Boxes(*known, preprocess)
 
 
 def _places(labels: Labels, samples: Samples) -> set[int]:

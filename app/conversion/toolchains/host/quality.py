@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from app.conversion.toolchains.base import SNR_DB_MIN
@@ -23,6 +23,8 @@ OUTPUT_SAMPLES = 200
 WORST_SAMPLES = 20
 VERDICT_RULE = "SNR >= 20 dB at every output (the vendor's rule)"
 LATENCY_RUNS = 9
+NOISE = 1.05
+"""Latencies nearer than that are equal."""
 LATENCY_S_MAX = 2.0
 """Runs end early once they took this long together."""
 
@@ -119,13 +121,27 @@ def judged_verdict(verdict: Mapping[str, Any], judgement: Mapping[str, Any]) -> 
 
 def latency_ms(session: Session, samples: Iterable[SampleArrays], runs: int = LATENCY_RUNS) -> float | None:
     """Median wall time of one inference in milliseconds; None without a sample. The first run is not counted."""
+    return latencies_ms((session,), samples, runs)[0]
+
+
+def latencies_ms(
+    sessions: Sequence[Session], samples: Iterable[SampleArrays], runs: int = LATENCY_RUNS
+) -> list[float | None]:
+    """The same of several, which run in turn, so that what else the machine does slows all of them alike."""
     sample = next(iter(samples), None)
     if sample is None:
-        return None
-    run(session, sample.arrays)
-    times: list[float] = []
-    while len(times) < runs and sum(times) < LATENCY_S_MAX:
-        begin = time.perf_counter()
+        return [None for _ in sessions]
+    for session in sessions:
         run(session, sample.arrays)
-        times.append(time.perf_counter() - begin)
-    return round(1000 * statistics.median(times), 3)
+    times: list[list[float]] = [[] for _ in sessions]
+    while len(times[-1]) < runs and max(map(sum, times)) < LATENCY_S_MAX:
+        for own, session in zip(times, sessions, strict=True):
+            begin = time.perf_counter()
+            run(session, sample.arrays)
+            own.append(time.perf_counter() - begin)
+    return [round(1000 * statistics.median(own), 3) for own in times]
+
+
+def is_slower(int8_ms: float | None, float_ms: float | None) -> bool:
+    """By more than noise; False where one is not known."""
+    return int8_ms is not None and float_ms is not None and int8_ms > NOISE * float_ms

@@ -17,6 +17,7 @@ from app.conversion.toolchains.host.inputs import Array, Samples
 from app.conversion.toolchains.host.runtime import numeric_outputs, open_session, run
 from app.conversion.toolchains.host.search.alterations import ALTERATIONS, altered
 from app.conversion.toolchains.host.search.split import Split
+from app.conversion.toolchains.host.task_drop import DropMeter
 from app.conversion.toolchains.tensor_comparison import SNR_CAP_DB, TINY_ENERGY, compare
 
 KEPT_BYTES = 256 << 20
@@ -30,8 +31,6 @@ ALTERED = 8
 RACE = 4
 """Pictures after which a candidate may be given up. They run one after the other, so they are what is timed, too."""
 LATENCY_RUNS, TURNS = 3, 7
-NOISE = 1.05
-"""Latencies nearer than that are equal."""
 Build = Callable[[int], Any]
 """The model that is to be judged on a part of the split (onnx.ModelProto)."""
 
@@ -57,7 +56,7 @@ class Score:
     lowest: dict[str, tuple[float, JudgedPicture]] = field(default_factory=dict)
     """By output the lowest of them, and the picture that has it."""
     drops: list[float] = field(default_factory=list)
-    """Percent of the task's answers that changed, a number a part; empty where the task was not measured."""
+    """Percent of the task that is lost (see `task_drop`), a number a part; empty where the task was not measured."""
     is_whole: bool = True
 
     @property
@@ -103,11 +102,17 @@ class Judge:
     Args:
         float_model: onnx.ModelProto.
         threads: How many pictures run at once.
-        meter_of: makes a TaskMeter for one pass; None where the task is not known.
+        meter_of: makes a meter for one pass; None where the task is not known.
     """
 
     def __init__(
-        self, float_model: Any, samples: Samples, split: Split, *, threads: int, meter_of: Callable[[], Any | None]
+        self,
+        float_model: Any,
+        samples: Samples,
+        split: Split,
+        *,
+        threads: int,
+        meter_of: Callable[[], DropMeter | None],
     ) -> None:
         self._threads = threads
         self._meter_of = meter_of
@@ -205,24 +210,19 @@ class Judge:
             meter = self._meter_of() if needs_task is None or needs_task(score) else None
             if meter is not None:
                 for picture, answer in zip(first, answers, strict=True):
-                    meter.add(picture.expected, answer)
+                    meter.add(picture.name, picture.expected, answer)
             del answers
             others = [picture for picture in pictures if not any(picture is one for one in first)]
             self._add(score, others, self._answers(session, others), meter)
-            agreement = meter.agreement().float_agreement if meter is not None else None
-            if agreement is not None:
-                score.drops.append(100.0 * (1.0 - agreement))
+            drop = meter.drop_percent() if meter is not None else None
+            if drop is not None:
+                score.drops.append(drop)
         return JudgedModel(score, size, latency)
 
     def is_slower_than_float(self, model: Any) -> bool:
         """By more than noise, measured in turn on one thread; False where there is no picture to measure on."""
-        session, pictures = open_session(model.SerializeToString(), 1), self.pictures[:1]
-        pairs = [
-            (quality.latency_ms(session, pictures, 1), quality.latency_ms(self._float_session, pictures, 1))
-            for _ in range(TURNS)
-        ]
-        int8, exact = ([ms for ms in column if ms is not None] for column in zip(*pairs, strict=True))
-        return bool(int8) and statistics.median(int8) > NOISE * statistics.median(exact)
+        session = open_session(model.SerializeToString(), 1)
+        return quality.is_slower(*quality.latencies_ms((session, self._float_session), self.pictures[:1], TURNS))
 
     def _answers(self, session: Any, pictures: Sequence[JudgedPicture]) -> Iterator[dict[str, Array]]:
         with ThreadPoolExecutor(self._threads) as pool:
@@ -233,7 +233,7 @@ class Judge:
         score: Score,
         pictures: Sequence[JudgedPicture],
         answers: Iterable[Mapping[str, Array]],
-        meter: Any | None = None,
+        meter: DropMeter | None = None,
     ) -> None:
         for picture, actual in zip(pictures, answers, strict=True):
             for name in self.names:
@@ -244,7 +244,7 @@ class Judge:
                 if name not in score.lowest or snr_db < score.lowest[name][0]:
                     score.lowest[name] = snr_db, picture
             if meter is not None:
-                meter.add(picture.expected, actual)
+                meter.add(picture.name, picture.expected, actual)
 
 
 def _timed_answers(

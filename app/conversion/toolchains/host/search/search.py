@@ -34,6 +34,7 @@ from app.conversion.toolchains.host.search.report import SearchOutcome
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
 from app.conversion.toolchains.host.search.split import split_of
 from app.conversion.toolchains.host.search.unlikeness import looks_of
+from app.conversion.toolchains.host.task_drop import DropMeter
 from app.kit.sandbox.errors import StageFailed
 
 FIRST_METHODS = METHODS[:4]
@@ -83,7 +84,7 @@ def search(
     goal: Goal,
     *,
     threads: int,
-    meter_of: Callable[[], Any | None],
+    meter_of: Callable[[], DropMeter | None],
     step: Step,
     reporting: Sequence[int] = (),
 ) -> SearchResult:
@@ -116,7 +117,7 @@ class _Search:
         options: HostQuantization,
         goal: Goal,
         threads: int,
-        meter_of: Callable[[], Any | None],
+        meter_of: Callable[[], DropMeter | None],
         step: Step,
         reporting: Sequence[int],
     ) -> None:

@@ -85,7 +85,7 @@ def test_a_bias_that_cannot_be_adjusted_per_channel_makes_the_weights_per_tensor
     model = model_of(nodes, {"x": [rows, 8]}, {"y": [rows, 5]}, weights)
     model.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.INT32
     report = run_all(work_folder(tmp_path, model, whole_numbers(rows, 8)))[Stage.BIE].report
-    assert report["warnings"][0].startswith("weights are quantized per tensor: per channel onnxruntime's quantizer")
+    assert "weights are quantized per tensor: per channel onnxruntime's quantizer" in "".join(report["warnings"])
     assert report["verdict"]["passed"]
 
 

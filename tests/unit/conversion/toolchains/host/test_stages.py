@@ -15,7 +15,7 @@ from PIL import Image
 from app.conversion.errors import DamagedImage, InvalidModel, NoImages, NotFinite, UnsupportedOperator, WrongSampleShape
 from app.conversion.model import Stage
 from app.conversion.options import HostQuantization, Options
-from app.conversion.toolchains.host.bie_stage import quality_warnings
+from app.conversion.toolchains.host.bie_stage import quality_warnings, speed_warnings
 from app.conversion.toolchains.host.quality import judged_verdict
 from app.conversion.toolchains.host.runtime import HostModel
 from app.kit.errors import BadInput
@@ -361,7 +361,7 @@ def test_a_constant_that_no_scale_can_hold_stays_in_float(tmp_path: Path) -> Non
     model = model_of(nodes, {"x": [1, 3, 8, 8]}, {"y": [1, 2, 8, 8]}, weights)
     report = run_all(work_folder(tmp_path, model, arrays(4, 1, 3, 8, 8)))[Stage.BIE].report
     assert report["verdict"]["passed"]
-    assert "tensors that are not finite stay in float: 'a'" in report["warnings"][0]
+    assert "tensors that are not finite stay in float: 'a'" in "".join(report["warnings"])
 
 
 def test_an_operator_the_runtime_lacks_is_named_with_its_node(tmp_path: Path) -> None:
@@ -470,3 +470,17 @@ def test_what_is_advised_below_the_rule_is_not_what_a_search_has_tried() -> None
     (plain,), (searched,) = quality_warnings(below), quality_warnings({**below, "search": {}})
     assert "--goal" in plain and "7.2 dB" in plain
     assert "method" not in searched and "budget" in searched
+
+
+@pytest.mark.parametrize(
+    ("int8_ms", "float_ms", "quantizes_nothing", "is_told"),
+    [(24.1, 15.6, False, True), (15.7, 15.6, False, False), (24.1, 15.6, True, False), (None, None, False, False)],
+)
+def test_int8_that_does_not_pay_is_told(
+    int8_ms: float | None, float_ms: float | None, quantizes_nothing: bool, is_told: bool
+) -> None:
+    report = {
+        "latency_ms": {"float": float_ms, "int8": int8_ms},
+        "verdict": {"nothing_quantized": quantizes_nothing},
+    }
+    assert bool(speed_warnings(report)) == is_told

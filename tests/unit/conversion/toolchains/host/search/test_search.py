@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from app.conversion.toolchains.host.search.search import SECONDS_LEAST, SearchRe
 from app.conversion.toolchains.host.search.split import split_of
 from app.conversion.toolchains.host.search.template import Precision
 from app.conversion.toolchains.host.search.unlikeness import looks_of
+from app.conversion.toolchains.host.task_drop import DropMeter
 
 SIDE, CHANNELS = 12, 6
 USUAL = Choice("minmax")
@@ -78,6 +79,7 @@ def searched(
     budget_s: float = 120.0,
     side: int = SIDE,
     reporting: Sequence[int] = (),
+    meter_of: Callable[[], DropMeter | None] = lambda: None,
 ) -> SearchResult:
     model = network(outlier=outlier, activation=activation, side=side)
     options = HostQuantization(goal=goal, budget_s=budget_s)
@@ -88,7 +90,7 @@ def searched(
         options,
         parse_goal(goal),
         threads=1,
-        meter_of=lambda: None,
+        meter_of=meter_of,
         step=lambda *_: None,
         reporting=reporting,
     )
@@ -203,6 +205,26 @@ def test_a_task_that_is_not_known_is_said_to_be_why_a_drop_cannot_be_judged() ->
     result = searched("drop<=1%")
     assert not result.goal["is_reached"]
     assert result.goal["reason_code"] == "no_task"
+
+
+def test_a_drop_is_counted_by_what_is_known_of_each_picture() -> None:
+    """Half of the largest error's share of the largest value, of the pictures with an even number alone."""
+
+    class Errors:
+        def __init__(self) -> None:
+            self.shares: list[float] = []
+
+        def add(self, sample: str, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> None:
+            if int(sample.removeprefix("p")) % 2 == 0:
+                self.shares.append(float(abs(expected["y"] - actual["y"]).max() / abs(expected["y"]).max()))
+
+        def drop_percent(self) -> float | None:
+            return 50.0 * max(self.shares) if self.shares else None
+
+    result = searched("drop<=1%", outlier=40.0, activation="Softplus", count=30, meter_of=Errors)
+    candidates = result.search["candidates"]
+    assert result.goal["is_reached"] and candidates[0]["drop_percent"] > 1
+    assert candidates[result.search["taken"]]["drop_percent"] <= 1
 
 
 @pytest.mark.parametrize("goal", ["smallest", "fastest"])
