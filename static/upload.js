@@ -181,11 +181,12 @@
     return downloadZip(files.map((file) => ({ name: free(pathOf(file)), input: file, lastModified: file.lastModified }))).blob();
   };
 
+  const MODEL = /\.(onnx|tflite|pt2|zip)$/i;
   // Each model with its weights: the files whose names begin like its own, else the first's.
   const models = (files) => {
-    const alone = files.filter((file) => /\.(onnx|zip)$/i.test(file.name)).map((file) => [file]);
+    const alone = files.filter((file) => MODEL.test(file.name)).map((file) => [file]);
     if (!alone.length) return [files];
-    for (const file of files.filter((file) => !/\.(onnx|zip)$/i.test(file.name))) {
+    for (const file of files.filter((file) => !MODEL.test(file.name))) {
       (alone.find(([model]) => file.name.startsWith(model.name.replace(/\.\w+$/, ""))) || alone[0]).push(file);
     }
     return alone;
@@ -195,7 +196,7 @@
   const uploads = Object.fromEntries([...form.querySelectorAll("[data-upload]")].map((card) => [card.dataset.upload, new Upload(card)]));
 
   // One area for everything. A zip with a model in it is a model: its directory, at its end, holds the names.
-  const WEIGHTS = /\.(onnx|data|bin|weights?|onnx_data)$/i;
+  const WEIGHTS = /\.(onnx|tflite|pt2|data|bin|weights?|onnx_data)$/i;
   const holdsModel = async (file) => /\.onnx/i.test(await file.slice(-(1 << 20)).text());
   const sort = async (files) => {
     const sorted = { model: [], images: [], neither: [] };

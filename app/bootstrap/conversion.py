@@ -45,7 +45,7 @@ def open_conversion(
     secret = settings.secret_key.get_secret_value() if settings.has_lasting_key else None
     receipts = Receipts(objects, secret=secret, public_url=settings.public_url)
     dispatch = Dispatch(store, broker, Completion(store, Descriptions(objects), receipts))
-    uploads = Uploads(settings, objects, sandbox)
+    uploads = Uploads(settings, objects, sandbox, converter="app.exchange.converters:convert")
     estimates = Estimates(store, broker)
     admission = Admission(settings, store, estimates)
     submissions = Submissions(settings, store, objects, sandbox, uploads, dispatch, admission)

@@ -11,6 +11,8 @@ UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 MODEL = "model.onnx"
 IMAGES = "quant.zip"
 MODEL_ENDING = ".onnx"
+MODEL_ENDINGS = (MODEL_ENDING, ".tflite", ".pt2")
+"""Of files that are a model by themselves."""
 OWNERS = "owners/"
 JOBS = "jobs/"
 DESCRIPTION = "job.json"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
 from collections.abc import Iterator
@@ -15,7 +16,14 @@ from pydantic import SecretStr
 
 from app.bootstrap.container import Container, assemble
 from app.conversion import object_keys
-from app.exchange.errors import BadSource, NothingToExport, TargetRefused, TooManyTransfers, TransferNotFound
+from app.exchange.errors import (
+    BadSource,
+    ExtraMissing,
+    NothingToExport,
+    TargetRefused,
+    TooManyTransfers,
+    TransferNotFound,
+)
 from app.exchange.model import TRANSFER, Transfer, TransferState
 from app.exchange.service import MOST_UNFINISHED
 from app.exchange.store import TransferStore
@@ -158,6 +166,32 @@ def test_an_exported_program_becomes_an_onnx(told: Container, hub: tuple[Hub, st
     assert [node.op_type for node in onnx.load_from_string(stored(told, transfer.model_key)).graph.node] == ["Conv"]
     code, words = failure(run(told, "hf://org/torch:bad.pt2"))
     assert code == "BAD_SOURCE" and "torch.export.save" in words
+
+
+def test_an_exported_program_that_is_uploaded_becomes_an_onnx_whatever_it_is_called(
+    told: Container, tmp_path: Path
+) -> None:
+    torch, onnx = pytest.importorskip("torch"), pytest.importorskip("onnx")
+    program = torch.export.export(torch.nn.Conv2d(3, 4, 3), (torch.zeros(1, 3, 16, 16),))
+    torch.export.save(program, tmp_path / "conv.pt2")
+    uploads = told.conversion.uploads
+    upload_id = uploads.begin("alice")
+    key = uploads.store_model(upload_id, [(tmp_path / "conv.pt2").read_bytes()]).key
+    assert uploads.merge(upload_id) is not None
+    assert [node.op_type for node in onnx.load_from_string(stored(told, key)).graph.node] == ["Conv"]
+
+
+def test_a_tflite_model_that_is_uploaded_is_converted_or_says_what_to_install(told: Container) -> None:
+    uploads = told.conversion.uploads
+    upload_id = uploads.begin("alice")
+    key = uploads.store_model(upload_id, [(TFLITE / "float.tflite").read_bytes()]).key
+    if importlib.util.find_spec("tf2onnx") is None:
+        with pytest.raises(ExtraMissing, match="tf2onnx"):
+            uploads.merge(upload_id)
+    else:
+        uploads.merge(upload_id)
+        onnx = pytest.importorskip("onnx")
+        assert onnx.load_from_string(stored(told, key)).graph.node
 
 
 @pytest.mark.slow

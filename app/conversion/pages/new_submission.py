@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from app.conversion.object_keys import MODEL_ENDING
+from app.conversion.object_keys import MODEL_ENDINGS
 from app.conversion.options import Options, ToolchainName
 from app.conversion.pages import new_form
 from app.conversion.pages.new_form import FormProblem, Values, problem_of
@@ -65,7 +65,7 @@ def further_lines(names: Mapping[str, str]) -> str:
 
 def grouped_models(files: Sequence[SentFile]) -> list[list[SentFile]]:
     """The files by model: its weights are those whose names begin like its own, else the first model's."""
-    models = [[file] for file in files if file.name.lower().endswith((MODEL_ENDING, ".zip"))]
+    models = [[file] for file in files if file.name.lower().endswith((*MODEL_ENDINGS, ".zip"))]
     if len(models) < 2:
         return [list(files)]
     for file in files:

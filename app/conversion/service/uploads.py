@@ -28,6 +28,8 @@ PLACES = "app.conversion.intake.bundle:places"
 MERGE = "app.conversion.intake.bundle:merge"
 WEIGHTS = "weights.zip"
 ZIP_MARK = b"PK\x03\x04"
+TFLITE_MARK, BEGINNING = b"TFL3", 8
+"""A TFLite model has it at the end of its first bytes; other forms are zips."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,8 @@ FileParts = Iterable[FileStart | bytes]
 
 
 def split_model(files: Sequence[SentFile]) -> tuple[SentFile, Sequence[SentFile]]:
-    """Of the files of one model, the .onnx file, or the zip; and the files beside it that its weights lie in."""
-    model = next((file for file in files if file.name.lower().endswith(object_keys.MODEL_ENDING)), files[0])
+    """Of the files of one model, the one of MODEL_ENDINGS, or the zip; and those beside it that its weights lie in."""
+    model = next((file for file in files if file.name.lower().endswith(object_keys.MODEL_ENDINGS)), files[0])
     return model, [file for file in files if file is not model]
 
 
@@ -54,8 +56,11 @@ def parts_of(files: Iterable[SentFile]) -> Iterator[FileStart | bytes]:
 
 
 class Uploads:
-    def __init__(self, settings: Settings, objects: ObjectStore, sandbox: Sandbox) -> None:
+    """converter: what makes an ONNX of a model of another form, in the sandbox, `module:function`; '': nothing does."""
+
+    def __init__(self, settings: Settings, objects: ObjectStore, sandbox: Sandbox, *, converter: str = "") -> None:
         self.settings = settings
+        self._converter = converter
         self.objects = objects
         self.intake = IntakeSandbox(settings, sandbox)
 
@@ -90,17 +95,19 @@ class Uploads:
             return places
 
     def merge(self, upload_id: str) -> Stored | None:
-        """One file of a model that came as a zip, or with weights beside it; None where there is nothing to merge.
+        """One ONNX of a model that came as a zip, with weights beside it or in another form; None where it is one.
 
-        Raises BadInput for a zip that must not be unpacked, and for weights that are missing or do not fit.
+        Raises BadInput for a zip that must not be unpacked, for weights that are missing or do not fit, and for what
+        cannot be converted.
         """
         model, weights = object_keys.upload(upload_id, object_keys.MODEL), object_keys.upload(upload_id, WEIGHTS)
         try:
-            is_zip = b"".join(self.objects.read(model, end=len(ZIP_MARK))) == ZIP_MARK
+            beginning = b"".join(self.objects.read(model, end=BEGINNING))
         except ObjectMissing:
             return None
+        is_zip, is_foreign = beginning.startswith(ZIP_MARK), beginning.endswith(TFLITE_MARK)
         has_weights = any(True for _ in self.objects.list(weights))
-        if not (is_zip or has_weights):
+        if not (is_zip or is_foreign or has_weights):
             return None
         with self.intake.folder("model-") as folder:
             self.objects.get_file(model, folder / object_keys.MODEL)
@@ -111,6 +118,8 @@ class Uploads:
                 "into": str(folder / "merged.onnx"),
                 "max_bytes": self.settings.max_model_bytes,
             }
+            if (is_zip or is_foreign) and self._is_converted(request, folder):
+                return self.objects.put_file(model, folder / "merged.onnx")
             if has_weights:
                 self.objects.get_file(weights, folder / WEIGHTS)
                 request["weights"] = str(folder / WEIGHTS)
@@ -119,6 +128,12 @@ class Uploads:
             stored = self.objects.put_file(model, folder / "merged.onnx")
         self.objects.delete(weights)
         return stored
+
+    def _is_converted(self, request: dict[str, Any], folder: Path) -> bool:
+        if not self._converter:
+            return False
+        with aborts_refused("The model could not be converted", hint="Export it to ONNX where it was made."):
+            return bool(self.intake.run(self._converter, request, folder)["is_converted"])
 
     def _run(self, target: str, request: dict[str, Any], folder: Path) -> dict[str, Any]:
         hint = "Merge it yourself: onnx.save_model(onnx.load('model.onnx'), 'merged.onnx')."

@@ -1,1 +1,42 @@
-"""Formats that become ONNX here, each by the converter of its makers. They run in the sandbox."""
+"""Models of other forms to ONNX: each form has a module. All of it runs in the sandbox: the file is somebody else's."""
+
+from __future__ import annotations
+
+import zipfile
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+EXPORTED_PROGRAM, TFLITE = "exported_program", "tflite"
+TFLITE_MARK, MARK_AT = b"TFL3", slice(4, 8)
+PROGRAM_MEMBERS = frozenset({"archive_format", "serialized_exported_program.json"})
+"""One of them is in every .pt2, whichever PyTorch has written it."""
+
+
+def convert(request: dict[str, Any], progress: Any) -> dict[str, Any]:
+    """Write the ONNX of a model of a form that is known, by what is in the file and not by its name.
+
+    Args:
+        request: {"model": path of the file, "into": path of the ONNX}.
+
+    Returns:
+        {"is_converted"}: false for any other file, which is left as it is.
+
+    Raises:
+        What the module of its form raises.
+    """
+    form = _form_of(Path(request["model"]))
+    if form:
+        import_module(f"{__name__}.{form}").convert(request, progress)
+    return {"is_converted": bool(form)}
+
+
+def _form_of(path: Path) -> str:
+    with path.open("rb") as file:
+        if file.read(MARK_AT.stop)[MARK_AT] == TFLITE_MARK:
+            return TFLITE
+    if not zipfile.is_zipfile(path):
+        return ""
+    with zipfile.ZipFile(path) as archive:
+        members = {name.rpartition("/")[2] for name in archive.namelist()}
+    return EXPORTED_PROGRAM if members & PROGRAM_MEMBERS else ""
