@@ -26,6 +26,8 @@ from app.kit.objects import ObjectMissing
 from app.kit.objects.filesystem import FilesystemStore
 from app.kit.queue.broker import connect_to_look
 from app.kit.sql import Database
+from app.kit.web.languages import CHINESE
+from app.kit.web.written_texts import filters
 from app.model_registry.model import Model, ModelUse
 from app.model_registry.service import Models
 from app.nodes.model import Node, NodeReport, Operation, Side, WorkerReport, WorkerState
@@ -40,10 +42,13 @@ NOWHERE = connect_to_look("redis://127.0.0.1:1")
 
 
 class Registry:
-    """It has every model."""
+    """It has every model. newest: the version that each name means."""
+
+    newest = 1
 
     def find(self, user: str, name: str, *, now: datetime) -> Model:
-        return Model(user, ModelCard(name, Format.ONNX, "0" * 64, 1), to_text(now))
+        card = ModelCard(name, Format.ONNX, str(self.newest - 1) * 64, 1)
+        return Model(user, card, to_text(now)).as_version(self.newest)
 
 
 class SlowAccess(NodeAccess):
@@ -68,7 +73,8 @@ class Scene:
         self.nodes.access = self.access = SlowAccess(database)
         self.services = Services(database, self.nodes, self.kicked.append, lambda: None)
         self.reports = Reports(self.services, self.nodes, self.objects, NOWHERE, lambda _, __: None)
-        models = cast(Models, Registry())
+        self.registry = Registry()
+        models = cast(Models, self.registry)
         self.controller = Controller(self.services, self.reports, self.nodes, models, lambda _, __: True)
         for name, side in (("edge0", Side.EDGE), ("edge1", Side.EDGE), ("cloud0", Side.CLOUD)):
             self.nodes.register(name, side, now=NOW)
@@ -317,3 +323,19 @@ def test_services_that_name_a_model_are_looked_at_when_its_names_change_and_keep
     used = {name: scene.services.using(ModelUse("alice", frozenset({name}))) for name in ("s@3", "s@stable", "s@4")}
     assert used == {"s@3": ["default/pinned"], "s@stable": ["default/tagged"], "s@4": []}
     assert scene.services.using(ModelUse("bob", frozenset({"s"}))) == []
+
+
+def test_that_a_worker_is_told_to_run_another_version_is_an_event_and_the_same_one_is_none(scene: Scene) -> None:
+    uid = scene.run().uid
+    scene.reconcile(uid, 2)
+    scene.registry.newest = 2
+    scene.reconcile(uid, 3)
+    scene.reconcile(uid, 4)
+    changes = [event.message for event in scene.services.events("alice", "default", "gate") if event.type == "Changed"]
+    names = {"edge": ("gate-edge", "edge0", "s"), "cloud": ("gate-cloud", "cloud0", "b")}
+    assert sorted(changes) == sorted(
+        f"The {role} worker {name!r} on {node!r} is told to change from version 1 of {model!r} (sha256 000000000000…) "
+        f"to version 2 of {model!r} (sha256 111111111111…)."
+        for role, (name, node, model) in names.items()
+    )
+    assert all("第 2 版" in filters(CHINESE)["written"](change) for change in changes)

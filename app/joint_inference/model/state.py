@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from app.inference.prediction import ModelCard
-from app.joint_inference.model.resource import Role, Service
+from app.joint_inference.model.resource import Role, Service, Worker
 from app.joint_inference.model.status import Condition, ConditionType, Reason
 from app.joint_inference.model.stream import StreamEnd, stream_end
 from app.joint_inference.model.tally import Breaker
@@ -177,6 +178,20 @@ def _why_behind(worker: ObservedWorker) -> str:
         f"The {worker.role} worker {worker.name!r} on {worker.node!r} cannot change to {ordered}: "
         f"{report.message or report.reason}\n"
         f"It goes on with {runs}. The change is tried again and again."
+    )
+
+
+def change_of_model(worker: Worker, before: Mapping[str, Any], card: ModelCard) -> str:
+    """What is told when a worker is ordered to run another model; empty: it is the same.
+
+    Args:
+        before: the card of the order before, JSON.
+    """
+    if (before.get("name"), before.get("sha256")) == (card.name, card.sha256):
+        return ""
+    return (
+        f"The {worker.role} worker {worker.name!r} on {worker.node!r} is told to change from "
+        f"{_version(before.get('name'), before.get('sha256'))} to {_version(card.name, card.sha256)}."
     )
 
 

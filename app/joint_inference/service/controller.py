@@ -16,6 +16,7 @@ from app.joint_inference import store
 from app.joint_inference.hard_examples.base import BadParameter, UnknownAlgorithm
 from app.joint_inference.model.reconciliation import ObservedState, ServicePlan, key_of, plan_service
 from app.joint_inference.model.resource import PLURAL, Role, Service
+from app.joint_inference.model.state import change_of_model
 from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after, current_of
 from app.joint_inference.service.model_pairs import mismatch
 from app.joint_inference.service.reports import Reports
@@ -196,7 +197,7 @@ class Controller:
             if store.looked_at(conn, service.uid) != looked_at:
                 return None
             for role in Role:
-                nodes_to_nudge |= self._order(conn, service, role, plan)
+                nodes_to_nudge |= self._order(conn, service, role, plan, now)
             status = _status(fresh, plan, warning, now)
             store.note_look(conn, [service.uid], to_text(now))
             if status != fresh.status:
@@ -206,11 +207,11 @@ class Controller:
             self.services.announce()
         return nodes_to_nudge
 
-    def _order(self, conn: Connection, service: Service, role: Role, plan: ServicePlan) -> set[str]:
+    def _order(self, conn: Connection, service: Service, role: Role, plan: ServicePlan, now: datetime) -> set[str]:
         worker, key = service.specification.worker(role), key_of(service, role)
         content = plan.orders.get(role)
+        orders = [order for order in self.nodes.orders_of(conn, PLURAL, service.uid) if order.key == key]
         if content is None:
-            orders = [order for order in self.nodes.orders_of(conn, PLURAL, service.uid) if order.key == key]
             is_stale = any(order.generation != service.generation for order in orders)
             is_wanted = plan.condition.type is not ConditionType.FAILED  # an edge worker waits for the new cloud's
             is_over = role in plan.ended or (is_stale and not is_wanted)
@@ -225,6 +226,10 @@ class Controller:
             generation=service.generation,
             content=content.to_json(),
         )
+        former = next((order.content for order in orders if order.node == worker.node and order.content), None)
+        change = change_of_model(worker, former["model"], content.model) if is_new and former else ""
+        if change:
+            store.add_event(conn, service.uid, to_text(now), type="Changed", reason="ModelChanged", message=change)
         return nodes_to_nudge | {worker.node} if is_new else nodes_to_nudge
 
 

@@ -75,6 +75,10 @@ def test_a_service_follows_the_tag_and_goes_on_with_the_old_version_while_the_ne
     assert f"It goes on with version 2 of 'small' (sha256 {digests[2][:12]}…)." in message
     assert len(deployment.ask("tagged", digits[:5])) == 5
 
+    events = deployment.http.get("/api/v2/services/default/tagged/events").json()["events"]
+    changes = [event["message"] for event in reversed(events) if event["reason"] == "ModelChanged"]
+    assert ["to version 2" in change for change in changes] == [True, False] and "to version 3" in changes[1]
+
     set_tag(deployment, 1)
     deployment.when("tagged", lambda record: runs(record) == 1 and current(record)[1] == "Serving")
     deployment.remove("tagged")
