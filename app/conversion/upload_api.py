@@ -160,7 +160,9 @@ class _Receiver:
         except asyncio.CancelledError:
             if not self.is_replaced:
                 raise
-            raise Conflict("Another request goes on with this upload.", hint="Ask with HEAD how far it came.") from None
+            raise Conflict(
+                "Another request goes on with this upload.", hint="Ask with HEAD how much has arrived."
+            ) from None
 
 
 class _Receivers:

@@ -48,7 +48,7 @@ class NewPassword(Strict):
 
 class Keys(Strict):
     keys: Annotated[list[Annotated[str, Field(max_length=10_000)]], Field(max_length=100)]
-    """All that may log in, as OpenSSH writes public keys."""
+    """All keys that may log in, in OpenSSH's public key format."""
 
 
 class KeysAnswer(BaseModel):

@@ -151,7 +151,7 @@ async def add_camera(request: Request) -> Response:
 @OPERATIONS.add(
     "PATCH",
     "/neptune/nodes/{name}/cameras/{camera}",
-    "Change a camera; jobs that read it go on with the new source (administrators)",
+    "Change a camera; jobs that read it switch to the new source (administrators)",
     {200: schemas.CameraAnswer},
     more_errors=(403,),
     body=schemas.ChangedCamera,

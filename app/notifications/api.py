@@ -23,7 +23,7 @@ OPERATIONS = Operations(
 )
 
 
-@OPERATIONS.add("GET", TARGETS, "Where I am told of what happens to what is mine", {200: schemas.TargetsAnswer})
+@OPERATIONS.add("GET", TARGETS, "Where I am notified of what happens to my things", {200: schemas.TargetsAnswer})
 def list_notification_targets(request: Request) -> Response:
     targets = notifications_of(request).targets.of(user_of(request))
     return json_answer(schemas.TargetsAnswer(targets=[schemas.target_answer(target) for target in targets]))
@@ -32,7 +32,7 @@ def list_notification_targets(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     TARGETS,
-    "Be told by webhook, e-mail or chat",
+    "Get notified by webhook, e-mail or chat",
     {201: schemas.NewTargetAnswer},
     more_errors=(403, 409, 429),
     body=schemas.TargetBody,

@@ -41,9 +41,9 @@ class TargetBody(Strict):
     address: Address
     """A URL; of kind email an e-mail address."""
     events: Annotated[tuple[EventName, ...], Field(max_length=20)] = ()
-    """Of which events it is told; empty: of all."""
+    """Which events it receives; empty: all."""
     subject: Subject = ""
-    """job:<id>, task:<id>, service:<uid> or video:<uid>, to be told of that alone."""
+    """job:<id>, task:<id>, service:<uid> or video:<uid>, to be notified of that alone."""
     label: Label = ""
     language: Language = "en"
     """Of the texts of e-mail and chat."""

@@ -115,5 +115,5 @@ def shared_files(record: JobRecord) -> dict[str, Artifact]:
 def _not_found() -> ShareNotFound:
     return ShareNotFound(
         "This link leads nowhere: it was mistyped, has expired or was revoked, or its job is gone.",
-        hint="Ask whoever gave it to you for a new one.",
+        hint="Ask the person who gave it to you for a new one.",
     )

@@ -201,7 +201,7 @@ def task_checkpoints(request: Request) -> Response:
 @OPERATIONS.add(
     "GET",
     f"{TASKS}/{{task_id}}/metrics",
-    "What a task told while it trained: its learning curves",
+    "What a task reported while it trained: its learning curves",
     {200: schemas.MetricsAnswer},
     query=schemas.MetricsQuery,
 )

@@ -67,7 +67,7 @@ class TaskAgain(Strict):
     set: dict[FieldName, JsonValue] = Field(default_factory=dict, max_length=200)
     """Fields with other values, those within a field by a dot: overrides.trainer.seed; null takes one out."""
     resume: Annotated[int, Field(ge=0)] | Literal["last", "best"] | None = None
-    """Go on from a checkpoint of that task: the last, the best, or that of a step."""
+    """Resume from a checkpoint of that task: the last, the best, or that of a given step."""
 
 
 class NewConversion(Strict):

@@ -150,7 +150,7 @@ def test_five_models_times_two_presets_become_a_sweep_with_its_plot(
     page.locator("#also-balanced").check()
     foot = page.locator("#new-foot")
     expect(foot).to_contain_text("10 conversions")
-    foot.get_by_text("The same by a program").click()
+    foot.get_by_text("Do this from a program").click()
     expect(foot).to_contain_text("/sweeps")
     page.get_by_role("button", name="Convert", exact=True).click()
     page.wait_for_url(re.compile("/ui/sweeps/[0-9a-f]{32}$"))

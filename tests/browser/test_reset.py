@@ -62,7 +62,7 @@ def test_a_list_that_is_open_during_the_reset_says_so_and_leads_to_what_was_made
     expect(page.get_by_role("link", name="survivor")).to_be_visible()
     own_deployment.redis.flushall()
     expect(page.locator(".notice")).to_contain_text(CHINESE, timeout=60_000)
-    page.get_by_role("link", name="Download them, or submit again").click()
+    page.get_by_role("link", name="Download them or submit them again").click()
     with page.expect_download() as download:
         page.get_by_role("link", name="out.nef", exact=True).first.click()
     assert download.value.suggested_filename == "out.nef"

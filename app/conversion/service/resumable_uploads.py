@@ -108,7 +108,7 @@ class ResumableUploads:
         if offset != upload.offset or upload.key:
             raise WrongOffset(
                 f"{upload.offset} bytes of this upload are here, and the next part was said to begin at {offset}.",
-                hint="Ask with HEAD how far it came, and go on from there.",
+                hint="Ask with HEAD how much has arrived, and continue from there.",
                 detail={"offset": upload.offset},
             )
         parts = self._parts(upload.upload_id)
@@ -134,7 +134,7 @@ class ResumableUploads:
             return upload
         key = object_keys.upload(upload.upload_id, FILES[upload.field])
         if self._parts(upload.upload_id).join(key, upload.length) is None:
-            raise Conflict("The upload changed while it was put together.", hint="Ask with HEAD how far it came.")
+            raise Conflict("The upload changed while it was put together.", hint="Ask with HEAD how much has arrived.")
         self.objects.delete(object_keys.uploading(owner, upload.upload_id))
         try:
             if upload.field == "model":

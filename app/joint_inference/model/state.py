@@ -199,7 +199,7 @@ def _why_not_stored(worker: ObservedWorker) -> str:
     return (
         f"The node {worker.node!r} cannot store what the {worker.role} worker {worker.name!r} is to run: "
         f"{worker.order_problem}.\n"
-        "What ran there goes on. It is told again and again."
+        "What ran there continues. The node is notified again and again."
     )
 
 

@@ -26,7 +26,7 @@ def new_service(user: str, fit: Mapping[str, Any], at: str, by: Manager) -> Serv
         by: owns its fields.
     """
     metadata = fit["metadata"]
-    accepted = Condition(ConditionType.PENDING, Reason.ACCEPTED, "It will be looked at in a moment.")
+    accepted = Condition(ConditionType.PENDING, Reason.ACCEPTED, "It will be considered in a moment.")
     return Service(
         uid=str(uuid.uuid4()),
         owner=user,

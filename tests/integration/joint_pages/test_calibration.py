@@ -62,7 +62,7 @@ def test_a_calibration_from_the_upload_to_the_service(
     algorithm = browser.spec("digits")["edgeWorker"]["hardExampleAlgorithm"]
     assert algorithm["name"] == setting.algorithm
     assert {pair["key"]: pair["value"] for pair in algorithm["parameters"]} == setting.parameters
-    assert "The setting is in the service now" in text_of(browser.get(applied.headers["location"]))
+    assert "The service now has this setting" in text_of(browser.get(applied.headers["location"]))
     assert browser.get(f"/ui/calibrations/{made}/apply?setting=99999").status_code == 404
     assert browser.get(f"/ui/calibrations/{made}?budget=101").status_code == 422
 

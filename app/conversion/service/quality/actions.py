@@ -21,7 +21,7 @@ Report = Mapping[str, Any]
 MESSAGES: Mapping[str, str] = {
     "preprocess": "Prepare the pictures as %(family)s models are trained: %(values)s.",
     "preprocess_check": "Check the preprocessing: %(reason)s",
-    "goal": "Let the conversion search for %(goal)s by itself.",
+    "goal": "Let the conversion search for %(goal)s automatically.",
     "candidate": "Take %(name)s: %(snr_db)s dB.",
     "fastest": "Stay in float where int8 is slower: int8 takes %(int8_ms)s ms and float %(float_ms)s ms here.",
     "more_samples": "Calibrate with about %(good)s typical pictures instead of %(count)s.",
