@@ -43,11 +43,11 @@ def differences(jobs: Sequence[JobRecord]) -> Mapping[int, str]:
 
 
 def _model_names(jobs: Sequence[JobRecord]) -> list[str]:
-    """A model is called as the first job of it, without what a sweep adds; by some of its digest, too, where other
+    """A model is called as the oldest job of it, without what a sweep adds; by some of its digest, too, where other
     models are called the same."""
     digests = [_digest(job) for job in jobs]
     names: dict[str, str] = {}
-    for job, digest in zip(jobs, digests, strict=True):
+    for job, digest in sorted(zip(jobs, digests, strict=True), key=lambda pair: pair[0].created_at):
         names.setdefault(digest, job.name.partition(BEFORE_VARIANT)[0] or job.job_id[:8])
     shared = {name for name, count in Counter(names.values()).items() if count > 1}
     return [f"{names[one]} ({one[:DIGEST_CHARS]})" if names[one] in shared else names[one] for one in digests]

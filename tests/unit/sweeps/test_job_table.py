@@ -45,6 +45,11 @@ def test_a_model_whose_name_is_its_own_is_called_by_it_alone() -> None:
     assert [(row.model_name, row.variant) for row in rows_of([nameless])] == [("01234567", "01234567")]
 
 
+def test_a_model_is_called_as_its_oldest_job_whichever_comes_first() -> None:
+    later = replace(job("face again", "m1", 1.0, 1), created_at="2026-11-21T20:00:00.000Z")
+    assert [row.model_name for row in rows_of([later, job("face", "m1", 1.0, 1)])] == ["face", "face"]
+
+
 def test_only_options_that_differ_between_jobs_of_a_model_are_told() -> None:
     jobs = [job("a", "m1", 1.0, 1), job("b", "m1", 1.0, 1, method="entropy"), job("c", "m2", 1.0, 1)]
     assert differences(jobs) == {0: "method minmax", 1: "method entropy"}
