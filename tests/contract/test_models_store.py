@@ -10,12 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from app.bootstrap.accounts import MIGRATIONS
 from app.inference.prediction import MODEL_CARD, Decoder, Format, ModelCard
 from app.kit.objects import ObjectInfo, ObjectStore, Stored
 from app.kit.objects.blobs import blob_key
 from app.kit.objects.filesystem import FilesystemStore
-from app.kit.sql import Database
+from app.kit.sql import Database, migrations
 from app.model_registry import store
 from app.model_registry.errors import FilesBusy, ModelExists, ModelNotFound
 from app.model_registry.model import Model
@@ -221,3 +223,24 @@ def test_files_are_not_given_back_to_nobody(storage: ModelStorage, objects: Obje
         storage.add(replace(model("m", other, own)), [other, own])
     assert files(objects) == {own.sha256}
     assert objects.info(blob_key(own.sha256)).size_bytes == 3
+
+
+def test_models_from_before_there_were_versions_are_the_first_and_the_newest_stays_on_the_way_back(
+    empty: Database,
+) -> None:
+    migrations.move(empty, MIGRATIONS, "0026")
+    before = {"owner": "alice", "name": "m", "created_at": AT.format(0), "job_id": "j", "facts": "{}"}
+    before |= {"card": json.dumps(MODEL_CARD.write(ModelCard("m", Format.ONNX, "0" * 64, 1))), "sha256": "0" * 64}
+    former = sa.table("models", *(sa.column(name) for name in (*before, "twin_sha256")))
+    with empty.write() as conn:
+        conn.execute(sa.insert(former).values(**before, twin_sha256=""))
+    migrations.upgrade(empty, MIGRATIONS)
+    with empty.write() as conn:
+        first = store.get_model(conn, "alice", "m@1")
+        assert first is not None and first == store.get_model(conn, "alice", "m")
+        assert (first.version, first.card.sha256, first.job_id, first.metrics) == (1, "0" * 64, "j", {})
+        card = replace(first.card, sha256="1" * 64)
+        assert store.add_model(conn, replace(first, card=card), is_next=True).version == 2
+    migrations.move(empty, MIGRATIONS, "0026")
+    with empty.read() as conn:
+        assert [row.sha256 for row in conn.execute(sa.select(former))] == ["1" * 64]
