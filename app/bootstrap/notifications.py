@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.kit.access import EnabledOf
-from app.kit.network.networks import read_networks
+from app.kit.network.addresses import read_networks
 from app.kit.sql import Database
 from app.kit.sql.events import EventListener
 from app.notifications.record import listener

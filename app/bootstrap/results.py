@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.bootstrap.home_folders import HomeFolders
 from app.joint_inference.service.producers import ServiceProducers
 from app.kit.access import EnabledOf
-from app.kit.network.networks import read_networks
+from app.kit.network.addresses import read_networks
 from app.kit.sql import Database
 from app.results.model.sink import SinkKind
 from app.results.senders import FileSender, HttpSender, MqttSender, RedisSender, home_assistant_messages

@@ -17,7 +17,7 @@ from app.conversion.archive_schemas import ArchivedJobRow
 from app.conversion.model import JobRecord, Stage
 from app.kit.clock import from_text
 from app.kit.sql import metadata
-from app.kit.sql.upsert import upsert
+from app.kit.sql.rows import upsert
 
 archive = sa.Table(
     "conversion_archive",

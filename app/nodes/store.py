@@ -11,8 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import Sealed, metadata
-from app.kit.sql.rows import from_row, row_of
-from app.kit.sql.upsert import insert_into, upsert
+from app.kit.sql.rows import from_row, insert_into, row_of, upsert
 from app.nodes.cameras import CAMERAS
 from app.nodes.grants import Grants, read_grants
 from app.nodes.model import NODE_REPORT, Node, Operation, Order, Side, WorkKey

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from app.kit.network.networks import read_networks
+from app.kit.network.addresses import read_networks
 from app.settings.group import SettingsGroup
 
 

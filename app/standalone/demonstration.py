@@ -7,8 +7,7 @@ from contextlib import suppress
 
 from rich.console import Console
 
-from app.kit.cli.command import Exit
-from app.kit.cli.signals import signals_end
+from app.kit.cli.command import Exit, signals_end
 from app.kit.errors import ModelmillError
 from app.model_registry.client import ModelsClient
 from app.nodes.client import NodesClient

@@ -12,8 +12,7 @@ from sqlalchemy import Connection
 from app.accounts.model import AuditEntry, Role, User
 from app.accounts.store.tables import api_tokens, audit, users
 from app.accounts.store.tokens import token_holds
-from app.kit.sql.rows import from_row, row_of
-from app.kit.sql.upsert import insert_into
+from app.kit.sql.rows import from_row, insert_into, row_of
 
 _IS_ADMIN = sa.and_(users.c.role == Role.ADMIN.value, users.c.is_enabled)
 

@@ -12,7 +12,7 @@ from app.exchange.errors import SourceRefused, TransferFailed
 from app.exchange.model import Source
 from app.exchange.transfer.protocol import CHUNK_BYTES, Access, Fetched, Progress
 from app.inference.sources.allow_list import SourceNotOffered, resolved
-from app.kit.network.networks import read_networks
+from app.kit.network.addresses import read_networks
 from app.kit.network.public_hosts import AddressRefused, check_url, pinned
 
 REDIRECTS_MAX = 5

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from app.homes.store.tables import job_folders
 from app.kit.clock import from_text, to_text
-from app.kit.sql.upsert import insert_into, upsert
+from app.kit.sql.rows import insert_into, upsert
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.homes.store.tables import door_accounts, door_facts
-from app.kit.sql.rows import row_of
-from app.kit.sql.upsert import upsert
+from app.kit.sql.rows import row_of, upsert
 
 
 @dataclass(frozen=True)

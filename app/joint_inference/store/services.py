@@ -14,8 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from app.joint_inference.model.resource import Service
 from app.joint_inference.model.status import ConditionType, current_of
 from app.joint_inference.store.tables import events, row_numbers, samples, services, versions
-from app.kit.sql.rows import from_row
-from app.kit.sql.upsert import upsert
+from app.kit.sql.rows import from_row, upsert
 from app.results.store import forget_producers
 
 JSON = frozenset({"spec", "status", "labels", "annotations", "reported", "managed"})

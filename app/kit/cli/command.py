@@ -1,8 +1,12 @@
-"""What every sub-command shares: exit codes, and how an error is told to whoever typed the command."""
+"""What every sub-command shares: exit codes, how an error is told to whoever typed the command, and the signals that
+end what shows something until it is interrupted."""
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 
 from app.kit.errors import ModelmillError, TooMany
@@ -69,3 +73,21 @@ def complain(error: ModelmillError) -> None:
         print(f"  {one['path']}: {one['message']}", file=sys.stderr)
     if error.hint:
         print(f"  {error.hint}", file=sys.stderr)
+
+
+@contextmanager
+def signals_end() -> Iterator[None]:
+    """SIGTERM and SIGHUP end it as Ctrl-C does. Only the first counts: what is being stopped is not left half-way."""
+
+    def interrupt(*_: object) -> None:
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

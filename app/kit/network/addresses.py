@@ -1,4 +1,5 @@
-"""Addresses: which are this machine's alone, and where a server that is bound to one is reached."""
+"""Addresses: which are this machine's alone, and where a server that is bound to one is reached; and
+networks."""
 
 from __future__ import annotations
 
@@ -54,3 +55,11 @@ def reachable_url(bind: str, port: int) -> str:
     """As `reachable_host`, as an http URL without a path."""
     host = reachable_host(bind)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def read_networks(text: str) -> tuple[Network, ...]:
+    """Networks with commas or blanks between them, as `10.0.0.0/8 fd00::/8`. Raises ValueError."""
+    return tuple(ipaddress.ip_network(word) for word in text.replace(",", " ").split())

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from app.kit.network.networks import Network
+from app.kit.network.addresses import Network
 from app.kit.network.public_hosts import AddressRefused, pinned
 
 if TYPE_CHECKING:

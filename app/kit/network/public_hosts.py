@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from app.kit.errors import BadInput, Forbidden
-from app.kit.network.networks import Network
+from app.kit.network.addresses import Network
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 EMBEDDING = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("::/96"))

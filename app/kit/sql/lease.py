@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from app.kit.clock import now, to_text
 from app.kit.sql import Database, metadata
-from app.kit.sql.upsert import insert_into
+from app.kit.sql.rows import insert_into
 
 leases = sa.Table(
     "turns",

@@ -1,11 +1,14 @@
-"""Rows as values, and back."""
+"""Rows as values, and back; and inserting what may be there already, in the words of either database."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import Row, Table
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row, Table
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -36,3 +39,21 @@ def row_of(table: Table, /, *values: object, **others: Any) -> dict[str, Any]:
     """
     names = [column.name for column in table.columns]
     return {name: getattr(value, name) for value in values for name in names if hasattr(value, name)} | others
+
+
+def insert_into(conn: Connection, table: sa.Table) -> Any:
+    """An insert that knows `on_conflict_do_nothing` and `on_conflict_do_update`: sqlalchemy.insert has neither."""
+    return import_module(f"sqlalchemy.dialects.{conn.dialect.name}").insert(table)
+
+
+def upsert(conn: Connection, table: sa.Table, values: Mapping[str, Any]) -> None:
+    """Insert a row, or change the one with its primary key to these values.
+
+    Args:
+        conn: the caller's transaction.
+        table: whose primary key is among the values.
+        values: by column.
+    """
+    keys = [column.name for column in table.primary_key]
+    others = {name: value for name, value in values.items() if name not in keys}
+    conn.execute(insert_into(conn, table).values(**values).on_conflict_do_update(index_elements=keys, set_=others))

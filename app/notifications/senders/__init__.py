@@ -7,7 +7,7 @@ from typing import Protocol
 
 import anyio
 
-from app.kit.network.networks import Network
+from app.kit.network.addresses import Network
 from app.notifications.model import Delivery, Kind, Outcome, Target
 from app.notifications.senders.email import EmailSender, MailServer
 from app.notifications.senders.post import ChatSender, WebhookSender

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from standardwebhooks.webhooks import Webhook
 
 from app.kit.clock import now
+from app.kit.network.addresses import Network
 from app.kit.network.checked_post import NotSent, http_post
-from app.kit.network.networks import Network
 from app.notifications.model import PATIENCE_S, Delivery, EventKind, Outcome, Target
 from app.notifications.texts import message_text
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from app.kit import clock
 from app.kit.clock import to_text
-from app.kit.network.networks import Network
+from app.kit.network.addresses import Network
 from app.kit.network.public_hosts import check_url
 from app.kit.sql import Database, Event, note_change
 from app.notifications.errors import BadAddress, MailOff, TargetNotFound, TooManyTargets, TooManyTests

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import outbox
-from app.kit.sql.upsert import insert_into
+from app.kit.sql.rows import insert_into
 from app.notifications.model import Delivery, DeliveryState, Outcome, Target
 from app.notifications.store.tables import deliveries, targets
 from app.notifications.store.targets import target_of

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import anyio
 
 from app.kit.clock import now
+from app.kit.network.addresses import Network
 from app.kit.network.checked_post import NotSent, http_post
-from app.kit.network.networks import Network
 from app.results.model.sink import Parcel, Sink
 
 BATCH = "application/cloudevents-batch+json"

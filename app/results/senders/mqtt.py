@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from app.kit.network.addresses import Network
 from app.kit.network.checked_post import NotSent
-from app.kit.network.networks import Network
 from app.results.model.sink import Parcel, Sink
 from app.results.senders.server import Server, server_of
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from app.kit.network.addresses import Network
 from app.kit.network.checked_post import NotSent
-from app.kit.network.networks import Network
 from app.results.model.sink import Parcel, Sink, stream_of
 from app.results.senders.server import server_of
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from app.kit.network.addresses import Network
 from app.kit.network.checked_post import NotSent
-from app.kit.network.networks import Network
 from app.kit.network.public_hosts import AddressRefused, resolve
 from app.results.model.sink import PORTS, Sink
 

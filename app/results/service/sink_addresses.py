@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from urllib.parse import unquote, urlsplit
 
 from app.kit.errors import ModelmillError
-from app.kit.network.networks import Network
+from app.kit.network.addresses import Network
 from app.kit.network.public_hosts import check_url, require_public_host
 from app.results.errors import BadSink
 from app.results.model.sink import SinkKind

@@ -22,7 +22,7 @@ from sqlalchemy import Connection
 from app.kit.access import EnabledOf
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
-from app.kit.network.networks import Network
+from app.kit.network.addresses import Network
 from app.kit.sql import Database
 from app.results import store
 from app.results.errors import BadSink, SinkNotFound, TooManySinks, TooManySinkTests

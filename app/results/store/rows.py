@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from app.kit.sql.upsert import insert_into
+from app.kit.sql.rows import insert_into
 from app.results.model.frame_result import FrameRecord, ResultFilter, labels_in
 from app.results.store.tables import rows
 

@@ -14,8 +14,7 @@ from sqlalchemy.exc import IntegrityError
 
 from app.kit.sql import Event as UserEvent
 from app.kit.sql import publish
-from app.kit.sql.rows import row_of
-from app.kit.sql.upsert import insert_into, upsert
+from app.kit.sql.rows import insert_into, row_of, upsert
 from app.training.model import (
     TERMINAL,
     TRANSITIONS,

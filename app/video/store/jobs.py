@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import Event, publish
-from app.kit.sql.upsert import insert_into, upsert
+from app.kit.sql.rows import insert_into, upsert
 from app.kit.text.json_text import json_text
 from app.results.store import forget_producers
 from app.video.model.job import TRANSITIONS, Ending, JobState, VideoJob

@@ -14,7 +14,7 @@ import pytest
 from redis import Redis
 
 from app.bootstrap import home_folders
-from app.kit.network.networks import read_networks
+from app.kit.network.addresses import read_networks
 from app.kit.network.public_hosts import AddressRefused
 from app.results import store
 from app.results.errors import TooManySinkTests

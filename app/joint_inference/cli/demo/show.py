@@ -25,8 +25,7 @@ from app.joint_inference.cli.demo.models import (
 from app.joint_inference.cli.demo.scores import ScoreRow, Scores, scores_of
 from app.joint_inference.cli.demo.stream import stream
 from app.joint_inference.model.resource import API_VERSION, KIND
-from app.kit.cli.command import Exit
-from app.kit.cli.signals import signals_end
+from app.kit.cli.command import Exit, signals_end
 
 NAMESPACE, NAME = "default", "digits"
 SMALL_MODEL, BIG_MODEL = "digits-small", "digits-big"

@@ -15,8 +15,7 @@ from rich.console import Console
 from app.inference.sources.factory import is_stream
 from app.inference.sources.facts import facts_of
 from app.inference.sources.video import require_pyav
-from app.kit.cli.command import Exit
-from app.kit.cli.signals import signals_end
+from app.kit.cli.command import Exit, signals_end
 from app.kit.clock import happens_within
 from app.video.cli.demo.catalogue import DECODERS, RECIPES, SAMPLE, USUAL, ModelKit, add_stages, files_in
 from app.video.cli.demo.deployment import EDGE, EDGE_HOST, DemoDeployment, Ports, Videos, running_deployment, videos_of

@@ -14,8 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from app.kit.cli.command import Exit
-from app.kit.cli.signals import signals_end
+from app.kit.cli.command import Exit, signals_end
 from app.video.cli.demo.broker import TOPIC, Broker, broker_in, received
 from app.video.cli.demo.catalogue import SAMPLE, add_stages
 from app.video.cli.demo.deployment import EDGE, running_nodes, videos_of

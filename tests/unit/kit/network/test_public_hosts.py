@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from app.kit.network import public_hosts
-from app.kit.network.networks import read_networks
+from app.kit.network.addresses import read_networks
 from app.kit.network.public_hosts import AddressRefused, BadUrl, check_url, is_public, pinned
 
 
