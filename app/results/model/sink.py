@@ -86,7 +86,7 @@ class Sink:
 
 
 @dataclass(frozen=True)
-class Parcel:
+class Delivery:
     """One thing to deliver."""
 
     number: int
@@ -103,15 +103,15 @@ def stream_of(path: str) -> tuple[int, str]:
     return int(database), name
 
 
-def row_parcel(producer: Producer, record: FrameRecord) -> Parcel:
+def row_delivery(producer: Producer, record: FrameRecord) -> Delivery:
     row = record.row
     objects = [{"label": one.label, "score": one.score, "bbox": list(one.box)} for one in record.objects]
     facts = {name: row[name] for name in TOLD if name in row}
     data = {"frame": record.n_loop, **facts, "counts": record.counts, "objects": objects}
-    return Parcel(record.n_loop, _envelope(producer, "row", f"row/{record.n_loop}", record.at, data))
+    return Delivery(record.n_loop, _envelope(producer, "row", f"row/{record.n_loop}", record.at, data))
 
 
-def event_parcel(producer: Producer, event: RuleEvent) -> Parcel:
+def event_delivery(producer: Producer, event: RuleEvent) -> Delivery:
     data = {
         "frame": event.n_loop,
         "rule": event.rule,
@@ -119,12 +119,12 @@ def event_parcel(producer: Producer, event: RuleEvent) -> Parcel:
         "text": event.text,
         "objects": list(event.objects),
     }
-    return Parcel(event.event_id, _envelope(producer, "event", f"event/{event.event_id}", event.at, data))
+    return Delivery(event.event_id, _envelope(producer, "event", f"event/{event.event_id}", event.at, data))
 
 
-def test_parcel(producer: Producer, id_: str, at: str) -> Parcel:
+def test_delivery(producer: Producer, id_: str, at: str) -> Delivery:
     data = {"text": "A test of this sink."}
-    return Parcel(0, _envelope(producer, "test", f"test/{id_}", at, data), is_test=True)
+    return Delivery(0, _envelope(producer, "test", f"test/{id_}", at, data), is_test=True)
 
 
 def _envelope(producer: Producer, kind: str, id_: str, at: str, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.results.model.sink import Parcel, Sink, SinkContent
+from app.results.model.sink import Delivery, Sink, SinkContent
 from app.results.senders.mqtt import MqttMessage
 
 PREFIX = "homeassistant"
@@ -15,11 +15,11 @@ PREFIX = "homeassistant"
 Json = dict[str, Any]
 
 
-def home_assistant_messages(sink: Sink, topic: str, parcels: Sequence[Parcel]) -> list[MqttMessage]:
+def home_assistant_messages(sink: Sink, topic: str, deliveries: Sequence[Delivery]) -> list[MqttMessage]:
     """The device with its sensors, then the newest state of rows, or each event in its order."""
-    envelopes = [parcel.envelope for parcel in parcels]
+    envelopes = [delivery.envelope for delivery in deliveries]
     data = envelopes[-1]["data"]
-    if parcels[-1].is_test:
+    if deliveries[-1].is_test:
         states = [MqttMessage(f"{topic}/test", json.dumps(envelopes[-1]))]
         sensors = {}
     elif sink.content is SinkContent.ROWS:

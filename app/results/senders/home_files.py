@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Protocol
 
 from app.kit.errors import ModelmillError
-from app.results.model.sink import Parcel, Sink
+from app.results.model.sink import Delivery, Sink
 
 SEGMENT = 500
 """Numbers of rows or events in a file."""
@@ -31,11 +31,11 @@ class FileSender:
         self._files = files
         self._owner_of = owner_of
 
-    def send(self, sink: Sink, parcels: Sequence[Parcel]) -> str:
+    def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
         """Why they were not taken; empty: they are in the files. One that is there already takes its old place."""
         try:
             owner = self._owner_of(sink.uid)
-            for name, some in groupby(parcels, key=lambda parcel: _name(sink, parcel)):
+            for name, some in groupby(deliveries, key=lambda delivery: _name(sink, delivery)):
                 path = f"{sink.address.strip('/')}/{name}"
                 self._files.write(owner, path, _joined(self._files.read(owner, path), some))
         except ModelmillError as error:
@@ -43,14 +43,14 @@ class FileSender:
         return ""
 
 
-def _name(sink: Sink, parcel: Parcel) -> str:
+def _name(sink: Sink, delivery: Delivery) -> str:
     """A sink has files of its own, so that no other writes to them at the same time."""
-    if parcel.is_test:
+    if delivery.is_test:
         return f"{sink.uid}-test.jsonl"
-    return f"{sink.uid}-{sink.content.value}-{sink.sink_id[:8]}-{parcel.number // SEGMENT * SEGMENT:09}.jsonl"
+    return f"{sink.uid}-{sink.content.value}-{sink.sink_id[:8]}-{delivery.number // SEGMENT * SEGMENT:09}.jsonl"
 
 
-def _joined(before: bytes, parcels: Iterable[Parcel]) -> bytes:
+def _joined(before: bytes, deliveries: Iterable[Delivery]) -> bytes:
     lines = {json.loads(line)["id"]: line for line in before.decode().splitlines()}
-    lines |= {parcel.envelope["id"]: json.dumps(parcel.envelope) for parcel in parcels}
+    lines |= {delivery.envelope["id"]: json.dumps(delivery.envelope) for delivery in deliveries}
     return "".join(f"{line}\n" for line in lines.values()).encode()

@@ -10,7 +10,7 @@ import anyio
 from app.kit.clock import now
 from app.kit.network.addresses import Network
 from app.kit.network.checked_post import NotSent, http_post
-from app.results.model.sink import Parcel, Sink
+from app.results.model.sink import Delivery, Sink
 
 BATCH = "application/cloudevents-batch+json"
 
@@ -22,18 +22,18 @@ class HttpSender:
         self._networks = networks
         self._try_s = try_s
 
-    def send(self, sink: Sink, parcels: Sequence[Parcel]) -> str:
+    def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
         """Why they were not taken; empty: they were."""
         try:
-            return anyio.run(self._send, sink, parcels)
+            return anyio.run(self._send, sink, deliveries)
         except TimeoutError:
             return f"no answer within {self._try_s:g} s"
 
-    async def _send(self, sink: Sink, parcels: Sequence[Parcel]) -> str:
+    async def _send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
         from standardwebhooks.webhooks import Webhook  # not before something is sent
 
-        body, moment = json.dumps([parcel.envelope for parcel in parcels]), now()
-        message_id = f"{sink.sink_id}_{parcels[0].number}_{parcels[-1].number}"
+        body, moment = json.dumps([delivery.envelope for delivery in deliveries]), now()
+        message_id = f"{sink.sink_id}_{deliveries[0].number}_{deliveries[-1].number}"
         headers = {
             "Content-Type": BATCH,
             "webhook-id": message_id,

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from app.kit.network.addresses import Network
 from app.kit.network.checked_post import NotSent
-from app.results.model.sink import Parcel, Sink
+from app.results.model.sink import Delivery, Sink
 from app.results.senders.server import Server, server_of
 
 CONTENT_TYPE = "application/cloudevents+json"
@@ -31,13 +31,13 @@ class MqttMessage:
     content_type: str = "application/json"
 
 
-Messages = Callable[[Sink, str, Sequence[Parcel]], list[MqttMessage]]
-"""What is sent for these parcels; the text is the topic of the sink."""
+Messages = Callable[[Sink, str, Sequence[Delivery]], list[MqttMessage]]
+"""What is sent for these deliveries; the text is the topic of the sink."""
 
 
-def cloud_events(_: Sink, topic: str, parcels: Sequence[Parcel]) -> list[MqttMessage]:
+def cloud_events(_: Sink, topic: str, deliveries: Sequence[Delivery]) -> list[MqttMessage]:
     """One for each."""
-    return [MqttMessage(topic, json.dumps(parcel.envelope), content_type=CONTENT_TYPE) for parcel in parcels]
+    return [MqttMessage(topic, json.dumps(delivery.envelope), content_type=CONTENT_TYPE) for delivery in deliveries]
 
 
 class MqttSender:
@@ -48,11 +48,11 @@ class MqttSender:
         self._try_s = try_s
         self._messages = messages
 
-    def send(self, sink: Sink, parcels: Sequence[Parcel]) -> str:
+    def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
         """Why they were not taken; empty: the broker has acknowledged each."""
         try:
             server = server_of(sink, self._networks)
-            messages = self._messages(sink, unquote(server.parts.path.strip("/")), parcels)
+            messages = self._messages(sink, unquote(server.parts.path.strip("/")), deliveries)
             return _Delivery(server, sink.sink_id, self._try_s).carry_out(messages)
         except NotSent as error:
             return str(error)

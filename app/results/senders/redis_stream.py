@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from app.kit.network.addresses import Network
 from app.kit.network.checked_post import NotSent
-from app.results.model.sink import Parcel, Sink, stream_of
+from app.results.model.sink import Delivery, Sink, stream_of
 from app.results.senders.server import server_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class RedisSender:
         self._networks = networks
         self._try_s = try_s
 
-    def send(self, sink: Sink, parcels: Sequence[Parcel]) -> str:
+    def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
         """Why they were not taken; empty: they are in the stream."""
         from redis import Redis, RedisError  # not before something is sent
         from redis.backoff import NoBackoff
@@ -51,8 +51,8 @@ class RedisSender:
                 client.pipeline(transaction=True) as pipe,
                 _ended_after(self._try_s, client, is_late),
             ):
-                for parcel in parcels:
-                    pipe.xadd(name, {"event": json.dumps(parcel.envelope)}, maxlen=MOST_ENTRIES, approximate=True)
+                for delivery in deliveries:
+                    pipe.xadd(name, {"event": json.dumps(delivery.envelope)}, maxlen=MOST_ENTRIES, approximate=True)
                 pipe.execute()
         except NotSent as error:
             return str(error)

@@ -31,13 +31,13 @@ from app.results.model.producer import Producer
 from app.results.model.sink import (
     MOST_SINKS,
     PAUSE,
-    Parcel,
+    Delivery,
     Sink,
     SinkContent,
     SinkKind,
-    event_parcel,
-    row_parcel,
-    test_parcel,
+    event_delivery,
+    row_delivery,
+    test_delivery,
 )
 from app.results.service.producers import ByKind, find_producer
 from app.results.service.sink_addresses import checked_address
@@ -61,7 +61,7 @@ logger = logging.getLogger(__name__)
 
 
 class SinkSender(Protocol):
-    def send(self, sink: Sink, parcels: Sequence[Parcel]) -> str:
+    def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
         """One try. Why they were not taken; empty: all of them were."""
 
 
@@ -179,7 +179,7 @@ class Sinks:
         if not self._room_for_tests.acquire(blocking=False):
             raise TooManySinkTests(f"{TESTS_AT_ONCE} sinks are being tested just now.", hint="Try again in a moment.")
         try:
-            return self._sent(sink, [test_parcel(producer, uuid.uuid4().hex, to_text(now))])
+            return self._sent(sink, [test_delivery(producer, uuid.uuid4().hex, to_text(now))])
         finally:
             self._room_for_tests.release()
 
@@ -201,39 +201,39 @@ class Sinks:
         try:
             pause_s = PAUSE.longest_s  # for one whose rows have gone before they could be delivered
             for _ in range(TRIES):
-                owner, parcels = self._waiting(sink)
-                if not parcels:
+                owner, deliveries = self._waiting(sink)
+                if not deliveries:
                     break
-                problem = self._sent(sink, parcels) if self.enabled_of([owner]) else "its user is disabled"
-                sink, pause_s = self._noted(sink, parcels, problem, now()), 0.0
+                problem = self._sent(sink, deliveries) if self.enabled_of([owner]) else "its user is disabled"
+                sink, pause_s = self._noted(sink, deliveries, problem, now()), 0.0
                 if problem:
                     return
             self._change(sink, due_at=to_text(now() + timedelta(seconds=pause_s)))
         except ModelmillError as error:  # its lease ends, and it is tried again
             logger.warning("How a sink of %s does is not noted: %s", sink.uid, error.message)
 
-    def _sent(self, sink: Sink, parcels: Sequence[Parcel]) -> str:
+    def _sent(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
         try:
-            return self.senders[sink.kind].send(sink, parcels)
+            return self.senders[sink.kind].send(sink, deliveries)
         except Exception as error:  # one sink's fault must not keep the others
             logger.exception("Nothing was sent to a sink of %s", sink.uid)
             return f"a fault of this service: {type(error).__name__}"
 
-    def _waiting(self, sink: Sink) -> tuple[str, list[Parcel]]:
+    def _waiting(self, sink: Sink) -> tuple[str, list[Delivery]]:
         """Whose it is, and what is to be delivered."""
         with self.database.read() as conn:
             producer = find_producer(conn, self.kinds, sink.uid)
-            return ("", []) if producer is None else (producer.owner, _parcels(conn, producer, sink))
+            return ("", []) if producer is None else (producer.owner, _deliveries(conn, producer, sink))
 
-    def _noted(self, sink: Sink, parcels: Sequence[Parcel], problem: str, moment: datetime) -> Sink:
+    def _noted(self, sink: Sink, deliveries: Sequence[Delivery], problem: str, moment: datetime) -> Sink:
         at = to_text(moment)
         if problem:
             due_at = to_text(moment + timedelta(seconds=PAUSE.of_try(sink.tries)))
             return self._change(sink, tries=sink.tries + 1, due_at=due_at, problem=problem[:500])
         return self._change(
             sink,
-            cursor=parcels[-1].number,
-            delivered=sink.delivered + len(parcels),
+            cursor=deliveries[-1].number,
+            delivered=sink.delivered + len(deliveries),
             delivered_at=at,
             tries=0,
             problem="",
@@ -249,11 +249,11 @@ def _not_found(producer: Producer, sink_id: str) -> SinkNotFound:
     return SinkNotFound(f"{producer.title} has no sink {sink_id[:64]}.", hint="GET …/sinks lists them.")
 
 
-def _parcels(conn: Connection, producer: Producer, sink: Sink) -> list[Parcel]:
+def _deliveries(conn: Connection, producer: Producer, sink: Sink) -> list[Delivery]:
     if sink.content is SinkContent.ROWS:
         rows = store.rows_of(conn, producer.uid, ResultFilter(), after=sink.cursor, limit=PARCELS)
-        return [row_parcel(producer, row) for row in rows]
+        return [row_delivery(producer, row) for row in rows]
     events = store.rule_events_of(
         conn, producer.uid, RuleEventFilter(), cursor=sink.cursor, newest_first=False, limit=PARCELS
     )
-    return [event_parcel(producer, event) for event in events]
+    return [event_delivery(producer, event) for event in events]

@@ -18,7 +18,7 @@ from app.kit.network.addresses import read_networks
 from app.kit.network.public_hosts import AddressRefused
 from app.results import store
 from app.results.errors import TooManySinkTests
-from app.results.model.sink import Parcel, SinkContent, SinkKind
+from app.results.model.sink import Delivery, SinkContent, SinkKind
 from app.results.senders import RedisSender
 from app.results.service import sinks as sink_service
 from app.video.model.job import VideoJob
@@ -194,8 +194,8 @@ def test_a_server_that_says_a_byte_now_and_then_is_given_up(scene: Scene, job: V
         thread = threading.Thread(target=trickle)
         thread.start()
         sink = add(scene, job.uid, SinkKind.REDIS, f"redis://127.0.0.1:{listener.getsockname()[1]}/0/rows")
-        parcel = Parcel(1, {"id": "row/1"})
-        assert RedisSender(read_networks("127.0.0.0/8"), try_s=0.3).send(sink, [parcel]) == "no answer within 0.3 s"
+        delivery = Delivery(1, {"id": "row/1"})
+        assert RedisSender(read_networks("127.0.0.0/8"), try_s=0.3).send(sink, [delivery]) == "no answer within 0.3 s"
         over.set()
         thread.join()
 
