@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenContext
 from tests.harness.api import Api, pngs, small_model
-from tests.harness.browser.page_rules import assert_fits_a_phone
+from tests.harness.browser.page_rules import assert_fits_a_phone, serious_issues
 from tests.harness.deployment import Deployment
 
 SHOWS = {
@@ -84,6 +85,16 @@ def test_the_pictures_are_drawn_over_with_what_both_models_say(page: Page, finis
     expect(page.locator(".picture-large")).to_be_visible()
     page.get_by_role("link", name="Better →").click()
     expect(page).to_have_url(re.compile("picture=1"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_words_on_a_stage_that_runs_are_easy_to_read(open_context: OpenContext, finished: str, scheme: Any) -> None:
+    """It runs for too short a time to be caught: the stages of an ended job are made to look as if."""
+    page = open_context(color_scheme=scheme).new_page()
+    page.goto(f"/ui/jobs/{finished}")
+    page.locator(".stage-bar > *").evaluate_all("(stages) => stages.forEach((one) => one.classList.add('is-busy'))")
+    expect(page.locator(".stage-bar > .is-busy")).to_have_count(3)
+    assert serious_issues(page, "color-contrast") == []
 
 
 def test_enter_in_a_question_never_destroys(page: Page, finished: str, api: Api) -> None:
