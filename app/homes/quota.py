@@ -320,7 +320,7 @@ def _exceeded(usage: _KnownUsage, quota: Quota, addition: Addition) -> QuotaExce
     if addition.size_bytes is not None:
         return QuotaExceeded(
             f"The data home may hold {quota.size_bytes} bytes; with this it would hold more.",
-            hint="Remove what is not needed, from the trash too: what lies there counts until it is gone.",
+            hint="Remove what is not needed, from the trash too: files there count towards your quota.",
             detail={"quota_bytes": quota.size_bytes, "used_bytes": usage.total},
         )
     return TooManyFiles(

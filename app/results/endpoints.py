@@ -134,7 +134,7 @@ def operations(kind: str, one: str, parameters: Mapping[str, dict[str, Any]], pr
         {200: schemas.SinkTestAnswer},
         more_errors=(429,),
     )(given(test_sink))
-    table.add("DELETE", f"{sinks}/{{sink_id}}", "Send nothing there any more", {204: None})(given(remove_sink))
+    table.add("DELETE", f"{sinks}/{{sink_id}}", "Stop sending there", {204: None})(given(remove_sink))
     return table
 
 

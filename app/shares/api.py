@@ -24,7 +24,7 @@ OPERATIONS = Operations({**JOB_ID, "share_id": {"type": "string", "pattern": "^[
 @OPERATIONS.add(
     "POST",
     SHARES,
-    "A link by which others see the job and download its files, without an account",
+    "A link with which others see the job and download its files, without an account",
     {201: schemas.NewShareAnswer},
     more_errors=(429,),
     body=schemas.NewShare,

@@ -40,6 +40,6 @@ def test_a_job_without_a_good_end_has_nothing_to_take_away(settings: Settings, c
     record = reported_job(container, "local", is_good=False)
     with within(settings) as web:
         text = web.get(f"/ui/jobs/{record.job_id}/exports", headers=HTML).text
-        assert "nothing" in text or "Only a job that has come to a good end" in text
+        assert "nothing" in text or "Only a completed job has results" in text
         assert "/pack" not in text
         assert web.get("/ui/jobs/00000000-0000-4000-8000-000000000000/exports", headers=HTML).status_code == 404

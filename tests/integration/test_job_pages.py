@@ -306,7 +306,7 @@ def test_a_queue_that_nobody_works_on_is_said_in_words(web: httpx.Client, servic
     kneron = Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720)
     _, record = put_job(service, "stuck", options=kneron)
     page = web.get(f"/ui/jobs/{record.job_id}").text
-    assert "Nobody works on the queue onnx right now." in page
+    assert "No worker serves the queue onnx right now." in page
     _, record = put_job(service, "not stuck")
     page = web.get(f"/ui/jobs/{record.job_id}").text
     assert "Nobody works" not in page and "1 worker serves this queue" in page

@@ -186,7 +186,7 @@ class SftpAccounts:
 
     def _backend(self) -> SftpBackend:
         if self.outbox.backend is None:
-            raise SftpOff("This installation has no SFTP.", hint="Files go in and out over the page Data.")
+            raise SftpOff("This installation has no SFTP.", hint="Upload and download files on the page Data.")
         return self.outbox.backend
 
     @contextmanager

@@ -148,7 +148,7 @@ def _latest(database: Database, homes: Homes, user: str, task_id: str) -> str:
     with database.read() as conn:
         task = store.get_task(conn, task_id)
     if task is None or task.user != user:
-        raise refused(RESUME, f"there is no task {task_id}", hint="The list of tasks shows those there are.")
+        raise refused(RESUME, f"there is no task {task_id}", hint="The list of tasks shows the existing ones.")
     checkpoints = checkpoints_of_task(homes, task)
     if not checkpoints:
         raise refused(

@@ -306,7 +306,7 @@ def _any(conn: Connection, task_id: str) -> Task:
 
 
 def _not_found(task_id: str) -> TaskNotFound:
-    return TaskNotFound(f"There is no task {task_id}.", hint="The list of tasks shows those there are.")
+    return TaskNotFound(f"There is no task {task_id}.", hint="The list of tasks shows the existing ones.")
 
 
 def _require_unended(task: Task) -> None:

@@ -330,7 +330,9 @@ def source_facts(facts: Mapping[str, str]) -> dict[str, float]:
 
 
 def job_not_found(uid: str) -> VideoJobNotFound:
-    return VideoJobNotFound(f"There is no video job {uid[:64]!r}.", hint="The page of video jobs has those there are.")
+    return VideoJobNotFound(
+        f"There is no video job {uid[:64]!r}.", hint="The page of video jobs shows the existing ones."
+    )
 
 
 def _owned(stored: StoredJob | None, user: str, uid: str) -> StoredJob:

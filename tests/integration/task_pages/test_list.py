@@ -100,4 +100,4 @@ def test_a_cluster_that_does_not_answer_is_told_on_every_page(
     assert "unreachable" not in text_of(web.get(f"/ui/tasks/{ids['failed']}"))
     show_cluster(deployment, None)
     for path in ("/ui/tasks", f"/ui/tasks/{ids['waiting']}", "/ui/cluster"):
-        assert "Nothing schedules right now" in text_of(web.get(path)), path
+        assert "No scheduler is running right now" in text_of(web.get(path)), path

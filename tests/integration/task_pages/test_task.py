@@ -110,7 +110,7 @@ def test_cancelling_asks_first_and_a_second_time_says_that_it_is_too_late(
         ).task.task_id
     assert f'href="/ui/tasks/{task_id}/cancel"' in web.get("/ui/tasks?q=unwanted").text
     question = web.get(f"/ui/tasks/{task_id}/cancel")
-    assert "It leaves the line at once" in text_of(question)
+    assert "It leaves the queue at once" in text_of(question)
     done = web.post(f"/ui/tasks/{task_id}/cancel")
     assert done.status_code == 303 and "The task was cancelled." in text_of(web.get(done.headers["location"]))
     with database_of(deployment) as database:
