@@ -12,6 +12,8 @@ LONGEST_PX = 3000
 """Of a page on a phone: what is more is folded."""
 DESKTOP: ViewportSize = {"width": 1280, "height": 720}
 SERIOUS = ("serious", "critical")
+ALSO = ("heading-order",)
+"""Rules of less impact that pages keep all the same."""
 OF_COLORS = ("color-contrast", "link-in-text-block")
 """The rules that can find something else in the other theme: themes set nothing but colors."""
 
@@ -66,7 +68,7 @@ def serious_issues(page: Page, *rules: str) -> list[str]:
     return [
         f"{issue['id']}: {node['target']} {node['failureSummary']}"
         for issue in violations
-        if issue["impact"] in SERIOUS
+        if issue["impact"] in SERIOUS or issue["id"] in ALSO
         for node in issue["nodes"]
     ]
 
