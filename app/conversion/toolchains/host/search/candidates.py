@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from app.conversion.toolchains.host.search.judge import Score
 
+WORTH_DB = 1.0
+"""Where no candidate holds the goal, 16 bits for more tensors are worth no less than this."""
 VerdictCode = Literal["taken", "below_goal", "below_goal_altered", "dearer", "worse"]
 
 
@@ -146,12 +148,13 @@ class Trail:
 
     @property
     def best(self) -> TriedCandidate:
-        """The cheapest that holds the goal; while none does, the one with the highest SNR on all pictures."""
+        """The cheapest that holds the goal; while none does, the cheapest near the highest SNR on all pictures."""
         whole = [one for one in self.candidates if one.score.is_whole]
         good = [one for one in whole if one.is_good]
         if good:
             return min(good, key=lambda one: one.order)
-        return max(whole, key=lambda one: one.score.mean_db)
+        highest_db = max(one.score.mean_db for one in whole)
+        return min((one for one in whole if one.score.mean_db >= highest_db - WORTH_DB), key=lambda one: one.order)
 
     def to_json(self) -> list[dict[str, Any]]:
         taken = self.best

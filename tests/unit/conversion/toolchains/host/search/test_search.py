@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from app.conversion.toolchains.host.search import search as search_module
 from app.conversion.toolchains.host.search.alterations import altered
 from app.conversion.toolchains.host.search.basis import basis_of
 from app.conversion.toolchains.host.search.candidates import Choice, Trail, TriedCandidate
-from app.conversion.toolchains.host.search.judge import Judge
+from app.conversion.toolchains.host.search.judge import Judge, Score
 from app.conversion.toolchains.host.search.search import SECONDS_LEAST, SearchResult, search
 from app.conversion.toolchains.host.search.split import split_of
 from app.conversion.toolchains.host.search.template import Precision
@@ -269,3 +269,13 @@ def test_what_is_surely_worse_after_a_few_pictures_is_given_up_and_never_taken()
     trail = Trail([TriedCandidate(n, USUAL, score, True, True, 7) for n, score in enumerate((worse, best))])
     assert trail.best.score is best
     assert trail.to_json()[0]["pictures"] == 4
+
+
+def test_out_of_reach_more_16_bits_have_to_be_worth_it() -> None:
+    def tried(number: int, wide: int, mean_db: float) -> TriedCandidate:
+        choice = replace(USUAL, wide=frozenset(map(str, range(wide))))
+        return TriedCandidate(number, choice, Score({"y": [mean_db] * 3}), False, False, 459)
+
+    few, many, most = tried(0, 100, 17.4), tried(1, 167, 18.5), tried(2, 459, 19.1)
+    assert Trail([few, many, most]).best is many
+    assert Trail([few, many, most, tried(3, 0, 19.0)]).best.choice.tensors_16 == 0
