@@ -11,20 +11,25 @@ from pathlib import Path
 from tests.harness.paths import REPOSITORY
 
 
-@functools.cache
 def source_trees(*folders: str) -> Mapping[Path, ast.Module]:
-    """Of all Python files below some folders of the repository, by their paths in it.
+    """Of all Python files below some folders of the repository, by their paths in it."""
+    return {path: tree for folder in folders for path, tree in _trees(folder).items()}
 
-    The garbage collector stays out of it: it would look through all trees again and again, for two thirds of the time.
-    """
+
+@functools.cache
+def _trees(folder: str) -> Mapping[Path, ast.Module]:
+    """The garbage collector stays out of it: it would look through all trees again and again, for most of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         return {
             path.relative_to(REPOSITORY): ast.parse(path.read_text("utf-8"))
-            for folder in folders
             for path in (REPOSITORY / folder).rglob("*.py")
         }
     finally:
         if was_enabled:
             gc.enable()
+
+
+def forget_trees() -> None:
+    _trees.cache_clear()

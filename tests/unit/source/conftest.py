@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.source_trees import source_trees
+from tests.harness.source_trees import forget_trees
 
 
 @pytest.fixture(scope="package", autouse=True)
 def kept_trees() -> Iterator[None]:
     yield
-    source_trees.cache_clear()
+    forget_trees()

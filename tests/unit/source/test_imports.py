@@ -22,13 +22,14 @@ def trees_by_module() -> dict[str, tuple[Path, ast.Module]]:
 def own_names(tree: ast.Module) -> set[str]:
     """What a module makes, and what its `__all__` says besides."""
     names: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
+            names.update(ast.literal_eval(node.value))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
-        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            names.update(ast.literal_eval(node.value))
     return names
 
 
