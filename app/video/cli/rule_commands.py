@@ -9,7 +9,6 @@ import typer
 
 from app.kit.cli.service_options import AsJson, Url
 from app.video.cli.command_group import Json, Uid, client_of, commands, read_json
-from app.video.cli.job_follower import followed_events
 
 
 @commands.command("rules")
@@ -43,6 +42,8 @@ def rule_events(
     url: Url = None,
 ) -> None:
     """When the rules of a job held, oldest first."""
+    from app.video.cli.job_follower import followed_events
+
     with client_of(context, url) as client:
         newest = client.rule_events(job, rule=rule, limit=limit)["events"][::-1]
         _print(newest, as_json=as_json)

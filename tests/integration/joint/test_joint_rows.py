@@ -450,7 +450,7 @@ def test_what_this_product_converted_runs_at_the_edge_and_the_page_says_on_what(
         assert {answer["edge"]["runtime"] for answer in answers} == {runtime}, name
         labels[name] = np.array([np.argmax(answer["edge"]["probabilities"]) for answer in answers])
         told = deployment.until(lambda name=name: edge_card(deployment, name), lambda told: "Runs on –" not in told)
-        wanted_there, runs = f"Model {model} runs {model}, sha256 ", f"… Runs on {runtime} {why}"
+        wanted_there, runs = f"Model {model} runs {model}, version 1, sha256 ", f"… Runs on {runtime} {why}"
         assert wanted_there in told and runs in told
     for name, classes in labels.items():
         assert np.sum(classes != labels["of-onnx"]) <= 2, f"{name} sees something else"
