@@ -28,6 +28,7 @@ pytest_plugins = ("tests.harness.collection", "tests.harness.durations", "tests.
 share_authorities()
 share_fork_server()
 forget_surroundings()
+Deployment.sandbox_idle_s = "3600"  # most of them convert nothing, and half a second of the processor is saved for each
 os.environ["MODELMILL_CACHE_MAX_BYTES"] = "0"  # tests convert the same model again and again, and want it done
 
 

@@ -43,6 +43,8 @@ class Deployment:
     """
 
     has_copies = True
+    sandbox_idle_s = "0"
+    """Otherwise the libraries of checks and stages are loaded when the first of them runs, and not at the start."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
@@ -61,6 +63,7 @@ class Deployment:
             "MODELMILL_SECRET_KEY": "bench",
             "MODELMILL_CACHE_MAX_BYTES": "0",  # the same model again is to be converted again, unless a test asks
             "MODELMILL_PORT": str(self.web_port),
+            "MODELMILL_SANDBOX_IDLE_S": self.sandbox_idle_s,
             "PYTHONPATH": str(REPOSITORY),
             **{f"MODELMILL_{name.upper()}": value for name, value in settings.items()},
         }

@@ -92,6 +92,7 @@ class FaultDeployment(Deployment):
     """
 
     actors = ACTORS
+    sandbox_idle_s = "0"
 
     def __init__(self, folder: Path, **settings: str) -> None:
         impatient = {"worker_ttl_s": "3", "shutdown_grace_s": "1"}
