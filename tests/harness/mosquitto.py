@@ -47,6 +47,7 @@ class Mosquitto:
         self._file = folder / "mosquitto.conf"
         self._file.write_text("\n".join([*lines, "user root", ""]))
         self._process: subprocess.Popen[bytes] | None = None
+        self._subscribers: list[paho.Client] = []
 
     def __enter__(self) -> Mosquitto:
         self.start()
@@ -67,6 +68,11 @@ class Mosquitto:
         raise RuntimeError("Mosquitto did not start")
 
     def stop(self) -> None:
+        """Those that have subscribed are disconnected: they would connect again and again, beside other tests."""
+        for client in self._subscribers:
+            client.disconnect()
+            client.loop_stop()
+        self._subscribers.clear()
         if self._process is not None:
             self._process.terminate()
             self._process.wait()
@@ -81,6 +87,7 @@ class Mosquitto:
         client.on_subscribe = lambda *_: is_subscribed.set()
         client.subscribe(topic, qos=1)
         client.loop_start()
+        self._subscribers.append(client)
         assert is_subscribed.wait(PATIENCE_S)
         return messages
 

@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
@@ -246,7 +247,7 @@ def test_ctrl_c_leaves_the_task_and_says_how_to_go_on(monkeypatch, capsys, serve
     def interrupt(_: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(task_follower.time, "sleep", interrupt)
+    monkeypatch.setattr(task_follower, "time", SimpleNamespace(sleep=interrupt, monotonic=time.monotonic))
     server.answers = {"POST /api/v2/tasks": [(201, task())], f"GET /api/v2/tasks/{ID}": [(200, task())]}
     assert typed(monkeypatch, "submit", spec, "--url", server.url) == Exit.CANCELLED
     stderr = capsys.readouterr().err
