@@ -10,7 +10,7 @@ from ops.benchmarks.peers.measurement import Round
 from ops.benchmarks.peers.systems import MODELMILL, RAW
 from tests.harness.deployment import percentile
 
-AIM_LATENCY, AIM_RATE = 2.0, 0.5
+AIM_LATENCY, AIM_RATE = 1.5, 0.85
 MIB = 1024 * 1024
 HEAD = (
     f"{'':16} {'p50 ms':>8} {'p95 ms':>8} {'jobs/s':>8} {'CPU ms':>8} {'queued':>8} {'PSS MiB':>8} {'idle CPU %':>10} "
