@@ -7,10 +7,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.harness.import_graph import import_graph, module_name
 from tests.harness.paths import REPOSITORY
 from tests.harness.source_trees import source_trees
 
+pytestmark = pytest.mark.slow
 KNOWN_TO_ALL = {"app.kit", "app.toolchain_names"}
 """By part of the product: what the kit, and the settings, may import besides themselves."""
 

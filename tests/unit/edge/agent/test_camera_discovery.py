@@ -24,6 +24,7 @@ def port(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.edge.agent.camera_discovery.PORT", free_port())
 
 
+@pytest.mark.slow
 def test_cameras_answer_with_where_they_are_and_what_they_are_called() -> None:
     """Over the real multicast address, on the loopback."""
     with OnvifCamera(SERVICE, SCOPES), OnvifCamera("http://[fe80::1]/onvif http://10.0.0.3:8000/onvif"):
@@ -34,6 +35,7 @@ def test_cameras_answer_with_where_they_are_and_what_they_are_called() -> None:
     )
 
 
+@pytest.mark.slow
 def test_who_looks_around_keeps_those_that_answered_last() -> None:
     discovery = CameraDiscovery(INTERFACE, listen_s=2.0)
     with OnvifCamera(SERVICE):

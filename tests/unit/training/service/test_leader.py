@@ -101,6 +101,7 @@ def test_a_turn_ends_with_the_minute(valkey: Valkey, turn: Callable[..., Turn]) 
     assert not valkey.client.exists(LEASE)
 
 
+@pytest.mark.slow
 def test_a_pulse_that_comes_a_moment_before_its_minute_leads_through_that_minute(turn: Callable[..., Turn]) -> None:
     """The clock of whoever sends the pulse may be ahead: else it would end at once, minute after minute."""
     early = turn()
@@ -114,6 +115,7 @@ def test_a_pulse_that_comes_a_moment_before_its_minute_leads_through_that_minute
     assert not early.thread.is_alive()
 
 
+@pytest.mark.slow
 def test_of_two_one_leads_and_the_other_takes_over_when_it_ends(turn: Callable[..., Turn]) -> None:
     first = turn().start()
     until(lambda: first.ticks.count > 0)
@@ -139,6 +141,7 @@ def test_a_kick_wakes_the_leader_and_many_are_one(valkey: Valkey, turn: Callable
     until(lambda: leading.ticks.count == 3)
 
 
+@pytest.mark.slow
 def test_while_something_is_on_its_way_the_leader_looks_again_soon(turn: Callable[..., Turn]) -> None:
     leading = turn(Ticks(is_moving=True), tick_s=NEVER_S).start()
     until(lambda: leading.ticks.count == 3)
