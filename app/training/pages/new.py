@@ -198,6 +198,7 @@ def _context(request: Request, draft: TaskDraft) -> dict[str, Any]:
         "problems": draft.problems,
         "demand": demand,
         "changes": _changes(request, draft),
+        "hidden": sorted(new_form.hidden_fields(draft.workload)),
         "is_verl": draft.workload is not Workload.SCRIPT,
     }
 

@@ -17,7 +17,7 @@ from app.kit.errors import ModelmillError
 from app.kit.web.editor import Problems
 from app.training.errors import UnreadableSpec
 from app.training.model import Workload
-from app.training.spec import TaskSpec, read_spec, write_spec
+from app.training.spec import TaskSpec, fields_not_of, read_spec, write_spec
 from app.training.spec.document import read_yaml
 
 Values = dict[str, str]
@@ -59,16 +59,6 @@ NUMBERS = (
 LINES = ("args", "overrides")
 TICKS = ("backfill", "convert")
 FIELDS = ("workload", *TEXTS, *NUMBERS, *LINES, *TICKS)
-VERL_FIELDS = frozenset(
-    {"model_id", "algorithm", "reward_model", "rollout", "nnodes", "cpus_per_gpu", "total_epochs", "save_freq"}
-    | {"total_training_steps", "test_freq", "overrides", "keep_checkpoints", "keep_best", "best_metric", "resume_from"}
-)
-SCRIPT_FIELDS = frozenset({"program", "args", "cpus"})
-NOT_OF = {
-    Workload.SCRIPT: VERL_FIELDS,
-    Workload.SFT: SCRIPT_FIELDS | {"algorithm", "reward_model", "rollout"},
-    Workload.PPO: SCRIPT_FIELDS | {"algorithm"},
-}
 VALUE_MAX = 40_000
 _WHOLE = re.compile(r"[+-]?[0-9]{1,12}")
 _BROKEN = re.compile(r"[+-]?[0-9]{1,12}\.[0-9]{0,6}")
@@ -77,6 +67,11 @@ _BROKEN = re.compile(r"[+-]?[0-9]{1,12}\.[0-9]{0,6}")
 def empty_values(workload: Workload) -> Values:
     gpus = {Workload.SCRIPT: "0", Workload.SFT: "1"}.get(workload, "8")
     return {**dict.fromkeys(FIELDS, ""), "workload": workload.value, "n_gpus_per_node": gpus}
+
+
+def hidden_fields(workload: Workload) -> frozenset[str]:
+    """What the form does not ask of this workload; a script runs on one node."""
+    return fields_not_of(workload) | ({"nnodes"} if workload is Workload.SCRIPT else set())
 
 
 def merged(sent: Mapping[str, str]) -> Values:
@@ -132,7 +127,7 @@ def problems_of(error: ModelmillError) -> Problems:
 def _data(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
     """What was filled in that goes with the workload, in the order of the spec's fields."""
     workload = workload_of(values["workload"])
-    other = NOT_OF.get(workload, SCRIPT_FIELDS)
+    other = hidden_fields(workload)
     data: dict[str, Any] = {"workload": workload.value}
     problems: Problems = {}
     for name in TaskSpec.model_fields:

@@ -39,14 +39,22 @@ _ONLY_OF = {"rollout": _ANSWERING, "reward_model": _ANSWERING, "algorithm": (Wor
 _PATHS = ("code_path", "model_path", "reward_model", "train_file", "val_file", "resume_from")
 
 
+def fields_not_of(workload: Workload) -> frozenset[str]:
+    """Fields that only tasks of other workloads have."""
+    if workload is Workload.SCRIPT:
+        return _VERL_ONLY
+    return _SCRIPT_ONLY | {name for name, workloads in _ONLY_OF.items() if workload not in workloads}
+
+
 def problem_of(workload: Workload, name: str, value: Any, *, is_default: bool, before: Mapping[str, Any]) -> str | None:
     """Why the field does not go with the workload.
 
     Args:
         before: the fields that stand before it, as far as they are fine.
     """
-    if not is_default and name in (_VERL_ONLY if workload is Workload.SCRIPT else _SCRIPT_ONLY):
-        return f"{workload} has none"
+    if not is_default and name in fields_not_of(workload):
+        owners = "" if workload is Workload.SCRIPT else " and ".join(_ONLY_OF.get(name, ()))
+        return f"{workload} has none" + (f": it is a field of {owners}" if owners else "")
     if value is None and name in _REQUIRED[workload]:
         return f"{workload} needs it"
     if workload is Workload.SCRIPT:
@@ -61,8 +69,6 @@ def _problem_with_verl(workload: Workload, name: str, value: Any, before: Mappin
         return _problem_with_models(workload, before["model_id"], value)
     if name == "n_gpus_per_node" and value < 1:
         return f"{workload} needs at least one GPU on each node"
-    if value is not None and workload not in _ONLY_OF.get(name, (workload,)):
-        return f"{workload} has none: it is a field of {' and '.join(_ONLY_OF[name])}"
     if name == "overrides":
         return _problem_with_overrides(workload, value)
     return _problem_with_steps(name, value, before)

@@ -6,7 +6,7 @@ Names as of verl 0.7 to 0.9 (verl/trainer/config/ppo_trainer.yaml and sft_traine
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
@@ -93,14 +93,23 @@ PROGRAMS: Mapping[Workload, Program] = {
 }
 
 
+def program_of(spec: TaskSpec) -> Program | None:
+    """What a task runs, with the settings of its algorithm; None: a script."""
+    program = PROGRAMS.get(spec.workload)
+    if program is None or spec.workload is not Workload.GRPO:
+        return program
+    algorithm = spec.algorithm or Algorithm.GRPO
+    estimator = Algorithm.GRPO if algorithm is Algorithm.DAPO else algorithm
+    return replace(
+        program,
+        settings={**program.settings, "algorithm.adv_estimator": estimator.value},
+        defaults={**program.defaults, **ALGORITHMS[algorithm]},
+    )
+
+
 def demand_of(spec: TaskSpec) -> Demand:
     program = PROGRAMS.get(spec.workload)
     if program is None:
         return Demand(1, spec.n_gpus_per_node, spec.cpus, claims_by_group=False)
     cpus_per_gpu = program.cpus_per_gpu if spec.cpus_per_gpu is None else spec.cpus_per_gpu
     return Demand(spec.nnodes, spec.n_gpus_per_node, spec.n_gpus_per_node * cpus_per_gpu, program.driver_cpus)
-
-
-def algorithm_settings(algorithm: Algorithm) -> Mapping[str, JsonValue]:
-    """What is always set for one that judges without a critic."""
-    return {"algorithm.adv_estimator": "grpo" if algorithm is Algorithm.DAPO else algorithm.value}

@@ -17,11 +17,11 @@ from pydantic import JsonValue
 from app.homes.errors import refused
 from app.homes.model import COMMON, JOBS, home_of
 from app.training.gateway import Submission
-from app.training.model import Algorithm, Rollout, Workload
+from app.training.model import Rollout, Workload
 from app.training.model.learning_curve import METRICS_FILE
 from app.training.spec import TaskSpec
 from app.training.spec.overrides import INTERPOLATION
-from app.training.workloads.programs import ALGORITHMS, PROGRAMS, Program, algorithm_settings, demand_of
+from app.training.workloads.programs import Program, demand_of, program_of
 
 _PLAIN_PATH = re.compile(r"[\w/][\w.-]*(?:/[\w.-]+)+", re.ASCII)
 """Has a slash, so it is neither a number nor null nor a list, and stands without quotes."""
@@ -115,7 +115,7 @@ def submission_of(
     root = options.homes_root.rstrip("/")
     jobs = f"{root}/{home_of(user)}/{JOBS}"
     paths = _Paths(logical_root.rstrip("/"), root, f"{jobs}/{submission_id}", f"{jobs}/{task_id}")
-    program = PROGRAMS.get(spec.workload)
+    program = program_of(spec)
     if program is None:
         folder, words = _script(spec, paths, entry)
     else:
@@ -151,10 +151,7 @@ def _verl(
 ) -> tuple[str, list[str]]:
     """It runs in the folder of its code, which Python and Ray's workers then import from."""
     folder = paths.real_of("code_path", spec.code_path) if spec.code_path else paths.job
-    algorithm = (spec.algorithm or Algorithm.GRPO) if spec.workload is Workload.GRPO else None
-    defaults = {**program.defaults, **_rollout_defaults(spec), **(ALGORITHMS[algorithm] if algorithm else {})}
-    always = {**program.settings, **(algorithm_settings(algorithm) if algorithm else {})}
-    settings = {**defaults, **spec.overrides, **always, **told}
+    settings = {**program.defaults, **_rollout_defaults(spec), **spec.overrides, **program.settings, **told}
     arguments = [argument(key, value) for key, value in settings.items()]
     return folder, [*(entry or ["-m", program.module]), *arguments]
 
