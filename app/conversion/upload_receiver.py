@@ -16,21 +16,22 @@ from app.conversion.schemas import StoredFile, UploadAnswer
 from app.conversion.service.uploads import FileStart, Uploads
 from app.kit.errors import BadRequest
 from app.kit.objects import Stored
-from app.kit.web.multipart import multipart_parts, plain_name
+from app.kit.web.forms import multipart_pieces
+from app.kit.web.multipart import plain_name
 from app.kit.web.thread_stream import Abandoned, ThreadStream, receive_in_thread
 
 
 async def receive_upload(request: Request, uploads: Uploads, owner: str) -> UploadAnswer:
     """Store the parts `model`, `weights` and `images` of a multipart body. Nothing is kept unless all of it arrived."""
-    parts = multipart_parts(
+    pieces = multipart_pieces(
         request, hint="For example: curl -F model=@model.onnx -F images=@images.zip http://…/uploads"
     )
     async with new_upload(uploads, owner) as receiver:
-        async for part in parts:
-            if isinstance(part, MultipartSegment):
-                await receiver.begin(part)
+        async for piece in pieces:
+            if isinstance(piece, MultipartSegment):
+                await receiver.begin(piece)
             else:
-                await receiver.put(part)
+                await receiver.put(piece)
         await receiver.end()
         receiver.merged(await run_in_threadpool(uploads.merge, receiver.upload_id))
         return receiver.answer()

@@ -1,4 +1,4 @@
-"""What the servers of a node's workers share: bounded multipart bodies, errors as JSON, a clean end by SIGTERM."""
+"""What the servers of a node's workers share: errors as JSON, a clean end by SIGTERM."""
 
 from __future__ import annotations
 
@@ -8,91 +8,21 @@ import os
 import signal
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, get_args
 
 import uvicorn
-from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from app.kit.errors import BadRequest, ModelmillError, TooLarge, Unauthorized
+from app.kit.errors import BadRequest, ModelmillError, Unauthorized
 from app.kit.observability.logs import Format, Level, configure
-from app.kit.web.multipart import multipart_parts
+from app.kit.web.multipart import Part
 
-SLACK_BYTES = 64 << 10
-"""For the lines between the parts of a body."""
 STOP_S = 2
 BACKLOG = 128
 HINT = "Send multipart/form-data with a part picture, as curl -F picture=@file.jpg does."
-
-
-@dataclass(frozen=True)
-class Part:
-    data: bytes
-    content_type: str
-
-
-async def read_parts(request: Request, most_bytes: Mapping[str, int]) -> dict[str, Part]:
-    """The parts of a multipart body.
-
-    Args:
-        request: with the body.
-        most_bytes: the allowed parts by name, and how large each may be.
-
-    Raises:
-        NotMultipart, BadRequest, TooLarge
-    """
-    most = sum(most_bytes.values()) + SLACK_BYTES
-    if int(request.headers.get("content-length") or 0) > most:
-        raise TooLarge(f"A body may have {most} bytes here.")
-    body = PartCollector(most_bytes)
-    async for event in multipart_parts(request, hint=HINT):
-        body.take(event)
-    return body.parts
-
-
-def parts_in(content_type: str, body: bytes, most_bytes: Mapping[str, int]) -> dict[str, Part]:
-    """As `read_parts`, of a body that is already read."""
-    kind, options = parse_options_header(content_type)
-    if kind != "multipart/form-data" or not options.get("boundary"):
-        raise BadRequest("This is to be multipart/form-data.")
-    collector = PartCollector(most_bytes)
-    try:
-        parser = PushMultipartParser(options["boundary"], max_segment_count=len(most_bytes) + 1)
-        for event in (*parser.parse(body), *parser.parse(b"")):
-            if event is not None:
-                collector.take(event if isinstance(event, MultipartSegment) else bytes(event))
-    except MultipartError as error:
-        raise BadRequest(f"This is no valid multipart body: {error}.") from None
-    return collector.parts
-
-
-class PartCollector:
-    """Collects the parts of a body as they arrive, within their limits."""
-
-    def __init__(self, most_bytes: Mapping[str, int]) -> None:
-        self._most_bytes = most_bytes
-        self._parts: dict[str, tuple[bytearray, str]] = {}
-        self._name = ""
-
-    @property
-    def parts(self) -> dict[str, Part]:
-        return {name: Part(bytes(data), content_type) for name, (data, content_type) in self._parts.items()}
-
-    def take(self, event: MultipartSegment | bytes) -> None:
-        if isinstance(event, MultipartSegment):
-            self._name = event.name
-            if self._name not in self._most_bytes or self._name in self._parts:
-                raise BadRequest(f"A part {self._name[:80]!r} is not expected, or there twice.", hint=HINT)
-            self._parts[self._name] = bytearray(), event.content_type or ""
-            return
-        data = self._parts[self._name][0]
-        data += event
-        if len(data) > self._most_bytes[self._name]:
-            raise TooLarge(f"The part {self._name} may have {self._most_bytes[self._name]} bytes.")
 
 
 def json_of(part: Part | None, name: str) -> dict[str, Any]:

@@ -6,15 +6,14 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from multipart import MultipartSegment
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from app.joint_inference.model.tally import Sample
 from app.joint_inference.service.task_info import Time
-from app.kit.errors import BadInput, TooLarge
+from app.kit.errors import BadInput
+from app.kit.web.forms import small_parts
 from app.kit.web.http import checked
-from app.kit.web.multipart import multipart_parts
 from app.nodes.wire import BadFrame, read
 
 MAX_SAMPLE_BYTES = 64 * 1024
@@ -26,17 +25,9 @@ HINT = "Send it as multipart/form-data with the parts sample (JSON) and picture 
 
 async def read_sample(request: Request) -> tuple[Sample, bytes, str]:
     """Sample, picture, content type. Raises BadInput, BadRequest, NotMultipart, TooLarge."""
-    bodies = {"sample": bytearray(), "picture": bytearray()}
-    most = {"sample": MAX_SAMPLE_BYTES, "picture": MAX_PICTURE_BYTES}
-    current = ""
-    async for part in multipart_parts(request, hint=HINT):
-        if isinstance(part, MultipartSegment):
-            current = part.name
-        elif current in bodies:
-            bodies[current] += part
-            if len(bodies[current]) > most[current]:
-                raise TooLarge(f"The part {current} may have {most[current]} bytes.")
-    return _sample(bytes(bodies["sample"])), bytes(bodies["picture"]), _content_type(bytes(bodies["picture"]))
+    parts = await small_parts(request, {"sample": MAX_SAMPLE_BYTES, "picture": MAX_PICTURE_BYTES}, hint=HINT)
+    sample, picture = (parts[name].data if name in parts else b"" for name in ("sample", "picture"))
+    return _sample(sample), picture, _content_type(picture)
 
 
 class _Facts(BaseModel):

@@ -11,8 +11,9 @@ from starlette.requests import Request
 from app.conversion.upload_receiver import FileReceiver, new_upload
 from app.kit.clock import now
 from app.kit.errors import BadRequest, TooLarge
+from app.kit.web.forms import multipart_pieces
 from app.kit.web.http import checked
-from app.kit.web.multipart import Part, multipart_parts
+from app.kit.web.multipart import Piece
 from app.model_registry.model import Model
 from app.model_registry.schemas import MAX_LABELS_TEXT, ModelUpload
 from app.model_registry.service import Models
@@ -23,9 +24,9 @@ HINT = "For example: curl -F name=faces -F decoder=yunet -F model=@faces.onnx ht
 
 async def receive_model(request: Request, models: Models, user: str) -> Model:
     """Nothing is kept unless all of it arrived. A name that came before the file is checked before the file is read."""
-    parts = multipart_parts(request, hint=HINT)
+    pieces = multipart_pieces(request, hint=HINT)
     async with new_upload(models.imports.uploads, user) as files:
-        texts = await _receive(parts, files, models, user)
+        texts = await _receive(pieces, files, models, user)
         if not files.names:
             raise BadRequest("There is no file `model`.", hint=HINT)
         await files.end()
@@ -44,27 +45,27 @@ async def receive_model(request: Request, models: Models, user: str) -> Model:
     )
 
 
-async def _receive(parts: AsyncIterator[Part], files: FileReceiver, models: Models, user: str) -> dict[str, str]:
+async def _receive(pieces: AsyncIterator[Piece], files: FileReceiver, models: Models, user: str) -> dict[str, str]:
     """Store the files. Returns the text fields."""
     texts: dict[str, bytearray] = {}
     field = ""
-    async for part in parts:
-        if isinstance(part, MultipartSegment):
-            field = part.name
+    async for piece in pieces:
+        if isinstance(piece, MultipartSegment):
+            field = piece.name
             if field in (FILE, WEIGHTS):
                 if field == FILE and "name" in texts and "new_version" not in texts:
                     await run_in_threadpool(models.check_new, user, _text(texts["name"]))
-                await files.begin(part)
-            elif field in texts or part.filename:
+                await files.begin(piece)
+            elif field in texts or piece.filename:
                 raise BadRequest(f"The field {field!r} must be a text and come once.", hint=HINT)
             else:
                 texts[field] = bytearray()
         elif field in texts:
-            texts[field] += part
+            texts[field] += piece
             if len(texts[field]) > 4 * MAX_LABELS_TEXT:
                 raise TooLarge(f"The field {field!r} is too large.")
         else:
-            await files.put(part)
+            await files.put(piece)
     return {name: _text(content) for name, content in texts.items()}
 
 

@@ -25,13 +25,13 @@ from PIL import Image
 from app.edge.agent.cameras import Cameras
 from app.edge.agent.driver import Allocation
 from app.edge.joint.driver import JointDriver
-from app.edge.worker_server import parts_in
 from app.inference.prediction import Format, ModelCard, PredictorOptions
 from app.inference.predictor import open_predictor
 from app.joint_inference.hard_examples import make
 from app.joint_inference.model.content import BigModel, OrderContent
 from app.joint_inference.model.resource import PLURAL, Role
 from app.joint_inference.model.tally import Sample, Source
+from app.kit.web.multipart import parts_in
 from app.nodes.model import Operation, Order, WorkKey
 from tests.harness.camera import camera
 from tests.harness.http_server import served
@@ -87,7 +87,7 @@ class FakeAgent:
         if path.endswith("/info"):
             self.infos.append({**json.loads(body), "path": path})
         else:
-            parts = parts_in(request.headers["Content-Type"], body, {"sample": 1 << 20, "picture": 256_000})
+            parts = parts_in(request.headers["Content-Type"], body, {"sample": 1 << 20, "picture": 256_000}, hint="")
             self.samples.append(Sample.from_json(json.loads(parts["sample"].data)))
         request.send_response(200)
         request.send_header("Content-Length", "2")

@@ -28,9 +28,9 @@ from app.kit.errors import ModelmillError, NotFound
 from app.kit.objects import ObjectMissing
 from app.kit.web import charts
 from app.kit.web.auth import user_of
+from app.kit.web.forms import SentFile, SentForm, sent_form
 from app.kit.web.http import retry_after
 from app.kit.web.idempotency import form_once
-from app.kit.web.multipart_form import SentFile, SentForm, sent_form
 from app.kit.web.public_address import reached_url
 from app.kit.web.templates import render
 from app.settings import settings_of

@@ -8,7 +8,7 @@ from app.conversion.pages import new_submission
 from app.conversion.pages.new_form import FormProblem, Values, problem_of
 from app.conversion.service.uploads import Uploads, parts_of, split_model
 from app.kit.errors import ModelmillError
-from app.kit.web.multipart_form import SentFile, SentForm
+from app.kit.web.forms import SentFile, SentForm
 
 REPORT_FOLDER = "report"
 """Where pictures to report on lie in the zip; static/upload.js puts them there, too."""

@@ -20,7 +20,7 @@ from app.conversion.service.batches import BatchModel, Variant
 from app.conversion.service.previews import ModelPreview, Previews
 from app.inference.preprocess_options import read_preprocess
 from app.kit.errors import ModelmillError
-from app.kit.web.multipart_form import SentFile
+from app.kit.web.forms import SentFile
 
 MODEL, IMAGES = "model.onnx", "images.zip"
 """Names in the commands of what is not chosen yet."""

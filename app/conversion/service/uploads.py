@@ -20,7 +20,7 @@ from app.kit.clock import now, to_text
 from app.kit.errors import BadRequest, TooLarge
 from app.kit.objects import ObjectMissing, ObjectStore, Stored
 from app.kit.sandbox.runner import Sandbox
-from app.kit.web.multipart_form import SentFile
+from app.kit.web.forms import SentFile
 from app.kit.web.zip_stream import zip_stream
 from app.settings import Settings
 

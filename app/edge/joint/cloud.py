@@ -21,10 +21,12 @@ from app.edge.joint.reporter import StatusReporter
 from app.edge.joint.request_pictures import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, picture_of
 from app.edge.joint.uploads import shape_of
 from app.edge.joint.work import Work, model_of
-from app.edge.worker_server import HANDLERS, Part, check_bearer, json_of, listen, read_parts, serve
+from app.edge.worker_server import HANDLERS, HINT, check_bearer, json_of, listen, serve
 from app.inference.predictor import Predictor, open_predictor
 from app.joint_inference.worker_options import cloud_options
 from app.kit.errors import BadRequest, TooMany
+from app.kit.web.forms import small_parts
+from app.kit.web.multipart import Part
 
 WAITING_PER_THREAD = 16
 """More pictures than that are refused: their edge would give up before their turn."""
@@ -78,7 +80,7 @@ class CloudServer:
             raise TooMany("Too many pictures wait for the big model.", hint="Send it again in a moment.")
         self._under_way += 1
         try:
-            parts = await read_parts(request, LIMITS)
+            parts = await small_parts(request, LIMITS, hint=HINT)
             answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._answer, parts)
         finally:
             self._under_way -= 1

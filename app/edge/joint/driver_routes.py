@@ -15,12 +15,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from app.edge.agent.driver import Agent
-from app.edge.worker_server import answered, json_of, parts_in
+from app.edge.worker_server import HINT, answered, json_of
 from app.joint_inference.model.resource import PLURAL, Role
 from app.joint_inference.model.tally import MAX_BYTES as MAX_ROWS_BYTES
 from app.joint_inference.model.tally import Sample
 from app.kit.errors import BadRequest, ModelmillError, NotFound
 from app.kit.text.json_form import FormError, JsonForm
+from app.kit.web.multipart import parts_in
 from app.kit.web.request_body import whole_body
 from app.nodes.model import Operation, Order, WorkKey
 
@@ -117,7 +118,8 @@ class DriverEndpoints:
         """Forward a hard sample unchanged. The query may name its service: namespace, ownerName, uid."""
         body = await whole_body(request, MAX_PICTURE_BYTES + MAX_SAMPLE_BYTES + (16 << 10), "A sample")
         content_type = request.headers.get("content-type", "")
-        parts = parts_in(content_type, body, {"sample": MAX_SAMPLE_BYTES, "picture": MAX_PICTURE_BYTES})
+        limits = {"sample": MAX_SAMPLE_BYTES, "picture": MAX_PICTURE_BYTES}
+        parts = parts_in(content_type, body, limits, hint=HINT)
         if set(parts) != {"sample", "picture"}:
             raise BadRequest("A sample is a part sample, JSON, and a part picture.")
         if parts["picture"].content_type not in ("image/jpeg", "image/png"):

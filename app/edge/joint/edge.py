@@ -18,8 +18,10 @@ from app.edge.joint.outcome import Outcome
 from app.edge.joint.request_pictures import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, picture_of
 from app.edge.joint.stream import SourceStream
 from app.edge.joint.work import Work
-from app.edge.worker_server import HANDLERS, Part, listen, read_parts, serve
+from app.edge.worker_server import HANDLERS, HINT, listen, serve
 from app.kit.errors import BadRequest, TooMany
+from app.kit.web.forms import small_parts
+from app.kit.web.multipart import Part
 
 THREADS = 16
 MAX_WAITING = 64
@@ -52,7 +54,7 @@ class EdgeServer:
             raise TooMany("Too many pictures are being looked at.", hint="Send it again in a moment.")
         self._under_way += 1
         try:
-            parts = await read_parts(request, LIMITS)
+            parts = await small_parts(request, LIMITS, hint=HINT)
             outcome = await asyncio.get_running_loop().run_in_executor(self._threads, self._outcome, parts)
         finally:
             self._under_way -= 1

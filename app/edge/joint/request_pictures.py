@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.edge.worker_server import HINT, Part
+from app.edge.worker_server import HINT
 from app.inference.errors import DamagedPicture
 from app.inference.picture_codec import decode
 from app.inference.prediction import Picture
 from app.kit.errors import BadRequest
+from app.kit.web.multipart import Part
 
 MAX_PICTURE_BYTES = 16 << 20
 MAX_TEXT_BYTES = 64 << 10

@@ -21,8 +21,9 @@ from app.homes.pages.urls import DATA, url_of, with_query
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.common_pages import see_other
+from app.kit.web.forms import multipart_pieces
 from app.kit.web.http import form, query
-from app.kit.web.multipart import Part, multipart_parts, plain_name
+from app.kit.web.multipart import Piece, plain_name
 from app.kit.web.templates import render
 from app.kit.web.thread_stream import hand_over
 
@@ -33,34 +34,34 @@ async def upload(request: Request) -> Response:
     """The plain form's files, each streamed to its place. What fails ends it; what was stored before stays."""
     home = await run_in_threadpool(home_of, request)
     folder = request.path_params["path"]
-    parts = multipart_parts(request, hint=UPLOAD_HINT)
+    pieces = multipart_pieces(request, hint=UPLOAD_HINT)
     stored: list[str] = []
     try:
-        await _receive(home, folder, parts, stored)
+        await _receive(home, folder, pieces, stored)
     except ModelmillError as error:
         return await run_in_threadpool(folder_page, request, home, HomePath(folder), error, stored)
     return see_other(url_of(HomePath(folder), note="uploaded", count=str(len(stored))))
 
 
-async def _receive(home: Home, folder: str, parts: AsyncIterator[Part], stored: list[str]) -> None:
-    part = await anext(parts, None)
+async def _receive(home: Home, folder: str, pieces: AsyncIterator[Piece], stored: list[str]) -> None:
+    piece = await anext(pieces, None)
     may_replace = False
 
     async def content() -> AsyncIterator[bytes]:
-        nonlocal part
-        part = await anext(parts, None)
-        while isinstance(part, bytes):
-            yield part
-            part = await anext(parts, None)
+        nonlocal piece
+        piece = await anext(pieces, None)
+        while isinstance(piece, bytes):
+            yield piece
+            piece = await anext(pieces, None)
 
-    while isinstance(part, MultipartSegment):
-        if part.name == "replace":
+    while isinstance(piece, MultipartSegment):
+        if piece.name == "replace":
             may_replace = True
-        if not part.filename:  # a plain field, or no file was chosen
+        if not piece.filename:  # a plain field, or no file was chosen
             async for _ in content():
                 pass
             continue
-        name = plain_name(part.filename)
+        name = plain_name(piece.filename)
         write = partial(home.files.write, home.user, f"{folder}/{name}", replace=may_replace, quota=home.quota)
         await hand_over(content(), write)
         stored.append(name)

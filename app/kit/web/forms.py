@@ -1,28 +1,81 @@
-"""What a form sends that has a field `text` and, for those who would rather choose a file, a `file` that stands for it.
-
-Small, so it is held in memory.
-"""
+"""Reads the forms of requests: their parts as they come, small fields in memory, or files spooled to disk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import parse_qs
 
 from multipart import MultipartSegment
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from app.kit.errors import TooLarge
-from app.kit.web.multipart import multipart_parts
+from app.kit.errors import BadRequest, TooLarge
+from app.kit.web.multipart import MultipartReader, Part, PartCollector, Piece, boundary_of, plain_name
 from app.kit.web.request_body import whole_body
 
 FILE, TEXT = "file", "text"
 HINT = "Data belongs into files."
 ENCODED = 6
 """So much longer than its text a whole form may be: url-encoding makes three bytes of one."""
+SLACK_BYTES = 64 << 10
+"""For the lines between the parts of a body."""
+MAX_TEXT_BYTES = 1 << 20
+READ_BYTES = 1 << 20
+
+
+def boundary_of_request(request: Request) -> str | None:
+    return boundary_of(request.headers.get("content-type", ""))
+
+
+def multipart_pieces(request: Request, *, hint: str) -> AsyncIterator[Piece]:
+    """The parts of the body, as they come.
+
+    Args:
+        request: with a multipart body.
+        hint: how such a body is sent here.
+
+    Raises:
+        NotMultipart: at once.
+        BadRequest: the body is damaged.
+    """
+    reader = MultipartReader(boundary_of_request(request), hint=hint)
+
+    async def pieces() -> AsyncIterator[Piece]:
+        async for chunk in request.stream():  # the last one is empty: nothing follows
+            for piece in reader.feed(chunk):
+                yield piece
+
+    return pieces()
+
+
+async def small_parts(request: Request, most_bytes: Mapping[str, int], *, hint: str) -> dict[str, Part]:
+    """The parts of a multipart body, in memory.
+
+    Args:
+        request: with the body.
+        most_bytes: the allowed parts by name, and how large each may be.
+        hint: how such a body is sent here.
+
+    Raises:
+        NotMultipart, BadRequest, TooLarge
+    """
+    most = sum(most_bytes.values()) + SLACK_BYTES
+    if int(request.headers.get("content-length") or 0) > most:
+        raise TooLarge(f"A body may have {most} bytes here.")
+    collector = PartCollector(most_bytes, hint=hint)
+    async for piece in multipart_pieces(request, hint=hint):
+        collector.take(piece)
+    return collector.parts
 
 
 async def sent_fields(request: Request, *, most_bytes: int, what: str) -> dict[str, str]:
-    """By name, the last of each.
+    """Fields by name, the last of each. A `file` stands for the field `text`, for those who would rather choose one.
 
     Args:
         request: with a form.
@@ -38,25 +91,137 @@ async def sent_fields(request: Request, *, most_bytes: int, what: str) -> dict[s
             raise TooLarge(f"{what} may have {most_bytes} bytes here.", hint=HINT)
 
     if request.headers.get("content-type", "").startswith("multipart/"):
-        return await _multipart(request, check)
+        return await _multipart_fields(request, check)
     body = await whole_body(request, ENCODED * most_bytes, what, hint=HINT)
-    fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
-    return {name: values[-1] for name, values in fields.items()}
+    return {name: values[-1] for name, values in _url_encoded(body).items()}
 
 
-async def _multipart(request: Request, check: Callable[[int], None]) -> dict[str, str]:
+async def _multipart_fields(request: Request, check: Callable[[int], None]) -> dict[str, str]:
     parts_by_name: dict[str, bytes] = {}
     name, size = "", 0
-    async for part in multipart_parts(request, hint="The page's form sends it."):
-        if isinstance(part, MultipartSegment):
-            name = str(part.name)
+    async for piece in multipart_pieces(request, hint="The page's form sends it."):
+        if isinstance(piece, MultipartSegment):
+            name = str(piece.name)
             parts_by_name[name] = b""
             size += len(name)
         else:
-            parts_by_name[name] += part
-            size += len(part)
+            parts_by_name[name] += piece
+            size += len(piece)
         check(size)
     texts = {name: data.decode("utf-8", "replace") for name, data in parts_by_name.items()}
     if parts_by_name.get(FILE):
         texts[TEXT] = texts[FILE]
     return texts
+
+
+def _url_encoded(body: bytes) -> dict[str, list[str]]:
+    return parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
+
+
+@dataclass(frozen=True)
+class SentFile:
+    """A file of a form, which lies in a folder of ours."""
+
+    name: str
+    """As the browser gave it, without folders."""
+    path: Path
+
+    def chunks(self) -> Iterator[bytes]:
+        with self.path.open("rb") as file:
+            while chunk := file.read(READ_BYTES):
+                yield chunk
+
+
+@dataclass
+class SentForm:
+    fields: dict[str, list[str]] = field(default_factory=dict)
+    files: dict[str, list[SentFile]] = field(default_factory=dict)
+
+
+@asynccontextmanager
+async def sent_form(
+    request: Request,
+    work: Path,
+    *,
+    max_bytes: int,
+    too_large: str = "The files are larger than is accepted here.",
+    hint: str = "",
+) -> AsyncIterator[SentForm]:
+    """Fields and files; the files are gone afterwards. For browsers without JavaScript: the script uploads to /uploads,
+    which streams into the store.
+
+    Args:
+        request: with a form.
+        work: folder where the files are meanwhile.
+        max_bytes: of the whole body.
+        too_large: what is said of a larger one.
+        hint: what to do about it.
+
+    Raises:
+        BadRequest, TooLarge
+    """
+    boundary = boundary_of_request(request)
+    if boundary is None:
+        yield SentForm(_url_encoded(await whole_body(request, MAX_TEXT_BYTES, "A form")))
+        return
+    if not boundary:
+        raise BadRequest("The form names no boundary.", hint="Send it again, as curl -F does.")
+    reader = MultipartReader(boundary)
+    await run_in_threadpool(work.mkdir, mode=0o700, parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="form-", dir=work))
+    spool = _Spool(folder)
+    try:
+        async for chunk in request.stream():
+            max_bytes -= len(chunk)
+            if max_bytes < 0:
+                raise TooLarge(too_large, hint=hint)
+            await run_in_threadpool(spool.take, reader.feed(chunk))
+        spool.end()
+        yield spool.sent
+    finally:
+        spool.end()
+        await run_in_threadpool(shutil.rmtree, folder, ignore_errors=True)
+
+
+class _Spool:
+    """Fields in memory, files in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.sent = SentForm()
+        self._folder = folder
+        self._left_text = MAX_TEXT_BYTES
+        self._count = 0
+        self._name = ""
+        self._text: bytearray | None = None
+        self._file: BinaryIO | None = None
+
+    def take(self, pieces: Iterator[Piece]) -> None:
+        for piece in pieces:
+            if isinstance(piece, MultipartSegment):
+                self._begin(piece)
+            elif self._file is not None:
+                self._file.write(piece)
+            elif self._text is not None:
+                self._left_text -= len(piece)
+                if self._left_text < 0:
+                    raise TooLarge("The form is too large.")
+                self._text += piece
+
+    def _begin(self, part: MultipartSegment) -> None:
+        self.end()
+        self._name = str(part.name)
+        if part.filename is None:
+            self._text = bytearray()
+        elif part.filename:  # an empty name: no file was chosen
+            path = self._folder / str(self._count)
+            self._count += 1
+            self._file = path.open("wb")
+            self.sent.files.setdefault(self._name, []).append(SentFile(plain_name(part.filename), path))
+
+    def end(self) -> None:
+        """That of the part that has begun nothing follows."""
+        if self._text is not None:
+            self.sent.fields.setdefault(self._name, []).append(self._text.decode("utf-8", "replace"))
+        if self._file is not None:
+            self._file.close()
+        self._text = self._file = None

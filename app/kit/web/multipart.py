@@ -1,17 +1,18 @@
-"""A multipart body as it streams by: the beginning of each part, then its bytes. Nothing is kept."""
+"""Multipart bodies, read piece by piece or collected in memory. Pure: forms.py reads those of requests."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
-from starlette.requests import Request
 
-from app.kit.errors import BadRequest, ModelmillError
+from app.kit.errors import BadRequest, ModelmillError, TooLarge
 
 MAX_PARTS = 20_000
-Part: TypeAlias = MultipartSegment | bytes
+Piece: TypeAlias = MultipartSegment | bytes
+"""The beginning of a part, or bytes of the part that has begun."""
 
 
 class NotMultipart(ModelmillError):
@@ -19,34 +20,92 @@ class NotMultipart(ModelmillError):
     code = "NOT_MULTIPART"
 
 
-def multipart_parts(request: Request, *, hint: str) -> AsyncIterator[Part]:
-    """The parts of the body, as they come.
+def boundary_of(content_type: str) -> str | None:
+    """What stands between the parts, "" if that is not said; None: it is no multipart form."""
+    kind, options = parse_options_header(content_type)
+    return options.get("boundary", "") if kind == "multipart/form-data" else None
+
+
+class MultipartReader:
+    """Is given a body piece by piece; keeps nothing of it."""
+
+    def __init__(
+        self, boundary: str | None, *, hint: str = "Send it again, as curl -F does.", max_parts: int = MAX_PARTS
+    ) -> None:
+        """Take the boundary of a body.
+
+        Args:
+            hint: how such a body is sent here.
+
+        Raises:
+            NotMultipart: there is no boundary.
+        """
+        if not boundary:
+            raise NotMultipart("An upload is multipart/form-data.", hint=hint)
+        self._hint = hint
+        self._parser = PushMultipartParser(boundary, max_segment_count=max_parts)
+
+    def feed(self, data: bytes) -> Iterator[Piece]:
+        """What follows in the body; without any bytes: that nothing follows. Raises BadRequest for a damaged one."""
+        try:
+            for event in self._parser.parse(data):
+                if event is not None:
+                    yield event if isinstance(event, MultipartSegment) else bytes(event)
+        except MultipartError as error:
+            raise BadRequest(f"This is no valid multipart body, or it ended early: {error}.", hint=self._hint) from None
+
+
+@dataclass(frozen=True)
+class Part:
+    data: bytes
+    content_type: str
+
+
+class PartCollector:
+    """Collects the parts of a body as they arrive, within their limits."""
+
+    def __init__(self, most_bytes: Mapping[str, int], *, hint: str) -> None:
+        self._most_bytes = most_bytes
+        self._hint = hint
+        self._parts: dict[str, tuple[bytearray, str]] = {}
+        self._name = ""
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        return {name: Part(bytes(data), content_type) for name, (data, content_type) in self._parts.items()}
+
+    def take(self, piece: Piece) -> None:
+        """Raises BadRequest, TooLarge."""
+        if isinstance(piece, MultipartSegment):
+            self._name = piece.name
+            if self._name not in self._most_bytes or self._name in self._parts:
+                raise BadRequest(f"A part {self._name[:80]!r} is not expected, or there twice.", hint=self._hint)
+            self._parts[self._name] = bytearray(), piece.content_type or ""
+            return
+        data = self._parts[self._name][0]
+        data += piece
+        if len(data) > self._most_bytes[self._name]:
+            raise TooLarge(f"The part {self._name} may have {self._most_bytes[self._name]} bytes.")
+
+
+def parts_in(content_type: str, body: bytes, most_bytes: Mapping[str, int], *, hint: str) -> dict[str, Part]:
+    """The parts of a body that is held already.
 
     Args:
-        request: with a multipart body.
+        most_bytes: the allowed parts by name, and how large each may be.
         hint: how such a body is sent here.
 
     Raises:
-        NotMultipart: at once.
-        BadRequest: the body is damaged.
+        BadRequest, TooLarge
     """
-    kind, options = parse_options_header(request.headers.get("content-type", ""))
-    if kind != "multipart/form-data" or not options.get("boundary"):
-        raise NotMultipart("An upload is multipart/form-data.", hint=hint)
-    return _parts(request, options["boundary"])
-
-
-async def _parts(request: Request, boundary: str) -> AsyncIterator[Part]:
-    parser = PushMultipartParser(boundary, max_segment_count=MAX_PARTS)
-    try:
-        async for chunk in request.stream():  # the last one is empty, which tells the parser that nothing follows
-            for event in parser.parse(chunk):
-                if event is not None:
-                    yield event if isinstance(event, MultipartSegment) else bytes(event)
-    except MultipartError as error:
-        raise BadRequest(
-            f"This is no valid multipart body, or it ended early: {error}.", hint="Send it again, as curl -F does."
-        ) from None
+    boundary = boundary_of(content_type)
+    if not boundary:
+        raise BadRequest("This is to be multipart/form-data.", hint=hint)
+    reader, collector = MultipartReader(boundary, hint=hint), PartCollector(most_bytes, hint=hint)
+    for data in (body, b""):
+        for piece in reader.feed(data):
+            collector.take(piece)
+    return collector.parts
 
 
 def plain_name(name: str | None, *, most: int = 150) -> str:

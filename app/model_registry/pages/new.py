@@ -22,9 +22,9 @@ from app.kit.clock import now
 from app.kit.errors import BadInput, ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
+from app.kit.web.forms import SentFile, SentForm, sent_form
 from app.kit.web.http import checked, retry_after
 from app.kit.web.idempotency import form_once
-from app.kit.web.multipart_form import SentFile, SentForm, sent_form
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
 from app.model_registry.model import MAX_NAME, MAX_NOTE, Model, Versioning, labels_of

@@ -21,9 +21,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
+from multipart import MultipartSegment
 
 from app.kit.errors import BadRequest, Conflict, TooLarge
+from app.kit.web.multipart import MultipartReader, boundary_of
 from app.video.model.plan import MODEL_IDS
 
 JPEG, PNG, RAW, H264, KEPT = "image/jpeg", "image/png", "application/x-rgb", "video/h264", "application/x-kept"
@@ -161,7 +162,7 @@ def _of_json(body: bytes) -> Parsed:
 
 
 def _of_multipart(body: bytes, content_type: str) -> Parsed:
-    boundary = parse_options_header(content_type)[1].get("boundary")
+    boundary = boundary_of(content_type)
     if not boundary:
         raise BadRequest("The multipart body names no boundary.", hint=HINT)
     fields: dict[str, Any] = {}
@@ -179,16 +180,13 @@ def _of_multipart(body: bytes, content_type: str) -> Parsed:
 def _parts(body: bytes, boundary: str) -> list[tuple[str, str, bytes]]:
     """Name, content type and bytes of each. No content type: it is not a file but a value, as curl -F model_id=1."""
     parts: list[tuple[str, str, bytearray]] = []
-    try:
-        parser = PushMultipartParser(boundary, max_segment_count=MAX_PARTS)
-        for event in (*parser.parse(body), *parser.parse(b"")):
-            if isinstance(event, MultipartSegment):
-                kind = event.header("Content-Type") or (JPEG if event.filename else "")
-                parts.append((event.name[:MAX_NAME], kind, bytearray()))
-            elif event is not None:
-                parts[-1][2].extend(event)
-    except MultipartError as error:
-        raise BadRequest(f"This is no valid multipart body: {error}.", hint=HINT) from None
+    reader = MultipartReader(boundary, hint=HINT, max_parts=MAX_PARTS)
+    for piece in (*reader.feed(body), *reader.feed(b"")):
+        if isinstance(piece, MultipartSegment):
+            kind = piece.header("Content-Type") or (JPEG if piece.filename else "")
+            parts.append((piece.name[:MAX_NAME], kind, bytearray()))
+        else:
+            parts[-1][2].extend(piece)
     return [(name, kind, bytes(data)) for name, kind, data in parts]
 
 

@@ -13,7 +13,7 @@ from app.conversion.pages.new_files import NO_PICTURES_BESIDE, store_files
 from app.conversion.service.uploads import Uploads
 from app.kit.objects import FilesystemOptions, open_store
 from app.kit.sandbox.runner import Sandbox
-from app.kit.web.multipart_form import SentFile, SentForm
+from app.kit.web.forms import SentFile, SentForm
 from app.settings import Settings
 
 

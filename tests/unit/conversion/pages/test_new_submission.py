@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from app.conversion.pages import new_submission
-from app.kit.web.multipart_form import SentFile
+from app.kit.web.forms import SentFile
 
 
 def test_weights_go_with_the_model_whose_name_they_begin_with() -> None:
