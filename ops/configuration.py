@@ -1,4 +1,4 @@
-"""Writes docs/configuration.md from the settings object: `python -m ops.configuration`. A test keeps the two equal."""
+"""Generates docs/configuration.md from the settings: `python -m ops.configuration`. A test keeps the two equal."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from app.settings.group import SettingsGroup
 
 PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
 HEAD = """# Configuration
-Everything is set by environment variables, read once when a process starts. A secret may be a file instead: with
+All settings are environment variables, read once when a process starts. A secret may be a file instead: with
 `MODELMILL_SECRETS_DIR=/run/secrets`, the file `/run/secrets/modelmill_s3_secret_key` holds `MODELMILL_S3_SECRET_KEY`.
-All hosts need the same values of what they share (Redis, the store, the secret key); limits are read where they apply.
+Shared settings (Redis, the store, the secret key) must be the same on all hosts. Limits apply on the host where they
+are set.
 
-This page is made from `app/settings` by `python -m ops.configuration`.
+This page is generated from `app/settings` by `python -m ops.configuration`.
 """
 TABLE_HEAD = """
 | variable | default | meaning |
@@ -29,7 +30,7 @@ TABLE_HEAD = """
 """
 BY_CALL = {
     "node_name": "the host's name",
-    "secret_key": "random, for the life of the process",
+    "secret_key": "random, for the lifetime of the process",
     "record_ttl_s": "the sum of `jobs_trash_after_days` and `jobs_purge_after_days`: 10 days",
 }
 HOME = str(Path.home())
@@ -41,7 +42,7 @@ def page() -> str:
 
 
 def _section(group: type[SettingsGroup]) -> str:
-    """The settings that this class adds, as a table below what it is about; nothing where it adds none."""
+    """Returns the settings that this class adds, as a heading and a table; empty if it adds none."""
     names = [name for name in get_annotations(group) if name in Settings.model_fields]
     rows = "".join(_row(name, Settings.model_fields[name]) for name in names)
     return f"\n## {(group.__doc__ or '').rstrip('.')}\n{TABLE_HEAD}{rows}" if names else ""

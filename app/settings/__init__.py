@@ -1,4 +1,4 @@
-"""One frozen settings object, and the only reader of the environment (MODELMILL_*). A module for each subject."""
+"""One frozen settings object, and the only reader of the environment (MODELMILL_*). One module per subject."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Settings(
     WebSettings,
     HostSettings,
 ):
-    """Every knob, with its default. A secret may also be a file: MODELMILL_SECRETS_DIR/modelmill_<name>.
+    """All settings with their defaults. A secret may also be a file: MODELMILL_SECRETS_DIR/modelmill_<name>.
 
-    The documents list the groups from the last to the first, which is the order in which fields get their values.
+    The documentation lists the groups from last to first, the order in which fields get their values.
     """
 
 
 settings_of = FromContainer[Settings]("settings")
-"""Of the application that a request came to."""
+"""Returns the settings of the application that handles a request."""
 
 
 @lru_cache(maxsize=1)
@@ -53,7 +53,7 @@ def load_settings() -> Settings:
 
 
 def secret_files() -> dict[str, str]:
-    """Variable → value, of the settings that are files; a variable of that name goes before."""
+    """Returns the settings stored as files: variable → value. An environment variable of that name takes precedence."""
     folder = os.environ.get("MODELMILL_SECRETS_DIR")
     files = Path(folder).glob("modelmill_*") if folder else ()
     return {path.name.upper(): path.read_text().strip() for path in files if path.is_file()}

@@ -1,4 +1,4 @@
-"""Conversion: toolchains, what a stage may use, and the workers."""
+"""Conversion: toolchains, limits of stages, workers."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from app.toolchain_names import ToolchainName
 
 
 class ConversionSettings(SettingsGroup):
-    """Conversion: toolchains, what a stage may use, and the workers."""
+    """Conversion: toolchains, limits of stages, workers."""
 
     toolchains: tuple[ToolchainName, ...] = (ToolchainName.HOST,)
-    """What this installation offers, as JSON: ["host", "kneron"]."""
+    """Toolchains that this installation offers, as JSON: ["host", "kneron"]."""
     kneron_python: Path = Path("/workspace/miniconda/envs/onnx1.13/bin/python")
-    """The vendor's interpreter on the workers."""
+    """The vendor's Python interpreter on the workers."""
     max_active_jobs: int = Field(default=1000, gt=0)
-    """How many jobs may be waiting or running at once; more are refused until one has ended."""
+    """Maximum number of queued and running jobs; more are refused."""
     max_active_jobs_per_user: int = Field(default=200, gt=0)
-    """The same for each user."""
+    """The same limit per user."""
     stage_memory_bytes: int = Field(default=8 * GIB, gt=0)
-    """Memory a stage may use, over all its processes."""
+    """Memory limit of a stage, over all its processes."""
     stage_threads: int = Field(default=0, ge=0)
-    """CPU threads a stage may use; 0: all cores."""
+    """CPU threads of a stage; 0: all cores."""
     onnx_time_s: float = Field(default=600, gt=0)
-    """Time limit of the ONNX stage, to which comes its time per MiB of the model."""
+    """Base time limit of the ONNX stage; onnx_time_s_per_mib is added to it."""
     onnx_time_s_per_mib: float = Field(default=5, ge=0)
-    """What each MiB of the model adds to the time limit of the ONNX stage."""
+    """Addition to the time limit of the ONNX stage for each MiB of the model."""
     bie_time_s: float = Field(default=4 * 3600, gt=0)
     """Time limit of the BIE stage."""
     nef_time_s: float = Field(default=3600, gt=0)
     """Time limit of the NEF stage."""
     max_artifact_bytes: int = Field(default=8 * GIB, gt=0)
-    """Size of a file that a stage makes; a larger one fails the stage."""
+    """Maximum size of a file that a stage creates; a larger one fails the stage."""
     log_bytes: int = Field(default=64 * MIB, ge=1024)
-    """Size of one stage's log; what goes beyond is dropped and counted."""
+    """Maximum size of a stage's log; the rest is dropped and counted."""
     live_log_bytes: int = Field(default=1 * MIB, ge=1024)
     """How much of a running stage's log is kept in Redis for live viewing."""
     sandbox_idle_s: float = Field(default=0, ge=0)
-    """After so long without work the processes that keep the toolchains' libraries loaded end and give their memory
-    back; the next work then waits a second or two for them. 0: they are loaded at the start and stay. `modelmill up`
-    sets 60."""
+    """Idle time after which the processes that hold the toolchains' libraries end and release their memory; the
+    next stage then waits a second or two for them. 0: they are loaded at start and stay. `modelmill up` sets
+    60."""
     worker_ttl_s: int = Field(default=20, ge=2)
-    """A worker that was silent for this long is lost."""
+    """A worker without a heartbeat for this long is considered lost."""
     shutdown_grace_s: float = Field(default=5, ge=0)
-    """How long a worker told to end may go on with the stage in hand; then the job fails. What starts the workers must
-    wait ten seconds longer before it kills them."""
+    """How long a worker that is told to stop may continue its current stage; then the job fails. The process
+    manager must wait ten seconds longer before it kills a worker."""
 
     @property
     def threads(self) -> int:

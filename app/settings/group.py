@@ -1,4 +1,4 @@
-"""What every group of settings is."""
+"""The base class of the settings groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DATABASES = ("sqlite:///", "postgresql://")
 
 
 class SettingsGroup(BaseSettings):
-    """Settings of one subject: each is a field, read from MODELMILL_<name>, and its docstring is its documentation."""
+    """Settings of one subject. Each is a field, read from MODELMILL_<name>; its docstring is its documentation."""
 
     model_config = SettingsConfigDict(
         env_prefix="MODELMILL_",
@@ -32,4 +32,4 @@ def _a_database_we_know(url: SecretStr) -> SecretStr:
 
 
 DatabaseUrl = Annotated[SecretStr, AfterValidator(_a_database_we_know)]
-"""The URL of a database that the product can use, or nothing."""
+"""The URL of a supported database, or empty."""

@@ -1,4 +1,4 @@
-"""This host: its folders, its name and its log."""
+"""This host: folders, name, log."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from app.settings.group import SettingsGroup
 
 
 class HostSettings(SettingsGroup):
-    """This host: its folders, its name and its log."""
+    """This host: folders, name, log."""
 
     data_dir: Path = Path.home() / ".local" / "share" / "modelmill"
-    """Where this host keeps what it must keep: objects of the filesystem store, logs, run files."""
+    """Persistent data of this host: objects of the filesystem store, logs, run files."""
     work_dir: Path | None = None
     """Base of the work folders {work_dir}/{job_id}; default data_dir/work. Local to each worker host."""
     run_dir: Path | None = None
@@ -23,9 +23,9 @@ class HostSettings(SettingsGroup):
     node_name: str = Field(default_factory=socket.gethostname, pattern=r"^[A-Za-z0-9_.-]{1,64}$")
     """Name of this host in worker names; must differ between hosts."""
     log_format: Format = "auto"
-    """json, console (readable), or auto: readable on a terminal and JSON anywhere else."""
+    """json, console (readable), or auto: readable on a terminal, JSON otherwise."""
     log_level: Level = "info"
-    """Least level that is written; debug also has a line for every request."""
+    """Minimum level that is written; debug includes a line for every request."""
 
     @property
     def work(self) -> Path:

@@ -1,4 +1,4 @@
-"""The mail server, and where notifications may go."""
+"""Notifications: mail server, allowed networks."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from app.settings.group import SettingsGroup
 
 
 class NotificationSettings(SettingsGroup):
-    """The mail server, and where notifications may go."""
+    """Notifications: mail server, allowed networks."""
 
     smtp_host: str = ""
-    """Mail server that notifications are sent through; empty: none are sent by e-mail."""
+    """Mail server for notifications; empty: no e-mail."""
     smtp_port: int = Field(default=587, ge=1, le=65535)
-    """Its port."""
+    """Port of the mail server."""
     smtp_security: Literal["starttls", "tls", "none"] = "starttls"
-    """How it is spoken to: starttls, tls from the first byte, or none at all, for a server on this machine."""
+    """Encryption: starttls, tls from the first byte, or none, for a server on this machine."""
     smtp_user: str = ""
-    """Account at the mail server; empty: it asks for none."""
+    """Account at the mail server; empty: no authentication."""
     smtp_password: SecretStr = SecretStr("")
-    """Its password."""
+    """Password of that account."""
     smtp_sender: str = "modelmill@localhost"
-    """The address that notifications come from."""
+    """Sender address of notifications."""
     notification_networks: str = ""
-    """Private networks that webhooks and chat may be sent to, as 10.0.0.0/8 fd00::/8; by default only public addresses
-    may."""
+    """Private networks that webhooks and chat may be sent to, such as 10.0.0.0/8 fd00::/8; by default only public
+    addresses."""
 
     @field_validator("notification_networks")
     @classmethod

@@ -1,4 +1,4 @@
-"""Results of video jobs and services: how long and how many of them are kept."""
+"""Results of video jobs and services: retention."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from app.settings.group import SettingsGroup
 
 
 class ResultSettings(SettingsGroup):
-    """Results of video jobs and services: how long and how many of them are kept."""
+    """Results of video jobs and services: retention."""
 
     results_days: int = Field(default=30, ge=1)
-    """How long rows and events are kept, frame by frame."""
+    """How long rows and events are kept."""
     results_per_producer: int = Field(default=1_000_000, ge=1000)
-    """How many rows, and how many events, a job that runs or a service has; the oldest go."""
+    """Maximum number of rows, and of events, of a running job or a service; the oldest are deleted."""

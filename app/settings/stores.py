@@ -1,4 +1,4 @@
-"""Where the processes keep what they share: database, Redis, object store."""
+"""Shared storage: database, Redis, object store."""
 
 from __future__ import annotations
 
@@ -13,33 +13,34 @@ from app.settings.host import HostSettings
 
 
 class StoreSettings(HostSettings):
-    """Where the processes keep what they share: database, Redis, object store."""
+    """Shared storage: database, Redis, object store."""
 
     database_url: DatabaseUrl = SecretStr("")
-    """Accounts: sqlite:///path on a local disk, or postgresql://user:password@host/name; default a SQLite file in
-    data_dir. Holds a password, so it may be a file in MODELMILL_SECRETS_DIR like the other secrets."""
+    """Database of the accounts: sqlite:///path on a local disk, or postgresql://user:password@host/name; default a
+    SQLite file in data_dir. It contains a password, so it may be a file in MODELMILL_SECRETS_DIR like other
+    secrets."""
     redis_url: str = "redis://127.0.0.1:6379/0"
-    """Job records and events. Redis 6.2 or newer, or Valkey; without persistence."""
+    """Redis for job records and events: Redis 6.2 or newer, or Valkey, without persistence."""
     queue_database: int | None = Field(default=None, ge=0)
-    """Database of the queues on the same server; default: the one after that of the records."""
+    """Database number of the queues on the same server; default: the one after that of the records."""
     store: Literal["filesystem", "s3"] = "filesystem"
-    """Where artifacts live: in a folder, which all processes must see, or in an S3 store."""
+    """Where artifacts are stored: a folder that all processes can see, or an S3 store."""
     store_root: Path | None = None
     """Root of the filesystem store; default data_dir/objects."""
     s3_endpoint: str = "127.0.0.1:9000"
     """host:port of the S3 store."""
     s3_public_endpoint: str | None = None
-    """Endpoint in presigned links, when clients reach the store by another name."""
+    """Endpoint in presigned links, if clients reach the store under another name."""
     s3_access_key: str = ""
-    """Name of the store's account."""
+    """Access key of the S3 store."""
     s3_secret_key: SecretStr = SecretStr("")
-    """Its secret."""
+    """Secret key of the S3 store."""
     s3_bucket: str = "toolchain-jobs"
-    """Bucket of the artifacts; made when it does not exist."""
+    """Bucket of the artifacts; created if it does not exist."""
     s3_region: str = "us-east-1"
     """Region that requests are signed for."""
     s3_secure: bool = False
-    """Speak TLS with the store."""
+    """Use TLS for the S3 store."""
 
     @model_validator(mode="after")
     def _no_two_databases_in_one(self) -> Self:

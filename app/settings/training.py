@@ -1,4 +1,4 @@
-"""Training: the Ray cluster, and in which order it gets tasks."""
+"""Training: the Ray cluster, the queue."""
 
 from __future__ import annotations
 
@@ -10,44 +10,46 @@ from app.settings.group import SettingsGroup
 
 
 class TrainingSettings(SettingsGroup):
-    """Training: the Ray cluster, and in which order it gets tasks."""
+    """Training: the Ray cluster, the queue."""
 
     ray_address: str = ""
-    """Job server of the Ray cluster that trains, http://host:8265; empty: this installation trains nothing."""
+    """Job server of the Ray cluster, http://host:8265; empty: training is off."""
     ray_gcs_address: str = ""
     """host:port of the cluster's GCS; default: port 6379 of the host of ray_address."""
     ray_token: SecretStr = SecretStr("")
     """Token of a cluster with RAY_AUTH_MODE=token."""
     ray_homes_root: str = ""
-    """Where the nodes of the cluster see the root of the data homes; default: where this host does."""
+    """Path of the root of the data homes on the nodes of the cluster; default: the path on this host."""
     ray_worker_resource: str = "worker_node"
-    """Custom resource that the nodes have on which training may run; the head has none of it."""
+    """Custom resource of the nodes on which training may run; the head has none of it."""
     ray_python: str = "python3"
-    """Interpreter of the programs on the nodes of the cluster."""
+    """Python interpreter for programs on the nodes of the cluster."""
     task_prefix: str = Field(default="mvp2", pattern=r"^[a-z][a-z0-9]{0,11}$")
-    """What the ids of training tasks begin with."""
+    """Prefix of the ids of training tasks."""
     training_tick_s: float = Field(default=5, gt=0, le=50)
-    """How often the training scheduler looks at Ray and at the queue, when nothing wakes it."""
+    """How often the training scheduler checks Ray and the queue if nothing wakes it."""
     training_retry_interval_s: int = Field(default=60, ge=0)
-    """So long after a failure for lack of resources a task is tried again."""
+    """Time until a task that failed for lack of resources is retried."""
     training_retry_most_s: int = Field(default=86400, ge=0)
-    """A task that failed so for this long, counted from the first such attempt in a row, stays failed."""
+    """A task that fails for lack of resources for this long, counted from the first consecutive attempt, stays
+    failed."""
     training_max_running_tasks: int = Field(default=0, ge=0)
-    """How many tasks Ray may have at once; 0: as many as there is room for."""
+    """Maximum number of tasks on Ray at once; 0: no limit."""
     training_queue: Literal["fifo", "priority", "fair"] = "fifo"
-    """In which order tasks are considered: first come, first served; by priority; or by fair shares of the GPUs."""
+    """Order of the queue: first in, first out; by priority; or by fair shares of the GPUs."""
     training_backfill: bool = False
-    """Later tasks go ahead of the first that must wait, as far as time limits (max_run_s) show that they do not delay
+    """Let later tasks go ahead of the first that must wait, if time limits (max_run_s) show that they do not delay
     it."""
     training_max_idle_s: int = Field(default=0, ge=0)
-    """After so many seconds without a line of log or a figure a task is stopped, unless it says how long itself
+    """A task that writes no log and no metrics for this many seconds is stopped, unless it sets its own limit
     (max_idle_s); 0: never."""
     training_max_gpus_per_user: int = Field(default=0, ge=0)
-    """How many GPUs the running tasks of a user may hold; 0: any number."""
+    """Maximum number of GPUs that a user's running tasks may hold; 0: no limit."""
     training_shares: str = ""
-    """Weights of users for fair shares, as alice=2 bob=0.5; 1 of who is not named."""
+    """Weights of users for fair shares, such as alice=2 bob=0.5; 1 for other users."""
     training_trackers: tuple[Literal["tensorboard", "mlflow", "wandb"], ...] = ()
-    """Where verl sends its figures besides the task's page: mlflow to the server of MODELMILL_MLFLOW_TRACKING_URI. The
-    nodes of the cluster have the packages, and the keys (WANDB_API_KEY, MLFLOW_TRACKING_TOKEN)."""
+    """Where verl sends its metrics in addition to the page of the task: mlflow uses the server of
+    MODELMILL_MLFLOW_TRACKING_URI. The nodes of the cluster need the packages and the keys (WANDB_API_KEY,
+    MLFLOW_TRACKING_TOKEN)."""
     max_unended_tasks_per_user: int = Field(default=200, gt=0)
-    """How many training tasks of a user may be waiting or running; more are refused until one has ended."""
+    """Maximum number of waiting and running training tasks of a user; more are refused."""

@@ -1,4 +1,4 @@
-"""Video jobs: how many, and how long they are kept."""
+"""Video jobs: number, retention."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from app.settings.group import SettingsGroup
 
 
 class VideoSettings(SettingsGroup):
-    """Video jobs: how many, and how long they are kept."""
+    """Video jobs: number, retention."""
 
     video_jobs_per_user: int = Field(default=100, gt=0)
-    """How many video jobs of a user may run; more are refused until one has ended."""
+    """Maximum number of running video jobs of a user; more are refused."""
     video_processes: int = Field(default=1, ge=1, le=64)
-    """How many processes compute the stages of video jobs on a node: each does one frame at a time."""
+    """Number of processes that compute video stages on a node; each handles one frame at a time."""
     video_keep_days: int = Field(default=10, ge=1)
-    """Video jobs are forgotten so long after their end."""
+    """Days after their end when video jobs are forgotten."""
