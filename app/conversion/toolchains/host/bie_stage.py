@@ -128,7 +128,7 @@ def _quantize(
         print(f"warning: {chosen.problem}")
         return QuantizedModel(model, copy.deepcopy(model), chosen, calibration, [chosen.problem, *_odd_warnings(odd)])
     progress(CALIBRATED, f"quantizing {len(chosen.nodes)} nodes")
-    int8_model, warnings = quantize(model, calibration.ranges, chosen, options)
+    int8_model, chosen, warnings = quantize(model, calibration.ranges, chosen, options)
     print(f"quantized {len(chosen.nodes)} of {len(model.graph.node)} nodes to int8")
     return QuantizedModel(model, int8_model, chosen, calibration, [*warnings, *_odd_warnings(odd)])
 

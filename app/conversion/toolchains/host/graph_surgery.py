@@ -27,6 +27,16 @@ OPSET_TARGET = 17
 OPSET_FLOAT16 = 19
 """QuantizeLinear and DequantizeLinear take float16 from here on."""
 IR_MIN, IR_OF_FLOAT16 = 8, 9
+QUANTIZERS_SUFFIXES = tuple(
+    f"_{ending}"
+    for ending in (
+        "quantized",
+        "scale",
+        "zero_point",
+        *(f"{node}Linear_{end}" for node in ("Quantize", "Dequantize") for end in ("Input", "Output")),
+    )
+)
+"""Of what the quantizer adds to a tensor."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +61,8 @@ def strip_weights_from_inputs(model: Model) -> list[str]:
 
 
 def constants_to_weights(model: Model) -> list[str]:
-    """Constant nodes of the main graph become initializers, which alone the quantizer takes for weights."""
+    """Constant nodes and sparse constants of the main graph become initializers, which alone the quantizer takes for
+    weights."""
     outputs = {value.name for value in model.graph.output}
     nodes: list[Any] = []
     weights: list[Any] = []
@@ -61,12 +72,28 @@ def constants_to_weights(model: Model) -> list[str]:
             nodes.append(node)
         else:
             weights.append(tensor)
+    weights += [_dense(sparse) for sparse in model.graph.sparse_initializer]
+    del model.graph.sparse_initializer[:]
     if not weights:
         return []
     del model.graph.node[:]
     model.graph.node.extend(nodes)
     model.graph.initializer.extend(weights)
-    return [f"{len(weights)} Constant nodes are now weights"]
+    return [f"{len(weights)} constants are now weights"]
+
+
+def _dense(sparse: Any) -> Any:
+    """TensorProto of a SparseTensorProto, by the same name."""
+    import numpy as np
+    from onnx import numpy_helper
+
+    values, places = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
+    dense = np.zeros(tuple(sparse.dims), values.dtype)
+    if places.ndim == 1:
+        dense.reshape(-1)[places] = values
+    else:
+        dense[tuple(places.T)] = values
+    return numpy_helper.from_array(dense, sparse.values.name)
 
 
 def _constant(node: Any) -> Any | None:
@@ -162,6 +189,29 @@ def name_nodes(model: Model) -> list[str]:
         seen.add(node.name)
         renamed += 1
     return [f"{renamed} nodes without a unique name got one"] if renamed else []
+
+
+def rename_tensors(model: Model) -> list[str]:
+    """Inner tensors that are named as the quantizer will name those that it adds (a model that had been quantized once
+    has such) get other names."""
+    graph = model.graph
+    inner = {output for node in graph.node for output in node.output} | {tensor.name for tensor in graph.initializer}
+    names = inner | {value.name for value in graph.input}
+    fixed = {value.name for value in (*graph.input, *graph.output)}
+    clashing = [
+        name
+        for name in sorted(inner - fixed)
+        if any(name.endswith(suffix) and name.removesuffix(suffix) in names for suffix in QUANTIZERS_SUFFIXES)
+    ]
+    taken = Counter(names)
+    new = {name: _free_name(f"{name}_original", taken) for name in clashing}
+    for node in walk.nodes(model) if new else ():
+        for part in (node.input, node.output):
+            for place, name in enumerate(part):
+                part[place] = new.get(name, name)
+    for value in chain(graph.initializer, graph.value_info):
+        value.name = new.get(value.name, value.name)
+    return [f"{len(new)} tensors have other names: theirs are the quantizer's"] if new else []
 
 
 def restore_names(model: Model, original: Model) -> None:

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from app.conversion.toolchains.host.calibration import element_types, tensor_sizes, with_outputs
+from app.conversion.toolchains.host.fused_activations import FUSED_ACTIVATIONS
 from app.conversion.toolchains.host.inputs import SampleArrays
-from app.conversion.toolchains.host.quantizer import FUSED_ACTIVATIONS, WEIGHTED
+from app.conversion.toolchains.host.quantizer import WEIGHTED
 from app.conversion.toolchains.host.runtime import open_session, run
 from app.conversion.toolchains.tensor_comparison import TensorStatistics, compare, is_finite, snr_db
 

@@ -17,7 +17,9 @@ from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import Progress, StageRequest, StageResult
 from app.conversion.toolchains.host import graph_surgery, provenance
 from app.conversion.toolchains.host.equivalence import Equivalence, prove
+from app.conversion.toolchains.host.gemm_factors import fold_gemm_factors
 from app.conversion.toolchains.host.graph_surgery import PreparedModel
+from app.conversion.toolchains.host.inner_types import completed
 from app.conversion.toolchains.host.inputs import CachedSamples, Noise, Samples, first, reference_samples
 from app.conversion.toolchains.host.runtime import Session, open_session, run
 from app.conversion.toolchains.samples.spec import static_shape
@@ -45,7 +47,7 @@ def run_onnx_stage(request: StageRequest, progress: Progress) -> StageResult:
     progress(0.15, "preparing the graph")
     samples = _samples(request, fixed.model)
     outcome = _first_equal(source, fixed, samples, request, progress)
-    model = outcome.prepared.model
+    model = completed(outcome.prepared.model)
     progress(0.9, "writing out.onnx")
     _write(model, graph.graph_inputs(fixed.model), request, source_sha256)
     facts = graph.facts(model)
@@ -174,8 +176,10 @@ def _warned(prepared: PreparedModel, warning: str) -> PreparedModel:
 
 
 def _finished(prepared: PreparedModel) -> PreparedModel:
-    changes = graph_surgery.constants_to_weights(prepared.model) + graph_surgery.name_nodes(prepared.model)
-    return PreparedModel(graph_surgery.infer_shapes(prepared.model), prepared.changes + changes, prepared.warnings)
+    model = prepared.model
+    changes = graph_surgery.constants_to_weights(model) + fold_gemm_factors(model)
+    changes += graph_surgery.name_nodes(model) + graph_surgery.rename_tensors(model)
+    return PreparedModel(graph_surgery.infer_shapes(model), prepared.changes + changes, prepared.warnings)
 
 
 def _summary(report: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import difflib
 import logging
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,16 +19,15 @@ from typing import Any
 import numpy as np
 
 from app.conversion.options import HostQuantization
-from app.conversion.toolchains.graph import opset_of
+from app.conversion.toolchains.graph import opset_of, sort_nodes
 from app.conversion.toolchains.host.calibration import Range, element_types, is_moderate
+from app.conversion.toolchains.host.fused_activations import FUSED_ACTIVATIONS, bounds_of, holds_zero
 from app.conversion.toolchains.host.graph_surgery import OPSET_FLOAT16, has_float16, operator_counts
 from app.kit.sandbox.errors import StageFailed
 from app.kit.text.error_text import reason_of
 
 WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 """The layers whose arithmetic int8 is for."""
-FUSED_ACTIVATIONS = frozenset({"Relu", "Clip"})
-"""Become part of the weighted layer before them."""
 ALREADY_QUANTIZED = frozenset({"QuantizeLinear", "QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear"})
 PER_CHANNEL_OPSET = 13
 FLOATS = (1, 10)
@@ -77,11 +76,13 @@ def _plan_without(model: Any, nodes: Container[str], tensors: Container[str]) ->
     tail, quantizable = _tail(model), _quantizable_operators()
     if _has_attention(model):
         quantizable = quantizable & WEIGHTED
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
     chosen = [
         node
         for node in model.graph.node
         if node.op_type in quantizable
         and node.name not in nodes
+        and _keeps_values(node, constants)
         and not any(name in tensors for name in (*node.input, *node.output))
     ]
     if not any(node.op_type in WEIGHTED for node in chosen):
@@ -89,6 +90,14 @@ def _plan_without(model: Any, nodes: Container[str], tensors: Container[str]) ->
             (), tail, (), f"no node to quantize: the graph has none of {', '.join(sorted(WEIGHTED))} to use"
         )
     return QuantizationPlan(tuple(node.name for node in chosen), tail, _activations(model, chosen))
+
+
+def _keeps_values(node: Any, constants: Mapping[str, Any]) -> bool:
+    """Is it right where the quantizer does to it what it does to all of its kind? A Clip is left out, as if its range
+    had zero in it; what a Resize makes gets the range of what it reads, which a cubic one exceeds."""
+    if node.op_type in FUSED_ACTIVATIONS:
+        return holds_zero(bounds_of(node, constants))
+    return not (node.op_type == "Resize" and any(attribute.s == b"cubic" for attribute in node.attribute))
 
 
 def _odd_constants(model: Any) -> set[str]:
@@ -127,8 +136,9 @@ def check_excluded(model: Any, names: Sequence[str]) -> None:
 
 def quantize(
     model: Any, ranges: dict[str, Range], chosen: QuantizationPlan, options: HostQuantization
-) -> tuple[Any, list[str]]:
-    """Quantize a model. What cannot be quantized per channel is quantized per tensor, with a warning.
+) -> tuple[Any, QuantizationPlan, list[str]]:
+    """Quantize a model. What cannot be quantized per channel is quantized per tensor, and where that cannot be, the
+    weighted layers alone, each with a warning.
 
     Args:
         model: onnx.ModelProto, float; stays as it is.
@@ -136,22 +146,36 @@ def quantize(
         chosen: which nodes are quantized.
 
     Returns:
-        The int8 QDQ model (onnx.ModelProto), and warnings.
+        The int8 QDQ model (onnx.ModelProto), what of it is quantized, and warnings.
 
     Raises:
-        StageFailed: Per tensor fails, too.
+        StageFailed: The weighted layers fail, too.
     """
+    try:
+        return _as_fine_as_can_be(model, ranges, chosen, options)
+    except StageFailed as error:
+        weighted = {node.name for node in model.graph.node if node.op_type in WEIGHTED} & set(chosen.nodes)
+        fewer = _plan_without(model, {node.name for node in model.graph.node} - weighted, ())
+        if fewer.nodes == chosen.nodes:
+            raise
+        done, _, warnings = _as_fine_as_can_be(model, ranges, fewer, options)
+        return done, fewer, [*warnings, f"only weighted layers are quantized: {error.message}"]
+
+
+def _as_fine_as_can_be(
+    model: Any, ranges: dict[str, Range], chosen: QuantizationPlan, options: HostQuantization
+) -> tuple[Any, QuantizationPlan, list[str]]:
     if not options.per_channel:
-        return _quantized(model, ranges, chosen, options, per_channel=False), []
+        return _quantized(model, ranges, chosen, options, per_channel=False), chosen, []
     if opset_of(model) < PER_CHANNEL_OPSET:
         why = f"per channel needs opset {PER_CHANNEL_OPSET}, this is {opset_of(model)}"
     else:
         try:
-            return _quantized(model, ranges, chosen, options, per_channel=True), []
+            return _quantized(model, ranges, chosen, options, per_channel=True), chosen, []
         except StageFailed as error:
             why = f"per channel {error.message}"
     done = _quantized(model, ranges, chosen, options, per_channel=False)
-    return done, [f"weights are quantized per tensor: {why}"]
+    return done, chosen, [f"weights are quantized per tensor: {why}"]
 
 
 def _quantized(
@@ -162,7 +186,7 @@ def _quantized(
     from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
     from onnxruntime.quantization.quant_utils import add_infer_metadata
 
-    model = copy.deepcopy(model)
+    model, outputs = _without_passed_through(model)
     types = element_types(model)
     data = {name: tuple(np.array(v, dtype=_float_type(types[name])) for v in pair) for name, pair in ranges.items()}
     add_infer_metadata(model)  # its shapes are inferred; else the quantizer writes it to disk to do that again
@@ -181,13 +205,25 @@ def _quantized(
                 _extra_options(model, chosen),
             )
             quantizer.quantize_model()
-            quantizer.model.topological_sort()  # it appends what it adds, and other tools want the ONNX order
-            return quantizer.model.model
-        except (ValueError, TypeError, LookupError, RuntimeError) as error:
+            done = quantizer.model.model
+            sort_nodes(done)  # it appends what it adds, and other tools want the ONNX order
+            del done.graph.output[:]
+            done.graph.output.extend(outputs)
+            return done
+        except (ValueError, TypeError, LookupError, RuntimeError, AssertionError) as error:
             raise StageFailed(
                 f"onnxruntime's quantizer failed: {reason_of(error)}",
                 hint="Try another method, or leave the layers it cannot do in float with exclude_nodes.",
             ) from error
+
+
+def _without_passed_through(model: Any) -> tuple[Any, list[Any]]:
+    """A copy without the outputs that are inputs, too, which the quantizer makes anew; and all that there were."""
+    fresh = copy.deepcopy(model)
+    outputs, inputs = list(model.graph.output), {value.name for value in model.graph.input}
+    del fresh.graph.output[:]
+    fresh.graph.output.extend(output for output in outputs if output.name not in inputs)
+    return fresh, outputs
 
 
 def _extra_options(model: Any, chosen: QuantizationPlan) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def saturation_curve(
         own = _Chosen(cached, frozenset(others[:size]))
         calibration = calibrate(model, chosen.tensors, own, options, threads=threads, step=_quiet)
         finite = without_tensors(model, chosen, calibration.not_finite) if calibration.not_finite else chosen
-        int8_model, _ = quantize(model, calibration.ranges, finite, options)
+        int8_model, _, _ = quantize(model, calibration.ranges, finite, options)
         session = open_session(int8_model.SerializeToString(), threads)
         outputs = quality.measure_outputs(reference, session, _Chosen(cached, frozenset(judges)), _quiet)
         points.append(SaturationPoint(size, outputs.worst_mean_snr_db))

@@ -64,6 +64,7 @@ class Basis:
         if key not in self._ranges:
             known = [tensor for tensor in activation.tensors if tensor in self.statistics.parts]
             ranges = [range_of(self._statistics(tensor, method, parts), method) for tensor in known]
+            ranges += [self.template.limits_of(name) for name, _ in activation.constants]
             self._ranges[key] = min((r[0] for r in ranges), default=0.0), max((r[1] for r in ranges), default=0.0)
         return self._ranges[key]
 
@@ -102,4 +103,5 @@ def basis_of(
     if plan.problem:
         raise NothingToQuantize(plan, statistics)
     ranges = {tensor: range_of(statistics.of(tensor, split.final), "minmax") for tensor in plan.tensors}
-    return Basis(model, plan, statistics, Template(model, plan, ranges, options))
+    template = Template(model, plan, ranges, options)
+    return Basis(model, template.plan, statistics, template)

@@ -7,7 +7,7 @@ anew takes seconds. What is built is a real file: the one that is measured is th
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.graph import opset_of
 from app.conversion.toolchains.host.calibration import Range
+from app.conversion.toolchains.host.fused_activations import UNBOUNDED, bounds_of, is_fused_operator
 from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantizer import QuantizationPlan, quantize
 from app.conversion.toolchains.host.search.integers import (
@@ -25,6 +26,7 @@ from app.conversion.toolchains.host.search.integers import (
     SCALE_MIN,
     UINT16,
     activation_parameters,
+    quantized_values,
     quantized_weight,
 )
 
@@ -45,6 +47,10 @@ class Activation:
     zero_point: str
     tensors: tuple[str, ...]
     """As the float model names them."""
+    bounds: Range = UNBOUNDED
+    """Of the Relu or Clip before it that the quantizer left out, as rounding cuts there."""
+    constants: tuple[tuple[str, str], ...] = ()
+    """With the same scale, too: the table that a Gather reads; name in the float model, and of the integers."""
 
     @property
     def name(self) -> str:
@@ -104,9 +110,8 @@ class Template:
     ) -> None:
         from onnx import numpy_helper
 
-        self.plan = plan
         self.float_model = float_model
-        self.model, self.warnings = quantize(float_model, ranges, plan, options)
+        self.model, self.plan, self.warnings = quantize(float_model, ranges, plan, options)
         self._float = {tensor.name: tensor for tensor in float_model.graph.initializer}
         self._constants = {tensor.name: tensor for tensor in self.model.graph.initializer}
         self._array = numpy_helper.to_array
@@ -154,6 +159,11 @@ class Template:
         values: Array = self._array(self._float[name])
         return values
 
+    def limits_of(self, constant: str) -> Range:
+        """The lowest and the highest value of a constant of the float model."""
+        values = self.float_value(constant)
+        return (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
+
     def weight_scale(self, weight: Weight) -> Array:
         values: Array = self._array(self._constants[weight.scale])
         return values
@@ -174,8 +184,10 @@ class Template:
         is_8_bit_type = self._activation_type()
         for activation in self.activations:
             kind = UINT16 if activation.name in precision.wide else is_8_bit_type
-            scale, zero = activation_parameters(precision.ranges[activation.name], kind)
+            scale, zero = activation_parameters(precision.ranges[activation.name], kind, activation.bounds)
             scales[activation.name] = scale
+            for name, quantized in activation.constants:
+                editor.write(quantized, quantized_values(self.float_value(name), scale, zero, kind))
             editor.write(activation.scale, np.array(scale, np.float32))
             editor.write(activation.zero_point, np.array(zero, kind))
         for weight in self.weights:
@@ -217,12 +229,25 @@ class Template:
         own = {name for node in self.float_model.graph.node for name in node.output}
         own |= {value.name for value in self.float_model.graph.input}
         shared: dict[tuple[str, str], list[str]] = {}
+        constants: dict[tuple[str, str], list[tuple[str, str]]] = {}
         for node in self.model.graph.node:
-            if node.op_type == "QuantizeLinear":
-                tensor = node.input[0].removesuffix(RENAMED)
-                if tensor in own:
-                    shared.setdefault((node.input[1], node.input[2]), []).append(tensor)
-        return tuple(Activation(*names, tuple(tensors)) for names, tensors in shared.items())
+            tensor = node.input[0] if node.input[:1] and node.input[0] in own else _float_name(node)
+            if node.op_type == "QuantizeLinear" and tensor in own:
+                shared.setdefault((node.input[1], node.input[2]), []).append(tensor)
+            name = tensor.removesuffix("_quantized")
+            if node.op_type == "DequantizeLinear" and node.input[0] in self._constants and name in self._float:
+                constants.setdefault((node.input[1], node.input[2]), []).append((name, node.input[0]))
+        bounds = self._bounds_that_are_left_out()
+        return tuple(
+            Activation(*names, tuple(tensors), _narrowest(bounds, tensors), tuple(constants.get(names, ())))
+            for names, tensors in shared.items()
+        )
+
+    def _bounds_that_are_left_out(self) -> dict[str, Range]:
+        """Of each Relu and Clip that the quantizer left out, by what it makes."""
+        kept = {node.output[0].removesuffix(RENAMED) for node in filter(is_fused_operator, self.model.graph.node)}
+        nodes = filter(is_fused_operator, self.float_model.graph.node)
+        return {node.output[0]: bounds_of(node, self._float) for node in nodes if node.output[0] not in kept}
 
     def _find_constants(self) -> tuple[tuple[Weight, ...], tuple[Bias, ...]]:
         weights, rows = [], []
@@ -292,6 +317,16 @@ class _Editor:
 
 
 QDQ = frozenset({"QuantizeLinear", "DequantizeLinear"})
+
+
+def _float_name(node: Any) -> str:
+    """Of the tensor that it reads."""
+    return str(node.input[0]).removesuffix(RENAMED) if node.input else ""
+
+
+def _narrowest(bounds: Mapping[str, Range], tensors: Sequence[str]) -> Range:
+    known = [bounds[tensor] for tensor in tensors if tensor in bounds]
+    return max((low for low, _ in known), default=-np.inf), min((high for _, high in known), default=np.inf)
 
 
 def _write_weight(editor: _Editor, weight: Weight, values: Array, kind: Any) -> None:

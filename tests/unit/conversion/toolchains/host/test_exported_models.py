@@ -49,7 +49,7 @@ def test_a_constant_without_elements_is_no_activation(tmp_path: Path, method: st
     options = Options(quantization=HostQuantization.model_validate({"method": method}))
     reports = run_all(work_folder(tmp_path, model, pictures(4)), options)
     assert "was not simplified" in reports[Stage.ONNX].report["warnings"][0]
-    assert "3 Constant nodes are now weights" in reports[Stage.ONNX].report["changes"]
+    assert "3 constants are now weights" in reports[Stage.ONNX].report["changes"]
     assert reports[Stage.BIE].report["quality"]["outputs"][0]["snr_db"]["mean"] > 20
     assert reports[Stage.NEF].report["agreement"]["bit_true"]
 

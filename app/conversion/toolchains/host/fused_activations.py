@@ -1,0 +1,42 @@
+"""Relu and Clip behind a weighted layer: onnxruntime's quantizer leaves them out, as rounding cuts where they would. So
+what rounds must not reach further than they do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from app.conversion.toolchains.host.calibration import Range
+
+FUSED_ACTIVATIONS = frozenset({"Relu", "Clip"})
+"""Become part of the weighted layer before them."""
+UNBOUNDED: Range = (-np.inf, np.inf)
+
+
+def is_fused_operator(node: Any) -> bool:
+    return node.op_type in FUSED_ACTIVATIONS
+
+
+def bounds_of(node: Any, constants: Mapping[str, Any]) -> Range:
+    """Where a Relu or a Clip cuts; infinite where that is not known.
+
+    Args:
+        node: onnx.NodeProto.
+        constants: onnx.TensorProto by name.
+    """
+    from onnx import helper, numpy_helper
+
+    if node.op_type == "Relu":
+        return 0.0, np.inf
+    known = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+    for name, tensor in zip(("min", "max"), node.input[1:], strict=False):
+        if tensor in constants:
+            known[name] = float(numpy_helper.to_array(constants[tensor]))
+    return float(known.get("min", -np.inf)), float(known.get("max", np.inf))
+
+
+def holds_zero(bounds: Range) -> bool:
+    """Can rounding cut there? Its range always has zero in it."""
+    return bounds[0] <= 0.0 <= bounds[1]

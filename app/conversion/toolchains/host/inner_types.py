@@ -1,0 +1,43 @@
+"""Types and shapes of inner tensors that onnx' inference does not know: onnxruntime infers more (its own operators,
+functions of the model, GroupNormalization), and a tensor of unknown type cannot be quantized."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.conversion.toolchains.host.calibration import with_outputs
+from app.conversion.toolchains.host.runtime import open_session
+from app.kit.errors import ModelmillError
+
+
+def completed(model: Any) -> Any:
+    """The model (onnx.ModelProto) with what onnxruntime knows of its tensors, too; as it is where it knows no more."""
+    values = (*model.graph.value_info, *model.graph.input, *model.graph.output)
+    known = {value.name for value in values if value.type.tensor_type.elem_type}
+    missing = [name for node in model.graph.node for name in node.output if name and name not in known]
+    if not missing:
+        return model
+    try:
+        session = open_session(with_outputs(model, missing).SerializeToString(), 1, "none")
+    except ModelmillError:
+        return model
+    return _with_types(model, [value for value in session.get_outputs() if value.name in set(missing)])
+
+
+def _with_types(model: Any, values: list[Any]) -> Any:
+    """Args: values: onnxruntime.NodeArg."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    kinds = {"float": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "double": TensorProto.DOUBLE}
+    fresh = onnx.ModelProto()
+    fresh.CopyFrom(model)
+    old = {value.name for value in values}
+    kept = [value for value in fresh.graph.value_info if value.name not in old]
+    del fresh.graph.value_info[:]
+    fresh.graph.value_info.extend(kept)
+    for value in values:
+        kind = kinds.get(value.type.removeprefix("tensor(").removesuffix(")"))
+        if kind is not None:
+            fresh.graph.value_info.append(helper.make_tensor_value_info(value.name, kind, value.shape))
+    return fresh
