@@ -13,13 +13,13 @@ import pytest
 
 from tests.harness.paths import REPOSITORY
 
-CLIENT = "ops/packages/modelmill-client"
+PACKAGES = {"modelmill_client": "ops/packages/modelmill-client", "modelmill_edge": "ops/packages/modelmill-edge"}
 DATA = {
     "templates": "app/templates",
     "static": "app/static",
     "ops/samples/digits": "app/ops/samples/digits",
     "ops/samples/drawn": "app/ops/samples/drawn",
-    f"{CLIENT}/modelmill_client": "modelmill_client",
+    **{f"{folder}/{package}": package for package, folder in PACKAGES.items()},
 }
 RENDERED = """
 import app.main
@@ -52,17 +52,18 @@ def test_it_has_each_file_of_the_product(wheel: Path) -> None:
 
 def test_it_has_no_file_of_the_tests_or_of_operations(wheel: Path) -> None:
     tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"app", "actors", "modelmill_client"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"app", "actors", *PACKAGES}
 
 
-def test_the_client_alone_needs_nothing_of_the_product(tmp_path: Path) -> None:
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_alone_has_nothing_of_the_product(package: str, tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
-    command = [*pip, "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, REPOSITORY / CLIENT]
+    command = [*pip, "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, REPOSITORY / PACKAGES[package]]
     subprocess.run(command, check=True)
-    (wheel,) = tmp_path.glob("modelmill_client-*.whl")
+    (wheel,) = tmp_path.glob(f"{package}-*.whl")
     files = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in files if ".dist-info" not in name} == {"modelmill_client"}
-    assert "modelmill_client/py.typed" in files
+    assert {name.split("/")[0] for name in files if ".dist-info" not in name} == {package}
+    assert f"{package}/py.typed" in files
 
 
 def test_templates_static_files_and_the_sample_are_those_of_the_wheel(wheel: Path, tmp_path: Path) -> None:

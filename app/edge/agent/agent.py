@@ -34,7 +34,7 @@ from app.kit.network.addresses import reachable_url
 from app.nodes import wire
 from app.nodes.cameras import CAMERAS
 from app.nodes.cameras import KEY as CAMERAS_KEY
-from app.nodes.model import NODE_REPORT, NodeReport, Operation, Order, WorkKey
+from app.nodes.model import NODE_REPORT, NodeReport, Operation, Order, WorkerReport, WorkKey
 
 JOIN_S = 10.0
 MEANWHILE = "It is tried again and again; what is known here is run meanwhile."
@@ -117,6 +117,9 @@ class NodeAgent:
 
     def owner_of(self, kind: str, worker: str) -> Order | None:
         return self._supervisor.find(kind, worker)
+
+    def reports(self, kind: str) -> list[WorkerReport]:
+        return [report for report in self._supervisor.reports() if report.key.kind == kind]
 
     def heard(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
         self._supervisor.heard(key, is_running=is_running, detail=detail)

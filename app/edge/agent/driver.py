@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from starlette.routing import BaseRoute
 
 from app.kit.errors import BadInput
-from app.nodes.model import Order, WorkKey
+from app.nodes.model import Order, WorkerReport, WorkKey
 
 
 class WorkRefused(BadInput):
@@ -96,6 +96,9 @@ class Agent(Protocol):
 
     def owner_of(self, kind: str, worker: str) -> Order | None:
         """The stored order whose worker has this name."""
+
+    def reports(self, kind: str) -> list[WorkerReport]:
+        """Of the workers of this kind, as they are now."""
 
     def heard(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
         """A worker has reported itself. detail is merged into the node's report of it."""

@@ -170,6 +170,7 @@ def script_environment(work: Work) -> dict[str, str]:
         "BIG_MODEL_PORT": str(address.port or 80) if address else "",
         "BIG_MODEL_BIND_IP": work.host,
         "BIG_MODEL_BIND_PORT": str(work.port),
+        "BIG_MODEL_SECRET": content.secret,
         "HEM_NAME": specification.hard_example,
         "HEM_PARAMETERS": json.dumps(
             [{"key": key, "value": value} for key, value in specification.hard_example_parameters.items()]

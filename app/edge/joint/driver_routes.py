@@ -23,7 +23,7 @@ from app.kit.errors import BadRequest, ModelmillError, NotFound
 from app.kit.text.json_form import FormError, JsonForm
 from app.kit.web.multipart import parts_in
 from app.kit.web.request_body import whole_body
-from app.nodes.model import Operation, Order, WorkKey
+from app.nodes.model import Operation, Order, WorkerReport, WorkKey
 
 MAX_BODY_BYTES = 1 << 20
 MAX_PICTURE_BYTES = 256 << 10
@@ -69,6 +69,7 @@ def routes(agent: Agent, name_of: NameOf) -> list[BaseRoute]:
             _with_error_body(endpoints.downstream),
             methods=["POST"],
         ),
+        Route("/neptune/services/{namespace}/{name}", _with_error_body(endpoints.service)),
         Route("/neptune/workers/{worker}/info", _with_error_body(endpoints.info), methods=["POST"]),
         Route("/neptune/workers/{worker}/samples", _with_error_body(endpoints.sample), methods=["POST"]),
         Route("/neptune/workers/{worker}/rows", _with_error_body(endpoints.rows), methods=["POST"]),
@@ -93,6 +94,14 @@ class DriverEndpoints:
         for order in self._orders(path["namespace"], path["name"], resource, Operation(path["operation"])):
             await self.agent.take(order)
         return JSONResponse(OK)
+
+    async def service(self, request: Request) -> Response:
+        """The workers of a service on this node, and where they listen: for programs that ask them."""
+        namespace, name = request.path_params["namespace"], request.path_params["name"]
+        reports = [one for one in self.agent.reports(PLURAL) if (one.namespace, one.owner_name) == (namespace, name)]
+        if not reports:
+            raise NotFound(f"This node runs no service {namespace}/{name}.")
+        return JSONResponse({"items": [_worker_json(report) for report in reports]})
 
     async def info(self, request: Request) -> Response:
         body = await whole_body(request, MAX_BODY_BYTES, "A body")
@@ -199,6 +208,17 @@ class DriverEndpoints:
             content={},
         )
         return [_order(template, part, current.get(part), _trimmed(resource)) for part in parts]
+
+
+def _worker_json(report: WorkerReport) -> dict[str, str]:
+    return {
+        "uid": report.key.uid,
+        "role": report.key.part,
+        "worker": report.name,
+        "state": report.state.value.lower(),
+        "message": report.message,
+        "url": f"http://{report.address}" if report.address else "",
+    }
 
 
 def _order(template: Order, part: str, current: Order | None, resource: dict[str, Any]) -> Order:

@@ -27,7 +27,7 @@ from app.joint_inference.model.content import BigModel, OrderContent
 from app.joint_inference.model.resource import PLURAL, Role
 from app.joint_inference.model.tally import Sample, Source
 from app.nodes.cameras import CameraList
-from app.nodes.model import Operation, Order, WorkKey
+from app.nodes.model import Operation, Order, WorkerReport, WorkKey
 
 SHA, TWIN = "a" * 64, "b" * 64
 TASK_INFO = {
@@ -219,6 +219,9 @@ class Recorder:
 
     def owner_of(self, kind: str, worker: str) -> Order | None:
         return next((o for o in self.store.orders() if JointDriver(Cameras()).worker_name(o) == worker), None)
+
+    def reports(self, kind: str) -> list[WorkerReport]:
+        return []
 
     def heard(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
         self.said.append((key, is_running, detail))

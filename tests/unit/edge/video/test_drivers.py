@@ -24,7 +24,7 @@ from app.inference.prediction import MODEL_CARD, Format, ModelCard
 from app.kit.cli.command import Unreachable
 from app.kit.errors import BadInput, ModelmillError
 from app.nodes.cameras import CameraList
-from app.nodes.model import Operation, Order, WorkKey
+from app.nodes.model import Operation, Order, WorkerReport, WorkKey
 from app.video.model.job import JOBS, PART, SERVICES, SERVICES_PART
 
 UID = "GLOBAL_ID_1.SUB_ID_1"
@@ -308,6 +308,9 @@ class FakeAgent:
     def owner_of(self, kind: str, worker: str) -> Order | None:
         name = {JOBS: UID, SERVICES: "services-edge0"}[kind]
         return next((order for order in self.orders if order.key.kind == kind and worker == name), None)
+
+    def reports(self, kind: str) -> list[WorkerReport]:
+        return []
 
     def heard(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
         self.details.append((key, is_running, detail))
