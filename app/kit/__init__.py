@@ -1,1 +1,1 @@
-"""What every capability uses, and what knows none of them."""
+"""Shared code that depends on no capability."""

@@ -1,4 +1,4 @@
-"""Who may use a thing of the installation's: everybody, or users and groups by name. Pure."""
+"""Access rules for resources of the installation: everybody, or users and groups by name. Pure."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ ALL = "*"
 
 
 EnabledOf = Callable[[Collection[str]], Collection[str]]
-"""Those of these users who are enabled."""
+"""Returns those of these users who are enabled."""
 
 
 class BadAccess(BadInput):
-    """What was given can be no list of users and groups."""
+    """The input is not a list of users and groups."""
 
     code = "BAD_ACCESS"
 
 
 @dataclass(frozen=True)
 class Member:
-    """A user as such a list sees them. An administrator may use everything: they could allow it to themselves."""
+    """A user as an access rule sees them. An administrator may use everything, since they could grant it to
+    themselves."""
 
     name: str
     groups: Collection[str] = ()
@@ -35,10 +36,10 @@ class Member:
 
 @dataclass(frozen=True)
 class AccessRule:
-    """Who may use a thing."""
+    """Who may use a resource."""
 
     names: tuple[str, ...] | None = None
-    """Of users, and of groups as @group, sorted; None: everybody; empty: administrators alone."""
+    """Users, and groups as @group, sorted; None: everybody; empty: only administrators."""
 
     def admits(self, member: Member) -> bool:
         if self.names is None or member.is_admin or member.name in self.names:
@@ -47,7 +48,7 @@ class AccessRule:
 
     @property
     def text(self) -> str:
-        """For a form; read_typed reads it again."""
+        """The rule as a form shows it; read_typed reads it again."""
         return ALL if self.names is None else " ".join(self.names)
 
     def to_json(self) -> list[str] | None:
@@ -58,7 +59,7 @@ EVERYBODY = AccessRule()
 
 
 def read_allowed(names: Iterable[str] | None) -> AccessRule:
-    """None: everybody. A name need not exist yet. Raises BadAccess."""
+    """Reads a list of names; None: everybody. A name need not exist yet. Raises BadAccess."""
     if names is None:
         return EVERYBODY
     allowed_names = tuple(sorted(set(names)))
@@ -74,15 +75,15 @@ def read_allowed(names: Iterable[str] | None) -> AccessRule:
 
 
 def read_typed(text: str) -> AccessRule:
-    """What somebody put into a field of a form. Raises BadAccess."""
+    """Reads the text of a form field. Raises BadAccess."""
     return EVERYBODY if text.strip() == ALL else read_allowed(names_in(text))
 
 
 def words_of(names: list[str] | None) -> str:
-    """For a line of text."""
+    """The rule as one line of text."""
     return "everybody" if names is None else " ".join(names) or "administrators alone"
 
 
 def names_in(text: str) -> list[str]:
-    """Of a line that somebody typed, with commas or blanks between them."""
+    """The names in a typed line, separated by commas or spaces."""
     return [name for name in re.split(r"[\s,]+", text) if name]

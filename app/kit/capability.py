@@ -1,8 +1,8 @@
-"""How a capability declares itself: what it gives the web, the menu, the command line, the workers, the database and
-the metrics.
+"""How a capability declares itself: what it contributes to the web application, the menu, the command line, the
+workers, the database and the metrics.
 
 Each has one such declaration, in its `capability.py`; `app.bootstrap.capabilities` lists them. A declaration imports
-nothing of its capability before it is called: a command must not wait for the pages' libraries.
+nothing from its capability until it is called: a command must not wait for the pages' libraries.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class WebPart:
     operations: Sequence[Operation] = ()
-    """Endpoints that stand in the OpenAPI document."""
+    """Endpoints in the OpenAPI document."""
     pages: Sequence[BaseRoute] = ()
     routes: Sequence[BaseRoute] = ()
-    """Other endpoints: sockets, and what has a document of its own."""
+    """Other endpoints: WebSockets, and those with their own document."""
     error_forms: Mapping[Paths, ErrorForm] = field(default_factory=dict)
-    """Where errors are answered in a form that is none of ours."""
+    """Paths whose errors have another format than ours."""
 
 
 def web_part(api: str, pages: str) -> Callable[[], WebPart]:
-    """The web part of a capability that has no more than these two, imported when it is called for.
+    """Returns the web part of a capability with only these two modules, imported when needed.
 
     Args:
         api: the module whose OPERATIONS are its API.
@@ -46,11 +46,11 @@ def web_part(api: str, pages: str) -> Callable[[], WebPart]:
 
 
 def command_group(name: str, module: str) -> Callable[[typer.Typer], None]:
-    """The commands of a capability below one name, imported when they are called for.
+    """Returns the commands of a capability below one name, imported when needed.
 
     Args:
-        name: of the group, as in `modelmill NAME`.
-        module: which has them as `commands`.
+        name: the group, as in `modelmill NAME`.
+        module: contains them as `commands`.
     """
     return lambda root: root.add_typer(import_module(module).commands, name=name)
 
@@ -60,16 +60,16 @@ class Capability:
     name: str
     web: Callable[[], WebPart] = WebPart
     commands: Callable[[typer.Typer], None] = lambda _: None
-    """Adds them to the `modelmill` command."""
+    """Adds the capability's commands to the `modelmill` command."""
     actors: tuple[str, ...] = ()
     """Modules that declare actors."""
     navigation: tuple[NavigationEntry, ...] = ()
-    """Its entries of the menu, and pages that one can jump to."""
+    """Menu entries, and pages that the palette can jump to."""
     tables: tuple[str, ...] = ()
     """Modules that declare tables of the SQL database."""
     migrations: Path | None = None
-    """Folder of the database's versions that concern it alone. All capabilities' versions are one line: a new one
-    follows the newest of the installation, whoever's that is."""
+    """Folder of the database migrations that concern only this capability. The migrations of all capabilities form one
+    line: a new one follows the newest of the installation."""
     collectors: Callable[[Any, Callable[[], int]], Sequence[Collector]] = lambda _container, _viewers: ()
-    """Find out at each scrape what is to be known of it. They get the container, of which each names in a Protocol what
-    it needs, and what counts this process's open event streams."""
+    """Collect metrics at each scrape. They receive the container (each declares what it needs in a Protocol) and the
+    counter of this process's open event streams."""

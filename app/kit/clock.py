@@ -1,4 +1,4 @@
-"""Time, as an argument: whoever needs `now` takes it from a caller; only process edges read the clock here."""
+"""Time as an argument: functions take `now` from their caller; only process entry points read the clock here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def now() -> datetime:
 
 
 def to_text(moment: datetime) -> str:
-    """ISO 8601 in UTC with milliseconds: 2026-11-20T20:43:02.125Z. Sorts as text."""
+    """ISO 8601 in UTC with milliseconds: 2026-11-20T20:43:02.125Z. These texts sort by time."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -21,7 +21,7 @@ def from_text(text: str) -> datetime:
 
 
 def age(since: str, now: datetime) -> str:
-    """'3 min' and the like."""
+    """Formats a duration as '3 min' and the like."""
     seconds = max(0, int((now - datetime.fromisoformat(since)).total_seconds()))
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
@@ -30,21 +30,21 @@ def age(since: str, now: datetime) -> str:
 
 
 def within_our_calendar(moment: datetime) -> datetime:
-    """The moment; the first and the last hours of the calendar have no equal in UTC. Raises ValueError."""
+    """Parses a moment; the first and last hours of the calendar have no UTC equivalent. Raises ValueError."""
     if not 1970 <= moment.year <= 9000:
         raise ValueError("must lie between the years 1970 and 9000")
     return moment
 
 
 def happens_within(patience_s: float, is_so: Callable[[], bool], *, poll_s: float) -> bool:
-    """Looks until it is so, at least once.
+    """Polls a condition until it holds, at least once.
 
     Args:
-        patience_s: how long it looks at most, in seconds.
-        poll_s: the pause between two looks, in seconds.
+        patience_s: the maximum time, in seconds.
+        poll_s: the pause between two checks, in seconds.
 
     Returns:
-        Whether it was so.
+        Whether the condition held.
     """
     deadline = time.monotonic() + patience_s
     while not is_so():

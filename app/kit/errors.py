@@ -1,7 +1,7 @@
-"""The error tree. Each class knows its HTTP status, its code and whether trying again can help.
+"""The error tree. Each class has its HTTP status, its code and whether a retry can help.
 
-Capabilities derive their own classes; this module owns the roots and the form in which an error
-crosses a process boundary (sandbox child → worker → web → client). It must not know any capability.
+Capabilities derive their own classes; this module owns the roots and the format in which an error
+crosses a process boundary (sandbox child → worker → web → client). It depends on no capability.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 
 class ModelmillError(Exception):
-    """Root of every error that is meant to be read by a user.
+    """Root of every error that users see.
 
     message: one sentence that names the cause. hint: what to do about it. detail: JSON-able facts.
     """
@@ -31,7 +31,8 @@ class ModelmillError(Exception):
             ModelmillError._by_code[cls.code] = cls
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON body of an error: {"error": {code, message, hint, detail, can_retry}} without the envelope."""
+        """The JSON body of an error without the envelope: the value of "error" in {"error": {code, message, hint,
+        detail, can_retry}}."""
         return {
             "code": self.code,
             "message": self.message,
@@ -42,7 +43,7 @@ class ModelmillError(Exception):
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> ModelmillError:
-        """Rebuild an error that was reported by another process; an unknown code becomes the root class."""
+        """Rebuilds an error reported by another process; an unknown code becomes the root class."""
         cls = ModelmillError._by_code.get(data["code"], ModelmillError)
         return cls(data["message"], hint=data.get("hint", ""), detail=data.get("detail") or {})
 
@@ -58,7 +59,7 @@ class BadRequest(ModelmillError):
 
 
 class Unauthorized(ModelmillError):
-    """Who asks has not said who they are. Answered with the challenge to do so."""
+    """The request is not authenticated. The response contains the challenge."""
 
     status = 401
     code = "UNAUTHORIZED"
@@ -85,7 +86,7 @@ class TooLarge(ModelmillError):
 
 
 class TooMany(ModelmillError):
-    """detail: retry_after_s, where it is known."""
+    """detail: retry_after_s, if known."""
 
     status = 429
     code = "TOO_MANY"
@@ -93,7 +94,7 @@ class TooMany(ModelmillError):
 
 
 class Unavailable(ModelmillError):
-    """Something this service leans on (Redis, the object store) does not answer now."""
+    """A dependency of this service (Redis, the object store) does not answer."""
 
     status = 503
     code = "UNAVAILABLE"

@@ -1,8 +1,8 @@
-"""A lease: who has it works, and nobody else, for so long as it is taken again. A holder that dies loses it by time.
+"""A lease: only its holder works, as long as the holder renews it. If a holder dies, its lease expires.
 
-It keeps two from working on purpose, and cannot keep a holder that was halted from going on a moment too long: what
-the holder writes must be guarded by itself. It lies in Redis where losing all leases at once does no harm, and in SQL
-where a restart of Redis must not give away what somebody has.
+It prevents two processes from working at once, but cannot prevent a holder that was paused from continuing a moment too
+long: writes need a guard of their own. Leases are in Redis where losing all of them at once does no harm, and in SQL
+where a restart of Redis must not release them.
 """
 
 from __future__ import annotations
@@ -17,29 +17,28 @@ POLL_S = 0.05
 
 
 class Lease(Protocol):
-    """One holder's side of it. Every method may raise what the store raises: then nothing is known, and the holder must
-    take it for lost.
-    """
+    """One holder's view of a lease. Every method may raise the store's errors: the state is then unknown, and the
+    holder must consider the lease lost."""
 
     ttl_s: float
-    """How long it holds when it is not taken again."""
+    """How long it lasts without renewal."""
 
     def take(self) -> bool:
-        """True: it was free, or ours already; it holds from now on as long as ever."""
+        """Acquires or renews the lease for its full duration. True: it was free, or already ours."""
 
     def release(self) -> None:
-        """Unless it is another's by now."""
+        """Releases it unless another holder has it."""
 
 
 @contextmanager
 def held(lease: Lease, *, wait_s: float = 0.0) -> Iterator[bool]:
-    """Takes the lease, and releases it at the end.
+    """Acquires the lease, and releases it at the end.
 
     Args:
         wait_s: how long to wait until it is free, in seconds.
 
     Yields:
-        Whether it is ours.
+        Whether the lease was acquired.
     """
     is_ours = happens_within(wait_s, lease.take, poll_s=POLL_S)
     try:

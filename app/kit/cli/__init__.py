@@ -1,1 +1,1 @@
-"""What the commands of every capability share."""
+"""Shared code of all commands."""

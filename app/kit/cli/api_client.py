@@ -1,7 +1,7 @@
-"""What every client of this product's JSON API does alike, for the command line: it stands on the package
-`modelmill_client`, tries nothing again, and tells errors as the commands do. Prints nothing.
+"""The base of the command line's API clients. It uses the package `modelmill_client`, retries nothing, and raises
+errors as the commands report them. It prints nothing.
 
-Errors of the service come back as ApiError with its code, message and hint; no answer at all is Unreachable.
+Errors of the service become ApiError with their code, message and hint; a missing answer is Unreachable.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CHECK_URL = "Check --url or MODELMILL_URL."
 
 
 class ApiError(ModelmillError):
-    """What the service said was wrong; status and code are its own."""
+    """An error reported by the service, with its status and code."""
 
     code = "API_ERROR"
 
@@ -43,7 +43,7 @@ class ApiError(ModelmillError):
 
 
 class WaitedEnough(ModelmillError):
-    """The time the caller gave is over; the job goes on."""
+    """The caller's time limit has passed; the job continues."""
 
     code = "WAITED_ENOUGH"
     can_retry = True
@@ -56,8 +56,8 @@ class ApiClient:
         """
         Args:
             url: of the service.
-            token: an API token; without one the service knows only who is on its own machine.
-            transport: in place of the network, for tests.
+            token: an API token; needed unless the service runs on this machine.
+            transport: replaces the network, for tests.
         """
         self.url = url.rstrip("/")
         with told():
@@ -74,27 +74,28 @@ class ApiClient:
             return self._client.transport.json(method, path, **arguments)
 
     def _save(self, path: str, target: Path, sha256: str, on_bytes: OnBytes = lambda _: None) -> Path:
-        """Into target, under another name until its sha256 has been checked."""
+        """Downloads to target, under a temporary name until the SHA-256 has been checked."""
         with told():
             return self._client.transport.save(path, target, sha256, on_bytes)
 
     def _pages(
         self, path: str, field: str, *, limit: int, filters: Mapping[str, str | float | None]
     ) -> Iterator[dict[str, Any]]:
-        """The entries of a list that comes in pages, at most `limit`."""
+        """Yields the entries of a paged list, at most `limit`."""
         with told():
             yield from self._client.pages(path, field, limit=limit, filters=filters)
 
     @contextlib.contextmanager
     def _answer(self, method: str, path: str, **arguments: Any) -> Iterator[httpx.Response]:
-        """A good answer, its body not yet read. Raises ApiError, Unreachable."""
+        """Returns a successful response, its body not yet read. Raises ApiError, Unreachable."""
         with told(), self._client.transport.answer(method, path, **arguments) as answer:
             yield answer
 
 
 @contextlib.contextmanager
 def told() -> Iterator[None]:
-    """What the client raises, as the commands tell it. Raises ApiError, Unreachable, BadRequest, WaitedEnough."""
+    """Converts errors of the client into those of the commands. Raises ApiError, Unreachable, BadRequest,
+    WaitedEnough."""
     try:
         yield
     except errors.ApiError as error:

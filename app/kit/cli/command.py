@@ -1,5 +1,5 @@
-"""What every sub-command shares: exit codes, how an error is told to whoever typed the command, and the signals that
-end what shows something until it is interrupted."""
+"""Shared code of every sub-command: exit codes, error output, and the signals that end a command that runs until it is
+interrupted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.kit.errors import ModelmillError, TooMany
 
 
 class Exit(IntEnum):
-    """What a script may rely on."""
+    """Exit codes that scripts may rely on."""
 
     OK = 0
     FAILED = 1
@@ -32,7 +32,7 @@ EPILOG = (
 
 
 class CommandFailed(Exception):
-    """The command is over and has said everything; code is its exit code."""
+    """The command has finished and printed everything; code is its exit code."""
 
     def __init__(self, code: Exit) -> None:
         super().__init__(code)
@@ -48,14 +48,14 @@ class Unreachable(ModelmillError):
 
 
 class CannotStart(ModelmillError):
-    """Something on this machine is in the way of starting."""
+    """Something on this machine prevents the start."""
 
     status = 400
     code = "CANNOT_START"
 
 
 def exit_code(error: ModelmillError) -> Exit:
-    """4xx is what the user gave, 5xx is ours; no answer is neither."""
+    """Returns the exit code: 4xx is an input error, 5xx an error of the service; no answer is neither."""
     if isinstance(error, Unreachable):
         return Exit.UNREACHABLE
     if error.status == 404:
@@ -66,7 +66,7 @@ def exit_code(error: ModelmillError) -> Exit:
 
 
 def complain(error: ModelmillError) -> None:
-    """One sentence for the cause, one for what to do, on stderr; of several problems with a text, each has its line."""
+    """Prints the cause and the hint to stderr, a sentence each; several problems of a text get a line each."""
     print(f"modelmill: {error.message}", file=sys.stderr)
     problems = error.detail.get("problems")
     for one in problems[1:] if isinstance(problems, list) else ():
@@ -77,7 +77,8 @@ def complain(error: ModelmillError) -> None:
 
 @contextmanager
 def signals_end() -> Iterator[None]:
-    """SIGTERM and SIGHUP end it as Ctrl-C does. Only the first counts: what is being stopped is not left half-way."""
+    """Makes SIGTERM and SIGHUP end the command like Ctrl-C. Only the first signal counts, so that stopping is not
+    interrupted."""
 
     def interrupt(*_: object) -> None:
         for number in numbers:

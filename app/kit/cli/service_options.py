@@ -1,4 +1,4 @@
-"""Which service a command talks to, and how it prints: options that such commands share."""
+"""Shared options: which service a command talks to, and its output format."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 TOKEN = "MODELMILL_TOKEN"  # noqa: S105  # the variable's name
-"""Not an option: the command line of a process can be read by everybody on the machine."""
+"""Not an option: everybody on the machine can read the command line of a process."""
 
 Url = Annotated[
     str | None,
@@ -19,7 +19,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def url_of(context: typer.Context, url: str | None) -> str:
-    """The one given to the command counts, then the one given before it (or the environment's)."""
+    """The value given to the command takes precedence over the one given before it (or the environment's)."""
     return url or context.obj or DEFAULT_URL
 
 

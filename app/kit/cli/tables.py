@@ -1,4 +1,4 @@
-"""How commands print what they list: a table or lines for eyes, JSON for programs."""
+"""Output of lists: a table or lines for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-if TYPE_CHECKING:  # it takes a while, and not every command prints a table
+if TYPE_CHECKING:  # slow to import, and not every command prints a table
     from rich.console import Console
     from rich.table import Table
 
@@ -16,7 +16,7 @@ PIPE_COLUMNS = 240
 
 
 def wide_console() -> Console:
-    """A terminal is as wide as it is; a pipe takes whole lines."""
+    """Uses the width of a terminal; a pipe gets complete lines."""
     from rich.console import Console
 
     console = Console()
@@ -24,22 +24,22 @@ def wide_console() -> Console:
 
 
 def table_of(*columns: str) -> Table:
-    """An empty table without lines. What is in its first column is never broken."""
+    """Creates an empty table without lines. Its first column is never wrapped."""
     from rich.table import Table
 
     table = Table(*columns, box=None, header_style="bold")
-    table.columns[0].no_wrap = True  # to be copied, and to be found by grep
+    table.columns[0].no_wrap = True  # so that it can be copied and found with grep
     return table
 
 
 def print_table(records: Any, table: Callable[[Any], Table], nothing: str, *, as_json: bool) -> None:
-    """What a command lists, as a table.
+    """Prints records as a table.
 
     Args:
-        records: as the service answers them.
+        records: as returned by the service.
         table: makes a table of them.
-        nothing: the sentence in its place where there are none.
-        as_json: as JSON, whatever there is.
+        nothing: the sentence to print if there are none.
+        as_json: prints JSON instead.
     """
     if as_json:
         typer.echo(json.dumps(records, indent=2))
@@ -52,13 +52,13 @@ def print_table(records: Any, table: Callable[[Any], Table], nothing: str, *, as
 def print_lines(
     records: Sequence[dict[str, Any]], line: Callable[[dict[str, Any]], str], nothing: str, *, as_json: bool
 ) -> None:
-    """What a command lists, a line each.
+    """Prints records, one line each.
 
     Args:
-        records: as the service answers them.
+        records: as returned by the service.
         line: makes one of a record.
-        nothing: the sentence in their place where there are none.
-        as_json: as JSON, whatever there is.
+        nothing: the sentence to print if there are none.
+        as_json: prints JSON instead.
     """
     if as_json:
         typer.echo(json.dumps(records, indent=2))

@@ -1,4 +1,4 @@
-"""Where files that are no Python lie: beside `app` in a checkout, inside of it in an installed wheel."""
+"""Finds data files: beside `app` in a checkout, inside it in an installed wheel."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ PACKAGE = Path(__file__).parents[2]
 
 
 def data_folder(name: str) -> Path:
-    """Folder `name` ("templates", "static", "ops/samples/digits"), wherever this installation has it."""
+    """Returns the folder `name` ("templates", "static", "ops/samples/digits") of this installation."""
     packaged = PACKAGE / name
     return packaged if packaged.is_dir() else PACKAGE.parent / name

@@ -1,4 +1,4 @@
-"""The digest by which a file is known."""
+"""The digest that identifies a file."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from pathlib import Path
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file's content as 64 hex digits, read in constant memory. Raises OSError."""
+    """Returns the SHA-256 of a file's content as 64 hex digits, in constant memory. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""Folders of our own: whatever lies in them, other users of the machine cannot reach it."""
+"""Private folders: other users of the machine cannot access their content."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from pathlib import Path
 
 
 def make_private(folder: Path) -> Path:
-    """Make the folder and what is missing above it, open to the owner alone (mkdir's own mode is the last one's only).
+    """Creates the folder and its missing parents, accessible only to the owner (mkdir's own mode applies only to the
+    last).
 
-    What is there already stays as its owner made it. Safe to be done by several processes at once.
+    Existing folders keep their mode. Several processes may do this at once.
     """
     for missing in [path for path in (*reversed(folder.parents), folder) if not path.exists()]:
         missing.mkdir(mode=0o700, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Files that are written whole: a reader sees the old one or the new one."""
+"""Files that are written atomically: a reader sees the old or the new content."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import os
 from pathlib import Path
 
 PRIVATE, SHARED = 0o600, 0o666
-"""Who may read it: its owner alone, or whom the umask lets."""
+"""File modes: readable only by the owner, or by whom the umask allows."""
 
 
 def write_whole(path: Path, text: str, *, mode: int = PRIVATE) -> None:
-    """Write a small file, which has this mode from its first moment on. Its folder is made where it is missing.
+    """Writes a small file, which has this mode from the start. Its folder is created if missing.
 
     Args:
-        path: of the file; for one writer at a time.
+        path: the file; only one writer at a time.
         text: in UTF-8.
         mode: PRIVATE or SHARED.
 
     Raises:
-        OSError: it is as it was before.
+        OSError: The file is unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f"{path.name}.new")

@@ -1,5 +1,4 @@
-"""Addresses: which are this machine's alone, and where a server that is bound to one is reached; and
-networks."""
+"""Addresses: loopback addresses, the address at which a bound server can be reached, and networks."""
 
 from __future__ import annotations
 
@@ -8,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 ANY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104  # only compared with
-"""A server that is bound to one of these listens on every address of its machine."""
+"""A server bound to one of these listens on every address of its machine."""
 
 
 def is_loopback(host: str) -> bool:
-    """Of an address or a name: can nobody but this machine reach it? An unknown name may be anywhere."""
+    """Whether only this machine can reach the address or name. An unknown name may be anywhere."""
     bare = host.strip("[]").lower()
     if bare == "localhost":
         return True
@@ -25,13 +24,13 @@ def is_loopback(host: str) -> bool:
 
 
 def is_asked_from_here(scope: Mapping[str, Any]) -> bool:
-    """Does a program on this machine ask?
+    """Whether the request comes from a program on this machine.
 
-    Who asks a server at another than a loopback address comes from that very address, and nobody else can: the answer
-    would not reach them.
+    A request from this machine to a non-loopback address comes from that same address. Nobody else can use it as a
+    source, because the answer would not reach them.
 
     Args:
-        scope: of ASGI, from a server that believes no proxy's headers.
+        scope: the ASGI scope, from a server that trusts no proxy headers.
     """
     client, server = scope.get("client"), scope.get("server")
     if not client:
@@ -40,10 +39,10 @@ def is_asked_from_here(scope: Mapping[str, Any]) -> bool:
 
 
 def reachable_host(bind: str) -> str:
-    """The address at which a server on this machine is reached from this machine.
+    """Returns the address at which this machine reaches one of its own servers.
 
     Args:
-        bind: what it listens on, an address or a name.
+        bind: the address or name it listens on.
 
     Returns:
         An address or a name, an IPv6 address without brackets.
@@ -52,7 +51,7 @@ def reachable_host(bind: str) -> str:
 
 
 def reachable_url(bind: str, port: int) -> str:
-    """As `reachable_host`, as an http URL without a path."""
+    """Returns `reachable_host` as an http URL without a path."""
     host = reachable_host(bind)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -61,5 +60,5 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def read_networks(text: str) -> tuple[Network, ...]:
-    """Networks with commas or blanks between them, as `10.0.0.0/8 fd00::/8`. Raises ValueError."""
+    """Parses networks separated by commas or spaces, such as `10.0.0.0/8 fd00::/8`. Raises ValueError."""
     return tuple(ipaddress.ip_network(word) for word in text.replace(",", " ").split())

@@ -1,4 +1,4 @@
-"""A POST to an address that a user gave."""
+"""A POST to an address given by a user."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 
 class NotSent(Exception):
-    """There is no answer; the text says why."""
+    """There was no answer; the text gives the reason."""
 
 
 async def http_post(url: str, body: bytes, headers: Mapping[str, str], networks: Sequence[Network]) -> httpx.Response:
-    """One try. Its answer's body is not read: nothing in it concerns us, and it may have no end.
+    """Sends one request. The body of the response is not read, because it is irrelevant and may be endless.
 
     Args:
-        url: Where to.
+        url: The target.
         body: JSON.
-        headers: Besides the usual ones.
+        headers: Additional headers.
         networks: Private networks that may be reached.
 
     Raises:
         NotSent
     """
-    import httpx  # not before something is sent: it brings much along
+    import httpx  # imported late because it loads much
 
     try:
         target, host, extensions = await pinned(url, networks)

@@ -1,7 +1,7 @@
-"""Requests to addresses that users give: never to this machine or its private network, unless that is allowed.
+"""Requests to addresses given by users: never to this machine or its private network, unless allowed.
 
-A name is resolved here, each of its addresses is judged, and the connection goes to one that passed: a name server that
-answers differently a moment later changes nothing. Redirects are not followed, for they could lead anywhere.
+A name is resolved here, each of its addresses is checked, and the connection goes to one that passed: a name server
+that answers differently a moment later changes nothing. Redirects are not followed, because they could lead anywhere.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ from app.kit.network.addresses import Network
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 EMBEDDING = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("::/96"))
-"""Their addresses end in one of IPv4."""
+"""Networks whose addresses end in an IPv4 address."""
 LOCAL_TRANSLATION = ipaddress.IPv6Network("64:ff9b:1::/48")
-"""Which IPv4 address such a one leads to, the translator of a site alone knows (RFC 8215)."""
+"""The translated IPv4 address is known only to the site's own translator (RFC 8215)."""
 SCHEMES = {"http": 80, "https": 443}
 
 
 class BadUrl(BadInput):
-    """What was given is no address that this service could send to."""
+    """The input is not an address that this service can send to."""
 
     code = "BAD_URL"
 
 
 class AddressRefused(Forbidden):
-    """The address is this machine's or its private network's."""
+    """The address belongs to this machine or its private network."""
 
     code = "ADDRESS_REFUSED"
 
 
 def check_url(url: str, allowed: Sequence[Network]) -> str:
-    """The address as it is to be kept.
+    """Returns the address as it is stored.
 
     Args:
-        url: What a user gave.
+        url: The user's input.
         allowed: Private networks that may be reached.
 
     Returns:
-        The same without blanks around it.
+        The same without surrounding spaces.
 
     Raises:
-        BadUrl: It is no http or https address, or holds a user's name.
-        AddressRefused: Its host is an address that is not public. A name is judged when it is used.
+        BadUrl: It is not an http or https address, or contains a user name.
+        AddressRefused: Its host is an address that is not public. A name is checked when it is used.
     """
-    import httpx  # not before it is needed: it brings much along
+    import httpx  # imported late because it loads much
 
     text = url.strip()
     try:
@@ -70,22 +70,21 @@ def check_url(url: str, allowed: Sequence[Network]) -> str:
 
 
 def require_public_host(host: str, allowed: Sequence[Network]) -> None:
-    """Raises AddressRefused for an address that is not public. A name is judged when it is used."""
+    """Raises AddressRefused for an address that is not public. A name is checked when it is used."""
     literal = _literal(host)
     if literal is not None:
         _require_public(host, [literal], allowed)
 
 
 async def pinned(url: str, allowed: Sequence[Network]) -> tuple[str, dict[str, str], dict[str, Any]]:
-    """Where a request to this URL is to go.
+    """Returns where to send a request to this URL.
 
     Args:
         url: One that `check_url` passed.
         allowed: Private networks that may be reached.
 
     Returns:
-        The URL by the address that was judged; the header that names the host; httpx' extensions, by which the
-        certificate is checked against the name.
+        The URL with the checked address; the Host header; httpx extensions that check the certificate against the name.
 
     Raises:
         OSError: The name cannot be resolved.
@@ -104,7 +103,7 @@ async def pinned(url: str, allowed: Sequence[Network]) -> tuple[str, dict[str, s
 
 
 def resolve(host: str, port: int, allowed: Sequence[Network]) -> Address:
-    """An address of this host that may be reached.
+    """Returns an address of this host that may be used.
 
     Raises:
         OSError: The name cannot be resolved.
@@ -114,7 +113,7 @@ def resolve(host: str, port: int, allowed: Sequence[Network]) -> Address:
 
 
 def is_public(address: Address, allowed: Sequence[Network] = ()) -> bool:
-    """May it be reached: is it an address of the public network, or in one of these networks?"""
+    """Whether the address may be used: it is public, or in one of these networks."""
     inner = _inner(address)
     if any(each.version == network.version and each in network for each in (address, inner) for network in allowed):
         return True
@@ -124,20 +123,20 @@ def is_public(address: Address, allowed: Sequence[Network] = ()) -> bool:
 
 
 def _chosen(host: str, entries: Sequence[tuple[Any, ...]], allowed: Sequence[Network]) -> Address:
-    """Of what getaddrinfo says."""
+    """Returns the addresses in a result of getaddrinfo."""
     addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in entries]
     return _require_public(host, addresses, allowed)
 
 
 def _inner(address: Address) -> Address:
-    """The IPv4 address that an IPv6 address stands for; else itself."""
+    """Returns the IPv4 address that an IPv6 address represents; otherwise the address itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     return address.ipv4_mapped or address.sixtofour or _at_the_end(address) or address
 
 
 def _at_the_end(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """Of a translator's address (NAT64), or of one in the old form `::127.0.0.1`."""
+    """Returns the IPv4 address in a translated address (NAT64), or in the old form `::127.0.0.1`."""
     if not any(address in network for network in EMBEDDING):
         return None
     return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
@@ -151,7 +150,7 @@ def _literal(host: str) -> Address | None:
 
 
 def _require_public(host: str, addresses: Sequence[Address], allowed: Sequence[Network]) -> Address:
-    """The first that may be reached. Raises AddressRefused."""
+    """Returns the first allowed address. Raises AddressRefused."""
     for address in addresses:
         if is_public(address, allowed):
             return address
