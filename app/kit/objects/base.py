@@ -1,6 +1,6 @@
-"""The object store contract: what every store does, in which words, and how it fails.
+"""The object store contract: the operations of every store and their errors.
 
-Owns the protocol, its value types, its errors and the rules for keys. It must not know any concrete store.
+Owns the protocol, its value types, its errors and the rules for keys. It depends on no concrete store.
 Stores are synchronous and safe to share between threads; asynchronous callers use a thread.
 """
 
@@ -19,8 +19,8 @@ from app.kit.errors import BadInput, Conflict, ModelmillError, NotFound, Unavail
 CHUNK_BYTES = 1 << 20
 DEFAULT_CONTENT_TYPE = "application/octet-stream"
 MAX_KEY_BYTES = 512
-MAX_SEGMENT_BYTES = 250  # a file system allows 255 for a name, and a store may add a suffix
-MAX_PRESIGN_S = 7 * 24 * 3600  # what S3 allows
+MAX_SEGMENT_BYTES = 250  # a file system allows 255 characters per name, and a store may add a suffix
+MAX_PRESIGN_S = 7 * 24 * 3600  # the limit of S3
 
 
 class ObjectMissing(NotFound):
@@ -32,7 +32,7 @@ class BadKey(BadInput):
 
 
 class ObjectChanged(Conflict):
-    """The file that was being stored changed meanwhile: nothing was stored."""
+    """The file changed while it was being stored: nothing was stored."""
 
     code = "OBJECT_CHANGED"
 
@@ -47,7 +47,7 @@ class StoreFull(Unavailable):
 
 
 class StoreRefused(ModelmillError):
-    """The store answers and will not serve us: wrong credentials, missing rights, a folder tampered with."""
+    """The store answers but refuses the request: wrong credentials, missing permissions, a manipulated folder."""
 
     status = 500
     code = "STORE_REFUSED"
@@ -55,7 +55,7 @@ class StoreRefused(ModelmillError):
 
 @dataclass(frozen=True)
 class ObjectInfo:
-    """What is known of one object. `etag` changes when the content does; `modified_at` is aware UTC."""
+    """Metadata of one object. `etag` changes with the content; `modified_at` is aware UTC."""
 
     key: str
     size_bytes: int
@@ -66,7 +66,7 @@ class ObjectInfo:
 
 @dataclass(frozen=True)
 class Stored:
-    """The receipt of a put; `sha256` is the hex digest of the stored bytes."""
+    """The result of a put; `sha256` is the hex digest of the stored bytes."""
 
     key: str
     size_bytes: int
@@ -84,11 +84,11 @@ class ObjectStore(Protocol):
         content_type: str = DEFAULT_CONTENT_TYPE,
         max_bytes: int | None = None,
     ) -> Stored:
-        """Store a stream in constant memory, replacing what was there. Atomic: a reader sees the old object or the new
-        one, never a part. Whatever `chunks` raises passes through and leaves nothing behind.
+        """Stores a stream in constant memory, replacing an existing object. Atomic: a reader sees the old object or the
+        new one, never a part. Exceptions of `chunks` propagate, and nothing is stored.
 
         Args:
-            max_bytes: None: as many as there is room for.
+            max_bytes: None: no limit.
 
         Raises:
             TooLarge: Beyond `max_bytes`.
@@ -97,11 +97,11 @@ class ObjectStore(Protocol):
         ...
 
     def put_file(self, key: str, path: Path, *, content_type: str = DEFAULT_CONTENT_TYPE) -> Stored:
-        """Store a copy of a file; the file may change or vanish afterwards. Raises StoreFull, ObjectChanged."""
+        """Stores a copy of a file; the file may change or vanish afterwards. Raises StoreFull, ObjectChanged."""
         ...
 
     def get_file(self, key: str, path: Path) -> ObjectInfo:
-        """Download to `path`, which appears whole or not at all. The file may be read-only: treat it as such.
+        """Downloads to `path`, which appears completely or not at all. The file may be read-only: treat it as such.
 
         Raises ObjectMissing, StoreFull (no space at `path`).
         """
@@ -110,12 +110,12 @@ class ObjectStore(Protocol):
     def read(
         self, key: str, *, start: int = 0, end: int | None = None, chunk_bytes: int = CHUNK_BYTES
     ) -> Iterator[bytes]:
-        """Stream the bytes start <= i < end; what lies beyond the object is left out. What is raised is raised at once,
-        not at the first chunk.
+        """Streams the bytes start <= i < end, without those beyond the object. Errors are raised at once, not at the
+        first chunk.
 
         Args:
             end: None: to the end of the object.
-            chunk_bytes: the most that one chunk has.
+            chunk_bytes: the maximum size of a chunk.
 
         Raises:
             ObjectMissing: There is no object of this key.
@@ -128,47 +128,49 @@ class ObjectStore(Protocol):
         ...
 
     def copy(self, source: str, target: str) -> ObjectInfo:
-        """Copy inside the store, without moving the bytes through this process; returns the target.
+        """Copies inside the store, without moving the bytes through this process; returns the target.
 
         Raises ObjectMissing, StoreFull.
         """
         ...
 
     def join(self, sources: Sequence[str], target: str) -> ObjectInfo:
-        """Make one object of several, in this order, and return it; the sources stay. ValueError for no source.
+        """Concatenates several objects in this order and returns the result; the sources stay. Raises ValueError
+        without sources.
 
-        Inside the store, as far as it can. Raises ObjectMissing, StoreFull.
+        Inside the store, as far as possible. Raises ObjectMissing, StoreFull.
         """
         ...
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         """Objects whose key starts with this string ("" for all), sorted by key.
 
-        A store whose listing does not carry content types answers with the default one here.
+        A store whose listing has no content types returns the default one here.
         """
         ...
 
     def delete(self, key: str) -> None:
-        """Deleting what is not there is fine."""
+        """Deletes an object; it need not exist."""
         ...
 
     def delete_prefix(self, prefix: str) -> int:
-        """Delete what `list(prefix)` names; returns how many. An empty prefix is refused with BadKey."""
+        """Deletes what `list(prefix)` names; returns the number. An empty prefix is refused with BadKey."""
         ...
 
     def presign_get(self, key: str, *, expires_s: int, download_name: str | None = None) -> str:
-        """A URL that lets its bearer GET the object for `expires_s` seconds (1 s to 7 days), saved as `download_name`.
+        """Returns a URL with which anybody can GET the object for `expires_s` seconds (1 s to 7 days), saved as
+        `download_name`.
 
-        Whether the object exists is not checked.
+        The existence of the object is not checked.
         """
         ...
 
     def presign_put(self, key: str, *, expires_s: int) -> str:
-        """A URL that lets its bearer PUT the object for `expires_s` seconds (1 s to 7 days)."""
+        """Returns a URL with which anybody can PUT the object for `expires_s` seconds (1 s to 7 days)."""
         ...
 
     def check(self) -> None:
-        """A cheap probe of health; raises StoreUnavailable, StoreFull or StoreRefused."""
+        """A cheap health check; raises StoreUnavailable, StoreFull or StoreRefused."""
         ...
 
 
@@ -176,10 +178,10 @@ class ByteStream(Iterator[bytes]):
     """The pieces of an object.
 
     Args:
-        read_some: gives so many bytes at most; empty at the end.
-        close: of the source; called at the end, on an error and when it is dropped unread.
-        size_bytes: of all of it.
-        chunk_bytes: of a piece at most.
+        read_some: returns at most this many bytes; empty at the end.
+        close: closes the source; called at the end, on an error and when the iterator is discarded.
+        size_bytes: the total size.
+        chunk_bytes: the maximum size of a piece.
     """
 
     def __init__(
@@ -206,7 +208,7 @@ class ByteStream(Iterator[bytes]):
         return chunk
 
     def close(self) -> None:
-        """Release the source; later calls do nothing."""
+        """Releases the source; later calls do nothing."""
         close, self._close = self._close, None
         if close is not None:
             close()
@@ -216,7 +218,7 @@ class ByteStream(Iterator[bytes]):
 
 
 def check_key(key: str) -> str:
-    """Return the key if every store can hold it, else raise BadKey."""
+    """Returns the key if every store can hold it, otherwise raises BadKey."""
     if not key:
         raise BadKey("An object key must not be empty.")
     _check_text(key)
@@ -226,7 +228,7 @@ def check_key(key: str) -> str:
 
 
 def check_prefix(prefix: str) -> str:
-    """Return the prefix if a valid key can start with it, else raise BadKey. It may be empty or end in '/'."""
+    """Returns the prefix if a valid key can start with it, otherwise raises BadKey. It may be empty or end in '/'."""
     _check_text(prefix)
     *folders, last = prefix.split("/")
     for segment in folders:
@@ -237,34 +239,34 @@ def check_prefix(prefix: str) -> str:
 
 
 def check_content_type(content_type: str) -> str:
-    """Return a content type that fits an HTTP header, else raise BadInput."""
+    """Returns a content type that is valid in an HTTP header, otherwise raises BadInput."""
     if not (content_type.isascii() and content_type.isprintable() and 3 <= len(content_type) <= 255):
         raise BadInput("A content type is 3 to 255 printable ASCII characters.")
     return content_type
 
 
 def check_range(start: int, end: int | None) -> None:
-    """ValueError for a negative position."""
+    """Raises ValueError for a negative position."""
     if start < 0 or (end is not None and end < 0):
         raise ValueError("a byte range is never negative")
 
 
 def clamp_range(size_bytes: int, start: int, end: int | None) -> tuple[int, int]:
-    """The part of start <= i < end that lies in an object of this size. ValueError if negative."""
+    """Returns the part of start <= i < end inside an object of this size. Raises ValueError for negative values."""
     check_range(start, end)
     stop = size_bytes if end is None else min(end, size_bytes)
     return min(start, stop), stop
 
 
 def check_expiry(expires_s: int) -> int:
-    """Return a lifetime in seconds that S3 would accept, else ValueError."""
+    """Returns a lifetime in seconds that S3 accepts, otherwise raises ValueError."""
     if not 1 <= expires_s <= MAX_PRESIGN_S:
         raise ValueError(f"a presigned URL lives 1 to {MAX_PRESIGN_S} seconds, not {expires_s}")
     return expires_s
 
 
 def attachment(name: str) -> str:
-    """A Content-Disposition that saves under this name, whatever characters it has (RFC 6266)."""
+    """Returns a Content-Disposition for a file name with any characters (RFC 6266)."""
     plain = "".join(c if c.isascii() and c.isprintable() and c not in '"\\%;' else "_" for c in name)
     exact = quote(name.encode("utf-8", "replace"), safe="")
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{exact}"

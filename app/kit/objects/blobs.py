@@ -1,4 +1,4 @@
-"""Files named by their content: in the object store under their sha256, the same for everybody who has them."""
+"""Files named by their content: in the object store under their SHA-256, shared by all users who have them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def blob_key(sha256: str) -> str:
-    """Raises ValueError for what is no sha256."""
+    """Raises ValueError for an invalid SHA-256."""
     if SHA256.fullmatch(sha256) is None:
         raise ValueError(f"{sha256!r} is no sha256")
     return f"blobs/{sha256}"

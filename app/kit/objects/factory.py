@@ -1,4 +1,4 @@
-"""Which store this installation uses: options in, an open store out. The only place that knows every store."""
+"""Selects the store of this installation: options in, an open store out. Only this module imports every store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from app.kit.objects.base import ObjectStore
 
 @dataclass(frozen=True)
 class FilesystemOptions:
-    """`public_url`: where clients reach our web. `secret`: signs URLs; the same in every process of an installation."""
+    """`public_url`: the web server's URL for clients. `secret`: signs URLs; the same in every process of an
+    installation."""
 
     root: Path
     public_url: str
@@ -19,9 +20,9 @@ class FilesystemOptions:
 
 @dataclass(frozen=True)
 class S3Options:
-    """`endpoint` is `host:port` or a URL, whose scheme then decides over `secure`.
+    """`endpoint` is `host:port` or a URL, whose scheme then overrides `secure`.
 
-    `public_endpoint`, in the same form, is the server's address as clients see it, for presigned URLs.
+    `public_endpoint`, in the same form, is the server's address for clients, in presigned URLs.
     """
 
     endpoint: str
@@ -34,16 +35,16 @@ class S3Options:
 
 
 def open_store(options: FilesystemOptions | S3Options) -> ObjectStore:
-    """Open the store. A folder is created now; an S3 server is not asked anything before the first use.
+    """Opens the store. A folder is created now; an S3 server is not contacted before the first use.
 
-    Raises StoreUnavailable or StoreRefused if the folder cannot be used, ValueError for an endpoint or a bucket name
-    that cannot be one.
+    Raises StoreUnavailable or StoreRefused if the folder cannot be used, ValueError for an invalid endpoint or bucket
+    name.
     """
     if isinstance(options, FilesystemOptions):
         from app.kit.objects.filesystem import FilesystemStore
 
         return FilesystemStore(options.root, public_url=options.public_url, secret=options.secret)
-    from app.kit.objects.s3 import S3Store  # minio takes its time to import
+    from app.kit.objects.s3 import S3Store  # minio is slow to import
 
     return S3Store(
         options.endpoint,

@@ -1,11 +1,12 @@
-"""Objects in a folder: the embedded default store, with the same contract as S3.
+"""Objects in a folder: the default store, with the same contract as S3.
 
-Owns what an object is on disk (payload and metadata) and when it becomes visible. The folder itself, its names,
-locks and symbolic links are `folder`'s. Presigned URLs point at our own web process, which checks them by `signing`.
+This module defines an object on disk (payload and metadata) and when it becomes visible. `folder` handles the folder
+itself, its names, locks and symbolic links. Presigned URLs point at our own web process, which checks them with
+`signing`.
 
-Nothing is fsynced: after a crash of the machine an object may be lost or damaged, and a crash is a reset here.
-A crash of a process leaves at most a draft, swept after a day. Objects are read-only (0444); `get_file` hard-links
-them where that protects them, which is not so for root, who gets a copy.
+Nothing is fsynced: after a crash of the machine an object may be lost or damaged, and a crash is a reset. A crash of a
+process leaves at most a draft, which is deleted after a day. Objects are read-only (0444); `get_file` hard-links them
+if they stay protected; root, who ignores modes, gets a copy.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ MAX_META_BYTES = 4096
 
 @dataclass(frozen=True)
 class _Meta:
-    """The sidecar of a payload. `modified_at` is seconds since 1970; a hard-linked copy has its own."""
+    """Metadata file of a payload. `modified_at` is seconds since 1970; a hard-linked copy has its own."""
 
     size_bytes: int
     sha256: str
@@ -54,7 +55,7 @@ class _Meta:
 
 
 class FilesystemStore:
-    """`root` is created if absent. `public_url` is where our web is reached, `secret` signs URLs to it."""
+    """`root` is created if missing. `public_url` is the address of our web server, `secret` signs URLs to it."""
 
     def __init__(self, root: Path, *, public_url: str = "", secret: str = "") -> None:
         self._folder = folder.Folder(root)
@@ -88,7 +89,7 @@ class FilesystemStore:
         check_content_type(content_type)
         with path.open("rb") as source, self._folder.draft() as (fd, draft):
             folder.copy_all(source.fileno(), fd)
-            # Hash what was stored, not what was read: the source may be changing.
+            # Hash the stored bytes, not those that were read: the source may be changing.
             size_bytes, sha256 = _digest(fd)
             self._commit(key, draft, _Meta(size_bytes, sha256, content_type, time.time()))
         return Stored(key, size_bytes, sha256)
@@ -175,7 +176,7 @@ class FilesystemStore:
 
     @contextmanager
     def _opened(self, key: str) -> Iterator[tuple[int, _Meta]]:
-        """(descriptor, metadata) of one state of the object, which stays readable whatever others do meanwhile."""
+        """Returns (descriptor, metadata) of one state of the object, which stays readable during changes."""
         *segments, name = check_key(key).split("/")
         try:
             with self._folder.locked(exclusive=False), self._folder.parent(segments) as parent_fd:
@@ -193,7 +194,7 @@ class FilesystemStore:
         with self._folder.draft() as (fd, meta_draft):
             folder.write_all(fd, json.dumps(asdict(meta)).encode())
             with self._folder.locked(exclusive=True), self._folder.parent(segments, create=True) as parent_fd:
-                # Metadata first: a payload is what makes an object, metadata alone is nothing.
+                # Metadata first: an object exists once its payload does; metadata alone is nothing.
                 self._folder.publish(meta_draft, parent_fd, name + folder.META_SUFFIX)
                 self._folder.publish(draft, parent_fd, name + folder.PAYLOAD_SUFFIX)
 
@@ -218,7 +219,7 @@ class FilesystemStore:
             if name.is_folder:
                 yield from self._walk([*segments, name.key.removesuffix("/")], "")
             else:
-                with suppress(ObjectMissing):  # deleted since
+                with suppress(ObjectMissing):  # deleted meanwhile
                     yield self.info("/".join([*segments, name.key]))
 
 
@@ -229,7 +230,7 @@ def _info(key: str, fd: int, meta: _Meta) -> ObjectInfo:
 
 
 def _read_meta(name: str, parent_fd: int, payload: os.stat_result) -> _Meta:
-    """The sidecar, or what the payload alone tells if a crash or a hand came between the two."""
+    """Returns the metadata, or what the payload alone tells if a crash or manual change came between the two."""
     try:
         fd = folder.open_plain(name + folder.META_SUFFIX, parent_fd)
         try:
@@ -244,7 +245,8 @@ def _read_meta(name: str, parent_fd: int, payload: os.stat_result) -> _Meta:
 
 
 def _take(fd: int, path: Path) -> None:
-    """A new file with the content of an open object. Root ignores read-only modes, so it gets no link to the object."""
+    """Creates a new file with the content of an open object. Root ignores read-only modes, so it gets no link to the
+    object."""
     if os.geteuid() != 0:
         parent_fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -257,7 +259,7 @@ def _take(fd: int, path: Path) -> None:
 
 
 def _digest(fd: int) -> tuple[int, str]:
-    """(size in bytes, sha256) of a file from its start."""
+    """Returns (size in bytes, SHA-256) of a file from its start."""
     digest, position = hashlib.sha256(), 0
     while data := os.pread(fd, CHUNK_BYTES, position):
         digest.update(data)

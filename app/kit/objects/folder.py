@@ -1,11 +1,11 @@
 """The folder under a filesystem store: names, safe opening, drafts, the lock, errors of the disk.
 
 Every step below the root is opened relative to its parent with O_NOFOLLOW, so a symbolic link planted in the
-folder leads nowhere. It must not know keys' meaning, metadata or the store contract beyond its errors.
+folder leads nowhere. It depends on neither the meaning of keys, nor metadata, nor the store contract beyond its errors.
 
     objects/jobs.d/42.d/out.nef.bin     the payload of jobs/42/out.nef, read-only
     objects/jobs.d/42.d/out.nef.json    its metadata
-    drafts/                             what is being written; a leftover of a crash is swept after a day
+    drafts/                             files being written; a leftover of a crash is deleted after a day
     lock                                flock: shared to open an object, exclusive for the renames of a change
 Three suffixes for three kinds of names, so the keys `a`, `a/b`, `a.d/b` and `a.bin` never collide.
 """
@@ -42,12 +42,12 @@ FULL_HERE = "The disk of this machine has no room for a copy of this object"
 
 @contextmanager
 def disk_errors(full: str = FULL) -> Iterator[None]:
-    """Turn an OSError of the disk into StoreFull, StoreRefused or StoreUnavailable.
+    """Converts an OSError of the disk into StoreFull, StoreRefused or StoreUnavailable.
 
-    FileNotFoundError passes: what it means is known where it is raised.
+    FileNotFoundError propagates: its meaning depends on the caller.
 
     Args:
-        full: what to say when there is no space.
+        full: the message if there is no space.
     """
     try:
         yield
@@ -58,7 +58,7 @@ def disk_errors(full: str = FULL) -> Iterator[None]:
 
 
 def from_os_error(error: OSError, full: str = FULL) -> StoreFull | StoreRefused | StoreUnavailable:
-    """The error of the house for what the operating system said."""
+    """Converts an error of the operating system into a store error."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     if error.errno in _FULL:
         return StoreFull(
@@ -72,7 +72,7 @@ def from_os_error(error: OSError, full: str = FULL) -> StoreFull | StoreRefused 
 
 @dataclass(frozen=True, order=True)
 class Name:
-    """One entry of a folder. `key` ends in '/' for a folder, which is what makes the order that of whole keys."""
+    """One entry of a folder. `key` ends in '/' for a folder, so that the order is that of complete keys."""
 
     key: str
     is_folder: bool
@@ -90,7 +90,7 @@ class Folder:
 
     @contextmanager
     def opened(self, name: str) -> Iterator[int]:
-        """A descriptor of `objects` or `drafts`. StoreUnavailable when the folder was taken away."""
+        """Returns a descriptor of `objects` or `drafts`. Raises StoreUnavailable if the folder was removed."""
         try:
             root_fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
@@ -106,7 +106,7 @@ class Folder:
 
     @contextmanager
     def locked(self, *, exclusive: bool) -> Iterator[None]:
-        """Hold the lock of the store, across threads and processes; only ever for a few system calls."""
+        """Holds the lock of the store, across threads and processes; only for a few system calls at a time."""
         try:
             fd = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         except OSError as error:
@@ -120,7 +120,7 @@ class Folder:
 
     @contextmanager
     def parent(self, segments: list[str], *, create: bool = False) -> Iterator[int]:
-        """A descriptor of the folder these segments lead to. FileNotFoundError unless `create`."""
+        """Returns a descriptor of the folder at these segments. Raises FileNotFoundError unless `create`."""
         with self.opened("objects") as top:
             fd = os.dup(top)
             try:
@@ -132,7 +132,7 @@ class Folder:
 
     @contextmanager
     def draft(self) -> Iterator[tuple[int, str]]:
-        """A new file to write: (descriptor, name in `drafts`). Gone at the end, unless it was moved away."""
+        """Creates a new file to write: (descriptor, name in `drafts`). It is deleted at the end unless it was moved."""
         name = uuid.uuid4().hex
         with self.opened("drafts") as drafts:
             with disk_errors():
@@ -146,7 +146,7 @@ class Folder:
 
     @contextmanager
     def twin(self, fd: int) -> Iterator[str]:
-        """A draft with the content of an open object: a hard link, or a copy where that is not possible."""
+        """Creates a draft with the content of an open object: a hard link, or a copy where that is impossible."""
         name = uuid.uuid4().hex
         with self.opened("drafts") as drafts:
             try:
@@ -161,17 +161,17 @@ class Folder:
             yield draft
 
     def publish(self, draft: str, parent_fd: int, name: str) -> None:
-        """Move a draft to its place, over whatever was there. Atomic."""
+        """Moves a draft to its place, replacing an existing file. Atomic."""
         with self.opened("drafts") as drafts, disk_errors():
             os.rename(draft, name, src_dir_fd=drafts, dst_dir_fd=parent_fd)
 
     def prune(self, segments: list[str]) -> None:
-        """Remove the folders on this way that are empty now, deepest first. Call with the exclusive lock."""
+        """Removes the empty folders on this path, deepest first. Call with the exclusive lock."""
         for depth in range(len(segments), 0, -1):
             try:
                 with self.parent(segments[: depth - 1]) as fd:
                     os.rmdir(segments[depth - 1] + FOLDER_SUFFIX, dir_fd=fd)
-            except OSError:  # not empty, or gone already
+            except OSError:  # not empty, or already removed
                 return
 
     def _sweep_drafts(self) -> None:
@@ -183,7 +183,7 @@ class Folder:
 
 
 def names(fd: int) -> list[Name]:
-    """The payloads and folders in an open folder, in the order of their keys. What is not ours is left out."""
+    """Yields the payloads and folders in an open folder, in the order of their keys. Foreign files are skipped."""
     with disk_errors():
         entries = os.listdir(fd)
     payloads = [Name(e.removesuffix(PAYLOAD_SUFFIX), False) for e in entries if e.endswith(PAYLOAD_SUFFIX)]
@@ -192,7 +192,8 @@ def names(fd: int) -> list[Name]:
 
 
 def open_plain(name: str, parent_fd: int) -> int:
-    """Open a regular file for reading. FileNotFoundError if there is none; StoreRefused if it is something else."""
+    """Opens a regular file for reading. Raises FileNotFoundError if it does not exist; StoreRefused if it is something
+    else."""
     with disk_errors():
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent_fd)
     if stat.S_ISREG(os.fstat(fd).st_mode):
@@ -202,7 +203,7 @@ def open_plain(name: str, parent_fd: int) -> int:
 
 
 def link_fd(fd: int, name: str, parent_fd: int) -> bool:
-    """Give an open file one more name; False where that is not possible (another device, deleted meanwhile)."""
+    """Gives an open file another name; returns False if that is impossible (another device, deleted meanwhile)."""
     try:
         os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=parent_fd, follow_symlinks=True)
     except OSError as error:
@@ -213,7 +214,7 @@ def link_fd(fd: int, name: str, parent_fd: int) -> bool:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write every byte, or raise StoreFull or StoreUnavailable."""
+    """Writes every byte, or raises StoreFull or StoreUnavailable."""
     view = memoryview(data)
     with disk_errors():
         while view:
@@ -221,7 +222,8 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 def copy_all(source_fd: int, target_fd: int, *, full: str = FULL) -> None:
-    """Copy a file from its start by the kernel: shared blocks where the file system can, else sendfile."""
+    """Copies a file from its start in the kernel: shared blocks if the file system supports them, otherwise
+    sendfile."""
     with disk_errors(full):
         os.lseek(source_fd, 0, os.SEEK_SET)
         try:
@@ -230,13 +232,13 @@ def copy_all(source_fd: int, target_fd: int, *, full: str = FULL) -> None:
         except OSError as error:
             if error.errno not in _NO_FAST_COPY:
                 raise
-        # Both offsets stand where the copy ended: all done, or not begun at all.
+        # Both offsets are where the copy ended: all done, or not started at all.
         while os.sendfile(target_fd, source_fd, None, _COPY_BYTES):
             pass
 
 
 def _step(fd: int, name: str, *, create: bool) -> int:
-    """Go one folder down and close the one left behind."""
+    """Opens a subfolder and closes its parent."""
     with disk_errors():
         if create:
             with suppress(FileExistsError):

@@ -1,8 +1,8 @@
-"""An object that comes in parts, over any length of time and any number of processes: each part is an object by itself,
-named by the offset at which it begins.
+"""An object that arrives in parts, over any time and from any number of processes: each part is an object of its own,
+named by its offset.
 
-What is there follows from the parts alone: the chain that begins at 0. Two senders of the same bytes (one of them cut
-off and not noticed yet) may overlap; the chain is right whoever wins.
+The content follows from the parts alone: the chain that starts at 0. Two senders of the same bytes (one of them
+disconnected without notice) may overlap; the chain is correct whoever wins.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from app.kit.objects.base import ObjectInfo, ObjectStore
 
 PART_BYTES = 8 << 20
-"""At most this much is lost when a process is killed; S3 joins parts of 5 MiB and more by itself."""
+"""At most this much is lost when a process is killed; S3 concatenates parts of 5 MiB and more by itself."""
 DIGITS = 16
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Keys of parts that follow each other without a gap, and their size in bytes."""
+    """The keys of consecutive parts without a gap, and their size in bytes."""
 
     keys: tuple[str, ...]
     size_bytes: int
 
 
 class Parts:
-    """prefix: what the keys of the parts begin with, ending in "/"."""
+    """prefix: the common prefix of the parts' keys, ending in "/"."""
 
     def __init__(self, objects: ObjectStore, prefix: str) -> None:
         self.objects = objects
@@ -42,27 +42,27 @@ class Parts:
         return Chain(tuple(keys), offset)
 
     def append(self, offset: int, chunks: Iterator[bytes]) -> int:
-        """Store what comes, from this offset on, and return where it ends, in bytes.
+        """Stores the chunks from this offset on, and returns the end, in bytes.
 
-        Should `chunks` raise, what came before is stored, and the error passes through.
+        If `chunks` raises, the previous chunks are stored, and the error propagates.
         """
         stream = _Stream(chunks)
         while not stream.is_over:
             offset += self.objects.put(self._key(offset), stream.part(PART_BYTES)).size_bytes
         if not stream.last_part_bytes:
-            self.objects.delete(self._key(offset))  # an empty one would be a part of nothing
+            self.objects.delete(self._key(offset))  # an empty part would belong to nothing
         if stream.error is not None:
             raise stream.error
         return offset
 
     def drop(self, offset: int) -> None:
-        """Delete the parts that begin at this offset or behind it."""
+        """Deletes the parts that start at or after this offset."""
         for info in list(self.objects.list(self.prefix)):
             if info.key >= self._key(offset):
                 self.objects.delete(info.key)
 
     def join(self, target: str, size_bytes: int) -> ObjectInfo | None:
-        """Make one object of the parts, and delete them; None if they are not as many bytes any more."""
+        """Makes one object of the parts and deletes them; returns None if their size has changed."""
         chain = self.chain()
         if chain.size_bytes != size_bytes:
             return None
@@ -78,7 +78,7 @@ class Parts:
 
 
 class _Stream:
-    """Chunks cut into parts. error: what ended them before their end."""
+    """Chunks cut into parts. error: the exception that ended them early."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self.error: BaseException | None = None

@@ -1,4 +1,4 @@
-"""Signed links of a store that has no HTTP server of its own: PUT and GET /objects/{key}."""
+"""Signed links for a store without its own HTTP server: PUT and GET /objects/{key}."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPERATIONS = Operations()
 
 
 class Signed(BaseModel):
-    """What a link has in its query; the service makes it."""
+    """The query of a link; the service creates it."""
 
     expires: str = ""
     signature: str = ""

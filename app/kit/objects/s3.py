@@ -1,7 +1,7 @@
 """Objects in a bucket of any S3 server (MinIO, SeaweedFS, RustFS, Garage, Ceph, AWS), by plain S3 calls.
 
-Owns what each verb asks of the server. A store may be shared by threads but not by processes: open it after a fork.
-`s3_connection` knows the server and the bucket, `s3_upload` sends, `s3_errors` translates.
+This module maps each operation to S3 calls. Threads may share a store, processes may not: open it after a fork.
+`s3_connection` handles the server and the bucket, `s3_upload` sends, `s3_errors` translates errors.
 """
 
 from __future__ import annotations
@@ -42,19 +42,20 @@ from app.kit.objects.s3_connection import Bucket, Connection
 from app.kit.objects.s3_errors import s3_errors
 from app.kit.objects.s3_upload import MAX_PARTS, Metered, cut, upload
 
-COPY_LIMIT_BYTES = MAX_PART_SIZE  # beyond this S3 copies by ranges only
+COPY_LIMIT_BYTES = MAX_PART_SIZE  # beyond this, S3 copies only by ranges
 
 
 class S3Store:
     """Objects in a bucket of an S3 server.
 
     Args:
-        endpoint: `host:port`, or a URL, whose scheme then decides over `secure`.
-        public_endpoint: likewise, where others reach it; None: the same.
+        endpoint: `host:port`, or a URL, whose scheme then overrides `secure`.
+        public_endpoint: likewise, for clients; None: the same.
         secure: HTTPS.
-        part_size: of a multipart upload, in bytes. Memory of one upload: about (num_parallel_uploads + 2) * part_size;
+        part_size: the size of a part of a multipart upload, in bytes. Memory of one upload: about (num_parallel_uploads
+            + 2) * part_size;
             its limit: 10 000 * part_size.
-        num_parallel_uploads: of parts of one object.
+        num_parallel_uploads: concurrent parts of one object.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class S3Store:
             if source_info.size_bytes <= COPY_LIMIT_BYTES:
                 self._client.copy_object(bucket, target, CopySource(bucket, source))
             else:
-                # What is composed starts with blank metadata.
+                # A composed object starts without metadata.
                 metadata = {"Content-Type": source_info.content_type}
                 self._client.compose_object(bucket, target, [ComposeSource(bucket, source)], metadata={**metadata})
         return self.info(target)
@@ -192,7 +193,7 @@ class S3Store:
     def presign_put(self, key: str, *, expires_s: int) -> str:
         lifetime = timedelta(seconds=check_expiry(expires_s))
         check_key(key)
-        self._bucket.prepare()  # whoever gets this URL could not
+        self._bucket.prepare()  # the holder of this URL could not read it
         return self._connection.signer.presigned_put_object(self._bucket.name, key, lifetime)
 
     def check(self) -> None:
@@ -217,7 +218,7 @@ class S3Store:
             raise
 
     def _get(self, key: str, headers: dict[str, str]) -> BaseHTTPResponse | None:
-        """An open response; None if the range in `headers` begins at the end of the object or beyond."""
+        """Opens a response; None if the range in `headers` starts at the end of the object or beyond."""
         check_key(key)
         self._bucket.prepare()
         with s3_errors(key):

@@ -1,4 +1,4 @@
-"""The connection to an S3 server: addresses, time-outs, the bucket. It must not know objects."""
+"""The connection to an S3 server: addresses, timeouts, the bucket. It does not handle objects."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _log = logging.getLogger(__name__)
 
 
 class Connection:
-    """Three clients of one server: `client` for work, `probe` that fails fast, `signer` that never connects.
+    """Three clients of one server: `client` for work, `probe`, which fails fast, and `signer`, which never connects.
 
     Args:
         endpoint: see `S3Store`.
         secure: HTTPS.
-        public_endpoint: of signed URLs; None: the same.
+        public_endpoint: the endpoint in signed URLs; None: the same.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Connection:
         fast = _http(PROBE_TIMEOUT_S, PROBE_TIMEOUT_S, retries=0)
         self.client = client(endpoint, _http(CONNECT_TIMEOUT_S, READ_TIMEOUT_S, retries=2))
         self.probe = client(endpoint, fast)
-        # With the region given minio signs without asking the server.
+        # With the region, minio signs without a request to the server.
         self.signer = client(public_endpoint or endpoint, fast)
 
 
@@ -52,7 +52,7 @@ class Bucket:
     """One bucket, created before its first use."""
 
     def __init__(self, client: Minio, name: str, region: str) -> None:
-        check_bucket_name(name, strict=True)  # ValueError now, not at the first upload
+        check_bucket_name(name, strict=True)  # raise ValueError now, not at the first upload
         self.name = name
         self._client = client
         self._region = region
@@ -60,7 +60,7 @@ class Bucket:
         self._lock = threading.Lock()
 
     def prepare(self) -> None:
-        """Create the bucket if it is absent; asks the server once. Raises StoreUnavailable, StoreRefused."""
+        """Creates the bucket if it is missing; contacts the server once. Raises StoreUnavailable, StoreRefused."""
         with self._lock:
             if self._is_ready:
                 return
@@ -70,7 +70,7 @@ class Bucket:
             self._is_ready = True
 
     def forget(self) -> None:
-        """Ask again next time: the server may have lost its buckets."""
+        """Checks again next time: the server may have lost its buckets."""
         self._is_ready = False
 
     def _create(self) -> None:
@@ -79,7 +79,7 @@ class Bucket:
         except S3Error as error:
             if error.code not in _TAKEN:
                 raise
-            self._client.bucket_exists(self.name)  # raises if it is someone else's
+            self._client.bucket_exists(self.name)  # raises if it belongs to somebody else
             return
         rule = Rule(
             ENABLED,
@@ -94,7 +94,7 @@ class Bucket:
 
 
 def split_endpoint(endpoint: str, *, secure: bool) -> tuple[str, bool]:
-    """(`host:port`, is it TLS) of `host:port` or a URL. ValueError if it has a path or names no host."""
+    """Parses `host:port` or a URL into (`host:port`, is TLS). Raises ValueError if it has a path or no host."""
     url = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
     if url.scheme not in ("", "http", "https") or not url.hostname or url.path not in ("", "/") or url.query:
         raise ValueError("an S3 endpoint is host:port, http://host:port or https://host:port")
@@ -114,7 +114,7 @@ def _http(connect_s: float, read_s: float, *, retries: int) -> PoolManager:
             total=retries,
             backoff_factor=0.2,
             status_forcelist=[500, 502, 503, 504],
-            raise_on_status=False,  # the answer says more than "too many retries"
+            raise_on_status=False,  # the response says more than "too many retries"
             respect_retry_after_header=False,
         ),
     )

@@ -1,4 +1,4 @@
-"""What an S3 server, or the lack of one, says — in the errors of the house. No secret ever gets into a message."""
+"""Converts failures of an S3 server into store errors. No secret ever gets into a message."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ _BUSY = frozenset({"SlowDown", "ServiceUnavailable", "InternalError", "RequestTi
 
 @contextmanager
 def s3_errors(key: str = "") -> Iterator[None]:
-    """Raise ObjectMissing (naming `key`), StoreFull, StoreRefused, StoreUnavailable or TooLarge in place of
-    whatever minio and urllib3 raise."""
+    """Raises ObjectMissing (naming `key`), StoreFull, StoreRefused, StoreUnavailable or TooLarge instead of the errors
+    of minio and urllib3."""
     try:
         yield
     except (MinioException, HTTPError) as error:
-        # `from None`: the original carries the whole request, and a traceback may end in a log.
+        # `from None`: the original contains the whole request, and a traceback may end in a log.
         raise translate(error, key) from None
-    except (ValueError, ElementTree.ParseError):  # minio reads an answer that is not what S3 would say
+    except (ValueError, ElementTree.ParseError):  # minio received a response that S3 would not send
         raise _not_s3() from None
 
 
 def translate(error: MinioException | HTTPError, key: str = "") -> ModelmillError:
-    """The error of the house for one of minio or urllib3."""
+    """Converts an error of minio or urllib3 into a store error."""
     if isinstance(error, S3Error):
         return _from_code(error, key)
     if isinstance(error, ServerError):
@@ -92,6 +92,6 @@ def _from_status(status: int) -> ModelmillError:
 
 
 def _cause(error: BaseException) -> str:
-    """`ConnectTimeoutError` says more than the URL-laden text of the error around it."""
+    """`ConnectTimeoutError` is clearer than the text around it, which is full of URLs."""
     inner = getattr(error, "reason", None)
     return type(inner if isinstance(inner, BaseException) else error).__name__

@@ -1,8 +1,8 @@
 """Streaming uploads to S3: a stream in, one request or one multipart upload out, in constant memory.
 
-minio's own `put_object` joins parts in quadratic time, leaves its threads behind when the stream fails, and aborts
-while parts are still under way, which may leave them dangling. So the parts are cut and sent here, by minio's
-single requests. It must not know keys, buckets' creation or the errors of the house, save for the size limits.
+minio's own `put_object` concatenates parts in quadratic time, leaves its threads behind when the stream fails, and
+aborts while parts are in transit, which may leave them dangling. So the parts are cut and sent here, with minio's
+single requests. This module does not handle keys, the creation of buckets or store errors, except for size limits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class Metered(Iterator[bytes]):
-    """Chunks passing by, counted and hashed.
+    """Passes chunks through, counting and hashing them.
 
     Raises TooLarge once they exceed `max_bytes`, ObjectChanged at the end if their digest is not `expected_sha256`.
     """
@@ -63,7 +63,7 @@ class Metered(Iterator[bytes]):
 
 
 def cut(chunks: Iterable[bytes], part_bytes: int) -> Iterator[bytes]:
-    """The same bytes in parts of exactly `part_bytes`, but for the last; one empty part if there are none."""
+    """The same bytes in parts of exactly `part_bytes`, except for the last; one empty part if there are none."""
     pending: list[memoryview] = []
     pending_bytes, is_first = 0, True
     for chunk in chunks:
@@ -71,7 +71,7 @@ def cut(chunks: Iterable[bytes], part_bytes: int) -> Iterator[bytes]:
         while pending_bytes + len(view) >= part_bytes:
             taken = part_bytes - pending_bytes
             part = b"".join([*pending, view[:taken]])
-            # The pieces go before the part does: the sender may keep us waiting.
+            # Release the pieces before yielding the part: the sender may keep us waiting.
             pending, pending_bytes, is_first = [], 0, False
             view = view[taken:]
             yield part
@@ -92,12 +92,12 @@ def upload(
     metadata: dict[str, str],
     num_parallel_uploads: int,
 ) -> None:
-    """Store the parts as one object. What `parts` raises passes through, and the server keeps nothing.
+    """Stores the parts as one object. Exceptions of `parts` propagate, and the server keeps nothing.
 
     Args:
-        parts: one at least, all but the last of the same size; a single one is sent without S3's multipart upload.
+        parts: at least one, all except the last of the same size; a single one is sent without a multipart upload.
         metadata: without S3's prefix.
-        num_parallel_uploads: parts that are under way at once, and so in memory.
+        num_parallel_uploads: parts in transit at once, and so in memory.
 
     Raises:
         StoreUnavailable: The server does not complete it, or does not answer.
@@ -115,11 +115,11 @@ def upload(
         upload_id = client._create_multipart_upload(bucket, key, dict(headers))
     try:
         every = _drained([first, second], parts)
-        del first, second  # or they stay in memory to the end
+        del first, second  # otherwise they stay in memory to the end
         sent = _send(client, bucket, key, upload_id, every, num_parallel_uploads)
         with s3_errors(key):
             done = client._complete_multipart_upload(bucket, key, upload_id, sent)
-        if not (done.bucket_name or done.etag):  # S3 may begin its answer with 200 and end it with an error
+        if not (done.bucket_name or done.etag):  # S3 may start its response with 200 and end it with an error
             raise StoreUnavailable("The S3 server did not complete the upload.", hint="Try again in a moment.")
     except BaseException:
         _abort(client, bucket, key, upload_id)
@@ -135,7 +135,7 @@ def _drained(held: list[bytes], rest: Iterator[bytes]) -> Iterator[bytes]:
 def _send(
     client: Minio, bucket: str, key: str, upload_id: str, parts: Iterator[bytes], num_parallel_uploads: int
 ) -> list[Part]:
-    """Send parts side by side; returns when none is under way any more, also if it raises."""
+    """Sends parts concurrently; returns when none is in transit any more, also if it raises."""
     sent: list[Part] = []
     running: deque[tuple[int, Future[str]]] = deque()
 
@@ -163,5 +163,5 @@ def _abort(client: Minio, bucket: str, key: str, upload_id: str) -> None:
     try:
         client._abort_multipart_upload(bucket, key, upload_id)
     except (MinioException, HTTPError) as error:
-        # The first error is the one to report; a lifecycle rule of the bucket sweeps the parts.
+        # The first error is the one to report; a lifecycle rule of the bucket deletes the parts.
         _log.warning("an upload of %s could not be aborted: %s", key, type(error).__name__)

@@ -1,7 +1,7 @@
-"""Signed URLs for a store without an HTTP server of its own: our web process honours them.
+"""Signed URLs for a store without its own HTTP server: our web process accepts them.
 
-Pure functions. A signature binds the method, the key, the expiry and the download name; whoever holds the
-secret of the installation can make one, nobody else. It must not know the store or the web.
+Pure functions. A signature binds the method, the key, the expiry and the download name; only holders of the
+installation's secret can create one. This module depends on neither the store nor the web.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class UrlExpired(ModelmillError):
 
 
 def sign(secret: str, method: str, key: str, expires: int, *, download_name: str = "") -> str:
-    """The signature of a request.
+    """Returns the signature of a request.
 
     Args:
-        method: of HTTP, in capitals.
+        method: the HTTP method, in capitals.
         expires: seconds since 1970.
-        download_name: what the file is called when it is saved; empty: its key says it.
+        download_name: the name of the saved file; empty: that of its key.
 
     Returns:
-        Hex HMAC-SHA256 over all of these.
+        Hex HMAC-SHA256 of all arguments.
     """
     # A key has no line breaks, so the fields cannot run into each other; the free text comes last.
     message = f"{method}\n{key}\n{expires}\n{download_name}".encode()
@@ -49,15 +49,15 @@ def verify(
     *,
     download_name: str = "",
 ) -> None:
-    """Accept a signed request.
+    """Verifies a signed request.
 
     Args:
-        expires: as it stood in the URL, so that what is no number is a bad signature, too.
+        expires: the text in the URL, so that an invalid number is a bad signature, too.
         now: seconds since 1970.
 
     Raises:
-        BadSignature: It is not ours, or a part of the URL was changed.
-        UrlExpired: It was ours.
+        BadSignature: The signature is not ours, or a part of the URL was changed.
+        UrlExpired: The signature is ours, but has expired.
         ValueError: The secret is empty.
     """
     if not secret:
@@ -82,9 +82,9 @@ def signed_url(
     """`<public_url>/objects/<key>?method=…&expires=…&signature=…[&name=…]`.
 
     Args:
-        public_url: the web's, as clients reach it.
+        public_url: the web server's URL for clients.
         expires: seconds since 1970.
-        download_name: what the file is called when it is saved; None or empty: its key says it.
+        download_name: the name of the saved file; None or empty: that of its key.
 
     Raises:
         ValueError: The secret is empty.

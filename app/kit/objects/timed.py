@@ -1,4 +1,4 @@
-"""An object store that says how long its operations take and how they fail. What it does is another store's work."""
+"""An object store that measures the duration and failures of its operations, which another store carries out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.kit.observability.metrics import STORE_ERRORS, STORE_SECONDS
 
 
 class TimedStore:
-    """Links are made without asking the store, so they are not timed; of a stream, its opening is."""
+    """Links are created without a request to the store, so they are not timed; for a stream, only its opening is."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.store = store

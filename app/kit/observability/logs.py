@@ -1,8 +1,8 @@
-"""Logs: one form for every process of the product, and what each line concerns.
+"""Logs: one format for every process of the product, with context fields.
 
-A line says what happened in a plain sentence; job, stage, worker and request stand beside it as fields, taken from the
-context in which the line was written. JSON is one object per line. This module configures the standard library's
-logging and owns nothing else; it must not know any capability.
+A line describes an event in a plain sentence; job, stage, worker and request are fields, taken from the context in
+which the line was written. JSON is one object per line. This module only configures the standard library's logging; it
+depends on no capability.
 """
 
 from __future__ import annotations
@@ -20,25 +20,26 @@ from typing import Any, Literal, TextIO
 Format = Literal["auto", "json", "console"]
 Level = Literal["debug", "info", "warning", "error"]
 Value = str | None | Callable[[], str | None]
-"""A field's value, or what is asked for it when a line is written; None leaves the field out."""
+"""A field's value, or a function that returns it when a line is written; None omits the field."""
 
 CONSOLE = "{time:%H:%M:%S}.{ms:03d} {level:<7} {message}{fields}  [{logger}]"
 OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
-"""What a record has of itself; the rest was given as `extra`, but for names that begin with an underscore: libraries
-mark records with them (Ray does, every record of its process). color_message is Uvicorn's, its message once more."""
+"""Attributes of a record itself; others were passed as `extra`, except names that start with an underscore: libraries
+mark records with them (Ray does, for every record of its process). color_message is Uvicorn's, a copy of its
+message."""
 UVICORN = {"uvicorn": True, "uvicorn.error": True, "uvicorn.access": False}
-"""Its own line for each request would have the query in it, and so the signatures of signed links; ours has not."""
+"""Its own line for each request would contain the query, and so the signatures of signed links; ours does not."""
 HTTP_CLIENT = "httpx"
-"""Has a line for each request, too, at info: with the query, and of a node that reports one every few seconds."""
+"""Also logs a line for each request at info: with the query, and for a node that reports every few seconds."""
 TO_JSON = json.JSONEncoder(ensure_ascii=False, default=str).encode
 _context: ContextVar[Mapping[str, Value]] = ContextVar("log_context", default={})  # noqa: B039  # it is never written to
 
 
 def configure(form: Format, level: Level) -> None:
-    """Write every log of this process to stderr in this form. May be called again.
+    """Writes every log of this process to stderr in this format. May be called again.
 
-    Takes the place of what Dramatiq, Periodiq and Uvicorn have set up before they load us; handlers of other kinds (a
-    test's, an error tracker's) stay.
+    It replaces the handlers that Dramatiq, Periodiq and Uvicorn install before they load us; other handlers (of a test,
+    of an error tracker) stay.
     """
     handler = _StderrHandler()
     handler.setFormatter(JsonFormatter() if chosen(form) == "json" else ConsoleFormatter())
@@ -53,13 +54,13 @@ def configure(form: Format, level: Level) -> None:
         logger.setLevel(logging.NOTSET)
         logger.propagate = is_wanted
     logging.getLogger(HTTP_CLIENT).setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
-    # Python's documented switches for what no line of ours shows: thread, process name, and place in the code.
+    # Python's documented switches for what our lines never show: thread, process name, and place in the code.
     logging.logThreads = logging.logMultiprocessing = False
     logging._srcfile = ""
 
 
 def chosen(form: Format) -> Literal["json", "console"]:
-    """auto: readable on a terminal, JSON anywhere else. The process is asked, for a worker's sys.stderr is a pipe."""
+    """auto: readable on a terminal, JSON otherwise. Checks the process, because a worker's sys.stderr is a pipe."""
     if form != "auto":
         return form
     try:
@@ -70,7 +71,7 @@ def chosen(form: Format) -> Literal["json", "console"]:
 
 @contextmanager
 def context(**fields: Value) -> Iterator[None]:
-    """Every line written in this block, in this thread or task, carries these fields."""
+    """Adds these fields to every line that this thread or task writes in the block."""
     token = enter(**fields)
     try:
         yield
@@ -79,7 +80,7 @@ def context(**fields: Value) -> Iterator[None]:
 
 
 def enter(**fields: Value) -> Token[Mapping[str, Value]]:
-    """As `context`, for a block that begins and ends in two different calls."""
+    """Like `context`, for a block that starts and ends in two different calls."""
     return _context.set({**_context.get(), **fields})
 
 
@@ -88,9 +89,10 @@ def leave(token: Token[Mapping[str, Value]]) -> None:
 
 
 class _StderrHandler(logging.StreamHandler[TextIO]):
-    """Writes to what sys.stderr is now, for it changes; but not through the pipe that Dramatiq puts there in a worker.
+    """Writes to the current sys.stderr, because it changes, but not through the pipe that Dramatiq installs in a
+    worker.
 
-    Its master would do nothing but copy each line to the same place, for which it has to be woken up.
+    Dramatiq's master process would only copy each line to the same place, and would have to wake up for it.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -100,7 +102,7 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
 
 
 class JsonFormatter(logging.Formatter):
-    """{"time", "level", "logger", "message", …fields, "exception"}: one line, whatever the message has in it."""
+    """{"time", "level", "logger", "message", …fields, "exception"}: one line, whatever the message contains."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {

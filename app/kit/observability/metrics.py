@@ -1,9 +1,9 @@
-"""Metrics of the whole installation, whichever process they happen in, for one scrape of any web process.
+"""Metrics of the whole installation, from all processes, in one scrape of any web process.
 
-What workers and schedulers count and time (SHARED) is added up in their own memory, which costs the work at hand a
-microsecond and no round trip, and a thread pours what is new into one Redis hash every few seconds. A scrape reads that
-hash. Counters begin anew when Redis does, as Prometheus expects of counters. What a process knows of itself alone
-(LOCAL) stays in it. This module must not know any capability.
+Counters and timings of workers and schedulers (SHARED) are added up in their own memory, which costs a microsecond and
+no round trip. A thread adds new values to one Redis hash every few seconds, and a scrape reads that hash. Counters
+restart when Redis does, as Prometheus expects. Values that concern a single process (LOCAL) stay in it. This module
+depends on no capability.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 HASH = "metrics"
 POUR_EVERY_S = 2.0
 LOOK_EVERY_S = 10.0
-"""So often it is looked whether something was counted of which nobody gave notice."""
+"""How often to check for counts without a notice."""
 STOP_S = 3.0
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}
 Labels = tuple[tuple[str, str], ...]
@@ -33,7 +33,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # a series more per 
 SHARED = CollectorRegistry(auto_describe=False)
 """Counters and histograms of all processes together."""
 LOCAL = CollectorRegistry(auto_describe=False)
-"""Of the web process that is asked."""
+"""Of the web process that is scraped."""
 ProcessCollector(registry=LOCAL)
 
 STORE_SECONDS = Histogram(
@@ -65,18 +65,18 @@ _news = threading.Event()
 
 
 def note() -> None:
-    """Something may have been counted in this process: a request was answered, a message was dealt with."""
+    """Something may have been counted in this process: a request was answered, a message was processed."""
     if not _news.is_set():
         _news.set()
 
 
 class MetricsExporter:
-    """Pours what this process has counted in `registry` into Redis. client: one with short time-outs."""
+    """Adds the counts of this process in `registry` to Redis. client: one with short timeouts."""
 
     def __init__(self, client: redis.Redis, registry: CollectorRegistry = SHARED) -> None:
         self._client: Any = client
         self._registry = registry
-        self._poured = dict(_values(registry))  # what is there already, another pump of this process has poured
+        self._poured = dict(_values(registry))  # existing counts were added by another pump of this process
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
@@ -85,14 +85,14 @@ class MetricsExporter:
         self._thread.start()
 
     def stop(self) -> None:
-        """Pour the rest and end."""
+        """Adds the rest and ends."""
         self._stop.set()
         _news.set()
         if self._thread.ident is not None:
             self._thread.join(STOP_S)
 
     def pour(self) -> None:
-        """Add what is new since the last time. While Redis is away it is kept for the next time."""
+        """Adds what is new since the last time. While Redis is unreachable it is kept for the next time."""
         with self._lock:
             values = dict(_values(self._registry))
             added = {key: value - self._poured.get(key, 0.0) for key, value in values.items()}
@@ -101,7 +101,7 @@ class MetricsExporter:
                 return
             with self._client.pipeline(transaction=True) as pipe:
                 for key, value in added.items():
-                    if _series(key) in changed:  # whole histograms: a bucket that is missing is not an empty one
+                    if _series(key) in changed:  # whole histograms: a missing bucket is not an empty one
                         pipe.hincrbyfloat(HASH, json.dumps(key), value)
                 pipe.execute()
             self._poured = values
@@ -119,7 +119,7 @@ class MetricsExporter:
 
 
 class SharedMetrics(Collector):
-    """The sums of all processes, as one reading of the hash gave them, in the form of their definitions."""
+    """The sums of all processes from one reading of the hash, in the form of their definitions."""
 
     def __init__(self, fields: dict[Any, Any], registry: CollectorRegistry = SHARED) -> None:
         self._fields = fields
@@ -130,7 +130,7 @@ class SharedMetrics(Collector):
         by_sample = {f.name + suffix: f for f in families.values() for suffix in SUFFIXES.get(f.type, ("",))}
         read = sorted((_read(field, value) for field, value in self._fields.items()), key=_order)
         for name, labels, value in read:
-            if name in by_sample:  # else it was written by another release
+            if name in by_sample:  # otherwise another release wrote it
                 by_sample[name].add_sample(name, labels, value)
         return families.values()
 
@@ -142,7 +142,7 @@ def _values(registry: CollectorRegistry) -> Iterator[tuple[Key, float]]:
 
 
 def _series(key: Key) -> Key:
-    """What a sample belongs to: all buckets of a histogram are one."""
+    """The identity of a sample: all buckets of a histogram share one."""
     name, labels = key
     return name, tuple(label for label in labels if label[0] != "le")
 
@@ -153,6 +153,6 @@ def _read(field: bytes, value: bytes) -> tuple[str, dict[str, str], float]:
 
 
 def _order(sample: tuple[str, dict[str, str], float]) -> tuple[str, list[tuple[str, str]], float]:
-    """Buckets of one histogram in a row, from the smallest."""
+    """Returns the buckets of a histogram in order, smallest first."""
     name, labels, _ = sample
     return name, sorted((k, v) for k, v in labels.items() if k != "le"), float(labels.get("le", 0))

@@ -1,4 +1,4 @@
-"""GET /metrics: everything that is known, as Prometheus reads it. Answers within seconds also while Redis stalls."""
+"""GET /metrics: all metrics in the Prometheus format. Answers within seconds even if Redis stalls."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from app.kit.observability.metrics import LOCAL
 from app.kit.web.state import AppState, web_settings_of
 
 SCRAPES_TOGETHER = 2
-"""Scrapes at once. They have threads of their own, so that requests that wait for Redis cannot keep them out."""
+"""Concurrent scrapes. They have their own threads, so that requests that wait for Redis cannot block them."""
 
 collectors_of: AppState[Iterable[Collector]] = AppState("collectors")
 scrape_limiter_of = AppState("scrape_limiter", lambda: CapacityLimiter(SCRAPES_TOGETHER))
 
 
 def exposition(collectors: Iterable[Collector]) -> bytes:
-    """What the collectors find now and what this process counted, as text."""
+    """Returns the current values of the collectors and the counts of this process, as text."""
     now = CollectorRegistry(auto_describe=False)
     for collector in collectors:
         now.register(collector)
@@ -34,7 +34,7 @@ def exposition(collectors: Iterable[Collector]) -> bytes:
 
 
 async def metrics(request: Request) -> Response:
-    """The collectors find out what is to be known now, in a thread."""
+    """Runs the collectors in a thread."""
     require_token(request, web_settings_of(request).metrics_token.get_secret_value())
     limiter = scrape_limiter_of(request)
     text = await anyio.to_thread.run_sync(
@@ -44,7 +44,7 @@ async def metrics(request: Request) -> Response:
 
 
 def require_token(request: Request, token: str) -> None:
-    """Raises Unauthorized unless the request bears the token; without a token everybody may read."""
+    """Raises Unauthorized unless the request has the token; without a configured token everybody may read."""
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     if token and not (scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())):
         raise Unauthorized("The metrics are for bearers of the token only.", hint="Send Authorization: Bearer <token>.")

@@ -1,6 +1,6 @@
-"""What is known of each request beside its answer: an id in the logs, a count, a time, a span, one line at its end.
+"""Records each request: an id in the logs, a count, a time, a span, one line at its end.
 
-The id comes in as X-Request-ID or is made here, and goes out under the same name.
+The id comes from X-Request-ID or is generated, and is returned under the same name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from app.kit.observability.metrics import HTTP_REQUESTS, HTTP_SECONDS
 from app.kit.web.http import REQUEST_ID
 
 QUIET = ("/healthz", "/readyz", "/metrics", "/static")
-"""Asked all the time by machines, or no work of ours: not traced."""
+"""Polled constantly by machines, or no work of ours: not traced."""
 NO_ROUTE = "none"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
 _ACCEPTED_ID = re.compile(r"[A-Za-z0-9_.:+/=-]{1,128}")
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class RequestLog:
-    """path_fields: path parameters that the logs name."""
+    """path_fields: path parameters that the logs include."""
 
     def __init__(self, app: ASGIApp, path_fields: tuple[str, ...] = ()) -> None:
         self.app = app
@@ -39,7 +39,7 @@ class RequestLog:
             await self.app(scope, receive, send)
             return
         request_id = scope["request_id"] = _request_id(scope)
-        # A path parameter is not known before the request has found its route.
+        # A path parameter is unknown until the request has been routed.
         fields: dict[str, logs.Value] = {name: lambda n=name: _parameter(scope, n) for name in self.path_fields}  # type: ignore[misc]
         with _span(scope), logs.context(**fields, request_id=request_id, trace_id=tracing.trace_id()):
             await self._answer(scope, receive, send)
@@ -76,13 +76,13 @@ def _tell(scope: Scope, status: int, took_s: float) -> None:
     if status < 400 and method in ("GET", "HEAD"):
         level = logging.DEBUG
     if logger.isEnabledFor(level):
-        # The path without its query: there a signed link has its signature.
+        # The path without its query, which contains the signature of a signed link.
         facts = {"method": method, "path": scope["path"], "status": status, "duration_ms": round(1000 * took_s, 1)}
         logger.log(level, "%s %s was answered %d.", method, route, status, extra=facts)
 
 
 def _route(scope: Scope) -> str:
-    """The template of the route, so that there is one series per route and not per job."""
+    """Returns the template of the route, so that there is one series per route and not per job."""
     return getattr(scope.get("route"), "path", None) or NO_ROUTE
 
 

@@ -1,4 +1,4 @@
-"""Carries a trace in the messages of the queues: whoever sends one is continued by whoever works on it."""
+"""Carries a trace in the messages of the queues: a worker's spans continue the sender's trace."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ OPTION = "trace"
 
 
 class TraceMessages(dramatiq.Middleware):
-    """Stands in the broker of every process that sends, when traces are on."""
+    """Middleware in the broker of every sending process while traces are on."""
 
     def before_enqueue(self, broker: Any, message: dramatiq.Message[Any], delay: int | None) -> None:
         message.options[OPTION] = tracing.carrier()
 
 
 def carrier_of(message: Any) -> tracing.Carrier:
-    """What the sender put in; empty when it does not trace."""
+    """Returns what the sender stored; empty if it does not trace."""
     option = message.options.get(OPTION)
     return option if isinstance(option, dict) else {}

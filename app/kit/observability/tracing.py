@@ -1,7 +1,7 @@
-"""Traces of what happens across processes, in OpenTelemetry's form, when OTEL_* asks for them; otherwise nothing.
+"""Traces across processes with OpenTelemetry, if OTEL_* variables request them; otherwise nothing.
 
-Whether and where is said by OpenTelemetry's own environment variables, which its SDK reads too. Unless one of them
-names an exporter, and the extra `otel` is installed, no part of OpenTelemetry is imported and a span costs one call.
+OpenTelemetry's own environment variables, which its SDK reads too, decide whether and where. Unless one of them names
+an exporter, and the extra `otel` is installed, no part of OpenTelemetry is imported, and a span costs one call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ASKED_BY = ("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTE
 PREFIX = "modelmill."
 FLUSH_MS = 5000
 Carrier = Mapping[str, str]
-"""What crosses a process boundary: {"traceparent": …}, W3C Trace Context; empty for none."""
+"""The context that crosses a process boundary: {"traceparent": …}, W3C Trace Context; empty for none."""
 _NOTHING: AbstractContextManager[None] = nullcontext()
 _provider: TracerProvider | None = None
 _tracer: Tracer | None = None
@@ -35,10 +35,10 @@ def is_wanted(environment: Mapping[str, str]) -> bool:
 
 
 def configure(role: str) -> None:
-    """Begin to trace this process, if that is wanted.
+    """Starts tracing this process, if it is configured.
 
     Args:
-        role: web, worker, …; OTEL_SERVICE_NAME goes before it.
+        role: web, worker, …; OTEL_SERVICE_NAME takes precedence.
     """
     global _provider, _tracer  # noqa: PLW0603  # a process traces or it does not, like its logging
     if _provider is not None or not is_wanted(os.environ):
@@ -61,13 +61,13 @@ def is_on() -> bool:
 
 
 def flush() -> None:
-    """Hand over what is still held. Dramatiq's workers end without Python's atexit."""
+    """Exports the remaining spans. Dramatiq's workers end without Python's atexit."""
     if _provider is not None:
         _provider.force_flush(FLUSH_MS)
 
 
 def span(name: str, **attributes: Any) -> AbstractContextManager[Any]:
-    """A part of what is going on, as long as the block; an exception that leaves it marks it as failed."""
+    """Opens a span for the block; an exception that leaves the block marks it as failed."""
     if _tracer is None:
         return _NOTHING
     return _tracer.start_as_current_span(name, attributes=_named(attributes))
@@ -75,13 +75,13 @@ def span(name: str, **attributes: Any) -> AbstractContextManager[Any]:
 
 @contextmanager
 def remote_span(name: str, carrier: Carrier, *, kind: str, **attributes: Any) -> Iterator[None]:
-    """As `span`, continuing the trace that another process began; without one it begins its own.
+    """Like `span`, but continues the trace of another process; without one it starts its own.
 
     Args:
-        name: of the span.
-        carrier: what the other process sent along.
+        name: the name of the span.
+        carrier: the context that the other process sent.
         kind: SERVER, …
-        attributes: of the span.
+        attributes: attributes of the span.
     """
     if _tracer is None:
         yield
@@ -95,13 +95,13 @@ def remote_span(name: str, carrier: Carrier, *, kind: str, **attributes: Any) ->
 
 
 def past_span(name: str, carrier: Carrier, begin_s: float, end_s: float, **attributes: Any) -> None:
-    """Note a span that nobody was there to measure, a time in a queue. Without tracing nothing happens.
+    """Records a span that no process could measure, such as a time in a queue. Does nothing without tracing.
 
     Args:
         carrier: the trace that it belongs to, as a message carries it.
         begin_s: seconds since 1970.
         end_s: seconds since 1970.
-        **attributes: of the span.
+        **attributes: attributes of the span.
     """
     if _tracer is None:
         return
@@ -112,11 +112,11 @@ def past_span(name: str, carrier: Carrier, begin_s: float, end_s: float, **attri
 
 
 def note(name: str | None = None, **attributes: Any) -> None:
-    """Say more of the span that is open now.
+    """Adds to the current span.
 
     Args:
-        name: call it by this from now on; None: as before.
-        attributes: what is added to it.
+        name: its new name; None: unchanged.
+        attributes: attributes to add.
     """
     if _tracer is None:
         return
@@ -129,7 +129,7 @@ def note(name: str | None = None, **attributes: Any) -> None:
 
 
 def carrier() -> dict[str, str]:
-    """The open span, for another process to continue."""
+    """Returns the context of the open span, for another process to continue."""
     if _tracer is None:
         return {}
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -140,7 +140,7 @@ def carrier() -> dict[str, str]:
 
 
 def trace_id() -> str | None:
-    """Of the open span, as the logs name it."""
+    """Returns the id of the open span's trace, as in the logs."""
     if _tracer is None:
         return None
     from opentelemetry.trace import format_trace_id, get_current_span
@@ -157,7 +157,7 @@ def _context_of(carrier: Carrier) -> Any:
 
 
 def _named(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """job_id → modelmill.job_id; a name that has a dot already is one of OpenTelemetry's conventions."""
+    """job_id → modelmill.job_id; a name with a dot is already one of OpenTelemetry's conventions."""
     return {name if "." in name else PREFIX + name: value for name, value in attributes.items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""Memory that a process does not need: given back, or kept from being copied by the processes forked from it."""
+"""Memory that a process does not need: returned to the system, or not copied by forked processes."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ import sys
 import threading
 
 POOLS = re.compile(r"^ *\d+ +(\d+) +\d+ +\d+ +(\d+) *$", re.MULTILINE)
-"""A line of the allocator's statistics: size in bytes of its blocks, how many of them are free."""
+"""A line of the allocator's statistics: size in bytes of its blocks, and how many of them are free."""
 SETTLED_S = 5.0
 BYTES_OVERHEAD = sys.getsizeof(b"")
 _fillings: list[bytes] = []
 
 
 def give_back() -> None:
-    """What was needed to start, and is not needed any more."""
+    """Releases what was needed only to start."""
     gc.collect()
-    gc.freeze()  # what is there stays: to look through it again and again would halt the work each time
+    gc.freeze()  # existing objects stay: scanning them again and again would interrupt the work each time
     ctypes.CDLL(None).malloc_trim(0)
 
 
 def give_back_later() -> None:
-    """Once what follows a start is over: the first messages, the first looks at the database."""
+    """Runs after the start-up work is over: the first messages, the first database queries."""
     timer = threading.Timer(SETTLED_S, give_back)
     timer.daemon = True
     timer.start()
 
 
 def freeze_for_fork() -> None:
-    """Before the first fork: what is here is not looked through by collections, and no child puts anything between it,
-    for either would make the child copy whole pages."""
+    """Runs before the first fork: the garbage collector skips existing objects, and no child allocates between them,
+    because either would make the child copy whole pages."""
     give_back()
     for size, count in _free_blocks().items():
         if size > BYTES_OVERHEAD:
@@ -41,7 +41,7 @@ def freeze_for_fork() -> None:
 
 
 def _free_blocks() -> dict[int, int]:
-    """Python writes its statistics nowhere but to file 2."""
+    """Python writes its statistics only to file descriptor 2."""
     errors, text = os.dup(2), os.memfd_create("statistics")
     try:
         os.dup2(text, 2)

@@ -1,4 +1,4 @@
-"""How many files and sockets a process may have open: as many as its user may, not as few as shells begin with."""
+"""The limit of open files and sockets of a process: raised from the low default of shells to the user's limit."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import resource
 
 
 def raise_limit() -> int:
-    """Raise the soft limit, 1,024 in most shells, to the hard one. Returns the limit that holds from now on.
+    """Raises the soft limit, 1,024 in most shells, to the hard one. Returns the new limit.
 
-    A web process has a socket for each viewer and each upload; a child process begins with what its parent has.
+    A web process has a socket for each viewer and each upload; a child process inherits its parent's limit.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:

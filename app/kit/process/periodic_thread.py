@@ -1,4 +1,4 @@
-"""A thread that goes on: what it does is done again and again, and a fault of it is logged and not its end."""
+"""A thread that repeats its work; an exception is logged and does not end it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ logger = logging.getLogger(__name__)
 
 
 class PeriodicThread:
-    """Calls `step` again and again, until closed.
+    """Calls `step` repeatedly until closed.
 
     Args:
-        name: of the thread.
-        step: has no right to raise, but it may.
+        name: the name of the thread.
+        step: should not raise, but may.
         every_s: the pause between two steps, in seconds.
-        patience_s: so long closing waits for the step under way; None: until it is over.
+        patience_s: how long closing waits for the current step; None: until it is over.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
-"""Slots: which worker of this host is which, known by a lock that the kernel releases when the worker dies.
+"""Slots identify the workers of this host by a lock that the kernel releases when the worker dies.
 
-Slot n of a queue is the file `<run>/slots/<queue>-<n>.json`. A worker holds the first one it can lock, for life, and
-writes there what it is doing; whoever can lock a file with something in it has found what died with its owner.
+Slot n of a queue is the file `<run>/slots/<queue>-<n>.json`. A worker locks the first free one for its lifetime and
+writes its current work there. If a worker can lock a file with content, the content is the work that died with its
+owner.
 """
 
 from __future__ import annotations
@@ -16,28 +17,28 @@ from pathlib import Path
 from app.kit.files.private_folders import make_private
 
 SIZE = 8192
-"""Of a slot's file: more than a path and three names need."""
+"""Maximum size of a slot's file: more than a path and three names need."""
 
 
 @dataclass(frozen=True)
 class InFlight:
-    """What a worker was doing. All but its name is empty while it was idle."""
+    """A worker's current work. All fields except its name are empty while it is idle."""
 
     broker_id: str
-    """Its name among the queues' readers."""
+    """Its name among the consumers of the queue."""
     record_id: str = ""
     claim: str = ""
     work_dir: str = ""
 
 
 class Slot:
-    """What a worker says of its work, so that its death is noticed.
+    """Records a worker's current work, so that its death is detected.
 
     Args:
-        queue: that the worker serves.
-        number: of the worker among those of its queue here.
-        descriptor: of the locked file; the slot closes it.
-        node: name of this machine.
+        queue: the queue that the worker serves.
+        number: the worker's number among those of its queue on this host.
+        descriptor: the locked file; the slot closes it.
+        node: the name of this machine.
     """
 
     def __init__(self, queue: str, number: int, descriptor: int, node: str) -> None:
@@ -46,7 +47,7 @@ class Slot:
         self._descriptor = descriptor
 
     def write(self, doing: InFlight) -> None:
-        """One write of always the same length: the file is never half old and half new."""
+        """One write of constant length: the file is never half old and half new."""
         os.pwrite(self._descriptor, json.dumps(vars(doing)).encode().ljust(SIZE), 0)
 
     def read(self) -> InFlight | None:
@@ -54,7 +55,7 @@ class Slot:
         try:
             return InFlight(**json.loads(data))
         except (ValueError, TypeError):
-            return None  # never written, or cut off while being written: there was no job in it yet
+            return None  # never written, or cut off while being written: it had no job yet
 
     def clear(self) -> None:
         os.ftruncate(self._descriptor, 0)
@@ -65,7 +66,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class AbandonedWork:
-    """What an ended worker was doing, and the slot that says so. It goes on saying so until that is settled."""
+    """The work of a dead worker, and its slot, which keeps the record until that is settled."""
 
     doing: InFlight
     slot: Slot
@@ -78,7 +79,8 @@ class AbandonedWork:
 
 
 def take_slot(run_dir: Path, queue: str, node: str) -> tuple[Slot, list[AbandonedWork]]:
-    """The first free slot of the queue on this host, and what died with earlier owners of any free slot."""
+    """Returns the first free slot of the queue on this host, and the work that died with earlier owners of free
+    slots."""
     folder = make_private(run_dir / "slots")
     left: list[AbandonedWork] = []
     mine: Slot | None = None

@@ -1,4 +1,4 @@
-"""Starting a program beside this one, and ending it with all that it has started."""
+"""Starts a program, and ends it with all its descendants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def python_module(module: str, *arguments: str) -> list[str]:
-    """The command that runs a module of ours, whatever folder it starts in holds."""
+    """The command that runs one of our modules, regardless of the content of the folder it starts in."""
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
@@ -27,21 +27,22 @@ def spawn(
     pass_fds: Collection[int] = (),
     has_session: bool = True,
 ) -> subprocess.Popen[bytes]:
-    """Start a command, by default in a session of its own and with an empty input.
+    """Starts a command, by default in its own session and with empty input.
 
     Args:
-        env: all of its environment; nothing is inherited.
-        log: gets its output and its errors, appended, whatever the next three say.
-        stdin: as subprocess.Popen has it, like the next two.
-        stdout: None: where ours goes.
-        stderr: None: where ours go.
-        folder: where it starts; None: where we are.
-        pass_fds: descriptors that it has, too.
-        has_session: Ctrl-C and signals to our group do not reach it. Without, it is one of our group and ends with it.
+        env: its complete environment; nothing is inherited.
+        log: file that its output and errors are appended to, overriding the next three.
+        stdin: as in subprocess.Popen, like the next two.
+        stdout: None: inherited.
+        stderr: None: inherited.
+        folder: its working directory; None: ours.
+        pass_fds: descriptors that it inherits.
+        has_session: True: Ctrl-C and signals to our group do not reach it. False: it belongs to our group and ends with
+            it.
 
     Raises:
-        OSError: The program or the folder is not there, or there is no room for a process.
-        ValueError: An argument holds a NUL.
+        OSError: The program or the folder does not exist, or no process can be created.
+        ValueError: An argument contains a NUL.
     """
     with log.open("ab") if log is not None else nullcontext() as output:
         return subprocess.Popen(
@@ -57,6 +58,6 @@ def spawn(
 
 
 def signal_group(pid: int, number: int) -> None:
-    """To a process that leads a session and to all that it has started, as far as they are there."""
+    """Sends a signal to a process that leads a session and to all its descendants, as far as they exist."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)

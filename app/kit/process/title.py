@@ -1,4 +1,4 @@
-"""What `ps` and `top` call a process that was forked and never became a program of its own."""
+"""The name that `ps` and `top` show for a process that was forked and never became a program of its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 PR_SET_NAME = 15
 ARG_START, ARG_END = 45, 46
-"""Of the fields of /proc/self/stat that follow the name: where the command line lies in memory."""
+"""Index among the fields of /proc/self/stat after the name: the address of the command line in memory."""
 
 
 _libc = ctypes.CDLL(None)
@@ -21,13 +21,13 @@ def set_short_name(text: str) -> None:
 
 @cache
 def _command_line() -> tuple[int, int]:
-    """Where it lies in memory, and its length in bytes: the same in every process that is forked from this one."""
+    """Its address in memory, and its length in bytes: the same in every process forked from this one."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     return int(fields[ARG_START]), int(fields[ARG_END]) - int(fields[ARG_START])
 
 
 def set_title(text: str) -> None:
-    """Write over the command line, as far as there is room; and over the short name."""
+    """Overwrites the command line, as far as there is room, and the short name."""
     set_short_name(text.removeprefix("modelmill "))
     start, size = _command_line()
     if start and size > 0:
