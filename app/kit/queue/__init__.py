@@ -1,1 +1,1 @@
-"""Messages and who waits for them: Dramatiq on Redis without polling."""
+"""Messages and their consumers: Dramatiq on Redis without polling."""

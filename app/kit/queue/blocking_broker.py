@@ -1,15 +1,14 @@
 """A Redis broker whose consumers wait on Redis instead of polling with a back-off.
 
 Same keys and messages as Dramatiq's RedisBroker, so stock processes can produce for and consume from the same queues.
-How it waits and fetches is the consumer's matter (waiting_consumer). What else differs, each for a reason that was
-measured:
+The consumer implements waiting and fetching (blocking_consumer). Other differences, each with a measured reason:
 
-- Each queue may have a prefetch of its own, whatever Dramatiq asks for, and the count of unfinished messages survives a
+- Each queue may have its own prefetch, whatever Dramatiq requests, and the count of unfinished messages survives a
   reconnect: with a prefetch of one a busy worker never hides a second job.
-- A message may bring its own id, so that its place in a queue can be asked for and it can be taken back.
-- A signal is told only to the middleware that listens to it.
-- A message can be prepared without being sent, so that a record's change can carry it along (records).
-- A pulse of the clock takes the place of its predecessor that still waits: a queue that nobody serves does not grow.
+- A message may have a given id, so that its position in a queue can be queried and it can be removed.
+- A signal is sent only to the middleware that handles it.
+- A message can be prepared without being sent, so that a change of a record can include it (records).
+- A pulse of the clock replaces its predecessor if that still waits: a queue without a consumer does not grow.
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 redis.call('HSET', KEYS[3], ARGV[3], ARGV[1])
 """
 PULSE_TIME = "scheduled_at"
-"""Option that Periodiq gives to a message which the clock sends, and to no other."""
+"""Option that Periodiq sets on the messages of its clock, and on no others."""
 
 
 class BlockingBroker(ConsumerBroker):
-    """prefetch: queue → how many unfinished messages a consumer of it holds at most; Dramatiq's word for all others."""
+    """prefetch: queue → maximum number of unfinished messages of a consumer; Dramatiq's value for all others."""
 
     def __init__(self, *, client: redis.Redis, prefetch: Mapping[str, int] | None = None, **options: Any) -> None:
         self._before: dict[str, list[Callable[..., None]]] = {}
@@ -73,7 +72,7 @@ class BlockingBroker(ConsumerBroker):
                 listener(self, *args, **kwargs)
             except MiddlewareError:
                 raise
-            except Exception:  # as the stock broker: a bystander's fault must not stop the work
+            except Exception:  # like the stock broker: a failing middleware must not stop the work
                 self.logger.critical("Unexpected failure in before_%s of %r.", signal, listener, exc_info=True)
 
     def emit_after(self, signal: str, *args: Any, **kwargs: Any) -> None:
@@ -95,33 +94,32 @@ class BlockingBroker(ConsumerBroker):
         return super().consume(queue_name, self._prefetch.get(queue_name, prefetch), timeout)
 
     def claimed(self, queue: str, record_id: str) -> dict[str, str] | None:
-        """The record that the fetch of its message has claimed; told once, to who begins the work."""
+        """Returns the record claimed by the fetch of its message; once, to the code that starts the work."""
         return self.unsettled(queue).claimed.pop(record_id, None)
 
     def unbegun(self, queue: str) -> list[str]:
-        """The records that fetches have claimed and whose work has not begun."""
+        """The records that fetches have claimed and whose work has not started."""
         return list(self.unsettled(queue).claimed)
 
     @property
     def is_busy(self) -> bool:
-        """Has this process messages in hand that are not dealt with?"""
+        """Whether this process has unfinished messages."""
         return any(messages.unfinished for queue, messages in list(self._unsettled.items()) if queue == q_name(queue))
 
     def drain(self) -> None:
-        """Fetch no more: this process is about to end. What it has in hand it may finish."""
+        """Stops fetching: this process is about to end. It may finish the messages it has."""
         self.is_draining = True
         self.wake()
 
     def close(self) -> None:
-        """Close every connection; a pool that was handed over is not closed by its client."""
+        """Closes every connection; a client does not close a pool that was passed to it."""
         self.connections.close()
         self.client.connection_pool.disconnect()
 
     def enqueue(self, message: Message[Any], *, delay: int | None = None) -> Message[Any]:
-        """As the stock broker, but a message may bring its own id in options["redis_message_id"].
+        """Like the stock broker, but a message may have its own id in options["redis_message_id"].
 
-        Then its place in the queue can be asked for, and it can be taken out, by a name the caller knows. Of the pulses
-        of an actor only the newest waits.
+        The caller can then query its position in the queue and remove it. Only the newest pulse of an actor waits.
         """
         is_pulse = PULSE_TIME in message.options
         if delay is not None or not (is_pulse or MESSAGE_ID in message.options):
@@ -138,39 +136,39 @@ class BlockingBroker(ConsumerBroker):
         return message
 
     def send(self, queue: str, actor: str, *, message_id: str | None = None, **kwargs: Any) -> None:
-        """Enqueue work by name.
+        """Enqueues work by name.
 
         Args:
-            queue: its name.
-            actor: whose work it is.
+            queue: the name of the queue.
+            actor: the actor that runs it.
             message_id: unique within the queue; None: a random one.
             kwargs: the actor's arguments.
         """
         self.enqueue(_message(queue, actor, message_id, kwargs))
 
     def prepare(self, queue: str, actor: str, *, message_id: str | None = None, **kwargs: Any) -> OutgoingMessage:
-        """The same as a value, for somebody else to put on its queue in one step with something of their own."""
+        """Returns the message as a value, so that it can be queued in one step with other changes."""
         message = _message(queue, actor, message_id, kwargs)
         self.emit_before("enqueue", message, None)
         key = self.list_key(queue)
         return OutgoingMessage(database(self.client), key, f"{key}.msgs", message.options[MESSAGE_ID], message.encode())
 
     def holds(self, queue: str, message_id: str) -> bool:
-        """Is the message waiting in the queue or in some worker's hands?"""
+        """Whether the message waits in the queue or a worker holds it."""
         return bool(self.held(queue, [message_id]))
 
     def held(self, queue: str, message_ids: Sequence[str]) -> set[str]:
-        """Those of the messages that wait in the queue or are in some worker's hands."""
+        """Returns the messages that wait in the queue or are held by a worker."""
         texts: Any = self.client.hmget(f"{self.list_key(queue)}.msgs", message_ids) if message_ids else []
         return {message_id for message_id, text in zip(message_ids, texts, strict=True) if text is not None}
 
     def position(self, queue: str, message_id: str) -> int | None:
-        """How many messages are ahead; None when it does not wait (any more)."""
+        """Returns how many messages are ahead; None if it does not wait (any more)."""
         place: Any = self.client.lpos(self.list_key(queue), message_id)
         return None if place is None else int(place)
 
     def take_back(self, queue: str, message_id: str) -> bool:
-        """Remove a waiting message. True: no worker will get it any more."""
+        """Removes a waiting message. True: no worker will get it any more."""
         with self.client.pipeline(transaction=True) as pipe:
             pipe.lrem(self.list_key(queue), 1, message_id)
             removed = pipe.execute()[0]
@@ -179,7 +177,7 @@ class BlockingBroker(ConsumerBroker):
         return bool(removed)
 
     def raise_dead(self, queue: str, message_id: str) -> None:
-        """Take a message off the dead letters, for it is to be sent again."""
+        """Removes a message from the dead letters, because it is sent again."""
         dead = f"{self.list_key(queue)}.XQ"
         with self.client.pipeline(transaction=True) as pipe:
             pipe.zrem(dead, message_id)
@@ -187,7 +185,7 @@ class BlockingBroker(ConsumerBroker):
             pipe.execute()
 
     def oldest(self, queue: str, count: int) -> list[str]:
-        """The ids of the messages that have waited longest."""
+        """Returns the ids of the messages that have waited longest."""
         ids: Any = self.client.lrange(self.list_key(queue), 0, count - 1)
         return [name.decode() if isinstance(name, bytes) else name for name in ids]
 
@@ -195,9 +193,9 @@ class BlockingBroker(ConsumerBroker):
         return int(self.client.llen(self.list_key(queue)))
 
     def requeue_from(self, dead_broker_id: str, queue: str) -> int:
-        """Put back what a dead process had fetched and not acknowledged, at the head, where it came from.
+        """Returns messages that a dead process had fetched and not acknowledged to the head of the queue.
 
-        Returns how many messages.
+        Returns the number of messages.
         """
         abandoned = self.held(queue, sorted(self.fetched(dead_broker_id, queue)))
         with self.client.pipeline(transaction=True) as pipe:
@@ -208,9 +206,9 @@ class BlockingBroker(ConsumerBroker):
         return len(abandoned)
 
     def maintain(self, queues: Iterable[str]) -> None:
-        """Run Dramatiq's maintenance now: put back the messages of processes that have been silent too long.
+        """Runs Dramatiq's maintenance now: requeues the messages of processes without a heartbeat.
 
-        Left to itself it runs inside one of a thousand calls only.
+        Otherwise it runs only in one of a thousand calls.
         """
         chance, self.maintenance_chance = self.maintenance_chance, MAINTENANCE_SCALE
         try:
@@ -220,7 +218,7 @@ class BlockingBroker(ConsumerBroker):
             self.maintenance_chance = chance
 
     def _listeners(self, name: str) -> list[Callable[..., None]]:
-        """Those who have something to say to this signal; most have not, and there are eight signals to a message."""
+        """Returns the middleware that handles this signal; most does not, and there are eight signals per message."""
         silent = getattr(Middleware, name)
         heard = (m for m in self.middleware if getattr(type(m), name, silent) is not silent)
         return [getattr(middleware, name) for middleware in heard]

@@ -1,15 +1,17 @@
-"""A consumer that waits on Redis, and tells Redis of finished messages in the same breath as it asks for the next.
+"""A consumer that waits on Redis, and acknowledges finished messages in the same round trip as the next fetch.
 
-One script settles what is finished and fetches what there is room for; it does to the keys what the stock script does.
-When the last fetch left nothing in the queue, `BLMOVE queue queue LEFT LEFT` stands before the next, in the same round
-trip, and what is to be settled is said before it. Moving the head of a list to its own head changes nothing, but it
-blocks while the list is empty and wakes on any push, by whomever; the fetch then follows at once on the server's side.
+One script acknowledges finished messages and fetches as many as there is room for; it changes the keys like the stock
+script.
+If the last fetch left nothing in the queue, `BLMOVE queue queue LEFT LEFT` precedes the next one in the same round
+trip, after the acknowledgements. Moving the head of a list to its own head changes nothing, but it blocks while the
+list is empty and wakes on any push; the fetch then follows at once on the server.
 
-Where a message is about a record, the fetch can claim that for who gets the message, and brings it along (Claimer).
+If a message concerns a record, the fetch can claim the record for the receiver of the message, and returns it
+(Claimer).
 
-An answer that was not yet said is kept, also over a lost connection, until Redis has taken it; saying it twice does no
-harm. A fetch is never repeated by the client: a silent second try would hide that the first has taken messages whose
-names never arrived. Instead a new consumer puts back what its predecessor never saw.
+Pending acknowledgements are kept, also across a lost connection, until Redis has received them; repeating them does no
+harm. A fetch is never repeated by the client: a silent retry would hide that the first attempt has taken messages whose
+names never arrived. Instead a new consumer returns the messages that its predecessor never saw.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from app.kit.redis.connections import Command, ConnectionPool, RedisConnection, 
 T = TypeVar("T")
 MESSAGE_ID = "redis_message_id"
 MAX_BLOCK_S = 5.0
-"""How long one wait lasts; less than the socket's time limit."""
+"""Maximum duration of one wait; less than the socket's timeout."""
 
 # KEYS: namespace. ARGV: now in ms, broker id, queue, how many to fetch, how to claim their records ('' for not at all),
 # how many of the following are acked, ids acked, ids to go to the dead letters. Returns how many wait still, the texts
@@ -66,25 +68,25 @@ return {left, found, ARGV[5] == '' and {} or claimed(cjson.decode(ARGV[5]), ids,
 """
 )
 DRAIN_S = 0.05
-"""So soon a consumer that fetches no more sees that it is to end."""
+"""How soon a consumer that fetches no more notices that it should end."""
 MAX_FETCH = 1000
-"""A script can unpack only so many values at once."""
+"""Maximum number of values that a script can unpack at once."""
 
 
 class Claimer(Protocol):
-    """Claims the records that messages are about, for a worker that processes each as soon as it is fetched."""
+    """Claims the records of messages, for a worker that processes each as soon as it is fetched."""
 
     @property
     def claim(self) -> str:
-        """What a fetch is to do to the record: see Records.claim_by_fetch."""
+        """What a fetch does to the record: see Records.claim_by_fetch."""
 
     def give_back(self, record_id: str) -> None:
-        """Undo it: the message goes back unprocessed."""
+        """Undoes the claim: the message goes back unprocessed."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What is to be said of a message: it is done, or dead."""
+    """The outcome of a message: done, or dead."""
 
     is_done: bool
     message_id: str
@@ -93,14 +95,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class UnsettledMessages:
-    """What a process has in hand of one queue. It outlives the consumer, which is made anew with each connection."""
+    """The messages of one queue that a process holds. It outlives the consumer, which is recreated with each
+    connection."""
 
     messages: dict[str, str] = field(default_factory=dict)
-    """Message id → redis id, until Redis has heard the answer."""
+    """Message id → redis id, until Redis has received the outcome."""
     claimed: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Redis id → the record that came with the message, until its work begins."""
+    """Redis id → the record that came with the message, until its work starts."""
     answers: deque[Answer] = field(default_factory=deque)
-    """What Redis has not heard yet."""
+    """Outcomes that Redis has not received yet."""
     is_eased: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -117,7 +120,7 @@ class UnsettledMessages:
 
 
 class Delivery(MessageProxy):
-    """A message whose fields are its own: they are read twenty times, which Dramatiq's proxy answers by a call each."""
+    """A message with its own fields: they are read twenty times, and Dramatiq's proxy needs a call for each."""
 
     def __init__(self, message: Message[Any]) -> None:
         super().__init__(message)
@@ -125,7 +128,7 @@ class Delivery(MessageProxy):
 
 
 class ConsumerBroker(RedisBroker):
-    """What a consumer needs of its broker beyond Dramatiq's."""
+    """What a consumer needs from its broker beyond Dramatiq's interface."""
 
     def __init__(self, *, client: redis.Redis, **options: Any) -> None:
         super().__init__(client=client, **options)
@@ -141,11 +144,11 @@ class ConsumerBroker(RedisBroker):
         return self._unsettled.setdefault(queue, UnsettledMessages())
 
     def waits(self, queue: str, connection_id: int) -> None:
-        """Redis' number of the connection on which this queue is waited for."""
+        """Redis' id of the connection on which this queue is waited for."""
         self._waiting[queue] = connection_id
 
     def wake(self) -> None:
-        """End every wait of this process for messages. Redis being away has ended them already."""
+        """Ends every wait of this process for messages. If Redis is unreachable, they have already ended."""
         for messages in list(self._unsettled.values()):
             messages.is_eased.set()
         with contextlib.suppress(redis.RedisError):
@@ -156,7 +159,7 @@ class ConsumerBroker(RedisBroker):
         return f"{self.namespace}:{queue}"
 
     def fetched(self, broker_id: str, queue: str) -> set[str]:
-        """Ids of the messages that a process has fetched and not acknowledged."""
+        """Returns the ids of the messages that a process has fetched and not acknowledged."""
         members: Any = self.client.smembers(self.acks_key(broker_id, queue))
         return {m.decode() if isinstance(m, bytes) else m for m in members}
 
@@ -165,11 +168,11 @@ class ConsumerBroker(RedisBroker):
 
 
 class BlockingConsumer(_RedisConsumer):
-    """Waits on one queue, and claims what comes.
+    """Waits on one queue, and claims the records of its messages.
 
     Args:
-        prefetch: messages that may be here and not done.
-        timeout: of a wait, in ms.
+        prefetch: maximum number of unfinished messages.
+        timeout: of one wait, in ms.
     """
 
     broker: ConsumerBroker
@@ -198,7 +201,7 @@ class BlockingConsumer(_RedisConsumer):
         _connected(lambda: self._put_back(redis_ids))
 
     def close(self) -> None:
-        """Say the last answers."""
+        """Sends the last outcomes."""
         try:
             if self.unsettled.answers:
                 _connected(lambda: self._exchange(0))
@@ -213,7 +216,7 @@ class BlockingConsumer(_RedisConsumer):
                 return None
             self.message_cache = _connected(lambda: self._exchange(room))
         message, inline = self._take(), self.broker.work_inline
-        # What arrives while the process ends goes Dramatiq's way, which puts back what no worker thread takes any more.
+        # Messages that arrive while the process ends go through Dramatiq, which returns those that no thread takes.
         if message is None or inline is None or self.broker.is_draining or not inline.takes(message):
             return message
         inline.process(message)
@@ -222,7 +225,7 @@ class BlockingConsumer(_RedisConsumer):
     def _take(self) -> MessageProxy | None:
         while self.message_cache:
             text, record = self.message_cache.pop(0)
-            if text is not None:  # its text was deleted, though its name still stood in the queue
+            if text is not None:  # its text was deleted, but its name was still in the queue
                 message: Message[Any] = Message.decode(text)
                 redis_id = self.unsettled.messages[message.message_id] = message.options[MESSAGE_ID]
                 if record:
@@ -231,7 +234,8 @@ class BlockingConsumer(_RedisConsumer):
         return None
 
     def _exchange(self, room: int) -> list[tuple[bytes | None, list[bytes]]]:
-        """Say the answers owed, and fetch up to `room`: texts of messages, with the record claimed for each, or []."""
+        """Sends the pending outcomes, and fetches up to `room` texts of messages, with the record claimed for each, or
+        []."""
         answers = list(self.unsettled.answers)
         replies = self._line.ask(self._question(answers, room))
         errors = [reply for reply in replies if isinstance(reply, redis.RedisError)]
@@ -258,14 +262,14 @@ class BlockingConsumer(_RedisConsumer):
 
     @property
     def _wait_s(self) -> float:
-        """Delayed messages in hand become due while nothing comes."""
+        """Delayed messages become due while none arrive."""
         has_delayed = self._is_of_delayed and self.outstanding_message_count > 0
         return min(self._look_s, MAX_BLOCK_S) if has_delayed else MAX_BLOCK_S
 
     def _settle_and_fetch(self, answers: list[Answer], room: int) -> Command:
         done = [answer.redis_id for answer in answers if answer.is_done]
         dead = [answer.redis_id for answer in answers if not answer.is_done]
-        # Not for a message that has to wait for a worker's thread: the claim says that the work begins.
+        # Not for a message that has to wait for a worker's thread: a claim means that the work starts.
         claimer = self._claimer if room > 0 and self.broker.work_inline else None
         fetch = (min(room, MAX_FETCH), claimer.claim if claimer else "")
         args = (current_millis(), self.broker.broker_id, self.queue_name, *fetch, len(done), *done, *dead)
@@ -288,7 +292,7 @@ class BlockingConsumer(_RedisConsumer):
             self._put_back(unseen)
 
     def _put_back(self, redis_ids: Collection[str]) -> None:
-        """With their records as they were before."""
+        """Returns the messages, and restores their records."""
         if self._claimer:
             for redis_id in redis_ids:
                 self._claimer.give_back(redis_id)
@@ -297,9 +301,9 @@ class BlockingConsumer(_RedisConsumer):
 
 
 def _connected(call: Callable[[], T]) -> T:
-    """Report a lost or timed-out connection in the one form that Dramatiq repairs by itself.
+    """Reports a lost or timed-out connection as the one error that Dramatiq recovers from by itself.
 
-    Dramatiq takes a time-out for an unknown error.
+    Dramatiq treats a timeout as an unknown error.
     """
     try:
         return call()

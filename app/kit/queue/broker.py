@@ -1,4 +1,4 @@
-"""Makes the broker and its Redis client. `app` enqueues by name through it and never imports an actor."""
+"""Creates the broker and its Redis client. `app` enqueues by name through it and never imports an actor."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ LOOK_TIMEOUT_S = 1.0
 
 
 def connect(url: str, **options: Any) -> redis.Redis:
-    """A client that tries again twice, within half a second, when the connection is refused or lost, and then raises.
+    """Creates a client that retries twice within half a second if the connection is refused or lost, and then raises.
 
-    redis-py's from_url would not try again at all, and its default client ten times. A time-out is raised at once: the
-    command may have been done, so whether to repeat it is the caller's decision; and each try takes seconds, three of
-    them again for each new connection.
+    redis-py's from_url would not retry at all, and its default client ten times. A timeout is raised at once: the
+    command may have been executed, so the caller decides whether to repeat it; and each attempt takes seconds, plus
+    three for each new connection.
     """
     return redis.Redis.from_url(
         url,
@@ -36,7 +36,7 @@ def connect(url: str, **options: Any) -> redis.Redis:
 
 
 def connect_to_look(url: str) -> redis.Redis:
-    """A client for whoever only reports how things are: it tries once, and says soon that Redis is away or stalls."""
+    """Creates a client for status reports: it tries once, and soon reports that Redis is unreachable or stalls."""
     return redis.Redis.from_url(
         url, socket_timeout=LOOK_TIMEOUT_S, socket_connect_timeout=LOOK_TIMEOUT_S, retry=Retry(NoBackoff(), 0)
     )

@@ -1,7 +1,7 @@
-"""Lets the thread that waits for messages do the work itself, where each queue has a worker thread to itself anyway.
+"""Lets the thread that waits for messages do the work itself, if each queue has its own worker thread anyway.
 
-Dramatiq hands each message from a consumer's thread to a worker's thread and back. For messages that take milliseconds
-that is a good part of the time. The work is done by Dramatiq's own code all the same, so middleware sees no difference.
+Dramatiq passes each message from a consumer's thread to a worker's thread and back. For messages that take milliseconds
+this is a large part of the time. Dramatiq's own code still does the work, so middleware sees no difference.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ class InlineWork(Middleware):
 
 
 class Inline:
-    """Processes a message in the thread that calls."""
+    """Processes a message in the calling thread."""
 
     def __init__(self, broker: Broker, worker: Worker) -> None:
         self._broker = broker
-        self._thread = WorkerThread(  # never started: only its way with a message is wanted
+        self._thread = WorkerThread(  # never started: only its processing of a message is used
             broker=broker, consumers=worker.consumers, work_queue=_Uncounted(), worker_timeout=worker.worker_timeout
         )
 
     def takes(self, message: MessageProxy) -> bool:
-        """Not what is delayed, nor what no actor is known for: Dramatiq has its own ways with those."""
+        """Excludes delayed messages and those of unknown actors: Dramatiq handles these itself."""
         return "eta" not in message.options and message.actor_name in self._broker.actors
 
     def process(self, message: MessageProxy) -> None:
@@ -38,7 +38,7 @@ class Inline:
 
 
 class _Uncounted(PriorityQueue[Any]):
-    """Stands for the queue between the threads, through which these messages do not come."""
+    """Replaces the queue between the threads, which these messages do not pass."""
 
     def task_done(self) -> None:
         """Nothing was put here."""

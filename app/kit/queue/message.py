@@ -1,4 +1,4 @@
-"""A message as a value, so that the change of a record that makes it due can send it in the same step."""
+"""A message as a value, so that a change of a record can send it in the same step."""
 
 from __future__ import annotations
 

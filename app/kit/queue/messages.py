@@ -1,8 +1,8 @@
-"""The product's messages and queues: one table, by which actors are declared and everybody sends. A package
-that is added to the product has a table of its own beside it.
+"""The product's messages and queues: one table that declares actors and that all senders use. An additional package has
+its own table beside it.
 
-It stands in the kit since those who send and those who run a message know nothing of each other. Which process serves
-which queue is in `app.standalone.processes`.
+It is in the kit because senders and receivers of a message do not know each other. `app.standalone.processes` lists
+which process serves which queue.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Queue(StrEnum):
 
 
 DELAYED = frozenset({Queue.JOINT_CALIBRATION, Queue.VIDEO_PLANS, Queue.NOTIFICATIONS, Queue.EXCHANGE})
-"""Queues to which something is sent for later."""
+"""Queues with delayed messages."""
 
 
 class BaseMessage(StrEnum):
-    """A message bears the name of the actor that runs it."""
+    """A message has the name of the actor that runs it."""
 
     queue: Queue
-    """On which it waits."""
+    """The queue it is sent to."""
 
     def __new__(cls, actor: str, queue: Queue) -> Self:
         message = str.__new__(cls, actor)
@@ -47,7 +47,7 @@ class BaseMessage(StrEnum):
 
 
 class Message(BaseMessage):
-    """The product's."""
+    """The messages of the product."""
 
     RUN_ONNX = "run_onnx", Queue.ONNX
     RUN_BIE = "run_bie", Queue.BIE
@@ -87,21 +87,21 @@ class Message(BaseMessage):
 
 
 class Sender(Protocol):
-    """The broker, for those who only send."""
+    """The broker, for code that only sends."""
 
     def send(self, queue: str, actor: str, *, message_id: str | None = None, **kwargs: Any) -> None: ...
 
 
 def post(sender: Sender, message: BaseMessage, *, message_id: str | None = None, **kwargs: Any) -> None:
-    """Put a message on its queue.
+    """Puts a message on its queue.
 
     Args:
         sender: the broker.
-        message: which one.
-        message_id: unique within the queue; a random one when left out.
+        message: the message.
+        message_id: unique within the queue; random by default.
         kwargs: the arguments of its actor.
 
     Raises:
-        redis.RedisError: Redis does not answer; nobody knows whether the message was put there.
+        redis.RedisError: Redis does not answer; it is unknown whether the message was sent.
     """
     sender.send(message.queue.value, message.value, message_id=message_id, **kwargs)

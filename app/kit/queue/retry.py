@@ -1,7 +1,7 @@
-"""What is done about servers that do not answer: a call on which a job would hang for ever is repeated until Redis has
-answered it, and what happens by the clock waits for its next pulse.
+"""Handles servers that do not answer: a call that a job depends on is repeated until Redis has answered, and periodic
+work waits for its next pulse.
 
-Whatever is called this way must do no harm when it is done twice, for an answer may be lost after the deed.
+Repeating such a call must be harmless, because the answer may be lost after the operation.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 
 def until_answered(call: Callable[[], T], what: str) -> T:
-    """Call until Redis answers.
+    """Repeats a call until Redis answers.
 
     Args:
-        call: asks it; may be done twice.
+        call: the call; repeating it must be harmless.
         what: completes the sentence "Cannot … yet".
 
     Returns:
@@ -42,11 +42,11 @@ def until_answered(call: Callable[[], T], what: str) -> T:
 
 @contextmanager
 def until_next_pulse(what: str) -> Iterator[None]:
-    """Leave the rest to the next pulse when Redis, the object store or the database does not answer: the message that
-    began it is done with, and not dead.
+    """Leaves the rest to the next pulse if Redis, the object store or the database does not answer: the message is
+    done, not dead.
 
     Args:
-        what: Begins the sentence "… is left to the next pulse".
+        what: Starts the sentence "… is left to the next pulse".
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Wakes those who would look by themselves a little later: controllers, leaders, and whoever watches a page."""
+"""Wakes processes that would check by themselves a little later: controllers, leaders, and viewers of a page."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ logger = logging.getLogger(__name__)
 
 
 class Waker:
-    """Redis being away keeps nobody from what they do: whoever is not woken looks by itself before long.
+    """An unreachable Redis blocks nobody: a process that is not woken checks by itself soon.
 
-    Only for work that is found in that way. What must not be lost is sent by `post`.
+    Use it only for such work. Messages that must not be lost are sent by `post`.
     """
 
     def __init__(self, client: redis.Redis, sender: Sender) -> None:
@@ -27,7 +27,7 @@ class Waker:
         self._sender = sender
 
     def send(self, message: BaseMessage, **kwargs: Any) -> None:
-        """Has an actor do its work now.
+        """Makes an actor work now.
 
         Args:
             message: its message.
@@ -37,20 +37,20 @@ class Waker:
             post(self._sender, message, **kwargs)
 
     def notify(self, *keys: str) -> None:
-        """Has every process read these again that watches them.
+        """Makes every process that watches these records read them again.
 
         Args:
-            keys: of records, as ChangeHub.watch takes them.
+            keys: the keys of records, as in ChangeHub.watch.
         """
         with _unless_redis_is_away(", ".join(keys), level=logging.DEBUG):
             for key in keys:
                 self._client.publish(f"{NUDGES}{key}", "")
 
     def ring(self, bell: str) -> None:
-        """Wakes a leader that waits for this bell between two looks. Many rings are as good as one.
+        """Wakes a leader that waits for this bell between two ticks. Several rings have the effect of one.
 
         Args:
-            bell: key of a list in Redis, on which the leader waits by BLPOP.
+            bell: key of a list in Redis, on which the leader waits with BLPOP.
         """
         with _unless_redis_is_away(bell), self._client.pipeline(transaction=True) as pipe:
             pipe.lpush(bell, "")

@@ -1,1 +1,1 @@
-"""Records, leases, changes and time series in Redis. What is here is forgotten when Redis restarts."""
+"""Records, leases, changes and time series in Redis. All of it is forgotten when Redis restarts."""

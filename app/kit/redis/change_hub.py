@@ -1,8 +1,8 @@
-"""Nudges: "this record changed", from Redis to whoever watches in this process. They carry no data.
+"""Nudges: the notification "this record changed", from Redis to the viewers in this process. They carry no data.
 
-One subscription per web process, however many viewers; each viewer has one flag, so that a slow one sees the newest
-state and not every state. After a lost connection all flags are raised: a watcher re-reads, nobody misses an end.
-What all viewers of a change need is made once and shared.
+One subscription per web process, however many viewers. Each viewer has one flag, so that a slow one sees the newest
+state and not every state. After a lost connection all flags are raised: viewers read again, and nobody misses an end.
+Data that all viewers of a change need is read once and shared.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ T = TypeVar("T")
 
 
 def any_of(kind: str) -> str:
-    """What is watched for changes of any record of a kind.
+    """Returns the key for watching all records of a kind.
 
     Args:
-        kind: what the keys of its records begin with, before the colon.
+        kind: the prefix of its records' keys, before the colon.
     """
     return f"{kind}:*"
 
 
 @dataclass
 class _Shared:
-    """What one user's viewers of a record are shown: how it is made, when that began, and what comes of it."""
+    """The data that one user's viewers of a record share: how it is made, when that started, and its result."""
 
     make: Callable[[], Any]
     began_at: float
@@ -45,7 +45,7 @@ class _Shared:
 
 
 class ChangeHub:
-    """Run `run()` as a task for the life of the application; `watch(key)` in each handler."""
+    """Run `run()` as a task during the life of the application; `watch(key)` in each handler."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -54,7 +54,8 @@ class ChangeHub:
         self.is_ending = False
 
     def set(self) -> None:
-        """The process is about to end: every viewer wakes up, and should go. (Named as an event's own, to be one.)"""
+        """The process is about to end: every viewer wakes up, and should leave. (Named like an event's method, to be
+        one.)"""
         if not self.is_ending:
             self.is_ending = True
             for key in self._flags:
@@ -62,10 +63,10 @@ class ChangeHub:
 
     @contextlib.contextmanager
     def watch(self, *keys: str) -> Iterator[asyncio.Event]:
-        """A flag that is raised at each change of the records with these keys. Watch first, then read.
+        """Yields a flag that is raised at each change of the records with these keys. Watch first, then read.
 
         Args:
-            keys: of one record each, or `any_of` a kind.
+            keys: the key of a record each, or `any_of` a kind.
         """
         flag = asyncio.Event()
         for key in keys:
@@ -80,23 +81,24 @@ class ChangeHub:
                     self._shared.pop(key, None)
 
     async def shared(self, key: str, user: str, make: Callable[[], T]) -> T:
-        """What `make` returns in a thread, made once for all viewers of this user, anew at each nudge of the key.
+        """Returns the result of `make` in a thread, computed once for all viewers of this user, and again at each nudge
+        of the key.
 
-        Not older than SHARED_FOR_S, for some of what is shown changes without a nudge. Watch the key before.
+        It is never older than SHARED_FOR_S, because some data changes without a nudge. Watch the key first.
         """
         frames = self._shared[key].get(user)
         if frames is None or asyncio.get_running_loop().time() - frames.began_at > SHARED_FOR_S:
             frames = self._shared[key][user] = _begin(make)
         if frames.task.done():
             return frames.task.result()  # type: ignore[no-any-return]
-        return await asyncio.shield(frames.task)  # one viewer may leave, the others stay
+        return await asyncio.shield(frames.task)  # one viewer may leave while the others stay
 
     @property
     def viewers(self) -> int:
         return len({flag for flags in self._flags.values() for flag in flags})
 
     async def run(self) -> None:
-        """Listen until cancelled, reconnecting for ever."""
+        """Listens until cancelled, reconnecting forever."""
         while True:
             try:
                 async for key in self._listen():
@@ -115,7 +117,7 @@ class ChangeHub:
                     yield message["channel"].decode().removeprefix(NUDGES)
 
     def _nudge(self, keys: Iterable[str]) -> None:
-        """Wake the viewers: at once, or when what they share has been made anew, so that it lies ready for each."""
+        """Wakes the viewers: at once, or after their shared data has been read again, so that it is ready for each."""
         for key in list(keys):
             shown = self._shared.get(key)
             if not shown:
@@ -127,7 +129,7 @@ class ChangeHub:
 
     def _made(self, key: str, task: asyncio.Task[Any]) -> None:
         if not task.cancelled():
-            task.exception()  # a viewer will meet it; should there be none left, it is no news
+            task.exception()  # a viewer will get the same error; if there are none left, it does not matter
         self._raise(key)
 
     def _raise(self, key: str) -> None:
@@ -141,7 +143,7 @@ def _begin(make: Callable[[], Any]) -> _Shared:
 
 
 async def changed(flag: asyncio.Event, timeout_s: float) -> bool:
-    """Wait for the flag and lower it. False after timeout_s without a change."""
+    """Waits for the flag and lowers it. False after timeout_s without a change."""
     try:
         async with asyncio.timeout(timeout_s):
             await flag.wait()

@@ -1,6 +1,6 @@
-"""Connections to Redis for the hot path: a script is called with no pool, no lock and no wrapper between.
+"""Connections to Redis for the hot path: scripts are called without a pool, a lock or a wrapper.
 
-redis-py's own way takes half as long again, and a job's way through the queues is a dozen such calls.
+redis-py's own way takes half as long again, and a job needs a dozen such calls.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ READ_BYTES = 65536
 
 
 def database(client: redis.Redis) -> int:
-    """The number of the database that this client speaks with."""
+    """Returns the number of the database that this client uses."""
     return int(client.connection_pool.connection_kwargs.get("db") or 0)
 
 
 def as_map(flat: Sequence[T]) -> dict[T, T]:
-    """A map as Redis' scripts and its older protocol have it: name, value, name, value …"""
+    """Converts the flat list of names and values of Redis' scripts and older protocol into a map."""
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
 class RedisConnection:
-    """One connection, used by one thread: sends several commands at once and reads all their replies.
+    """One connection for one thread: sends several commands at once and reads all their replies.
 
-    redis-py makes the connection (address, password, database, TLS, time-outs); what passes over it is hiredis' matter.
-    encoding: of the replies, which are bytes without it.
+    redis-py opens the connection (address, password, database, TLS, timeouts); hiredis reads and writes. encoding: of
+    the replies, which are bytes without it.
     """
 
     def __init__(self, client: redis.Redis, encoding: str | None = None) -> None:
@@ -47,7 +47,8 @@ class RedisConnection:
         self._connection: Any = pool.connection_class(**settings)
 
     def ask(self, commands: list[Command]) -> list[Any]:
-        """The replies in order; one that is an error is returned, not raised. Raises ConnectionError, TimeoutError."""
+        """Returns the replies in order; an error reply is returned, not raised. Raises ConnectionError,
+        TimeoutError."""
         if self._socket is None:
             self._open()
         try:
@@ -59,7 +60,7 @@ class RedisConnection:
         except OSError as error:
             self.close()
             raise redis.ConnectionError(f"The connection to Redis is lost: {error}") from error
-        except BaseException:  # also an interrupt: a reply that nobody has read must not answer the next question
+        except BaseException:  # also on an interrupt: an unread reply must not answer the next command
             self.close()
             raise
 
@@ -68,7 +69,7 @@ class RedisConnection:
         self._connection.disconnect()
 
     def __del__(self) -> None:
-        """With the thread whose line it was."""
+        """Closes it together with the thread that owns it."""
         if self._socket is not None:
             self.close()
 
@@ -79,7 +80,7 @@ class RedisConnection:
 
     def _reply(self) -> Any:
         reply = self._reader.gets()
-        while reply is False:  # not all of it is here
+        while reply is False:  # incomplete
             data = self._socket.recv(READ_BYTES)
             if not data:
                 raise ConnectionResetError("closed by the server")
@@ -96,7 +97,7 @@ def _redis_error(error: Exception) -> redis.RedisError:
 
 
 class ConnectionPool:
-    """A line for each thread that asks. A lost connection is tried again as the client's retry policy says."""
+    """One connection per thread. A lost connection is retried as the client's retry policy says."""
 
     def __init__(self, client: redis.Redis, encoding: str | None = None) -> None:
         self._client = client
@@ -118,7 +119,7 @@ class ConnectionPool:
 
 
 class Script:
-    """A script by its hash; a server that does not know it (any more) is told it once."""
+    """A script called by its hash; a server that does not know it (any more) receives it once."""
 
     def __init__(self, lines: ConnectionPool, text: str) -> None:
         self._lines = lines
@@ -137,7 +138,7 @@ class Script:
         return self.ask(keys, args)[0]
 
     def ask(self, keys: Iterable[Any], args: Iterable[Any], *more: Command) -> list[Any]:
-        """The script's answer, then those of further commands, which Redis hears of in the same round trip."""
+        """Returns the script's answer, then those of further commands, sent in the same round trip."""
         commands = [self.command(keys, args), *more]
         answers = self._lines.ask(commands)
         if isinstance(answers[0], NoScriptError):

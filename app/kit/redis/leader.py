@@ -1,8 +1,8 @@
-"""One leader at a time, for one turn each minute, which a pulse begins.
+"""One leader at a time, for one turn per minute, started by a pulse.
 
-The pulse comes once a minute at best, and through a queue. So whoever gets it takes the lease and ticks until shortly
-before the next. A turn ends with the minute and not after so many seconds: it would overlap the next pulse, which then
-found the lease taken, and leave a hole of a minute.
+The pulse comes once a minute at best, and through a queue. The receiver takes the lease and ticks until shortly before
+the next pulse. A turn ends with the minute, not after a number of seconds: otherwise it would overlap the next pulse,
+which would find the lease taken and leave a gap of a minute.
 """
 
 from __future__ import annotations
@@ -21,46 +21,47 @@ from app.kit.lease import Lease
 
 RENEW_S = 2.0
 HURRY_S = 1.0
-"""Until the next tick while something is on its way."""
+"""Pause between ticks while something is in transition."""
 SLICE_S = 1.0
-"""So soon a waiting leader sees that its process ends."""
+"""How soon a waiting leader notices that its process ends."""
 LAST_SECOND = 58
-"""Of a turn. A pulse that comes after it belongs to the next minute: the clock of whoever sent it is a little ahead."""
+"""Margin of a turn. A pulse that arrives after it belongs to the next minute: the sender's clock is slightly ahead."""
 PATIENCE_S = 2.0
-"""So much longer than its lease lives the next waits for a leader that died."""
+"""How much longer than the lease's lifetime the next process waits for a leader that died."""
 POLL_S = 0.25
 logger = logging.getLogger(__name__)
 
 Watch = Callable[[], None]
-"""Raises Superseded when the tick is to end: another leads, or this process ends. Called between any two deeds."""
+"""Raises Superseded if the tick should end: another process leads, or this one ends. Called between any two
+operations."""
 Tick = Callable[[datetime, Watch], bool]
-"""Is anything on its way, so that it is worth while to look again soon?"""
+"""Whether anything is in transition, so that checking again soon is worthwhile."""
 Wait = Callable[[float], bool]
-"""Wait so many seconds at most. True: there is something to do at once. May raise redis.RedisError."""
+"""Waits at most this many seconds. True: there is work to do at once. May raise redis.RedisError."""
 
 
-class Superseded(Exception):  # no error: the tick is simply somebody else's now
-    """Whoever is in the middle of something leaves it: what it has begun is found by the next tick."""
+class Superseded(Exception):  # not an error: another process now runs the tick
+    """Ends the current tick: the next tick continues what it has started."""
 
 
 def sleep(seconds: float) -> bool:
-    """How a leader waits whom nobody wakes."""
+    """How a leader waits if nothing wakes it."""
     time.sleep(seconds)
     return False
 
 
 class Leader:
-    """Does something as long as it leads.
+    """Repeats its work while it leads.
 
     Args:
-        lease: free, or another's, until it leads.
-        tick: the work, once.
-        work: what the log calls it, as `training is scheduled`.
+        lease: the lease of the leader.
+        tick: one pass of the work.
+        work: its description in logs, such as `training is scheduled`.
         tick_s: between two ticks, in seconds.
-        is_ending: is this process told to end?
-        wait: how it waits between ticks.
-        renew_s: how old the lease may become before it is renewed, in seconds.
-        now: for tests.
+        is_ending: whether this process has been told to end.
+        wait: waits between ticks.
+        renew_s: age at which the lease is renewed, in seconds.
+        now: the clock, for tests.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Leader:
         self._renewed_at = 0.0
 
     def lead(self) -> None:
-        """One turn. Redis being away ends it: the next pulse begins anew."""
+        """Runs one turn. If Redis becomes unreachable, the turn ends: the next pulse starts a new one."""
         until = (self._now() + timedelta(seconds=60 - LAST_SECOND)).replace(second=LAST_SECOND, microsecond=0)
         try:
             if self._take(until):
@@ -118,12 +119,12 @@ class Leader:
     def _tick(self) -> bool:
         try:
             return self._do(self._now(), self._watch)
-        except ModelmillError as error:  # the database: what was begun is found by the next tick
+        except ModelmillError as error:  # the database: the next tick continues what was started
             logger.warning("This tick was broken off: %s", error.message)
             return False
 
     def _wait(self, until: datetime, seconds: float) -> None:
-        """Until it is time to look again, or somebody wakes it."""
+        """Waits until the next tick is due, or something wakes it."""
         deadline = time.monotonic() + seconds
         while (left_s := deadline - time.monotonic()) > 0 and not self._is_over(until):
             self._watch()
@@ -134,7 +135,7 @@ class Leader:
         if self._is_ending():
             raise Superseded
         if time.monotonic() - self._renewed_at > self._renew_s:
-            if not self._lease.take():  # also when a slow call let it run out, and nobody wanted it
+            if not self._lease.take():  # also if a slow call let it expire and nobody else took it
                 raise Superseded
             self._renewed_at = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""A lease in Redis: with Redis it is gone."""
+"""A lease in Redis; it is lost when Redis restarts."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class RedisLease:
         self._release = client.register_script(RELEASE)
 
     def take(self) -> bool:
-        """True: it was free, or ours already."""
+        """True: it was free, or already ours."""
         taken = self._client.set(self.name, self.token, nx=True, px=self._ttl_ms)
         return bool(taken) or self.renew()
 
     def renew(self) -> bool:
-        """False: it is lost, and perhaps another's."""
+        """False: it is lost, and another process may have it."""
         return bool(self._renew(keys=[self.name], args=[self.token, self._ttl_ms]))
 
     def release(self) -> None:
-        """Unless it is another's by now."""
+        """Releases it unless another holder has it."""
         self._release(keys=[self.name], args=[self.token])
 
     @property

@@ -1,8 +1,8 @@
-"""An index over records in Redis: which of a group have these terms, words and numbers, in which order.
+"""An index over records in Redis: which records of a group match terms, words and numbers, in an order.
 
-Each script that changes a record marks it dirty in the same step; who searches first brings the index up to date with
-what is dirty, so an answer is never older than the question. A doc is put only if its record did not change since it
-was read: two that bring it up to date at once cannot undo each other. This module knows no record's meaning.
+Each script that changes a record marks it dirty in the same step. A search first updates the index for all dirty
+records, so no answer is older than the question. A doc is stored only if its record did not change since it was read:
+two concurrent updates cannot undo each other. This module does not interpret records.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from app.kit.redis.records import Records
 
 PORTION = 200
 FEW = 5_000
-"""Of several conditions: where so many records fit the rarest, they are brought together and sorted. Of more they are
-counted, and the page is made by going along the order until it is full."""
+"""With several conditions: if the rarest matches at most this many records, they are collected and sorted. Above that
+they are counted, and the page is filled by following the order."""
 NONE = "+inf"
-"""In place of a number that a record has not; it is sorted last either way."""
+"""Replaces a missing number; such records are sorted last in either direction."""
 
 
 @dataclass(frozen=True)
 class IndexDoc:
-    """What is indexed of a record."""
+    """The indexed values of a record."""
 
     group: str
     terms: frozenset[str]
-    """Found as a whole."""
+    """Matched as a whole."""
     words: frozenset[tuple[str, str]]
-    """(kind, word), found by any part."""
+    """(kind, word), matched by any part."""
     numbers: Mapping[str, float | None]
     """By name; each record has the same names."""
 
@@ -48,10 +48,10 @@ class IndexDoc:
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """What is searched for, and in which order it comes."""
+    """A query and its sort order."""
 
     clauses: Sequence[Mapping[str, Any]]
-    """See record_index_scripts.SEARCH; all must hold."""
+    """See record_index_scripts.SEARCH; all must match."""
     sort: str
     """Name of a number."""
     is_descending: bool
@@ -61,9 +61,9 @@ class SearchPlan:
 
 class RecordIndex:
     """Args:
-    digest: makes the doc of a record's fields.
+    digest: creates the doc from a record's fields.
     few: see FEW.
-    form: names what `digest` makes; with another name, the index is made anew.
+    form: names the format of `digest`; with another name, the index is rebuilt.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class RecordIndex:
         self._search = client.register_script(scripts.SEARCH)
 
     def refresh(self) -> None:
-        """Bring the index up to date with every change that came before this call."""
+        """Updates the index with every change that happened before this call."""
         prefix = self._records.index_prefix
         self._adopt(keys=[self._records.all_index], args=[prefix, self._form])
         while True:
@@ -95,7 +95,7 @@ class RecordIndex:
                 return
 
     def search(self, group: str, plan: SearchPlan) -> tuple[int, list[str]]:
-        """How many there are, and the ids of this page of them."""
+        """Returns the number of matches, and the ids of this page."""
         self.refresh()
         clauses = [dict(clause) for clause in plan.clauses]
         text = json.dumps({**vars(plan), "clauses": clauses}, ensure_ascii=False)
@@ -103,7 +103,7 @@ class RecordIndex:
         return int(total), [i.decode() for i in ids]
 
     def counts(self, group: str, terms: Iterable[str]) -> dict[str, int]:
-        """How many records have each of these terms."""
+        """Returns how many records have each of these terms."""
         self.refresh()
         names = list(terms)
         with self._records.client.pipeline(transaction=False) as pipe:
@@ -112,13 +112,13 @@ class RecordIndex:
             return dict(zip(names, pipe.execute(), strict=True))
 
     def words(self, group: str, kind: str, beginning: str, *, at_most: int) -> list[str]:
-        """Words that have a part with this beginning, for completion.
+        """Returns words with a part that starts with this text, for completion.
 
         Args:
-            group: whose records.
-            kind: of words, as the index was given them.
-            beginning: empty: every word.
-            at_most: how many are looked at.
+            group: the group of the records.
+            kind: the kind of words.
+            beginning: the start of a part; empty: every word.
+            at_most: the maximum number to check.
         """
         self.refresh()
         start = f"[{kind}:{beginning}"

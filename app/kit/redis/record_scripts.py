@@ -1,7 +1,7 @@
-"""The scripts by which records change: each is one round trip and one step, all of it or nothing of it.
+"""The scripts that change records: each is one round trip and one atomic step.
 
-A record may belong to a group (jobs: their owner), whose active ones are counted by a set of their own. A change may
-carry a message, which is put on its queue, in the queues' own database, by the same step that makes it due.
+A record may belong to a group (for jobs, the owner) with its own set of active records. A change may include a message,
+which the same step puts on its queue in the queues' own database.
 Keys of a kind k: `k:<id>` the record, `ks` all ids by score, `ks:active` those not at their end, `ks:active:<group>`;
 `ks:index:dirty` counts the changes that an index has not seen yet, see record_index_scripts.
 """

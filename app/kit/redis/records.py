@@ -1,7 +1,7 @@
 """Records in Redis: a hash per record, changed only by compare-and-set, every change announced on a channel.
 
-Each change is one script, hence one round trip and one step: the guard, the fields, the indexes and the nudge happen
-together or not at all. This module knows hashes, guards and claims; what the fields mean is the capability's.
+Each change is one script, hence one round trip and one atomic step: the guard, the fields, the indexes and the nudge
+happen together or not at all. This module handles hashes, guards and claims; capabilities define the fields.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NUDGES = "nudge:"  # channel of a record: nudge:<its key>
 
 
 class CreateAnswer(IntEnum):
-    """How an attempt to create a record went."""
+    """The outcome of creating a record."""
 
     EXISTS = 0
     CREATED = 1
@@ -33,7 +33,7 @@ class CreateAnswer(IntEnum):
 
 @dataclass(frozen=True)
 class JobLimit:
-    """How many records may be active at once: in all, and in this group."""
+    """How many records may be active at once: in total, and in this group."""
 
     most: int
     most_in_group: int
@@ -41,19 +41,18 @@ class JobLimit:
 
 
 class Records:
-    """Records of one kind, a hash each.
+    """Records of one kind, one hash each.
 
     Args:
         kind: prefix of the keys.
         group_field: field whose value groups the active records; empty: none.
-        indexed: fields whose change an index has to hear of (record_index); that a record came or went, it hears
-            anyway.
+        indexed: fields whose changes are reported to an index (record_index); creation and deletion always are.
     """
 
     def __init__(
         self, client: redis.Redis, kind: str, *, group_field: str = "", indexed: frozenset[str] = frozenset()
     ) -> None:
-        self.client: Any = client  # redis-py types every answer as one of the sync or the async client
+        self.client: Any = client  # redis-py types every answer as that of the sync or the async client
         self.kind = kind
         self.group_field = group_field
         self.all_index = f"{kind}s"
@@ -83,13 +82,13 @@ class Records:
         room: JobLimit | None = None,
         message: OutgoingMessage | None = None,
     ) -> CreateAnswer:
-        """Create a record.
+        """Creates a record.
 
         Args:
-            record_id: its id.
-            fields: of the record.
-            score: its place in the list of all.
-            room: refuse when there is none. Asked and taken in one step, so that many at once cannot overfill it.
+            record_id: the id of the record.
+            fields: its fields.
+            score: its position in the list of all records.
+            room: the limit. It is checked and used in one step, so that concurrent requests cannot exceed it.
             message: sent in the same step, if the record is created.
         """
         keys = [self.key(record_id), self.all_index, self.active_index]
@@ -100,7 +99,7 @@ class Records:
         return CreateAnswer(self._create(keys=keys, args=args))
 
     def full(self, room: JobLimit) -> CreateAnswer | None:
-        """FULL or FULL_FOR_GROUP when a record would be refused now; None when it would not."""
+        """FULL or FULL_FOR_GROUP if a record would be refused now; otherwise None."""
         keys = [self.active_index, self._group_index(room.group)]
         fullness = int(self._look(keys=keys, args=[self.key(""), room.most, room.most_in_group]))
         return CreateAnswer(fullness) if fullness else None
@@ -124,18 +123,18 @@ class Records:
         drop_text: str = "",
         message: OutgoingMessage | None = None,
     ) -> bool:
-        """Set fields if every guarded field has one of its allowed values now.
+        """Sets fields if every guarded field has one of its allowed values.
 
         Args:
-            record_id: of the record.
-            guards: by field, the values that it may have.
-            fields: what is set.
-            ttl_s: given when the record has come to its end.
-            drop_text: name of a text beside the record that is no longer needed.
+            record_id: the id of the record.
+            guards: field → allowed values.
+            fields: the new values.
+            ttl_s: set if the record has ended.
+            drop_text: name of a text beside the record to delete.
             message: sent in the same step, if the fields are set.
 
         Returns:
-            False when a guard refused or there is no such record.
+            False if a guard refused or the record does not exist.
         """
         told = self.index_prefix if ttl_s is not None or not self.indexed.isdisjoint(fields) else ""
         keys = [self.key(record_id), self.active_index, told]
@@ -148,17 +147,18 @@ class Records:
     def change_and_read(
         self, record_id: str, guards: Mapping[str, Iterable[str]], fields: Mapping[str, str]
     ) -> dict[str, str] | None:
-        """As change, in one round trip with reading the record as it is then, changed or not; None: there is none."""
+        """Like change, and returns the record afterwards, changed or not, in the same round trip; None if it does not
+        exist."""
         key = self.key(record_id)
         args: list[Any] = ["", record_id, self.group_field, *_parts(None), *_conditions(guards), *_flat(fields)]
         told = "" if self.indexed.isdisjoint(fields) else self.index_prefix
         flat_fields = self._change.ask([key, self.active_index, told], args, ("HGETALL", key))[1]
-        if isinstance(flat_fields, list):  # Redis' older protocol knows no maps
+        if isinstance(flat_fields, list):  # Redis' older protocol has no maps
             flat_fields = as_map(flat_fields)
         return flat_fields or None
 
     def claim_by_fetch(self, guards: Mapping[str, Iterable[str]], fields: Mapping[str, str]) -> str:
-        """The same as a text: what a fetch is to do to the record that the message is about (waiting_consumer)."""
+        """Returns the claim as text: what a fetch does to the record of its message (blocking_consumer)."""
         claim = {
             "database": database(self.client),
             "prefix": self.key(""),
@@ -170,16 +170,16 @@ class Records:
     def beat(
         self, record_id: str, claim: str, *, worker: str, worker_text: str, ttl_ms: int, fields: Mapping[str, str]
     ) -> bool:
-        """A worker's sign of life, and its progress.
+        """Records a worker's heartbeat and its progress.
 
         Args:
             claim: the token of the claim on the record.
-            worker_text: what the worker says of itself, as JSON.
-            ttl_ms: when nothing more is heard for so long, the worker counts as dead.
-            fields: of the record, to be changed.
+            worker_text: the worker's description of itself, as JSON.
+            ttl_ms: time without a heartbeat after which the worker counts as dead.
+            fields: the fields of the record to change.
 
         Returns:
-            False when the claim no longer stands; then the record stays as it is.
+            False if the claim no longer holds; the record is then unchanged.
         """
         args: list[Any] = [claim, ttl_ms, worker_text, *_flat(fields)]
         return bool(
@@ -187,12 +187,12 @@ class Records:
         )
 
     def append(self, record_id: str, name: str, text: bytes, *, cap_bytes: int, ttl_s: int) -> None:
-        """Add to a text that lies beside the record (a live log).
+        """Appends to a text beside the record (a live log).
 
         Args:
-            name: of the text.
-            cap_bytes: what lies beyond it is dropped.
-            ttl_s: how long the text lives from now on.
+            name: the name of the text.
+            cap_bytes: the maximum size; the rest is dropped.
+            ttl_s: the lifetime of the text from now on.
         """
         self._append(keys=[f"{self.key(record_id)}:{name}"], args=[cap_bytes, ttl_s, text])
 
@@ -204,7 +204,7 @@ class Records:
         return [_text(i) for i in self.client.zrange(self.active_index, 0, -1)]
 
     def ids_before(self, score: str, count: int) -> list[tuple[str, float]]:
-        """Newest first: ids with a score below this one ('+inf', or '(' and a number for exclusive)."""
+        """Returns the newest first: ids with a score below this one ('+inf', or '(' and a number for exclusive)."""
         scored_ids = self.client.zrevrangebyscore(self.all_index, score, "-inf", start=0, num=count, withscores=True)
         return [(_text(i), float(s)) for i, s in scored_ids]
 
@@ -213,7 +213,7 @@ class Records:
         self._delete(keys=keys, args=[record_id, self.group_field])
 
     def forget(self, record_ids: Iterable[str]) -> None:
-        """Take ids of expired records out of the indexes."""
+        """Removes the ids of expired records from the indexes."""
         gone = list(record_ids)
         if gone:
             self.client.zrem(self.all_index, *gone)

@@ -1,4 +1,4 @@
-"""Points of a plot, in Redis: the newest so many, not closer to each other than a while. Forgotten when Redis is."""
+"""Points of a plot, in Redis: a number of the newest ones, with a minimum distance. Forgotten when Redis restarts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ TTL_S = 86400
 
 
 class TimeSeries:
-    """Points of several series; a point is JSON with `at`, when it was.
+    """Points of several series; a point is JSON with its time `at`.
 
     Args:
         prefix: of the keys.
-        most: points that are kept.
-        every_s: a point that comes sooner after the last, in seconds, is left out.
+        most: number of points that are kept.
+        every_s: minimum distance to the previous point, in seconds; closer points are dropped.
     """
 
     def __init__(self, client: redis.Redis, prefix: str, *, most: int, every_s: float) -> None:
@@ -27,7 +27,7 @@ class TimeSeries:
         self._prefix, self._most, self._every_s = prefix, most, every_s
 
     def add(self, uid: str, point: Mapping[str, Any]) -> None:
-        """While Redis is away the plot has a hole."""
+        """While Redis is unreachable the plot has a gap."""
         key = self._key(uid)
         try:
             newest = self._client.lindex(key, -1)
@@ -42,7 +42,7 @@ class TimeSeries:
             return
 
     def all(self, uid: str) -> list[dict[str, Any]]:
-        """Oldest first."""
+        """Returns the oldest first."""
         try:
             return [json.loads(text) for text in self._client.lrange(self._key(uid), 0, -1)]
         except redis.RedisError:
@@ -52,7 +52,7 @@ class TimeSeries:
         try:
             self._client.delete(self._key(uid))
         except redis.RedisError:
-            return  # it forgets by itself
+            return  # it expires by itself
 
     def _key(self, uid: str) -> str:
         return f"{self._prefix}:{uid}"

@@ -1,6 +1,6 @@
-"""Signs of life of worker processes in Redis: a text per worker that expires, and an index of them.
+"""Heartbeats of worker processes in Redis: a text per worker that expires, and an index of them.
 
-The index is there so that who wants to know the living need not scan all keys. It may name the dead; the text tells.
+The index avoids scanning all keys. It may contain dead workers; the text decides.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 INDEX = "workers"
-"""Keys of the signs of life, scored with the time they were last given, by anybody's clock."""
+"""Keys of the heartbeats, scored with the time of the last one, by the writer's clock."""
 FORGOTTEN_S = 86400
 PREFIX = "worker:"
 
@@ -20,11 +20,11 @@ def worker_key(worker: str) -> str:
 
 
 def announce(client: Any, worker: str, text: str, ttl_s: float) -> None:
-    """A sign of life of a worker that has nothing to do. One that has gives it with its beats (records).
+    """Records the heartbeat of an idle worker. A busy worker sends it with its progress (records).
 
     Args:
-        text: what the worker says of itself, as JSON.
-        ttl_s: when nothing more is heard for so long, the worker counts as dead.
+        text: the worker's description of itself, as JSON.
+        ttl_s: time without a heartbeat after which the worker counts as dead.
     """
     with client.pipeline(transaction=True) as pipe:
         pipe.set(worker_key(worker), text, px=int(ttl_s * 1000))
@@ -33,7 +33,7 @@ def announce(client: Any, worker: str, text: str, ttl_s: float) -> None:
 
 
 def retire(client: Any, worker: str) -> None:
-    """The worker has ended and says so."""
+    """Records that the worker has ended."""
     with client.pipeline(transaction=True) as pipe:
         pipe.delete(worker_key(worker))
         pipe.zrem(INDEX, worker_key(worker))
@@ -41,7 +41,7 @@ def retire(client: Any, worker: str) -> None:
 
 
 def living_workers(client: Any) -> Iterator[tuple[str, str]]:
-    """Name and text of every worker whose sign of life has not expired, by name."""
+    """Returns name and text of every worker whose heartbeat has not expired, by name."""
     client.zremrangebyscore(INDEX, "-inf", int(time.time()) - FORGOTTEN_S)
     keys = sorted(client.zrange(INDEX, 0, -1))
     for key, text in zip(keys, client.mget(keys) if keys else [], strict=True):

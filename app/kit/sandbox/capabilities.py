@@ -1,4 +1,4 @@
-"""What the sandbox of this machine holds, found by trying it in a run."""
+"""What the sandbox enforces on this machine, determined by a test run."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ GIVEN_BY = {
     "processes": "Landlock of Linux 6.12, or namespaces of users and processes",
     "system calls": "seccomp",
 }
-"""Part → what of the kernel it takes."""
+"""Part → the kernel feature it needs."""
 
 
 def confinement(sandbox: Sandbox) -> dict[str, bool]:
-    """Part → is it held? Raises what Sandbox.run raises."""
+    """Part → whether it is enforced. Raises the errors of Sandbox.run."""
     with tempfile.TemporaryDirectory(prefix="modelmill-") as folder, socket.create_server(("127.0.0.1", 0)) as listener:
         file, work = Path(folder, "another"), Path(folder, "work")
         file.write_text("not for the child")

@@ -1,4 +1,4 @@
-"""How a run in the sandbox ends without its result. Conversion's stages run there, hence the codes."""
+"""How a sandbox run ends without a result. Stages of conversion run there, hence the codes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from app.kit.errors import ModelmillError
 
 
 class StageFailed(ModelmillError):
-    """A stage ended without its output. message is the reason the user reads."""
+    """A stage ended without its output. The message is the reason that users read."""
 
     code = "STAGE_FAILED"
 

@@ -1,18 +1,19 @@
 """The small process that runs stages in children of its own: `python -m …toolchains.forkserver FD FOLDERS NAME…`
 
 It imports the libraries of these names once and calls `rehearse` of those that have one; each run is a fork, so it
-starts in milliseconds. FOLDERS are those that no run reads but for its own. Every run has a supervisor between the fork
+starts in milliseconds. FOLDERS are folders that no run may read, except for its own. Every run has a supervisor between
+the fork
 server and the child that does the work:
 
     worker ── control socket ── fork server ── fork ── supervisor ── fork ── child (own process group, confined)
        └────────── job socket ─────────────────────────────┘
 
 The supervisor is the child's subreaper: whatever the tool starts, even in another session, becomes the supervisor's
-own child when its parent dies, and is killed before the run is reported over. It watches time and memory, and the job
-socket: when the worker is gone, so is the run. It must do nothing else; the worker decides what an outcome means.
+own child when its parent dies, and is killed before the run is reported as over. It monitors time and memory, and the
+job socket: if the worker is gone, it ends the run. It does nothing else; the worker interprets the outcome.
 
-Supervisor and child share namespaces that hold nothing else; the child alone is held to its files and system calls.
-What the kernel does not give is done without: `modelmill health sandbox` says what that is.
+Supervisor and child share namespaces that hold nothing else; only the child is restricted in files and system calls.
+Features that the kernel lacks are skipped: `modelmill health sandbox` lists them.
 """
 
 from __future__ import annotations
@@ -46,15 +47,15 @@ HAS_CHILDREN_FILES = Path("/proc/thread-self/children").exists()
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
-    for number in (signal.SIGINT, signal.SIGTERM):  # the end of the worker is the only sign to end
+    for number in (signal.SIGINT, signal.SIGTERM):  # the end of the worker is the only signal to end
         signal.signal(number, signal.SIG_IGN)
     given = namespaces.available()
     namespaces.enter(given)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors are reaped by the kernel
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps supervisors
     for name in sys.argv[3:]:
         getattr(importlib.import_module(name), "rehearse", lambda: None)()
     python = of_python().beside(filter(None, sys.argv[2].split(os.pathsep)))
-    gc.freeze()  # a collection in a child would touch, and so copy, every page of these
+    gc.freeze()  # a garbage collection in a child would touch, and so copy, every page of these
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 3)
         if not message:
@@ -62,7 +63,7 @@ def main() -> None:
         request = json.loads(message)
         try:
             child = _fork(request, given)
-        except OSError:  # no process is to be had: the worker hears of no result
+        except OSError:  # no process can be created: the worker gets no result
             traceback.print_exc()
             child = -1
         if child == 0:
@@ -78,7 +79,7 @@ def _fork(request: dict[str, Any], given: int) -> int:
 
 
 def _places(request: dict[str, Any], given: int, python: SandboxPaths) -> SandboxPaths:
-    """What the child may reach. Shared memory only where it is not that of all processes."""
+    """What the child may reach. Shared memory only if it is not that of all processes."""
     shared = (SHARED_MEMORY,) if given & namespaces.MOUNTS else ()
     return python + SandboxPaths(tuple(request["reads"]), (), (request["work_dir"], *request["writes"], *shared))
 
@@ -112,7 +113,7 @@ def _supervise(request: dict[str, Any], places: SandboxPaths, job_fd: int, log_f
 
 
 def _watch(child: int, job: socket.socket, limits: dict[str, Any], started: float) -> tuple[str, int]:
-    """Wait until the child ends or must end. Returns why, and the highest memory seen (bytes, whole process tree)."""
+    """Waits until the child ends or must end. Returns why, and the peak memory (bytes, whole process tree)."""
     pidfd = os.pidfd_open(child)
     peak = 0
     while True:
@@ -130,7 +131,7 @@ def _watch(child: int, job: socket.socket, limits: dict[str, Any], started: floa
 
 
 def _is_word(job: socket.socket) -> bool:
-    """Did the worker say something, or is it gone?"""
+    """Whether the worker has sent a message, or is gone."""
     try:
         return bool(job.recv(16))
     except ConnectionResetError:
@@ -138,7 +139,7 @@ def _is_word(job: socket.socket) -> bool:
 
 
 def _work(request: dict[str, Any], places: SandboxPaths, log_fd: int, report_fd: int) -> NoReturn:
-    """In the child: become the leader of a group, take the limits, call the target, report once."""
+    """In the child: becomes the leader of a group, sets the limits, calls the target, reports once."""
     os.setsid()
     os.dup2(log_fd, 1)
     os.dup2(log_fd, 2)
@@ -158,12 +159,12 @@ def _work(request: dict[str, Any], places: SandboxPaths, log_fd: int, report_fd:
     try:
         _confine(request["work_dir"], places)
         status = _call(request, report)
-    finally:  # also when nobody hears it: at the interpreter's own end libraries wait for threads that no fork has
+    finally:  # also if nobody receives it: at exit, libraries wait for threads that a fork does not have
         os._exit(status)
 
 
 def _confine(work_dir: str, places: SandboxPaths) -> None:
-    """Last of all before the target: from here on neither this process nor what it starts gets more."""
+    """Runs last before the target: from here on neither this process nor its children can gain rights."""
     os.chdir(work_dir)
     os.makedirs(TEMPORARY, 0o700, exist_ok=True)  # noqa: PTH103
     tempfile.tempdir = os.environ["TMPDIR"] = os.path.realpath(TEMPORARY)
@@ -203,7 +204,7 @@ def _report_unexpected(error: BaseException, tell: Any) -> None:
 
 
 def _stop_group(child: int, grace_s: float) -> None:
-    """SIGTERM, a moment to obey, then SIGKILL, to the child's group."""
+    """Sends SIGTERM, waits a moment, then sends SIGKILL, to the child's group."""
     if grace_s:
         _signal_group(child, signal.SIGTERM)
         deadline = time.monotonic() + grace_s
@@ -223,7 +224,7 @@ def _signal_group(child: int, number: int) -> None:
 
 
 def _reap_all(child: int) -> int:
-    """Collect the child, kill and collect every descendant it left. Returns the child's wait status."""
+    """Reaps the child, then kills and reaps every descendant it left. Returns the child's wait status."""
     status = -1
     while True:
         try:
@@ -245,7 +246,7 @@ def _kill_tree(spared: int) -> None:
 
 
 def _tree(root: int) -> list[int]:
-    """Every descendant of a process, zombies left out. It reads the state of all processes of the host."""
+    """Returns every descendant of a process except zombies. It reads the state of all processes of the host."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):  # noqa: PTH208  # plain names are enough
         if entry.isdigit():
@@ -269,7 +270,7 @@ def _state_and_parent(pid: str) -> tuple[str, int]:
 
 
 def _tree_memory(root: int) -> int:
-    """Bytes of private resident memory of all descendants."""
+    """Returns the private resident memory of all descendants, in bytes."""
     total = 0
     for pid in _glimpse(root) if HAS_CHILDREN_FILES else _tree(root):
         with contextlib.suppress(OSError, ValueError):
@@ -279,8 +280,8 @@ def _tree_memory(root: int) -> int:
 
 
 def _glimpse(root: int) -> list[int]:
-    """The descendants as the kernel lists them: cheap on a host of many processes, but it may overlook some while
-    others end. Good enough to watch ten times a second, not to kill by."""
+    """Returns the descendants as the kernel lists them: cheap on a host with many processes, but it may miss some while
+    others end. Sufficient for monitoring ten times a second, not for killing."""
     pids, todo = [], [root]
     while todo:
         pid = todo.pop()

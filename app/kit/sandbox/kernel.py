@@ -1,4 +1,4 @@
-"""Calls of Linux that Python has no name for. Each raises OSError."""
+"""Linux calls that Python does not provide. Each raises OSError."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 PR_CAPBSET_DROP = 24
 MACHINE = platform.machine() if sys.maxsize > 1 << 32 else ""
-"""Empty for a program of 32 bits, whose calls have other numbers."""
+"""Empty for a 32-bit program, whose calls have other numbers."""
 CAPABILITIES = 64
-"""More than there are: the numbers of those that a kernel does not know are refused."""
+"""More than exist: numbers that a kernel does not know are refused."""
 _CAPABILITY_VERSION = 0x20080522
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
 
 def syscall(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
-    """Integers go as 64 bits, buffers as their address."""
+    """Integers are passed as 64 bits, buffers as their address."""
     plain = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     return _checked(_libc.syscall(ctypes.c_long(number), *plain))
 
@@ -34,12 +34,12 @@ def prctl(option: int, value: int = 0, pointer: ctypes.c_void_p | None = None) -
 
 
 def die_with_parent() -> None:
-    """This process is killed as soon as the thread that started it ends."""
+    """Makes the kernel kill this process as soon as the thread that started it ends."""
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def adopt_orphans() -> None:
-    """What the children of this process leave behind becomes its own children."""
+    """Makes this process adopt the orphans of its children."""
     prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -55,9 +55,9 @@ def mount(source: str | None, target: str, kind: str | None = None, flags: int =
     """mount(2).
 
     Args:
-        source: None: none, as where only flags are changed.
-        kind: of the file system; None where it is known already.
-        data: options of the file system.
+        source: None: none, for example if only flags change.
+        kind: the type of the file system; None if it is already known.
+        data: options for the file system.
 
     Raises:
         OSError: The kernel refuses.
@@ -67,10 +67,10 @@ def mount(source: str | None, target: str, kind: str | None = None, flags: int =
 
 
 def drop_rights() -> None:
-    """No capability is left to this process, and none comes back by what it starts, whoever owns that."""
+    """Drops all capabilities of this process, permanently, also for programs it starts, whoever owns them."""
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     for number in range(CAPABILITIES):
-        with contextlib.suppress(OSError):  # only root can, and only root need
+        with contextlib.suppress(OSError):  # only root can, and only root needs to
             prctl(PR_CAPBSET_DROP, number)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     _checked(_libc.capset(header, (ctypes.c_uint32 * 6)()))

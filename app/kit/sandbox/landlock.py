@@ -1,8 +1,8 @@
-"""Landlock: from now on this process reaches these files and no others; further layers can only take away.
+"""Landlock restricts this process to these files; further layers can only restrict it more.
 
-What is open already stays usable. It also shuts TCP (Linux 6.7), ways to signal processes and sockets without a path
-beyond this process and its children (6.12), and, in each version, `/proc/PID` of them where it tells more than a name.
-It does not look at modes, owners, times: see `namespaces`.
+Open files stay usable. It also blocks TCP (Linux 6.7), signals and abstract sockets to processes other than this one
+and its children (6.12), and, in each version, their `/proc/PID` beyond the name. It does not cover modes, owners and
+times: see `namespaces`.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 READ = EXECUTE | READ_FILE | READ_DIR
 RIGHTS_OF_FIRST, RIGHTS = 13, {2: 14, 3: 15, 5: 16}
-"""How many rights over files a version of Landlock knows: so many bits from the lowest."""
+"""How many file access rights a version of Landlock has: this many bits from the lowest."""
 BIND_AND_CONNECT_TCP, NETWORK_SINCE = 0b11, 4
 ABSTRACT_SOCKETS_AND_SIGNALS, SCOPES_SINCE = 0b11, 6
 
 
 def version() -> int:
-    """Of this kernel's Landlock; 0: it has none, or it is switched off."""
+    """Returns the version of this kernel's Landlock; 0: it is missing or disabled."""
     with contextlib.suppress(OSError):
         return kernel.syscall(CREATE_RULESET, None, 0, VERSION)
     return 0
 
 
 def restrict(places: SandboxPaths) -> bool:
-    """Places that do not exist are left out. False: this kernel has no Landlock. Needs no_new_privs. Raises OSError."""
+    """Places that do not exist are skipped. False: this kernel has no Landlock. Needs no_new_privs. Raises OSError."""
     known = version()
     if not known:
         return False

@@ -1,9 +1,9 @@
-"""Namespaces that a process may make without root: an empty network, its own processes, files that it cannot change.
+"""Namespaces that a process may create without root: an empty network, its own processes, files that it cannot change.
 
-The first process of the new ones takes in every orphan below it, no signal of theirs reaches it, and they all die with
-it. In its own `/proc` no other process is. All mounted file systems are read-only but for the folders named: what
-Landlock does not look at, modes, owners and times, cannot be changed either. In a container the kernel may refuse some
-or all of this.
+The first process of the new namespaces adopts every orphan below it, receives no signal from them, and takes them all
+with it when it dies. Its own `/proc` shows no other process. All mounted file systems are read-only except the given
+folders: modes, owners and times, which Landlock does not cover, cannot be changed either. In a container the kernel may
+refuse some or all of this.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ MOUNT_SETATTR, HERE, RECURSIVE, READ_ONLY = 442, -100, 0x8000, 1
 
 
 def available() -> int:
-    """The most of these that this kernel gives now, 0 if none: tried in a child, for the answer depends on much."""
+    """Returns as many of these as this kernel allows now, 0 if none: tested in a child, because the answer depends on
+    many factors."""
     return next((flags for flags in (ALL, OUTSIDE) if _is_given(flags)), 0)
 
 
 def enter(flags: int) -> None:
-    """For the process that will fork, while it has one thread. With PROCESSES it goes on in a child of its own, which
-    ends with it; without, network and IPC are its own from now on. Raises OSError."""
+    """Call it in the process that will fork, while it has one thread. With PROCESSES it continues in a child, which
+    ends with it; without, network and IPC are private from now on. Raises OSError."""
     if not flags:
         return
     user, group = os.geteuid(), os.getegid()
     kernel.unshare(USER | PROCESSES if flags & PROCESSES else flags)
     Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")  # files that it makes are its user's
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")  # its files belong to its user
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
     if flags & PROCESSES:
         child = os.fork()
@@ -48,15 +49,15 @@ def enter(flags: int) -> None:
 
 
 def fork(flags: int, writes: Iterable[str] = (), *, memory_bytes: int = 0) -> int:
-    """As os.fork, by a process that entered; the child is the first of new namespaces, or ends.
+    """Like os.fork, in a process that has entered; the child is the first in new namespaces, or ends.
 
     Args:
-        flags: of clone.
+        flags: flags of clone.
         writes: folders and files that may be changed.
-        memory_bytes: of shared memory, which is then its own; 0: it is not.
+        memory_bytes: the size of its private shared memory; 0: it has none.
 
     Raises:
-        OSError: the kernel refuses.
+        OSError: The kernel refuses.
     """
     if not flags & PROCESSES:
         return os.fork()
@@ -88,7 +89,7 @@ def _is_given(flags: int) -> bool:
         return _code_of(child) == 0
     try:
         enter(flags)
-        for _ in range(2):  # once could leave it where a second cannot begin
+        for _ in range(2):  # otherwise a first attempt could leave a state in which a second one fails
             first = fork(flags, memory_bytes=1 << 20)
             if first == 0:
                 os._exit(0)
@@ -117,7 +118,7 @@ def _mount(writes: Iterable[str], memory_bytes: int) -> None:
 
 
 def _set(path: str, add: int, remove: int, flags: int = 0) -> None:
-    """Attributes of a mount; a kernel before 5.12 leaves them as they are."""
+    """Attributes of a mount; kernels before 5.12 leave them unchanged."""
     attributes = struct.pack("=4Q", add, remove, 0, 0)
     try:
         kernel.syscall(MOUNT_SETATTR, HERE, os.fsencode(path), flags, attributes, len(attributes))

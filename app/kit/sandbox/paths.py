@@ -1,4 +1,4 @@
-"""Which files a confined process may reach, and what every Python program needs of a machine."""
+"""Which files a confined process may reach, and what every Python program needs from a machine."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SYSTEM = (
     "/etc/ssl/certs",
     "/etc/pki/tls/certs",
 )
-"""To read. Not /etc as a whole: environment files of services lie there."""
+"""Read-only. Not all of /etc: environment files of services are there."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  # not a place for temporary files
 LIBRARY_FOLDERS = ("LD_LIBRARY_PATH", "LD_PRELOAD")
@@ -51,17 +51,18 @@ class SandboxPaths:
     """What a process may reach. Absolute paths."""
 
     reads: tuple[str, ...] = ()
-    """To read and run, whole folders."""
+    """Read and execute, whole folders."""
     listings: tuple[str, ...] = ()
     """Only the names in them."""
     writes: tuple[str, ...] = ()
-    """Anything."""
+    """Unrestricted."""
 
     def beside(self, folders: Iterable[str]) -> SandboxPaths:
-        """Without some folders: of what to read, all that lies beside them; nothing to write that has one in it.
+        """Returns the paths without some folders: of a readable folder that contains one, its other entries; a writable
+        folder that contains one is dropped.
 
         Args:
-            folders: absolute paths.
+            folders: the folders to exclude, as absolute paths.
         """
         kept = tuple(map(os.path.realpath, folders))
         writes = tuple(path for path in self.writes if not _inside(path, kept))
@@ -72,7 +73,7 @@ class SandboxPaths:
 
 
 def of_python() -> SandboxPaths:
-    """What this interpreter needs of the machine with the libraries that it has now."""
+    """What this interpreter and its installed libraries need from the machine."""
     prefixes = {os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
     variables = [path for name in LIBRARY_FOLDERS for path in os.environ.get(name, "").split(os.pathsep) if path]
     reads, listings = [*SYSTEM, *prefixes, *variables], []
@@ -80,7 +81,7 @@ def of_python() -> SandboxPaths:
         if _is_library(entry, prefixes):
             reads.append(entry)
         else:
-            listings.append(entry)  # the import system looks for names there, and finds nothing where it may not
+            listings.append(entry)  # the import system looks for names there, and finds nothing if it may not
             reads += _importable(entry)
     return SandboxPaths(tuple(reads), tuple(listings), DEVICES)
 
@@ -100,13 +101,13 @@ def _around(paths: Iterable[str], folders: Iterable[str]) -> Iterator[str]:
 
 
 def _is_library(entry: str, prefixes: Iterable[str]) -> bool:
-    """Not a folder that somebody works in, with programs and data side by side."""
+    """Excludes folders that somebody works in, with programs and data side by side."""
     is_installed = any(Path(entry).is_relative_to(prefix) for prefix in prefixes)
     return is_installed or Path(entry).name in {"site-packages", "dist-packages"} or not Path(entry).is_dir()
 
 
 def _importable(folder: str) -> list[str]:
-    """What this user may not look into is no package to it either."""
+    """A folder that this user may not list is not a package for it either."""
     try:
         with os.scandir(folder) as entries:
             return [entry.path for entry in entries if entry.name.endswith((".py", ".so")) or _is_package(entry.path)]

@@ -1,4 +1,4 @@
-"""Tries what a confined process must not do, in that process: what the kernel really holds, whatever its version is."""
+"""Tries forbidden operations in a confined process: what the kernel really blocks, whatever its version."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ TRACE_ME = 0
 
 
 def attempt(request: dict[str, Any], _progress: Any) -> dict[str, bool]:
-    """Try what a sandbox is to forbid.
+    """Tries operations that a sandbox should forbid.
 
     Args:
-        request: file: one that is none of its own; port: one of this machine where somebody listens; pid: who started
-            it.
+        request: file: a foreign file; port: an open port of this machine; pid: the process that started it.
 
     Returns:
-        Of each part: was it held?
+        For each part, whether it was blocked.
     """
     number = seccomp.MACHINES[kernel.MACHINE].trace if kernel.MACHINE in seccomp.MACHINES else None
     return {

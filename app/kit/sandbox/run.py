@@ -1,4 +1,4 @@
-"""One run in the sandbox as its starter sees it: its log, its progress and its result, and what its end means."""
+"""One sandbox run as its starter sees it: its log, its progress, its result, and the meaning of its end."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Limits:
     """Of one run."""
 
     memory_bytes: int
-    """Private memory of the child and all it starts."""
+    """Private memory of the child and its descendants."""
     time_s: float
     """Wall clock, seconds."""
     threads: int
-    """CPU threads it uses."""
+    """CPU threads it may use."""
 
 
 @dataclass
 class Hooks:
-    """What the caller wants to hear while the child runs. should_stop is asked every POLL_S seconds."""
+    """Callbacks while the child runs. should_stop is called every POLL_S seconds."""
 
     on_log: Callable[[bytes], None] = lambda _: None
     on_progress: Callable[[float, str], None] = lambda *_: None
@@ -44,16 +44,16 @@ class Hooks:
 
 @dataclass(frozen=True)
 class Finished:
-    """How a run went."""
+    """The outcome of a run."""
 
     result: dict[str, Any]
     """What the function returned."""
     cpu_s: float
-    """Seconds, of the child and all it started."""
+    """Seconds, of the child and its descendants."""
     wall_s: float
     """Seconds."""
     peak_bytes: int
-    """Of the child and all it started."""
+    """Of the child and its descendants."""
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Run:
 
 
 def follow(run: Run) -> None:
-    """Read log, reports and outcome until the supervisor has said its last word and the pipes are empty."""
+    """Reads log, reports and outcome until the supervisor has sent its last message and the pipes are empty."""
     with selectors.DefaultSelector() as selector:
         selector.register(run.job, selectors.EVENT_READ, _read_outcome)
         selector.register(run.log, selectors.EVENT_READ, _read_log)
@@ -86,7 +86,7 @@ def follow(run: Run) -> None:
 
 
 def end(run: Run) -> None:
-    """Stop the run and wait until it is over: nothing of it may still write into a folder that its owner removes."""
+    """Stops the run and waits until it is over, so that nothing writes into a folder that its owner removes."""
     run.job.settimeout(END_S)
     with contextlib.suppress(OSError):
         run.job.sendall(b"stop")

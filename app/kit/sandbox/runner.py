@@ -1,7 +1,7 @@
-"""Runs a function in a confined child process with limits, and says in one error what became of it.
+"""Runs a function in a confined child process with limits, and reports its outcome as one error.
 
-A crash, an endless loop or an out-of-memory of the function is an exception here, never the end of this process.
-The child itself is made by `forkserver`; this side reads its log, its progress and its result, and can stop it.
+A crash, an endless loop or running out of memory in the function is an exception here, never the end of this process.
+`fork_server` creates the child; this side reads its log, its progress and its result, and can stop it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["AS_ROOT", "NOWHERE", "Finished", "Hooks", "Limits", "Sandbox", "Sand
 START_TRIES = 2
 PATIENCE_S = 20.0
 MOST_WAITING = 20
-"""Fewer than the threads that a web process answers with: however many checks are wanted, pages find a thread."""
+"""Fewer than the threads that a web process answers with: however many checks run, pages find a thread."""
 AS_ROOT = (
     "This process runs as root, and so does every conversion it starts: a hostile model that breaks out of its "
     "toolchain owns the machine. Run Modelmill as a user of its own, which needs no rights but to its data folder."
@@ -47,12 +47,12 @@ class Sandbox:
     """One fork server and the runs in its children. Safe to use from several threads.
 
     Args:
-        at_once: so many runs may be under way; further ones wait, but not many and not long, for they hold a thread
-            each.
-        libraries: modules that the fork server loads once, so that no run waits for them; `start` may name others.
-        keep_out: folders that no run reads, but for its own; matters where they lie beside programs.
-        idle_s: after so many seconds without a run the fork server ends and gives back its memory, and it is started
-            when a run needs it; 0: it is started by `start` and stays.
+        at_once: maximum number of concurrent runs; further ones wait, but few and not long, because each holds a
+            thread.
+        libraries: modules that the fork server loads once, so that no run waits for them; `start` may replace them.
+        keep_out: folders that no run may read, except for its own; relevant if they are beside programs.
+        idle_s: after this many seconds without a run the fork server ends and releases its memory, and is started again
+            when a run needs it; 0: `start` starts it and it stays.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class Sandbox:
         self._control: socket.socket | None = None
 
     def start(self, libraries: Sequence[str] | None = None, *, at_once: int | None = None) -> None:
-        """Start the fork server now, so that the first run does not wait for its imports.
+        """Starts the fork server now, so that the first run does not wait for its imports.
 
         Args:
-            libraries: modules that it loads once, in place of those named before; a run loads others itself.
-            at_once: in place of the number named before.
+            libraries: modules that it loads once, replacing the earlier ones; a run loads others itself.
+            at_once: replaces the earlier number.
         """
         if at_once is not None:
             self._room = threading.BoundedSemaphore(at_once)
@@ -92,7 +92,7 @@ class Sandbox:
                 self._ensure_server()
 
     def close(self) -> None:
-        """End the fork server. Runs under way end with it, since their sockets close."""
+        """Ends the fork server. Current runs end with it, because their sockets close."""
         with self._lock:
             self._stop_rest()
             self._end_server()
@@ -110,7 +110,7 @@ class Sandbox:
 
     @contextlib.contextmanager
     def _busy(self) -> Iterator[None]:
-        """The fork server may rest when no run is under way, and not before it has been idle for a while."""
+        """The fork server may end if no run is active, and not before it has been idle for a while."""
         with self._lock:
             self._runs += 1
             self._stop_rest()
@@ -139,20 +139,20 @@ class Sandbox:
         hooks: Hooks | None = None,
         places: SandboxPaths = NOWHERE,
     ) -> Finished:
-        """Call a function in a child. It reaches work_dir, this interpreter with its libraries, and the places, as far
-        as the kernel can hold it.
+        """Calls a function in a child. It can reach work_dir, this interpreter with its libraries, and the places, as
+        far as the kernel can enforce this.
 
         Args:
             target: "module:function", called as function(request, progress).
-            request: JSON, its only argument from here.
-            hooks: None: nobody is told, nothing is cancelled.
-            places: what else it may read or write.
+            request: JSON, its only input.
+            hooks: None: no callbacks, no cancellation.
+            places: additional paths that it may read or write.
 
         Raises:
-            SandboxBusy: As many as may be are running.
-            ModelmillError: Whatever the function raised of this kind.
+            SandboxBusy: The maximum number of runs is active.
+            ModelmillError: Any error of this kind that the function raised.
             StageCrashed, StageOutOfMemory, StageTimedOut, StageCancelled: It ended in another way.
-            StageFailed: An exception that the function did not foresee.
+            StageFailed: Any other exception of the function.
         """
         if not self._has_room():
             raise SandboxBusy("Too many files are being checked here just now.", hint="Try again in a moment.")
@@ -231,16 +231,16 @@ PASSED_ON = re.compile(
     r"PATH|HOME|USER|LOGNAME|SHELL|PWD|LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|TMPDIR|PYTHONPATH|LD_LIBRARY_PATH|LD_PRELOAD|"
     r"(CUDA|NVIDIA|OMP|MKL|OPENBLAS|MALLOC|CONDA|KNERON|KTC)_[A-Z0-9_]+"
 )
-"""All that a child gets of ours."""
+"""The variables that a child gets from us."""
 ADDED = {
-    # A stage allocates the same tensors over and over: glibc keeps them rather than give each back to the kernel.
+    # A stage allocates the same tensors repeatedly: glibc keeps them instead of returning each to the kernel.
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
     "OPENBLAS_NUM_THREADS": "1",
     "PYTHONUNBUFFERED": "1",
 }
 PROGRAM = str(Path(__file__).parents[3])
-"""Where `app` lies: named, because the folder that a worker was started in may be anybody's."""
+"""The folder of `app`: set explicitly, because a worker may be started in anybody's folder."""
 
 
 def child_environment(ours: Mapping[str, str]) -> dict[str, str]:

@@ -1,8 +1,9 @@
-"""A seccomp filter: system calls that no computation needs fail with EPERM from now on, here and in all it starts.
+"""A seccomp filter: system calls that no computation needs fail with EPERM from now on, in this process and its
+children.
 
-Three kinds: sockets of every family (a pair of connected ones stays: it leads nowhere), ways into other processes or
-around this confinement, and parts of the kernel that hostile code likes best. The filter is a program for the kernel's
-classic BPF, assembled here; it knows x86_64 and aarch64.
+Three kinds: sockets of every family (connected pairs stay: they lead nowhere), access to other processes or around this
+confinement, and parts of the kernel that hostile code often exploits. The filter is a program for the kernel's classic
+BPF, assembled here for x86_64 and aarch64.
 """
 
 from __future__ import annotations
@@ -126,20 +127,20 @@ LOAD, RETURN = 0x20, 0x06
 JUMP_IF_EQUAL, JUMP_IF_AT_LEAST, JUMP_IF_ANY = 0x15, 0x35, 0x45
 ALLOW = 0x7FFF0000
 FAIL = 0x00050000
-"""With the number of the error in the lowest bits."""
+"""With the error number in the lowest bits."""
 REFUSE, UNKNOWN = FAIL | errno.EPERM, FAIL | errno.ENOSYS
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What differs between the machines that a filter is made for. Numbers are of system calls."""
+    """The differences between machines. Numbers are those of system calls."""
 
     architecture: int
-    """As the kernel names it to a filter (AUDIT_ARCH_…)."""
+    """The kernel's name of the machine in a filter (AUDIT_ARCH_…)."""
     denied: tuple[int, ...]
     clone: int
     trace: int
-    """Of ptrace."""
+    """The number of ptrace."""
     clone3: int = 435
 
 
@@ -163,16 +164,16 @@ def restrict() -> bool:
     try:
         kernel.prctl(PR_SET_SECCOMP, MODE_FILTER, pointer)
     except OSError as error:
-        if error.errno == errno.EINVAL:  # what a kernel without it says
+        if error.errno == errno.EINVAL:  # the error of a kernel without it
             return False
         raise
     return True
 
 
 def assemble(machine: Machine) -> bytes:
-    """Programs for another instruction set (32 bits, x32) would name other calls by these numbers: all are refused.
+    """In programs for another instruction set (32 bits, x32) these numbers mean other calls: all are refused.
 
-    clone3 takes its flags where no filter can read them: libraries that hear it is unknown take clone.
+    clone3 passes its flags where no filter can read them: libraries fall back to clone if it is unknown.
     """
     denied = len(machine.denied)
     lines = [

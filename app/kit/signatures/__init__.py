@@ -1,1 +1,1 @@
-"""What the installation says under its name: Ed25519 keys, and DSSE envelopes signed by them."""
+"""The installation's signatures: Ed25519 keys, and DSSE envelopes signed by them."""

@@ -12,7 +12,7 @@ from app.kit.signatures.keys import PublicKey, SigningKey
 
 
 class NoEnvelope(ValueError):
-    """These bytes are no such envelope."""
+    """These bytes are not such an envelope."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Envelope:
         return json.dumps(document, indent=1).encode()
 
     def is_signed_by(self, keys: Iterable[PublicKey]) -> bool:
-        """By one of these keys, whatever key the signature names: its name for it is a hint, and not signed."""
+        """Checks the signature with these keys, whatever key it names: that name is a hint, and not signed."""
         message = _to_sign(self.payload_type, self.payload)
         return any(key.verifies(one.value, message) for key in keys for one in self.signatures)
 
@@ -66,7 +66,7 @@ def _to_sign(payload_type: str, payload: bytes) -> bytes:
 
 
 def _decoded(text: str) -> bytes:
-    """Either alphabet, as the specification has receivers do."""
+    """Accepts either alphabet, as the specification requires of receivers."""
     try:
         return base64.b64decode(text.replace("-", "+").replace("_", "/"), validate=True)
     except binascii.Error as error:

@@ -1,6 +1,6 @@
 """Ed25519 keys: the installation's own, derived from its secret key so that there is no second secret; PEM.
 
-Workers have neither and load no cryptography: whatever needs it imports it.
+Workers have neither and load no cryptography library: code that needs it imports it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class NoKey(ValueError):
 
 @dataclass(frozen=True)
 class PublicKey:
-    """Who can check a signature."""
+    """A public key, which verifies signatures."""
 
     pem: str
 
@@ -31,14 +31,14 @@ class PublicKey:
 
     @property
     def key_id(self) -> str:
-        """SHA-256 of its DER as hex digits: what a signature names its key by."""
+        """SHA-256 of its DER as hex digits: the key id in a signature."""
         from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
         der = self._loaded().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         return hashlib.sha256(der).hexdigest()
 
     def verifies(self, signature: bytes, message: bytes) -> bool:
-        """Was this message signed with the private key that belongs to it?"""
+        """Whether this message was signed with the matching private key."""
         from cryptography.exceptions import InvalidSignature
 
         try:
@@ -64,7 +64,7 @@ class PublicKey:
 class SigningKey:
     """Args:
     secret: The installation's secret key.
-    purpose: What is signed; another purpose has another key.
+    purpose: What is signed; each purpose has its own key.
     """
 
     def __init__(self, secret: str, purpose: str) -> None:

@@ -1,6 +1,7 @@
-"""SQL for what must survive a restart: one database by URL, SQLite or PostgreSQL, its tables and its migrations.
+"""SQL for data that must survive a restart: one database by URL, SQLite or PostgreSQL, its tables and its migrations.
 
-Capabilities declare their tables on `metadata` in their store, and nobody else reads or writes them. Times are stored
+Capabilities declare their tables on `metadata` in their store, and only that store reads or writes them. Times are
+stored
 as the texts of app.kit.clock, which sort.
 """
 

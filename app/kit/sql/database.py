@@ -1,8 +1,8 @@
 """One database: connections, transactions, and the differences between SQLite and PostgreSQL.
 
-A transaction that will write says so at its start: SQLite then takes its one write lock at once and waits for it,
+A transaction that will write declares it at its start: SQLite then takes its one write lock at once and waits for it,
 instead of failing in the middle (a deferred transaction that turns into a writer gets "database is locked", whatever
-the time-out). SQLite runs with a write-ahead log, so readers never wait; it belongs on a local disk.
+the timeout). SQLite runs with a write-ahead log, so readers never wait; it belongs on a local disk.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from app.kit.sql.events import LISTENER, EventListener
 
 LOCK_WAIT_S = 30
 BUSY_AGAIN_S = 0.01
-PRIMARY_CODE = 0xFF  # the rest of an extended code of SQLite says why
+PRIMARY_CODE = 0xFF  # the remaining bits of a SQLite extended code give the reason
 BEGIN = "modelmill_begin"
 CONNECT_S = 5
 POOL = 10
@@ -51,9 +51,9 @@ class Database:
 
         Args:
             url: sqlite:///path or postgresql://user:password@host/name.
-            sealer: of the columns that are encrypted; without it they cannot be used.
-            announce: is given the keys that a transaction noted as changed, once it is committed; must not raise.
-            on_event: hears of events within the transactions that publish them.
+            sealer: encrypts and decrypts sealed columns; without it they cannot be used.
+            announce: receives the keys that a transaction recorded as changed, once it is committed; must not raise.
+            on_event: receives events within the transactions that publish them.
         """
         target = make_url(url)
         self._announce = announce
@@ -81,7 +81,7 @@ class Database:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction that may write: all of it or nothing of it. What note_change was told is announced then."""
+        """A transaction that may write, atomically. Keys passed to note_change are announced at its end."""
         changed: set[str] = set()
         with _translated(), self._connect("BEGIN IMMEDIATE") as connection:
             connection.info[CHANGED] = changed
@@ -92,12 +92,12 @@ class Database:
             self._announce(changed)
 
     def check(self) -> None:
-        """Raises DatabaseUnavailable when it does not answer."""
+        """Raises DatabaseUnavailable if it does not answer."""
         with self.read() as connection:
             connection.exec_driver_sql("SELECT 1")
 
     def wipe(self) -> None:
-        """SQLite: nothing that was overwritten stays in the log, as far as nobody reads at this moment."""
+        """SQLite: removes overwritten data from the log, if nobody is reading at this moment."""
         if self.is_sqlite:
             with _translated(), self._engine.connect() as connection:
                 connection.connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -112,12 +112,12 @@ class Database:
 
 
 def note_change(connection: Connection, *keys: str) -> None:
-    """Have these announced once the transaction of this connection, one that writes, is committed."""
+    """Announces these keys once the writing transaction of this connection is committed."""
     connection.info.setdefault(CHANGED, set()).update(keys)
 
 
 def _make_private_file(path: Path) -> None:
-    """SQLite would make a file that all may read; its companions take over the mode of this one."""
+    """SQLite would create a file that everybody may read; its companion files inherit this file's mode."""
     make_private(path.parent)
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
@@ -135,14 +135,14 @@ def _translated() -> Iterator[None]:
         if error.connection_invalidated:
             raise _unavailable(error) from error
         raise
-    except StatementError as error:  # what a column's type raised
+    except StatementError as error:  # raised by a column's type
         if isinstance(error.orig, ModelmillError):
             raise error.orig from error
         raise
 
 
 def _unavailable(error: Exception) -> DatabaseUnavailable:
-    """The cause goes to the log and not to whoever asks: it names hosts and users."""
+    """The cause goes to the log and not to the client: it names hosts and users."""
     cause = str(getattr(error, "orig", error)).strip().partition("\n")[0]
     logger.warning("The database: %s", cause or type(error).__name__)
     return DatabaseUnavailable(
@@ -152,15 +152,15 @@ def _unavailable(error: Exception) -> DatabaseUnavailable:
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: Any) -> None:
-    connection.isolation_level = None  # the driver begins nothing by itself: _begin_sqlite does
+    connection.isolation_level = None  # the driver starts no transaction by itself: _begin_sqlite does
     _write_ahead(connection)
     for setting in ("synchronous = NORMAL", "foreign_keys = ON", "secure_delete = ON"):
         connection.execute(f"PRAGMA {setting}")
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switches a new file to the write-ahead log. SQLite waits for no lock while it does, whatever the time-out: of
-    several processes that open the file for the first time at once all but one would be told that it is locked."""
+    """Switches a new file to the write-ahead log. SQLite does not wait for locks here, whatever the timeout: if several
+    processes open the file for the first time at once, all but one would get "locked"."""
     deadline = time.monotonic() + LOCK_WAIT_S
     while True:
         try:

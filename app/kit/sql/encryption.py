@@ -1,8 +1,8 @@
 """Columns that are encrypted at rest: a copy of the database without the secret key opens nothing.
 
 Such a column has the type Sealed. It is encrypted with a key that is derived from the installation's secret key, which
-is not in the database. What an older version left there in plain text is read, and encrypted when the web starts: the
-migrations themselves have no key, since `modelmill db upgrade` needs none.
+is not in the database. Plain text from an older version is readable, and is encrypted when the web server starts: the
+migrations themselves have no key, because `modelmill db upgrade` needs none.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from cryptography.fernet import Fernet
 
 MARK = "sealed:"
-"""What an encrypted text begins with; none of the texts themselves does."""
+"""Prefix of an encrypted text; no plain text starts with it."""
 PURPOSE = b"modelmill secrets in the database"
 _SEALER = "modelmill_sealer"
 
 
 class Sealer:
-    """key: the installation's secret key; None: this process was not given one, and cannot use such columns.
+    """key: the installation's secret key; None: this process has none, and cannot use such columns.
 
-    confirm: called before the first use; raises what is to be raised when this is not the installation's key.
+    confirm: called before the first use; raises an error if this is not the installation's key.
     """
 
     def __init__(self, key: str | None, confirm: Callable[[], None] = lambda: None) -> None:
@@ -40,7 +40,7 @@ class Sealer:
         self._is_confirmed = False
 
     def trust(self) -> None:
-        """This is the installation's key, or is about to be."""
+        """Confirms that this is the installation's key, or is about to be."""
         self._is_confirmed = True
 
     def seal(self, text: str) -> str:
@@ -48,7 +48,7 @@ class Sealer:
         return MARK + self._usable().encrypt(text.encode()).decode()
 
     def unseal(self, text: str) -> str:
-        """Raises SecretKeyNotSet, OtherSecretKey. What was never encrypted comes back as it is."""
+        """Raises SecretKeyNotSet, OtherSecretKey. Text that was never encrypted is returned unchanged."""
         if not text.startswith(MARK):
             return text
         from cryptography.fernet import InvalidToken
@@ -59,7 +59,7 @@ class Sealer:
             raise OtherSecretKey from None
 
     def check(self) -> None:
-        """Raises SecretKeyNotSet, and what confirm raises: for a process that is to end at once then."""
+        """Raises SecretKeyNotSet, and the errors of confirm: for a process that should then end at once."""
         if self._key is None:
             raise SecretKeyNotSet
         if not self._is_confirmed:
@@ -72,16 +72,16 @@ class Sealer:
 
     @cached_property
     def _fernet(self) -> Fernet:
-        """Its library is loaded where there is something to encrypt: most installations have no such text."""
+        """Its library is loaded only if there is something to encrypt: most installations have no such text."""
         from cryptography.fernet import Fernet
 
         return Fernet(_derived(self._key or ""))
 
 
 class Sealed(TypeDecorator[str]):
-    """A text that only those can read who have the secret key. The database cannot compare or search it.
+    """A text that is readable only with the secret key. The database cannot compare or search it.
 
-    renewed: what takes the place of a text whose key is lost; None: its row goes.
+    renewed: replaces a text whose key is lost; None: its row is deleted.
     """
 
     impl = sa.Text
@@ -99,12 +99,12 @@ class Sealed(TypeDecorator[str]):
 
 
 def new_secret() -> str:
-    """One that nobody guesses, for such a column."""
+    """Returns a random secret for such a column."""
     return secrets.token_urlsafe(32)
 
 
 def use(dialect: Dialect, sealer: Sealer) -> None:
-    """All columns that are reached through this dialect, which is one engine's."""
+    """Sets the sealer of all columns that use this dialect, which belongs to one engine."""
     setattr(dialect, _SEALER, sealer)
 
 
@@ -115,9 +115,9 @@ def sealer_of(dialect: Dialect) -> Sealer:
 
 
 def seal_rows(conn: Connection, metadata: MetaData) -> int:
-    """Encrypt what stands there in plain text, and see that the rest can be read. How many texts were encrypted.
+    """Encrypts plain texts, and checks that the rest can be read. Returns the number of encrypted texts.
 
-    Raises SecretKeyNotSet, OtherSecretKey; to be undone then.
+    Raises SecretKeyNotSet, OtherSecretKey; then roll back.
     """
     sealer, count = sealer_of(conn.dialect), 0
     for table, column in _columns(metadata):
@@ -131,7 +131,7 @@ def seal_rows(conn: Connection, metadata: MetaData) -> int:
 
 
 def renew_rows(conn: Connection, metadata: MetaData) -> int:
-    """Give up what cannot be read with this key: see Sealed.renewed. How many texts. Raises SecretKeyNotSet."""
+    """Replaces texts that this key cannot decrypt: see Sealed.renewed. Returns their number. Raises SecretKeyNotSet."""
     sealer, count = sealer_of(conn.dialect), 0
     for table, column in _columns(metadata):
         for where, text in _texts(conn, table, column):
@@ -153,7 +153,7 @@ def _columns(metadata: MetaData) -> Iterator[tuple[Table, Any]]:
 
 
 def _texts(conn: Connection, table: Table, column: Column[str]) -> list[tuple[list[Any], str]]:
-    """As they are stored, each with what finds its row."""
+    """Yields the stored texts, each with the condition that selects its row."""
     keys = list(table.primary_key)
     rows = conn.execute(sa.select(*keys, sa.type_coerce(column, sa.Text)).order_by(*keys)).all()
     return [([key == value for key, value in zip(keys, row, strict=False)], row[-1]) for row in rows]

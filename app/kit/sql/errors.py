@@ -1,4 +1,4 @@
-"""What can be wrong with the database as a whole."""
+"""Errors of the database as a whole."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ class DatabaseUnavailable(Unavailable):
 
 
 class WrongDatabaseVersion(ModelmillError):
-    """The database is newer than this program, or older where it may not be changed."""
+    """The database is newer than this program, or older and may not be changed."""
 
     code = "WRONG_DATABASE_VERSION"
 
 
 class SecretKeyNotSet(Unavailable):
-    """This process is to read or write what is encrypted in the database, and has no key."""
+    """This process needs encrypted data of the database, and has no key."""
 
     code = "SECRET_KEY_NOT_SET"
 
@@ -29,7 +29,7 @@ class SecretKeyNotSet(Unavailable):
 
 
 class OtherSecretKey(Unavailable):
-    """What is encrypted in the database was encrypted with another secret key."""
+    """The encrypted data of the database was encrypted with another secret key."""
 
     code = "OTHER_SECRET_KEY"
 

@@ -1,7 +1,7 @@
-"""What happened to a thing of a user's, told in the transaction in which it happens.
+"""Events about a user's resource, published in the transaction of the change.
 
-Whoever changes the thing publishes the event on the connection of the change. The database was given a listener when it
-was put together; what that writes stands or falls with the change, so no event is lost and none is made up.
+The code that changes the resource publishes the event on the connection of the change. The database has a listener;
+what the listener writes is committed or rolled back with the change, so no event is lost and none is invented.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from sqlalchemy import Connection
 @dataclass(frozen=True)
 class Event:
     event_id: str
-    """The same for the same event, however often it is published: subject, kind, and what tells it from a later one."""
+    """The same for the same event, however often it is published: subject, kind, and a discriminator from later
+    ones."""
     kind: str
-    """As `job.completed`."""
+    """Such as `job.completed`."""
     owner: str
     subject: str
-    """What it is about: `job:<id>`, `task:<id>`, `service:<uid>`, `video:<uid>`."""
+    """Its subject: `job:<id>`, `task:<id>`, `service:<uid>`, `video:<uid>`."""
     name: str
-    """What its reader calls the thing."""
+    """The subject's name for its reader."""
     at: str
     """ISO 8601 in UTC."""
     path: str = ""
-    """Of its page."""
+    """The URL of its page."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """JSON-able."""
+    """JSON-serializable."""
 
 
 EventListener = Callable[[Connection, Event], None]
@@ -37,11 +38,11 @@ LISTENER = "modelmill_event_listener"
 
 
 def publish(connection: Connection, event: Event) -> None:
-    """Tell the listener of this connection's database, if it has one.
+    """Passes the event to the listener of this connection's database, if it has one.
 
     Args:
-        connection: Of the transaction, one that writes, in which it happens.
-        event: What happens; the same may be published again.
+        connection: The writing transaction in which it happens.
+        event: The event; it may be published repeatedly.
     """
     listener: EventListener | None = connection.info.get(LISTENER)
     if listener is not None:

@@ -1,4 +1,4 @@
-"""A lease in SQL, which a restart of Redis leaves as it is."""
+"""A lease in SQL, which survives a restart of Redis."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SqlLease:
         self._database = database
 
     def take(self) -> bool:
-        """True: it was free, or ours already."""
+        """True: it was free, or already ours."""
         moment = now()
         until = to_text(moment + timedelta(seconds=self.ttl_s))
         is_free = sa.or_(leases.c.until < to_text(moment), leases.c.holder == self.holder)
@@ -42,7 +42,7 @@ class SqlLease:
             return conn.execute(taken.returning(leases.c.subject)).first() is not None
 
     def release(self) -> None:
-        """Unless it is another's by now."""
+        """Releases it unless another holder has it."""
         ours = (leases.c.subject == self.name, leases.c.holder == self.holder)
         with self._database.write() as conn:
             conn.execute(sa.delete(leases).where(*ours))

@@ -1,9 +1,9 @@
-"""Brings a database to the version of this program, with Alembic.
+"""Migrates a database to the version of this program, with Alembic.
 
-The versions lie with the capabilities, and in app/migrations where they concern several; they are one line.
+The migrations are in the capabilities, or in app/migrations if they concern several; they form one line.
 
-All of it happens in one transaction that writes, so that of several processes that start at once one does it and the
-others find it done.
+Everything happens in one writing transaction: of several processes that start at once, one migrates and the others find
+it done.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from sqlalchemy import Connection, inspect, text
 from app.kit.sql.database import Database
 from app.kit.sql.errors import WrongDatabaseVersion
 
-if TYPE_CHECKING:  # a database that is current, as all but the first start find it, needs none of it
+if TYPE_CHECKING:  # a current database, as in all starts but the first, needs none of it
     from alembic.config import Config
 
 REVISION = re.compile(r'^(down_)?revision = "(\w+)"', re.MULTILINE)
-LOCK_KEY = 0x6D6F64656C  # any number of our own: PostgreSQL's advisory locks have no names
+LOCK_KEY = 0x6D6F64656C  # an arbitrary number: PostgreSQL's advisory locks have no names
 
 
 @dataclass(frozen=True)
@@ -30,25 +30,25 @@ class Migrations:
     scripts: Path
     """The folder of Alembic's env.py."""
     versions: tuple[Path, ...]
-    """Folders of the versions."""
+    """The folders of the migrations."""
 
 
 def upgrade(database: Database, migrations: Migrations) -> None:
-    """To this program's version. Raises WrongDatabaseVersion for a database from the future, with nothing changed."""
+    """Migrates to this program's version. Raises WrongDatabaseVersion for a newer database, which stays unchanged."""
     if current(database) != _head(migrations):
         move(database, migrations, "head")
 
 
 def move(database: Database, migrations: Migrations, revision: str) -> None:
-    """Bring the database to a version. Going back loses what the older version has no place for.
+    """Migrates the database to a version. A downgrade loses data that the older version cannot store.
 
     Args:
-        database: which one.
-        migrations: of this program.
-        revision: "head", "base" or the name of one.
+        database: the database.
+        migrations: the migrations of this program.
+        revision: "head", "base" or the name of a revision.
 
     Raises:
-        WrongDatabaseVersion: it is from the future; nothing has changed.
+        WrongDatabaseVersion: The database is newer; nothing has changed.
     """
     from alembic import command
 
@@ -65,7 +65,7 @@ def move(database: Database, migrations: Migrations, revision: str) -> None:
 
 
 def require_current(database: Database, migrations: Migrations) -> None:
-    """For who may not upgrade. Raises WrongDatabaseVersion."""
+    """For processes that may not migrate. Raises WrongDatabaseVersion."""
     present, own = current(database), _head(migrations)
     if present != own:
         raise WrongDatabaseVersion(
@@ -75,7 +75,7 @@ def require_current(database: Database, migrations: Migrations) -> None:
 
 
 def current(database: Database) -> str | None:
-    """The version of the database; None while it is empty."""
+    """Returns the version of the database; None if it is empty."""
     with database.read() as connection:
         return _revision(connection)
 
@@ -87,7 +87,8 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _head(migrations: Migrations) -> str:
-    """This program's version: the one that no other is built on. Read as text, for Alembic would run all of them."""
+    """Returns this program's version: the one that no other is based on. It is read as text, because Alembic would
+    execute all of them."""
     paths = (path for folder in migrations.versions for path in folder.glob("[0-9]*.py"))
     names = [REVISION.findall(path.read_text("utf-8")) for path in paths]
     of_files = {name for pairs in names for is_before, name in pairs if not is_before}
@@ -108,7 +109,7 @@ def _refuse_future(connection: Connection, config: Config) -> None:
 
 
 def _is_behind(connection: Connection, config: Config, revision: str) -> bool:
-    """Does this revision lie before the database's?"""
+    """Whether this revision is older than the database's."""
     from alembic.script import ScriptDirectory
 
     present = _revision(connection)

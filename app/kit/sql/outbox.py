@@ -1,8 +1,8 @@
-"""Rows of an outbox, each of which is due at a time.
+"""Rows of an outbox, each due at a time.
 
-What is due is leased: it is due again only when the lease ends, so nobody else tries it meanwhile, and what a process
-dies with is tried by another. Who has tried notes how it went, and when the row is due next. Rows keep no order among
-each other; an outbox whose order counts sends its oldest only (see docs/architecture.md).
+Due rows are leased: they are due again only when the lease ends, so no other process tries them meanwhile, and if a
+process dies, another retries. After an attempt, its result and the next due time are recorded. Rows are not ordered
+among each other; an outbox whose order matters sends only its oldest (see docs/architecture.md).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from sqlalchemy import Connection
 
 
 def lease_due(conn: Connection, table: sa.Table, due: sa.Select[Any], *, until: str) -> list[sa.Row[Any]]:
-    """The rows that are due, for this process alone until a time.
+    """Returns the due rows, reserved for this process until a time.
 
     Args:
-        conn: a transaction that writes.
+        conn: a writing transaction.
         table: with a primary key of one column, and a column `due_at`.
         due: selects them, the primary key among their columns.
-        until: text in ISO 8601.
+        until: the end of the lease, in ISO 8601.
     """
     if conn.dialect.name == "postgresql":
         due = due.with_for_update(of=table, skip_locked=True)

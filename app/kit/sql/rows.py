@@ -1,4 +1,4 @@
-"""Rows as values, and back; and inserting what may be there already, in the words of either database."""
+"""Rows as dataclasses, and back; and inserts of rows that may exist already, for both databases."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Value = TypeVar("Value", bound="DataclassInstance")
 
 
 def from_row(dataclass: type[Value], row: Row[Any], /, **others: Any) -> Value:
-    """A value of the columns that have the names of its fields.
+    """Creates a dataclass from the columns with the names of its fields.
 
     Args:
-        dataclass: of the value.
-        row: what was selected.
-        others: the other fields, and those that are something else than what their column holds.
+        dataclass: the class.
+        row: the selected row.
+        others: the other fields, and those that differ from their column.
     """
     columns = row._mapping
     names = (field.name for field in fields(dataclass))
@@ -30,28 +30,29 @@ def from_row(dataclass: type[Value], row: Row[Any], /, **others: Any) -> Value:
 
 
 def row_of(table: Table, /, *values: object, **others: Any) -> dict[str, Any]:
-    """The columns of a row, for `values(…)`.
+    """Returns the columns of a row, for `values(…)`.
 
     Args:
         table: its table.
-        values: have fields of the columns' names.
-        others: the other columns, and those that hold something else than their field.
+        values: objects with fields of the columns' names.
+        others: the other columns, and those that differ from their field.
     """
     names = [column.name for column in table.columns]
     return {name: getattr(value, name) for value in values for name in names if hasattr(value, name)} | others
 
 
 def insert_into(conn: Connection, table: sa.Table) -> Any:
-    """An insert that knows `on_conflict_do_nothing` and `on_conflict_do_update`: sqlalchemy.insert has neither."""
+    """Returns an insert that has `on_conflict_do_nothing` and `on_conflict_do_update`, which sqlalchemy.insert
+    lacks."""
     return import_module(f"sqlalchemy.dialects.{conn.dialect.name}").insert(table)
 
 
 def upsert(conn: Connection, table: sa.Table, values: Mapping[str, Any]) -> None:
-    """Insert a row, or change the one with its primary key to these values.
+    """Inserts a row, or updates the one with its primary key.
 
     Args:
         conn: the caller's transaction.
-        table: whose primary key is among the values.
+        table: the table; its primary key is among the values.
         values: by column.
     """
     keys = [column.name for column in table.primary_key]

@@ -1,4 +1,4 @@
-"""A look at the database for a scrape that must not wait for one that stalls."""
+"""A database query for a metrics scrape that must not wait for a stalled database."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from app.kit.sql.database import Database
 
 WITHIN_S = 2.0
 AGAIN_WITHIN_S = 0.1
-"""Where another look has just waited in vain: a scrape has several, and they are not to wait one after the other."""
+"""Skips the query if another has just timed out: a scrape has several, and they must not wait one after the other."""
 STALLS_S = 3.0
 T = TypeVar("T")
 
 
 class TimeboxedQuery(Generic[T]):
-    """Asked by many threads. One at a time asks the database: while it stalls, they do not pile up there."""
+    """Called by many threads. Only one at a time queries the database: while it stalls, they do not accumulate
+    there."""
 
     _stalled_at: ClassVar[WeakKeyDictionary[Database, float]] = WeakKeyDictionary()
 

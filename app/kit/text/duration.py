@@ -1,4 +1,4 @@
-"""A length of time in few words, for logs and terminals; pages say it in their reader's language."""
+"""A duration in short form, for logs and terminals; pages use the reader's language."""
 
 from __future__ import annotations
 

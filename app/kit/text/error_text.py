@@ -1,4 +1,4 @@
-"""What somebody else's exception says, for a reader who is no programmer."""
+"""The message of a foreign exception, for readers who are not programmers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ NO_REASON = "no reason was given"
 
 
 def reason_of(error: BaseException, limit: int = 200) -> str:
-    """The first line of its text; words of ours for one that says nothing. Never the name of a class."""
+    """Returns the first line of its text, or our own words if it has none. Never the name of a class."""
     lines = str(error).strip().splitlines()
     if lines and lines[0].strip():
         return lines[0].strip()[:limit]

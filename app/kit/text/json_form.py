@@ -1,7 +1,7 @@
 """Dataclasses as JSON and back, by their fields' types.
 
-By msgspec, which takes a tenth of pydantic's time to load: nodes read and write little else. It is imported by who
-reads or writes: the process of the scheduling policies has dataclasses that it does neither with.
+It uses msgspec, which loads in a tenth of pydantic's time: nodes read and write little else. msgspec is imported on
+first use, because the process of the scheduling policies has dataclasses that it neither reads nor writes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _STEP = re.compile(r"[^.\[\]]+")
 
 
 class FormError(ValueError):
-    """Data has another form.
+    """The data has another form.
 
     Attributes:
-        place: Of what is wrong: names of fields and indices, from outside in.
-        problem: What is wrong there.
+        place: The location of the problem: names of fields and indices, from outside in.
+        problem: The problem.
     """
 
     def __init__(self, place: Place, problem: str) -> None:
@@ -39,23 +39,23 @@ class JsonForm(Generic[T]):
         self._kind = kind
 
     def write(self, value: T) -> dict[str, Any]:
-        """What json.dumps takes."""
+        """Returns a value for json.dumps."""
         import msgspec
 
         return cast("dict[str, Any]", _arrays(msgspec.to_builtins(value)))
 
     def read(self, data: object) -> T:
-        """A value of what `write` gave. Keys that are no fields are passed over: a newer version may have more.
+        """Creates a value from the output of `write`. Unknown keys are ignored: a newer version may have more.
 
         Raises:
-            FormError: it has another form.
+            FormError: The data has another form.
         """
         import msgspec
 
         try:
             return msgspec.convert(data, self._kind)
         except msgspec.ValidationError as error:
-            if isinstance(error.__cause__, FormError):  # of the dataclass's own check
+            if isinstance(error.__cause__, FormError):  # from the dataclass's own check
                 raise error.__cause__ from None
             at = _AT.search(str(error))
             raise FormError(tuple(_STEP.findall(at["path"])) if at else (), _AT.sub("", str(error))) from None
@@ -69,12 +69,12 @@ class JsonDocument:
 
     @classmethod
     def from_json(cls, data: object) -> Self:
-        """Raises FormError, which is a ValueError, for another form than to_json gives."""
+        """Raises FormError, a ValueError, for data that to_json does not produce."""
         return JsonForm(cls).read(data)
 
 
 def _arrays(value: Any) -> Any:
-    """msgspec leaves tuples as they are."""
+    """msgspec keeps tuples."""
     if isinstance(value, dict):
         return {key: _arrays(each) for key, each in value.items()}
     return [_arrays(each) for each in value] if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""Values as texts of JSON, for columns that hold such."""
+"""Values as JSON text, for text columns."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from typing import Any
 
 
 def json_text(data: Any) -> str:
-    """Raises ValueError for a number that JSON does not have."""
+    """Raises ValueError for a number that JSON does not support."""
     return json.dumps(data, allow_nan=False)

@@ -1,7 +1,7 @@
 """The plain part of YAML: mappings, lists and scalars, without anchors, aliases, tags and merge keys.
 
-Scalars are read as OmegaConf does, with which verl reads its own files: YAML 1.1, but 1e-6 is a number, and neither
-a date nor 1:30 is anything but text. Works on the parser's events, so nothing is built before it was looked at.
+Scalars are read like OmegaConf, which verl uses: YAML 1.1, but 1e-6 is a number, and dates and 1:30 are text. It works
+on the parser's events, so nothing is built before it has been checked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from app.kit.errors import BadRequest
 
 MAX_DEPTH = 20
 MAX_PARTS = 5000
-"""The parser does some ten thousand in a second; a spec has a hundred."""
+"""The parser handles about ten thousand per second; a spec has a hundred."""
 TRUE = frozenset({"yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})
 FALSE = frozenset({"no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})
 NULL = frozenset({"", "~", "null", "Null", "NULL"})
@@ -34,21 +34,21 @@ class UnreadableYaml(BadRequest):
 
 
 def read_yaml(text: str) -> Any:
-    """The one document. None for an empty text. Raises UnreadableYaml, which says where."""
+    """Returns the single document. None for an empty text. Raises UnreadableYaml with the position."""
     documents = read_documents(text, most=1)
     return documents[0] if documents else None
 
 
 def read_documents(text: str, *, most: int, parts: int = MAX_PARTS) -> list[Any]:
-    """The documents that have something in them.
+    """Returns the non-empty documents.
 
     Args:
         text: YAML.
-        most: as many documents at most.
-        parts: of all together.
+        most: the maximum number of documents.
+        parts: the maximum number of parts of all documents.
 
     Raises:
-        UnreadableYaml: it is none, or has more.
+        UnreadableYaml: The text is invalid, or exceeds the limits.
     """
     try:
         return _documents(_some(yaml.parse(text, Loader=yaml.SafeLoader), parts), most)
@@ -59,7 +59,7 @@ def read_documents(text: str, *, most: int, parts: int = MAX_PARTS) -> list[Any]
         before = text[: error.position]
         line, column = before.count("\n") + 1, error.position - before.rfind("\n")
         raise UnreadableYaml(f"line {line}, column {column}: U+{error.character:04X} is not allowed") from None
-    except (ValueError, OverflowError):  # \U7FFFFFFF is no character, %YAML 1.999… no version: the parser lets them out
+    except (ValueError, OverflowError):  # \U7FFFFFFF is no character, %YAML 1.999… no version: the parser accepts them
         raise UnreadableYaml("This is not YAML: a number in it is out of range.") from None
 
 
@@ -125,7 +125,7 @@ def _check_plain(event: Any, depth: int) -> None:
 def _scalar(event: Any) -> Any:
     text = str(event.value)
     if not event.implicit[0]:
-        return text  # it is in quotes
+        return text  # it is quoted
     if text in NULL:
         return None
     if text in TRUE or text in FALSE:
