@@ -368,18 +368,19 @@ def test_fifty_jobs_at_once_are_taken_and_the_web_answers_meanwhile(cluster: Vid
         answer = httpx.post(f"{cluster.deployment.url}/user/submit_job", json=body, timeout=60, trust_env=False)
         return str(answer.json()["job_uid"]), answer.status_code
 
-    asking = threading.Thread(target=ask)
-    with cluster.silent(OTHER), ThreadPoolExecutor(AT_ONCE) as pool:
+    with cluster.silent(OTHER), ThreadPoolExecutor(AT_ONCE + 1) as pool:
         begun = time.time()
-        asking.start()
-        submitted = list(pool.map(submit, range(AT_ONCE)))
-        listed = cluster.http.get(f"{VIDEO}/jobs", params={"limit": 200})
-        assert listed.status_code == 200
-        uids = [uid for uid, _ in submitted]
-        until(lambda: all(cluster.job(uid)["plan"] for uid in uids))
-        planned = time.time()
-        is_over.set()
-        asking.join()
+        asking = pool.submit(ask)
+        try:
+            submitted = list(pool.map(submit, range(AT_ONCE)))
+            listed = cluster.http.get(f"{VIDEO}/jobs", params={"limit": 200})
+            assert listed.status_code == 200
+            uids = [uid for uid, _ in submitted]
+            until(lambda: all(cluster.job(uid)["plan"] for uid in uids))
+            planned = time.time()
+        finally:
+            is_over.set()
+        asking.result()
         cluster.end_jobs()
     assert {status for _, status in submitted} == {200}
     assert len(set(uids)) == AT_ONCE
