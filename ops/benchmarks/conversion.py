@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from modelmill_client.event_stream import events_of
 
 from app.conversion.model import Stage
 from app.conversion.options import Options
@@ -134,13 +135,9 @@ def _product(client: httpx.Client, keys: dict[str, str], inputs: Inputs) -> Time
     answer = client.post("/jobs", json={**keys, "options": inputs.options}).raise_for_status().json()
     submitted = time.perf_counter()
     with client.stream("GET", f"/jobs/{answer['job_id']}/events") as events:
-        event = ""
-        for line in events.iter_lines():
-            if line.startswith("event: "):
-                event = line.removeprefix("event: ")
-            if event == "done" and line.startswith("data: "):
-                total = time.perf_counter() - started
-                return _timed(json.loads(line.removeprefix("data: ")), total, submitted - started)
+        for event, data in events_of(events.iter_lines()):
+            if event == "done":
+                return _timed(json.loads(data), time.perf_counter() - started, submitted - started)
     raise SystemExit(f"the events of job {answer['job_id']} ended before it did")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import numpy as np
 import onnx
+from modelmill_client.event_stream import events_of
 from PIL import Image
 
 from app.kit.backoff import GrowingPause
@@ -170,12 +171,7 @@ def until(look: Callable[[], Any], is_enough: Callable[[Any], Any] = bool, pause
 
 def events(lines: Iterator[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Frames of a server-sent event stream: the event's name and its data."""
-    event = ""
-    for line in lines:
-        if line.startswith("event:"):
-            event = line[6:].strip()
-        elif line.startswith("data:"):
-            yield event, json.loads(line[5:])
+    return ((event, json.loads(data)) for event, data in events_of(lines))
 
 
 def store_of(service: Deployment) -> FilesystemStore:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 import httpx
+from modelmill_client.event_stream import EventParser
 
 AGAIN_S = 0.2
 
@@ -93,11 +94,9 @@ class Viewers:
 
     @staticmethod
     async def _read(answer: httpx.Response, viewer: Viewer) -> None:
-        event = ""
+        parser = EventParser()
         async for line in answer.aiter_lines():
-            name, _, value = line.partition(": ")
-            if name == "event":
-                event = value
-            elif name == "data":
-                viewer.seen.append((viewer.connections, event, json.loads(value)))
+            if (whole := parser.feed(line)) is not None:
+                event, data = whole
+                viewer.seen.append((viewer.connections, event, json.loads(data)))
                 viewer.is_over = event in {"done", "gone"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from modelmill_client import Job, JobFailed, NoImages
-from modelmill_client.event_stream import EventParser
+from modelmill_client.event_stream import events_of
 from modelmill_client.inputs import packed
 from modelmill_client.progress import ProgressView, html_of
 from modelmill_client.quality import quality_of
@@ -65,9 +65,8 @@ def test_a_job_that_failed_is_raised_with_its_code_and_hint() -> None:
 
 
 def test_events_are_put_together_from_lines() -> None:
-    parser = EventParser()
     lines = [": ping", "", "event: status", "data: {", "data:  1}", "", "data: x", ""]
-    assert [whole for line in lines if (whole := parser.feed(line))] == [("status", "{\n 1}"), ("message", "x")]
+    assert list(events_of(lines)) == [("status", "{\n 1}"), ("message", "x")]
 
 
 def test_a_folder_becomes_one_zip_without_what_is_no_image(tmp_path: Path) -> None:

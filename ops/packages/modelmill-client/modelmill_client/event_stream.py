@@ -1,9 +1,11 @@
 """Server-sent events, line by line. Pure.
 
-By hand: httpx is all that this client brings along, and what the service sends needs no more than this.
+By hand: httpx-sse keeps comments to itself, and the pings between events are when a watch looks at its deadline.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 
 
 class EventParser:
@@ -25,3 +27,9 @@ class EventParser:
             text = line[5:]
             self._data.append(text[1:] if text.startswith(" ") else text)
         return None
+
+
+def events_of(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Name and data of each event in a stream's lines."""
+    parser = EventParser()
+    return (whole for line in lines if (whole := parser.feed(line)) is not None)
