@@ -18,10 +18,10 @@ from app.bootstrap.capabilities import CAPABILITIES
 from app.bootstrap.encryption import encrypt_secrets, sealer_of
 from app.kit.cli.command import CannotStart
 from app.kit.files.private_folders import make_private
+from app.kit.files.whole_files import lasting_key
 from app.kit.sql import Database
 from app.kit.sql.migrations import Migrations, upgrade
 from app.settings import Settings, load_settings
-from app.standalone.data_folder import DataFolder
 
 _SHARED = Path(__file__).parents[1] / "migrations"
 MIGRATIONS = Migrations(
@@ -93,5 +93,5 @@ def settings_in(data_dir: Path | None, host: str | None = None) -> Settings:
     if settings.database_url.get_secret_value():
         raise SecretKeyMissing("MODELMILL_SECRET_KEY is not set, but MODELMILL_DATABASE_URL is.", hint=KEY_HINT)
     make_private(settings.data_dir)
-    key = DataFolder(settings.data_dir, settings.run).secret_key()
+    key = lasting_key(settings.data_dir)
     return settings.model_copy(update={"secret_key": SecretStr(key)})

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from datetime import datetime
-from typing import Any
 
-from app.conversion.errors import ArtifactNotReady, JobNotFound
-from app.conversion.model import JobRecord, Status
-from app.conversion.object_keys import is_uuid4
+from app.conversion.errors import ArtifactNotReady
+from app.conversion.model import JobRecord
 from app.conversion.options import Preprocess
 from app.conversion.service import Conversion
 from app.conversion.service.uploads import FileParts
-from app.conversion.store import JobFilter
 from app.inference.prediction import Decoder, Format, ModelCard
 from app.kit.clock import to_text
 from app.kit.objects import ObjectStore
 from app.kit.sql import Database
 from app.model_registry.errors import ModelExists, ModelInUse
 from app.model_registry.imports import ImportedModel, ModelImports
+from app.model_registry.job_models import JobModels
 from app.model_registry.model import (
     AT,
     FACTS,
@@ -30,14 +27,12 @@ from app.model_registry.model import (
     checked_labels,
     checked_name,
     checked_tag,
-    file_of,
     is_name,
     pins,
 )
 from app.model_registry.storage import ModelStorage, Source, no_such_tag, refuse_tagged
 
 __all__ = ["Model", "Models", "Versioning"]
-JOBS_AT_ONCE = 50
 NAMED_USERS = 5
 UsersOf = Callable[[ModelUse], Sequence[str]]
 """What uses a model, each as a user knows it: `service default/faces`."""
@@ -66,9 +61,9 @@ class Models:
         self.on_change = on_change
         self.database = database
         self.objects = objects
-        self.conversion = conversion
         self.storage = ModelStorage(database, objects)
         self.imports = ModelImports(objects, conversion)
+        self.job_models = JobModels(conversion.jobs)
 
     def find(self, user: str, name: str, *, now: datetime) -> Model | None:
         """The model of this name, if there is one: its newest version; of name@3 and name@stable what these mean.
@@ -81,8 +76,8 @@ class Models:
         if model is not None or not is_name(name):
             return model
         for job, file_format in pins(name):
-            record = self._job(user, job)
-            if record is not None and file_of(file_format) in record.artifacts:
+            record = self.job_models.job(user, job, file_format)
+            if record is not None:
                 return self._pinned(user, name, record, file_format, now)
         return None
 
@@ -114,8 +109,11 @@ class Models:
             BadInput: The name or the labels are none.
         """
         name, labels = self._target(user, name, versioning), checked_labels(labels)
-        record = self.conversion.jobs.get(job_id, user)
-        return self._add(user, name, record, artifact, now, decoder, labels, versioning)
+        record = self.job_models.jobs.get(job_id, user)
+        model, sources = self.job_models.made(
+            user, name, record, artifact, now=now, decoder=decoder, labels=labels, note=versioning.note
+        )
+        return self._keep(model, sources, versioning)
 
     def check_new(self, user: str, name: str, labels: Sequence[str] = (), versioning: Versioning = FIRST) -> None:
         """What can be said before a file is sent. Arguments as of `add_upload`. Raises ModelExists, BadInput."""
@@ -298,74 +296,10 @@ class Models:
             self.on_change(kept.owner, kept.name)
         return kept
 
-    def _job(self, user: str, job: str) -> JobRecord | None:
-        """The job of this id, whatever became of it, else the newest completed one of exactly this name."""
-        jobs, cursor = self.conversion.jobs, None
-        if is_uuid4(job):
-            with suppress(JobNotFound):
-                return jobs.get(job, user)
-        completed = JobFilter(status=Status.COMPLETED.value, text=job)
-        while True:
-            records, cursor = jobs.page(completed, user, limit=JOBS_AT_ONCE, cursor=cursor)
-            for record in records:
-                if record.name == job:
-                    return record
-            if cursor is None:
-                return None
-
     def _pinned(self, user: str, name: str, record: JobRecord, file_format: Format, now: datetime) -> Model | None:
         try:
-            return self._add(user, name, record, file_format, now, Decoder.AUTO, (), FIRST)
+            return self._keep(*self.job_models.made(user, name, record, file_format, now=now), FIRST)
         except ModelExists:  # somebody else looked for it at the same time
             return self.storage.look(user, name)
         except ArtifactNotReady:
             return None
-
-    def _add(
-        self,
-        user: str,
-        name: str,
-        record: JobRecord,
-        file_format: Format,
-        now: datetime,
-        decoder: Decoder,
-        labels: tuple[str, ...],
-        versioning: Versioning,
-    ) -> Model:
-        if record.status is not Status.COMPLETED:
-            raise not_completed(record)
-        if file_of(file_format) not in record.artifacts:
-            raise ArtifactNotReady(
-                f"Job {record.job_id} has no {file_of(file_format)}.", hint="Choose another of its files."
-            )
-        artifact = record.artifacts[file_of(file_format)]
-        twin = None if file_format is Format.ONNX else record.artifacts.get(file_of(Format.ONNX))
-        card = ModelCard(
-            name=name,
-            format=file_format,
-            sha256=artifact.sha256,
-            size_bytes=artifact.size_bytes,
-            toolchain=record.options.toolchain.value,
-            twin_sha256=twin.sha256 if twin else "",
-            twin_size_bytes=twin.size_bytes if twin else 0,
-            preprocess=record.options.preprocess.to_json(),
-            decoder=decoder,
-            labels=labels,
-        )
-        intake = record.intake.get("model", {})
-        facts = {key: intake.get(key) for key in FACTS}
-        model = Model(user, card, to_text(now), record.job_id, facts, note=versioning.note, metrics=_metrics(record))
-        return self._keep(model, [artifact, *([twin] if twin else [])], versioning)
-
-
-def _metrics(record: JobRecord) -> dict[str, Any]:
-    """What a conversion has measured of its model."""
-    measured = {"snr_db": record.snr_db, "verdict": record.verdict.value if record.verdict else None}
-    return {name: value for name, value in measured.items() if value is not None}
-
-
-def not_completed(record: JobRecord) -> ArtifactNotReady:
-    return ArtifactNotReady(
-        f"Job {record.job_id} is {record.status}, and not {Status.COMPLETED}.",
-        hint="A model is made of a job whose three stages have succeeded.",
-    )

@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import json
 import os
-import secrets
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from app.kit.cli.command import CannotStart
-from app.kit.files.whole_files import write_whole
 
 MIN_FREE_BYTES = 200 * 1024 * 1024
 KEPT_LOGS = 3
@@ -50,19 +48,6 @@ class DataFolder:
                 f"{MIN_FREE_BYTES >> 20} MB are needed",
                 hint="Free some space, or choose a folder on another disk with --data-dir.",
             )
-
-    def secret_key(self) -> str:
-        """The key that signs links, made once, readable by its owner only."""
-        path = self.root / "secret_key"
-        with contextlib.suppress(FileNotFoundError):
-            key = path.read_text().strip()
-            if key:
-                return key
-        key = secrets.token_hex(32)
-        draft = path.with_suffix(f".{os.getpid()}")
-        write_whole(draft, key + "\n")
-        draft.replace(path)
-        return key
 
     def new_log(self, name: str) -> Path:
         """The path of a fresh log; the last ones stay beside it as .1, .2, .3."""

@@ -23,6 +23,6 @@ PRELOADED = (
     "uvicorn.loops.uvloop",
     "uvicorn.protocols.http.httptools_impl",
     "sqlalchemy.dialects.sqlite",
-    "app.bootstrap.rehearsal",
+    "app.standalone.rehearsal",
 )
 """The last one prepares libraries: see there."""

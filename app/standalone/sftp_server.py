@@ -52,7 +52,7 @@ def serve(host: str, port: int, idle_s: float) -> None:
 
 
 def _serve(sockets: Sequence[socket.socket], unused_s: float) -> int:
-    from app.cli.sftp import serve_homes
+    from app.bootstrap.sftp import serve_homes
 
     return UNUSED if serve_homes(sockets, unused_s) else 0
 

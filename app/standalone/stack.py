@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.kit.cli.command import CannotStart
+from app.kit.files.whole_files import lasting_key
 from app.settings import load_settings, secret_files
 from app.standalone.data_folder import DataFolder, Lock
 from app.standalone.launch import Launch, OnSupervisor, Stack, run
@@ -151,7 +152,7 @@ def _sftp_port(plan: Plan) -> int | None:
 
 def _secret_key(plan: Plan) -> dict[str, str]:
     """The folder's own, unless the settings have one (also in a file): the parts then find it as we did."""
-    return {} if load_settings().has_lasting_key else {"MODELMILL_SECRET_KEY": plan.data.secret_key()}
+    return {} if load_settings().has_lasting_key else {"MODELMILL_SECRET_KEY": lasting_key(plan.data.root)}
 
 
 def _what_sftp_holds() -> Iterator[str]:

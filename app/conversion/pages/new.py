@@ -18,7 +18,6 @@ from app.conversion.errors import KeyNotFound, TooManyJobs
 from app.conversion.model import SNR_DB_MIN
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.pages import new_form, new_submission, new_view, samples, suggestions
-from app.conversion.pages.new_files import store_files, stored
 from app.conversion.pages.new_form import FormProblem, Values, field_problem, place_of, problem_of
 from app.conversion.pages.quality import saturation_columns
 from app.conversion.service.calibration_sets import calibration_sets
@@ -117,11 +116,7 @@ async def _full(request: Request, values: Values, error: TooManyJobs) -> Respons
 
 async def create(request: Request) -> Response:
     """Submit. What is wrong comes back beside its field, and what was uploaded is kept."""
-    settings = settings_of(request)
-    max_bytes = settings.max_model_bytes + settings.max_images_bytes + FORM_BYTES
-    async with sent_form(request, settings.work, max_bytes=max_bytes) as sent:
-        values = await _values(request, sent)
-        errors = await run_in_threadpool(store_files, conversion_of(request).uploads, user_of(request), sent, values)
+    values, errors, _ = await _received(request)
     try:
         address = "" if errors else await run_in_threadpool(_submit, request, values, errors)
     except TooManyJobs as error:
@@ -129,6 +124,15 @@ async def create(request: Request) -> Response:
     if errors:
         return await _page(request, values, errors)
     return RedirectResponse(address, status_code=303)
+
+
+async def _received(request: Request) -> tuple[Values, Errors, SentForm]:
+    """The form, its files brought into the store, and what is wrong with them."""
+    settings, uploads, user = settings_of(request), conversion_of(request).uploads, user_of(request)
+    max_bytes = settings.max_model_bytes + settings.max_images_bytes + FORM_BYTES
+    async with sent_form(request, settings.work, max_bytes=max_bytes) as sent:
+        values = await _values(request, sent)
+        return values, await run_in_threadpool(new_submission.store_files, uploads, user, sent, values), sent
 
 
 async def _values(request: Request, sent: SentForm) -> Values:
@@ -215,11 +219,7 @@ def _new_job(values: Values, options: Options, errors: Errors) -> schemas.NewJob
 
 async def apply(request: Request) -> Response:
     """The form with what one of its buttons suggests filled in; for browsers without JavaScript."""
-    settings = settings_of(request)
-    max_bytes = settings.max_model_bytes + settings.max_images_bytes + FORM_BYTES
-    async with sent_form(request, settings.work, max_bytes=max_bytes) as sent:
-        values = await _values(request, sent)
-        errors = await run_in_threadpool(store_files, conversion_of(request).uploads, user_of(request), sent, values)
+    values, errors, sent = await _received(request)
     patch = sent.fields.get("apply", [""])[-1]
     return await _page(request, suggestions.patched(values, patch), errors)
 
@@ -300,7 +300,7 @@ def _submit_sample(request: Request) -> str:
     sample = samples.sample_of(request.path_params.get("name", samples.ALL[0].name))
     conversion, user = conversion_of(request), user_of(request)
     keys = {
-        part: stored(conversion.uploads, user, part, [SentFile(path.name, path)])[0]
+        part: new_submission.stored(conversion.uploads, user, part, [SentFile(path.name, path)])[0]
         for part, path in (("model", sample.model), ("images", sample.images))
     }
     record = conversion.submissions.submit(

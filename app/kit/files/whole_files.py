@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
 from pathlib import Path
 
 PRIVATE, SHARED = 0o600, 0o666
@@ -26,3 +28,17 @@ def write_whole(path: Path, text: str, *, mode: int = PRIVATE) -> None:
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
     fresh.replace(path)
+
+
+def lasting_key(folder: Path) -> str:
+    """The random key in the folder's file secret_key, which is made where there is none. Several may ask at once."""
+    path = folder / "secret_key"
+    with contextlib.suppress(FileNotFoundError):
+        key = path.read_text().strip()
+        if key:
+            return key
+    key = secrets.token_hex(32)
+    draft = path.with_suffix(f".{os.getpid()}")
+    write_whole(draft, key + "\n")
+    draft.replace(path)
+    return key

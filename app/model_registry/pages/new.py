@@ -27,10 +27,10 @@ from app.kit.web.http import checked, retry_after
 from app.kit.web.idempotency import form_once
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
+from app.model_registry.job_models import not_completed
 from app.model_registry.model import MAX_NAME, MAX_NOTE, Model, Versioning, labels_of
 from app.model_registry.pages.models import AREA
 from app.model_registry.schemas import MAX_LABELS_TEXT
-from app.model_registry.service import not_completed
 from app.settings import settings_of
 
 OFFERED_JOBS = 50

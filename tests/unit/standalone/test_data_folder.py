@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.kit.cli.command import CannotStart
+from app.kit.files.whole_files import lasting_key
 from app.kit.network.addresses import reachable_url
 from app.settings import load_settings
 from app.standalone import data_folder as folders
@@ -43,9 +44,9 @@ def test_a_disk_that_is_nearly_full_is_said_so(tmp_path, monkeypatch):
 
 
 def test_the_secret_key_is_made_once_and_is_private(folder):
-    key = folder.secret_key()
+    key = lasting_key(folder.root)
 
-    assert folder.secret_key() == key
+    assert lasting_key(folder.root) == key
     assert len(key) == 64
     assert stat.S_IMODE((folder.root / "secret_key").stat().st_mode) == 0o600
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from app.conversion.pages.new_files import NO_PICTURES_BESIDE, store_files
+from app.conversion.pages.new_submission import NO_PICTURES_BESIDE, store_files
 from app.conversion.service.uploads import Uploads
 from app.kit.objects import FilesystemOptions, open_store
 from app.kit.sandbox.runner import Sandbox

@@ -1,0 +1,108 @@
+"""Models that jobs of conversion have made: which job a name means, and what it is as a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+from app.conversion.errors import ArtifactNotReady, JobNotFound
+from app.conversion.model import JobRecord, Status
+from app.conversion.object_keys import is_uuid4
+from app.conversion.service.jobs import Jobs
+from app.conversion.store import JobFilter
+from app.inference.prediction import Decoder, Format, ModelCard
+from app.kit.clock import to_text
+from app.model_registry.model import FACTS, Model, file_of
+from app.model_registry.storage import Source
+
+JOBS_AT_ONCE = 50
+
+
+class JobModels:
+    def __init__(self, jobs: Jobs) -> None:
+        self.jobs = jobs
+
+    def job(self, user: str, job: str, file_format: Format) -> JobRecord | None:
+        """The job of this id, whatever became of it, else the newest completed one of exactly this name; None without
+        the file.
+
+        Args:
+            job: id or name.
+        """
+        record = self._job(user, job)
+        return record if record is not None and file_of(file_format) in record.artifacts else None
+
+    def _job(self, user: str, job: str) -> JobRecord | None:
+        cursor = None
+        if is_uuid4(job):
+            with suppress(JobNotFound):
+                return self.jobs.get(job, user)
+        completed = JobFilter(status=Status.COMPLETED.value, text=job)
+        while True:
+            records, cursor = self.jobs.page(completed, user, limit=JOBS_AT_ONCE, cursor=cursor)
+            for record in records:
+                if record.name == job:
+                    return record
+            if cursor is None:
+                return None
+
+    def made(
+        self,
+        user: str,
+        name: str,
+        record: JobRecord,
+        file_format: Format,
+        *,
+        now: datetime,
+        decoder: Decoder = Decoder.AUTO,
+        labels: Sequence[str] = (),
+        note: str = "",
+    ) -> tuple[Model, list[Source]]:
+        """The model, and the files that are to be kept for it.
+
+        Args:
+            file_format: which of the job's files.
+            note: what its user says of it.
+
+        Raises:
+            ArtifactNotReady: The job has not made this file (yet).
+        """
+        if record.status is not Status.COMPLETED:
+            raise not_completed(record)
+        if file_of(file_format) not in record.artifacts:
+            raise ArtifactNotReady(
+                f"Job {record.job_id} has no {file_of(file_format)}.", hint="Choose another of its files."
+            )
+        artifact = record.artifacts[file_of(file_format)]
+        twin = None if file_format is Format.ONNX else record.artifacts.get(file_of(Format.ONNX))
+        card = ModelCard(
+            name=name,
+            format=file_format,
+            sha256=artifact.sha256,
+            size_bytes=artifact.size_bytes,
+            toolchain=record.options.toolchain.value,
+            twin_sha256=twin.sha256 if twin else "",
+            twin_size_bytes=twin.size_bytes if twin else 0,
+            preprocess=record.options.preprocess.to_json(),
+            decoder=decoder,
+            labels=tuple(labels),
+        )
+        intake = record.intake.get("model", {})
+        facts = {key: intake.get(key) for key in FACTS}
+        model = Model(user, card, to_text(now), record.job_id, facts, note=note, metrics=_metrics(record))
+        return model, [artifact, *([twin] if twin else [])]
+
+
+def _metrics(record: JobRecord) -> dict[str, Any]:
+    """What a conversion has measured of its model."""
+    measured = {"snr_db": record.snr_db, "verdict": record.verdict.value if record.verdict else None}
+    return {name: value for name, value in measured.items() if value is not None}
+
+
+def not_completed(record: JobRecord) -> ArtifactNotReady:
+    return ArtifactNotReady(
+        f"Job {record.job_id} is {record.status}, and not {Status.COMPLETED}.",
+        hint="A model is made of a job whose three stages have succeeded.",
+    )
