@@ -56,6 +56,7 @@ class CandidateAnswer(OfView):
     is_on_front: bool
     """Does no other beat it at signal to noise, size and latency?"""
     steps: list[dict[str, Any]]
+    """What quantization.steps takes to make it again."""
     options: dict[str, Any]
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-GoalKind = Literal["snr", "drop", "fastest", "smallest"]
+GoalKind = Literal["snr", "drop", "fastest", "smallest", "given"]
 
 DEFAULT_GOAL = "snr>=20"
 """The vendor's rule for an acceptable output."""
@@ -27,6 +27,10 @@ class Goal:
     kind: GoalKind
     threshold: float | None = None
     """dB for snr, percent for drop; None for the others."""
+
+
+AS_GIVEN = Goal("", "given")
+"""Not to search: what is made is known."""
 
 
 def parse_goal(text: str) -> Goal:

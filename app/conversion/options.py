@@ -54,6 +54,16 @@ def plain_goal(text: str) -> str:
     return "" if text.strip().lower() in ("", NO_GOAL) else parse_goal(text).text
 
 
+class QuantizationStep(Frozen):
+    """A part of how a candidate of a search was made, as its report has it."""
+
+    kind: Literal["range", "equalization", "weight_rounding", "bias_correction", "int16", "float"]
+    method: Literal["", "minmax", "p99.999", "mse", "mean", "p99.99"] = ""
+    """Of a range."""
+    tensors: tuple[Annotated[str, Field(max_length=500)], ...] = Field(default=(), max_length=20_000)
+    """What it is done to; none: everything."""
+
+
 class HostQuantization(Frozen):
     """int8 QDQ quantization by onnxruntime: as these options say, or as a search finds that reaches a goal."""
 
@@ -67,6 +77,9 @@ class HostQuantization(Frozen):
     report_images: str = Field(default="", max_length=200)
     """A folder of the archive of reference samples, such as "report": what lies in it neither calibrates nor chooses,
     and the result of the search is reported on it. Empty: some of all are set aside for that."""
+    steps: tuple[QuantizationStep, ...] = Field(default=(), max_length=20)
+    """How a candidate of an earlier search was made (search.candidates[].steps of its report). With a goal the search
+    begins there, and goes on where that does not hold it; with the goal "none" exactly that is made."""
     method: Literal["minmax", "percentile", "entropy"] = "minmax"
     percentile: float = Field(default=99.999, gt=50, le=100)
     """Only for method percentile: share of activations that the range keeps, in percent."""
@@ -91,9 +104,10 @@ class HostQuantization(Frozen):
     @model_validator(mode="after")
     def _a_goal_decides_by_itself(self) -> HostQuantization:
         turned = [knob for knob in KNOBS if getattr(self, knob) != type(self).model_fields[knob].default]
-        if self.goal and turned:
-            raise ValueError(f"a search for a goal chooses {', '.join(turned)} by itself: leave out one of the two")
-        if self.report_images and not self.goal:
+        if (self.goal or self.steps) and turned:
+            what = "a search for a goal decides" if self.goal else "steps decide"
+            raise ValueError(f"{what} {', '.join(turned)}: leave out one of the two")
+        if self.report_images and not self.goal and not self.steps:
             raise ValueError("report_images are what the result of a search is reported on: name a goal")
         return self
 

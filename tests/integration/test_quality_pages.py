@@ -20,7 +20,7 @@ from app.conversion.pages import graph
 from app.kit.clock import now, to_text
 from app.kit.objects import ObjectMissing, open_store
 from app.kit.objects.factory import FilesystemOptions
-from tests.harness.api import Api, npz, pngs, slow_job, slow_model, small_model, vector_model
+from tests.harness.api import Api, has_ended, npz, pngs, slow_job, slow_model, small_model, vector_model
 from tests.harness.deployment import Deployment
 
 FRAGMENT = {"HX-Request": "true"}
@@ -53,6 +53,26 @@ def get(http: httpx.Client, path: str, status: int = 200, **options: object) -> 
     answer = http.get(path, **options)  # type: ignore[arg-type]
     assert answer.status_code == status, answer.text[:500]
     return answer
+
+
+# --- candidates --------------------------------------------------------------------------------------------
+def test_a_candidate_of_a_search_is_made_by_a_click_exactly_and_without_another_search(jobs: Api, job_id: str) -> None:
+    page = get(jobs.http, f"/ui/jobs/{job_id}").text
+    form = re.search(
+        r'action="(/ui/jobs/[^"]+/apply[^"]*)"[^>]*><input type="hidden" name="action" value="(candidate:(\d+))"', page
+    )
+    assert form is not None, "none can be made"
+    tried = {one["id"]: one for one in get(jobs.http, f"/jobs/{job_id}/actions").json()["candidates"]}
+    answer = jobs.http.post(
+        form[1].replace("&amp;", "&"), data={"action": form[2]}, headers={"Origin": str(jobs.http.base_url).rstrip("/")}
+    )
+    assert answer.status_code == 303, answer.text
+    made = jobs.wait(answer.headers["location"].split("/")[-1].partition("?")[0], has_ended)
+    chosen = tried[int(form[3])]
+    assert made["options"]["quantization"]["steps"] == chosen["steps"] and made["status"] == "COMPLETED"
+    [only] = get(jobs.http, f"/jobs/{made['job_id']}/actions").json()["candidates"]
+    assert (only["name"], only["snr_db"], only["is_taken"]) == (chosen["name"], chosen["snr_db"], True)
+    assert get(jobs.http, f"/ui/jobs/{made['job_id']}").status_code == 200
 
 
 # --- quality ------------------------------------------------------------------------------------------------

@@ -70,6 +70,15 @@ def convert(
     budget: Annotated[
         Optional, typer.Option(metavar="90s|10m|1h", help="How long that may take.", rich_help_panel=QUANTIZE)
     ] = None,
+    start: Annotated[
+        Optional,
+        typer.Option(
+            metavar="bie.json[:ID]",
+            help="Begin with the candidate that this report has taken, or with another of its; with --goal none, make "
+            "exactly that.",
+            rich_help_panel=QUANTIZE,
+        ),
+    ] = None,
     method: Annotated[Optional, typer.Option(metavar="minmax|percentile|entropy", rich_help_panel=QUANTIZE)] = None,
     percentile: Annotated[
         float | None,
@@ -110,7 +119,7 @@ def convert(
     from modelmill_client.inputs import REPORT_FOLDER
 
     from app.conversion.cli.conversion import ConversionOrder
-    from app.conversion.cli.convert import numbers, options_of, preprocess_flags, seconds
+    from app.conversion.cli.convert import numbers, options_of, preprocess_flags, seconds, steps_of
 
     searched = "kneron" if toolchain == "kneron" else "quantization"
     flags = {
@@ -123,6 +132,7 @@ def convert(
         "preprocess.scale": scale,
         "preprocess.mean": numbers(mean, "--mean"),
         "preprocess.std": numbers(std, "--std"),
+        "quantization.steps": None if start is None else steps_of(start),
         "quantization.method": method or (None if percentile is None else "percentile"),
         "quantization.percentile": percentile,
         "quantization.per_channel": per_channel,
@@ -241,6 +251,20 @@ def seconds(text: str | None) -> float | None:
         raise BadRequest(f"--budget: {error}", hint="Write 90s, 10m or 1h.") from None
 
 
+def steps_of(text: str) -> list[dict[str, Any]]:
+    """The steps of a candidate of a report, "bie.json" or "bie.json:3". Raises BadRequest."""
+    name, _, number = text.rpartition(":")
+    path, id_ = (Path(name), number) if name and number.isdecimal() else (Path(text), "")
+    tried = _from_file(path, "--start").get("search", {}).get("candidates", [])
+    chosen = next((one for one in tried if (str(one["id"]) == id_ if id_ else one["is_taken"])), None)
+    if chosen is None or not chosen.get("steps"):
+        raise BadRequest(
+            f"--start {text}: the report has no such candidate",
+            hint="It is the bie.json of a job that has searched; its candidates have ids from 0 on.",
+        )
+    return list(chosen["steps"])
+
+
 def preprocess_flags(text: str | None) -> dict[str, Any]:
     """A preset's values or a JSON object, as flags. Raises BadRequest."""
     from app.conversion.presets import PREPROCESS as PRESETS
@@ -272,15 +296,15 @@ def _shape(text: str) -> tuple[str, list[int]]:
     return name, shape
 
 
-def _from_file(path: Path) -> dict[str, Any]:
+def _from_file(path: Path, flag: str = "--options") -> dict[str, Any]:
     try:
         options = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise BadRequest(f"--options {path} cannot be read: {error.strerror}") from error
+        raise BadRequest(f"{flag} {path} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise BadRequest(f"--options {path} is no JSON: {error}") from error
+        raise BadRequest(f"{flag} {path} is no JSON: {error}") from error
     if not isinstance(options, dict):
-        raise BadRequest(f"--options {path} must hold a JSON object")
+        raise BadRequest(f"{flag} {path} must hold a JSON object")
     return options
 
 

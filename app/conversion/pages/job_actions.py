@@ -13,7 +13,8 @@ from app.conversion.model import JobRecord, Status
 from app.conversion.options import ToolchainName
 from app.conversion.service.predictions import prediction_of
 from app.conversion.service.quality import Quality, reports_of
-from app.conversion.service.quality.actions import Action, actions_of
+from app.conversion.service.quality.actions import Action, actions_of, candidate_actions
+from app.conversion.service.quality.candidates import read_search
 from app.conversion.service.reconversion import convert_again, patched
 from app.kit.web.auth import user_of
 
@@ -60,7 +61,8 @@ def applied(request: Request, name: str) -> JobRecord:
     record = conversion.jobs.get(request.path_params["job_id"], user_of(request))
     if name == SATURATION:
         return convert_again(conversion, record, {"quantization": {"saturation": True}})
-    for action in actions_of(record, reports_of(conversion, record).bie):
+    bie = reports_of(conversion, record).bie
+    for action in (*actions_of(record, bie), *candidate_actions(record.options, read_search(bie or {}))):
         if action_name(action) == name and action.options_patch:
             promised = prediction_of(action.code, record.job_id, action.snr_db)
             return convert_again(conversion, record, action.options_patch, promised)

@@ -19,6 +19,7 @@ from app.conversion.pages.job_view import rule_of
 from app.conversion.pages.quality import layers_context
 from app.conversion.service.graphs import graph_files
 from app.conversion.service.quality import Quality
+from app.conversion.service.quality.actions import candidate_actions
 from app.kit.web.public_address import reached_url
 
 TAIL_BYTES = 32 << 10
@@ -96,6 +97,9 @@ def _overview(request: Request, record: JobRecord, quality: Quality, _query: Job
     return {
         **answers_context(request, record, quality),
         "pareto": pareto.plots(quality.search, rule_of(quality)) if quality.search else None,
+        "can_be_made": {
+            one.params["id"] for one in candidate_actions(record.options, quality.search) if one.options_patch
+        },
     }
 
 

@@ -133,11 +133,22 @@ def _preprocess(evidence: Evidence) -> Iterator[Action]:
 
 
 def _candidates(evidence: Evidence, search: Search | None) -> Iterator[Action]:
+    """Those that are worth it."""
+    return (one for one in candidate_actions(evidence.options, search) if (one.gain_db or 0.0) >= WORTH_DB)
+
+
+def candidate_actions(options: Options, search: Search | None) -> Iterator[Action]:
+    """Of each candidate that was not taken, however much it gains: what makes it.
+
+    Args:
+        options: Of the job.
+        search: What it has tried; None where it has not searched.
+    """
     taken = search.taken if search else None
     if search is None or taken is None or taken.snr_db is None:
         return
     for candidate in search.candidates:
-        if candidate.snr_db is None or candidate.id == taken.id or candidate.snr_db - taken.snr_db < WORTH_DB:
+        if candidate.snr_db is None or candidate.id == taken.id:
             continue
         yield Action(
             "candidate",
@@ -146,7 +157,7 @@ def _candidates(evidence: Evidence, search: Search | None) -> Iterator[Action]:
             size_delta_bytes=candidates.difference(candidate.size_bytes, taken.size_bytes),
             latency_delta_ms=candidates.difference(candidate.latency_ms, taken.latency_ms),
             is_measured=True,
-            options_patch=candidates.patch_for(evidence.options.toolchain, candidate),
+            options_patch=candidates.patch_for(options.toolchain, candidate),
         )
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from app.conversion.options import ToolchainName
+from app.conversion.options import NO_GOAL, ToolchainName
 
 Report = Mapping[str, Any]
-KNOBS = ("method", "percentile", "per_channel")
+KNOBS = ("method", "percentile", "per_channel", "steps")
 """Of the quantization: what a goal decides by itself."""
 Number = TypeVar("Number", int, float)
 
@@ -99,7 +99,9 @@ def goal_patch(goal: str) -> dict[str, Any]:
 
 
 def patch_for(toolchain: ToolchainName, candidate: Candidate) -> dict[str, Any]:
-    """Options that lead to this candidate: the vendor's arguments, or a goal that it just holds."""
+    """Options that make this candidate: the vendor's arguments, or its steps; empty where the report has neither."""
     if toolchain is ToolchainName.KNERON:
         return {"kneron": dict(candidate.options)} if candidate.options else {}
-    return goal_patch(f"snr>={int((candidate.snr_db or 0) * 10) / 10:g}")
+    if not candidate.steps:
+        return {}
+    return {"quantization": {**goal_patch(NO_GOAL)["quantization"], "steps": list(candidate.steps)}}

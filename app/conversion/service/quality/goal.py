@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
+
+from app.conversion.goals import GoalKind
 
 Report = Mapping[str, Any]
-GoalKind = Literal["snr", "drop", "fastest", "smallest"]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.conversion.errors import NoImages
-from app.conversion.goals import parse_goal
+from app.conversion.goals import AS_GIVEN, parse_goal
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, StageResult
 from app.conversion.toolchains.host import provenance, quality
@@ -22,7 +22,8 @@ from app.conversion.toolchains.host.runtime import Session, open_session
 from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
 from app.conversion.toolchains.host.saturation import SAMPLES_LEAST, saturation_curve
 from app.conversion.toolchains.host.search.basis import NothingToQuantize
-from app.conversion.toolchains.host.search.search import SearchResult, search
+from app.conversion.toolchains.host.search.result import SearchResult
+from app.conversion.toolchains.host.search.search import search
 from app.conversion.toolchains.host.search.split import within
 from app.conversion.toolchains.host.task_drop import drop_meter
 from app.conversion.toolchains.host.task_metrics import task_meter
@@ -114,7 +115,7 @@ def _quantize(
     if chosen.problem:
         print(f"warning: {chosen.problem}")
         return QuantizedModel(model, copy.deepcopy(model), chosen, ActivationRanges({}, 0), [chosen.problem])
-    if options.goal:
+    if options.goal or options.steps:
         return _searched(model, chosen, samples, reporting, request, progress)
     print(f"calibrating {len(chosen.tensors)} tensors on {len(samples)} samples, method {options.method}")
 
@@ -134,8 +135,10 @@ def _quantize(
 
 
 def _goal_line(result: SearchResult) -> str:
-    goal, judgement = result.goal, result.judgement
+    goal, judgement = result.goal or {}, result.judgement
     known = f"{judgement['mean_db']} dB on {judgement['n']} pictures that set no range, lowest {judgement['min_db']} dB"
+    if not goal:
+        return f"made as the steps say: {known}"
     if goal["is_reached"]:
         return f"the goal {goal['text']} is reached: {known}"
     layers = goal["reason_params"].get("layers")
@@ -157,9 +160,11 @@ def _searched(
     progress: Progress,
 ) -> QuantizedModel:
     options = request.options.quantization
-    goal = parse_goal(options.goal)
+    goal = parse_goal(options.goal) if options.goal else AS_GIVEN
     print(f"calibrating {len(chosen.tensors)} tensors on {len(samples)} samples")
-    print(f"searching for {goal.text}, for at most {options.budget_s:g} s")
+    print(
+        f"searching for {goal.text}, for at most {options.budget_s:g} s" if goal.text else "making what the steps say"
+    )
     labels = labels_of(request.ref_images)
 
     def step(share: float, text: str) -> None:

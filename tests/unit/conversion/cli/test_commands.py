@@ -12,7 +12,7 @@ from rich.console import Console
 
 from app.conversion.cli import local_run
 from app.conversion.cli.conversion import lack_of_quality, packed
-from app.conversion.cli.convert import numbers, options_of, preprocess_flags
+from app.conversion.cli.convert import numbers, options_of, preprocess_flags, steps_of
 from app.conversion.cli.progress import ProgressLines, stage_text
 from app.conversion.cli.tables import facts_of_quality, plain, quality_table
 from app.conversion.errors import InvalidModel, NoImages
@@ -113,6 +113,17 @@ def test_flags_are_laid_over_the_options_file(tmp_path):
         "quantization": {"method": "entropy"},
         "input_shapes": {"input": [1, 3, 224, 224]},
     }
+
+
+def test_a_conversion_begins_with_what_a_report_has_taken_or_with_another_of_its_candidates(tmp_path):
+    report, steps = tmp_path / "bie.json", [[{"kind": "range", "method": name}] for name in ("minmax", "mse")]
+    candidates = [{"id": id_, "steps": steps[id_], "is_taken": id_ == 1} for id_ in (0, 1)]
+    report.write_text(json.dumps({"search": {"candidates": candidates}}))
+    assert (steps_of(str(report)), steps_of(f"{report}:0")) == (steps[1], steps[0])
+    assert options_of(None, {"quantization.steps": steps[0], "quantization.goal": "none"}, [])
+    for other in (f"{report}:7", str(tmp_path / "none.json")):
+        with pytest.raises(BadRequest, match="--start"):
+            steps_of(other)
 
 
 def test_a_preprocessing_is_named_or_written_out():

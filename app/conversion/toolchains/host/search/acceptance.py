@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.conversion.goals import Goal
+from app.conversion.toolchains.host.search.candidates import TriedCandidate
 from app.conversion.toolchains.host.search.interval import interval_of
 from app.conversion.toolchains.host.search.judge import Score
 from app.conversion.toolchains.host.search.report import FLOOR_DB
@@ -30,3 +31,9 @@ def assured_db(score: Score) -> float:
     """The lower end of the interval of the mean, but no more than that below it; of one picture its value."""
     low, _ = interval_of(score.values)
     return score.mean_db if low is None else max(low, score.mean_db - SPREAD_DB_MAX)
+
+
+def level_db(one: TriedCandidate) -> float:
+    """The highest goal that it holds, but for its lowest picture."""
+    given = assured_db(one.score) - MARGIN_DB
+    return given if one.altered_db is None else min(given, one.altered_db + ALTERED_SLACK_DB)

@@ -42,7 +42,7 @@ class Basis:
         Args:
             parts: Whose pictures set the ranges.
         """
-        return Precision(self.ranges(choice, parts), choice.wide, choice.wide_weights)
+        return Precision(self.ranges(choice, parts), choice.wide, choice.wide_weights, choice.is_wide_float)
 
     def ranges(self, choice: Choice, parts: Sequence[int]) -> dict[str, Range]:
         """By activation; those in 16 bits can spare the levels for their extremes."""

@@ -22,6 +22,7 @@ class Choice:
         methods: By activation.
         wide: Activations in 16 bits.
         wide_weights: Weights in 16 bits.
+        is_wide_float: What would be in 16 bits stays in float.
         is_equalized: Channels between layers were brought to like ranges before.
         is_rounded: Weights in 8 bits are rounded by second order, not to nearest.
         is_corrected: Biases take back what rounding does to the means.
@@ -36,6 +37,7 @@ class Choice:
     is_rounded: bool = False
     is_corrected: bool = False
     is_float: bool = False
+    is_wide_float: bool = False
 
     @property
     def tensors_16(self) -> int:
@@ -43,7 +45,7 @@ class Choice:
 
     @property
     def in_8_bits(self) -> Choice:
-        return replace(self, wide=frozenset(), wide_weights=frozenset())
+        return replace(self, wide=frozenset(), wide_weights=frozenset(), is_wide_float=False)
 
     @property
     def name(self) -> str:
@@ -56,12 +58,17 @@ class Choice:
         text += ", biases corrected" * self.is_corrected
         if self.tensors_16:
             parts = [_counted(len(self.wide), "activation"), _counted(len(self.wide_weights), "weight")]
-            text += f", {' and '.join(filter(None, parts))} in int16"
+            text += f", {' and '.join(filter(None, parts))} in {self.wide_kind}"
         return text
 
+    @property
+    def wide_kind(self) -> str:
+        return "float" if self.is_wide_float else "int16"
+
     def steps(self) -> list[dict[str, Any]]:
+        """All that it is, as `recipe.choice_of` reads it."""
         if self.is_float:
-            return []
+            return [{"kind": "float", "method": "", "tensors": []}]
         made: list[dict[str, Any]] = [{"kind": "range", "method": self.method, "tensors": []}]
         for method in sorted({method for _, method in self.methods}):
             tensors = [tensor for tensor, own in self.methods if own == method]
@@ -73,7 +80,7 @@ class Choice:
         }
         made += [{"kind": kind, "method": "", "tensors": []} for kind, is_done in kinds.items() if is_done]
         if self.tensors_16:
-            made.append({"kind": "int16", "method": "", "tensors": sorted(self.wide | self.wide_weights)})
+            made.append({"kind": self.wide_kind, "method": "", "tensors": sorted(self.wide | self.wide_weights)})
         return made
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from app.conversion.toolchains.host.search.candidates import Choice
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
 
 NEAR, STEP = 8, 3
@@ -14,6 +16,13 @@ LEFT_LEAST = 1e-3
 """Of the noise of a picture, once the tensor that makes most of it is exact."""
 
 Attempt = Callable[[int], tuple[bool, float] | None]
+
+
+def widened(base: Choice, rows: Sequence[Sensitivity], *, is_float: bool = False) -> Choice:
+    """With these tensors in 16 bits, or left in float."""
+    wide = frozenset(row.tensor for row in rows if not row.is_weight)
+    weights = frozenset(row.tensor for row in rows if row.is_weight)
+    return replace(base, wide=wide, wide_weights=weights, is_wide_float=is_float)
 
 
 def ordered(rows: Sequence[Sensitivity], *, with_own_ranges: bool) -> list[Sensitivity]:

@@ -45,7 +45,10 @@ class SearchOutcome:
     ended_by: str
     float_latency_ms: float | None
 
-    def goal_report(self) -> dict[str, Any]:
+    def goal_report(self) -> dict[str, Any] | None:
+        """None where none was named."""
+        if self.goal.kind == "given":
+            return None
         is_reached = self.taken.is_good and (self.goal.kind != "snr" or self.is_met)
         reason, params = ("", {}) if is_reached else self._reason()
         return {

@@ -1,13 +1,13 @@
 """The search itself, in the order of cost: ranges for all activations by one method, channels equalized, weights
-rounded by second order, the best range for each activation, biases corrected, and 16 bits for as few tensors as hold
-the goal. Each step is kept only where it was measured better on pictures that set none of its ranges; the first
-candidate that holds the goal ends it.
+rounded by second order, the best range for each activation, biases corrected, and 16 bits, or float, for as few tensors
+as hold the goal. Each step is kept only where it was measured better on pictures that set none of its ranges. What
+holds the goal ends it; in 8 bits, where more is had for nothing, the better is looked for a while longer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from statistics import fmean
 from typing import Any
@@ -22,15 +22,24 @@ from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.inputs import Samples
 from app.conversion.toolchains.host.quantizer import QuantizationPlan
 from app.conversion.toolchains.host.search import mixed_precision, sensitivity
-from app.conversion.toolchains.host.search.acceptance import ALTERED_SLACK_DB, MARGIN_DB, assured_db, holds
-from app.conversion.toolchains.host.search.basis import Basis, basis_of
+from app.conversion.toolchains.host.search.acceptance import (
+    ALTERED_SLACK_DB,
+    MARGIN_DB,
+    assured_db,
+    holds,
+    level_db,
+)
+from app.conversion.toolchains.host.search.basis import basis_of
 from app.conversion.toolchains.host.search.budget import Budget
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import IN_FLOAT, Choice, Trail, TriedCandidate
 from app.conversion.toolchains.host.search.interval import most_of
 from app.conversion.toolchains.host.search.judge import Build, Judge, JudgedPicture, Score
+from app.conversion.toolchains.host.search.mixed_precision import widened
 from app.conversion.toolchains.host.search.ranges import METHODS
+from app.conversion.toolchains.host.search.recipe import choice_of
 from app.conversion.toolchains.host.search.report import SearchOutcome
+from app.conversion.toolchains.host.search.result import SearchResult
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
 from app.conversion.toolchains.host.search.split import split_of
 from app.conversion.toolchains.host.search.unlikeness import looks_of
@@ -50,30 +59,15 @@ SENSITIVITY_SHARE, SEARCH_SHARE = 0.6, 0.9
 TIMES, TIMES_OF_LARGE, LARGE_BYTES, SECONDS_LEAST = 14, 4, 50 << 20, 30.0
 """Of what calibrating and judging the first candidate takes, which is about 0.4 of a plain conversion: so long a search
 goes on for a model up to and above LARGE_BYTES, and at least so many seconds."""
+BETTER_TIMES, ENOUGH_DB = 0.5, 50.0
+"""Of the longest that a search takes where nobody has named a budget: for how long a better one in 8 bits is looked for
+where one holds the goal; and what needs none."""
+FLOAT_SHARE = 0.5
+"""Of the tensors, at most, that are left in float to hold a goal."""
 SLOWER = "int8 is slower than float on this machine, and the fastest is asked for: the model stays in float"
 
 Step = Callable[[float, str], None]
 """Share of the search that is done (0..1), and what is being done."""
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    model: Any
-    """The quantized model (onnx.ModelProto)."""
-    basis: Basis
-    """What it was made of."""
-    plan: QuantizationPlan
-    ranges: dict[str, Range]
-    method: str
-    """Of most ranges."""
-    pictures: int
-    """That set the ranges."""
-    warnings: list[str]
-    goal: dict[str, Any]
-    search: dict[str, Any]
-    judgement: dict[str, Any]
-    unseen: tuple[int, ...]
-    """Places of the samples that it is reported on where they set no range of the file that is handed out."""
 
 
 def search(
@@ -130,22 +124,37 @@ class _Search:
         self.builder = CandidateBuilder(given, self.split, self.judge.examples, threads)
         self.trail = Trail()
         self.rows: list[Sensitivity] = []
+        self.better_s = 0.0
 
     def run(self) -> SearchResult:
         for choice in self._choices():
-            self._try(choice)
-            if len(self.trail.candidates) == 1 and self.options.budget_s == DEFAULT_BUDGET_S:
+            try:
+                self._try(choice)
+            except StageFailed as error:
+                if not self.trail.candidates:
+                    raise
+                print(f"{choice.name} cannot be made: {error.message}")
+            if len(self.trail.candidates) == 1:
                 self._limit_cost()
-            if self.goal.threshold is not None and self.trail.best.is_good:
-                break
-            if not self.budget.allows(SEARCH_SHARE):
+            if self._has_enough() or not self.budget.allows(SEARCH_SHARE):
                 break
         return self._result(self.trail.best)
+
+    def _has_enough(self) -> bool:
+        """Does one hold the goal, and is none in 8 bits worth looking for that does so better?"""
+        best = self.trail.best
+        if self.goal.threshold is None or not best.is_good:
+            return False
+        is_better_free = self.goal.kind == "snr" and best.choice.tensors_16 == 0 and best.score.mean_db < ENOUGH_DB
+        return not (is_better_free and self.budget.elapsed_s < self.better_s)
 
     def _limit_cost(self) -> None:
         """Where nobody has named a budget, the search costs a small multiple of a plain conversion."""
         times = TIMES_OF_LARGE if self.builder.given.model.ByteSize() > LARGE_BYTES else TIMES
-        self.budget.limit(max(SECONDS_LEAST, times * self.budget.elapsed_s))
+        usual_s = times * self.budget.elapsed_s
+        self.better_s = BETTER_TIMES * usual_s
+        if self.options.budget_s == DEFAULT_BUDGET_S:
+            self.budget.limit(max(SECONDS_LEAST, usual_s))
 
     def _result(self, taken: TriedCandidate) -> SearchResult:
         reported, basis = taken.score, self.builder.basis(taken.choice, self.split.final)
@@ -162,7 +171,7 @@ class _Search:
             self.split,
             reported,
             bool(reported.values) and holds(self.goal, reported),
-            "reached" if taken.is_good else ended_by,
+            "given" if self.goal.kind == "given" else "reached" if taken.is_good else ended_by,
             self.judge.float_latency_ms,
         )
         return SearchResult(
@@ -182,6 +191,9 @@ class _Search:
     # --- what is tried ----------------------------------------------------------------------------------
     def _choices(self) -> Iterator[Choice]:
         """Dearer and dearer; whoever has enough stops asking."""
+        if self.options.steps:
+            yield from self._from_steps()
+            return
         for method in FIRST_METHODS:
             yield Choice(method)
         if self.goal.kind == "fastest":
@@ -192,7 +204,20 @@ class _Search:
         yield replace(self._best_in_8_bits, is_rounded=True)
         yield from self._own_ranges()
         yield replace(self._best_in_8_bits, is_corrected=True)
+        if self.goal.threshold is not None and not self.trail.best.is_good:
+            yield from self._mixed()
+
+    def _from_steps(self) -> Iterator[Choice]:
+        """What is known already, and where it does not hold the goal, what may: other ranges, and more bits."""
+        template = self.builder.given.template
+        names = [one.name for one in template.activations], [one.name for one in template.weights]
+        start = choice_of(self.options.steps, *names)
+        if start.is_equalized and not self.builder.equalize(self.samples, self._calibrating):
+            raise StageFailed("the steps equalize channels, and this model has none to equalize")
+        yield start
         if self.goal.threshold is not None:
+            yield start.in_8_bits
+            yield from self._own_ranges()
             yield from self._mixed()
 
     @property
@@ -206,8 +231,11 @@ class _Search:
 
     def _best_narrow(self) -> TriedCandidate:
         """In 8 bits, on altered pictures, too: a range that cuts extremes costs most where it has not seen them."""
-        narrow = [one for one in self.trail.candidates if one.choice.tensors_16 == 0 and one.score.is_whole]
-        return max(narrow, key=lambda one: one.sure_db)
+        return max(self._narrow, key=lambda one: one.sure_db)
+
+    @property
+    def _narrow(self) -> list[TriedCandidate]:
+        return [one for one in self.trail.candidates if one.choice.tensors_16 == 0 and one.score.is_whole]
 
     def _equalized(self) -> Iterator[Choice]:
         if self.builder.equalize(self.samples, self._calibrating):
@@ -225,16 +253,18 @@ class _Search:
         """The fewest tensors in 16 bits, in the order of what they save."""
         base = self._best_narrow()
         if not self.rows:  # it cannot be told which tensors need them
-            yield _widened(base.choice, self._not_measured(base.choice))
+            yield widened(base.choice, self._not_measured(base.choice))
             return
         hardest = self._widen(base)
         if hardest is not None and self.budget.allows(SENSITIVITY_SHARE):
             more = self._measured(base.choice, {base.choice.method: self._ranges(base.choice)}, [hardest] * HARDEST)
             self.rows = sensitivity.joined(self.rows, more)
             self._widen(base, is_last=True)
+        if not self.trail.best.is_good:  # a mask of −1e9 beside numbers of about one needs more than 16 bits
+            self._widen(base, is_last=True, is_float=True)
 
-    def _widen(self, base: TriedCandidate, *, is_last: bool = False) -> JudgedPicture | None:
-        """Try numbers of tensors in 16 bits.
+    def _widen(self, base: TriedCandidate, *, is_last: bool = False, is_float: bool = False) -> JudgedPicture | None:
+        """Try numbers of tensors in 16 bits, or in float.
 
         Returns:
             The picture that alone keeps one of them from the goal, as what it needs was not measured: it ends this,
@@ -245,21 +275,27 @@ class _Search:
         order = [*measured, *self._not_measured(base.choice)]
         expected = mixed_precision.expected_db(measured, with_own_ranges=has_own_ranges)
         expected += expected[-1:] * (len(order) - len(measured))
+        if is_float:
+            expected = expected[: 1 + int(FLOAT_SHARE * len(order))]
         off, hardest = base.score.mean_db - expected[0], list[JudgedPicture]()
 
         def attempt(count: int) -> tuple[bool, float] | None:
             nonlocal off
             if not self.budget.allows(SEARCH_SHARE):
                 return None
-            tried = self._try(_widened(base.choice, order[:count]), expected[count] + off)
+            try:
+                tried = self._try(widened(base.choice, order[:count], is_float=is_float), expected[count] + off)
+            except StageFailed as error:
+                print(f"{count} tensors cannot be in 16 bits: {error.message}")
+                return None
             off = tried.score.mean_db - expected[count]
             picture = tried.score.lowest_picture
-            if not is_last and picture is not None and not tried.is_good and _level_db(tried) >= self._goal_db:
+            if not is_last and picture is not None and not tried.is_good and level_db(tried) >= self._goal_db:
                 hardest.append(picture)
                 return None
-            return tried.is_good, _level_db(tried)
+            return tried.is_good, level_db(tried)
 
-        mixed_precision.fewest(expected, _level_db(base), self._goal_db, attempt)
+        mixed_precision.fewest(expected, level_db(base), self._goal_db, attempt)
         return hardest[0] if hardest else None
 
     @property
@@ -338,11 +374,11 @@ class _Search:
 
     def _may_be_best(self, score: Score) -> bool:
         """Among those in 8 bits: what is sure of altered pictures, too, is no more than what is sure of these."""
-        return score.is_whole and (not self.trail.candidates or assured_db(score) > self._best_narrow().sure_db)
+        return score.is_whole and (not self._narrow or assured_db(score) > self._best_narrow().sure_db)
 
     def _is_given_up(self, score: Score) -> bool:
         """Is it surely below the best in 8 bits? Its first pictures are held against the best's on the same ones."""
-        if self.goal.kind == "drop" or not self.trail.candidates:
+        if self.goal.kind == "drop" or not self._narrow:
             return False
         best, output = self._best_narrow(), score.worst_output
         values = best.score.by_output.get(output, [])
@@ -365,17 +401,3 @@ class _Search:
 
     def _tell(self, text: str) -> None:
         self.step(min(1.0, self.budget.elapsed_s / self.budget.seconds), text)
-
-
-def _level_db(one: TriedCandidate) -> float:
-    """The highest goal that it holds, but for its lowest picture."""
-    given = assured_db(one.score) - MARGIN_DB
-    return given if one.altered_db is None else min(given, one.altered_db + ALTERED_SLACK_DB)
-
-
-def _widened(base: Choice, rows: Sequence[Sensitivity]) -> Choice:
-    wide = frozenset(row.tensor for row in rows if not row.is_weight)
-    return replace(base, wide=wide, wide_weights=frozenset(row.tensor for row in rows if row.is_weight))
-
-
-__all__ = ["SearchResult", "search"]

@@ -19,6 +19,7 @@ from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.fused_activations import UNBOUNDED, bounds_of, is_fused_operator
 from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantizer import QuantizationPlan, quantize
+from app.conversion.toolchains.host.search.float_parts import become_bound, become_identity, drop_unread
 from app.conversion.toolchains.host.search.integers import (
     INT8,
     INT16,
@@ -93,12 +94,14 @@ class Precision:
         ranges: Of every activation, by its name.
         wide: Activations in uint16.
         wide_weights: Weights in int16.
+        is_wide_float: These activations and weights stay in float.
         biases: What is added to a bias (its correction), by the bias' name.
     """
 
     ranges: Mapping[str, Range]
     wide: frozenset[str] = frozenset()
     wide_weights: frozenset[str] = frozenset()
+    is_wide_float: bool = False
     biases: Mapping[str, Array] = field(default_factory=dict)
 
 
@@ -194,8 +197,32 @@ class Template:
             if weight.name in precision.wide_weights:
                 _write_weight(editor, weight, self.float_value(weight.name), INT16)
         self._write_biases(editor, precision, scales)
-        self._use_contrib_operators(editor, precision)
+        if precision.is_wide_float:
+            self._leave_in_float(model, precision)
+        else:
+            self._use_contrib_operators(editor, precision)
         return model
+
+    def _leave_in_float(self, model: Any, precision: Precision) -> None:
+        """A DequantizeLinear becomes what it stands for, and what only it has read goes."""
+        activations = {a.scale: a for a in self.activations if a.name in precision.wide}
+        integers = {weight.quantized: weight.name for weight in self.weights if weight.name in precision.wide_weights}
+        integers |= {quantized: name for a in activations.values() for name, quantized in a.constants}
+        makers = {name: node for node in model.graph.node for name in node.output}
+        for node in [node for node in model.graph.node if node.op_type == "DequantizeLinear"]:
+            source, activation = node.input[0], activations.get(node.input[1])
+            if source in integers:
+                constant = self._float[integers[source]]
+                if all(known.name != constant.name for known in model.graph.initializer):
+                    model.graph.initializer.append(constant)
+                become_identity(node, constant.name)
+            elif activation is not None and source in makers and activation.bounds == UNBOUNDED:
+                become_identity(node, makers[source].input[0])
+            elif activation is not None and source in makers:
+                kind = self._array(self._constants[activation.scale]).dtype
+                constants = become_bound(node, makers[source].input[0], activation.bounds, kind)
+                model.graph.initializer.extend(constants)
+        drop_unread(model)
 
     def _write_biases(self, editor: _Editor, precision: Precision, scales: Mapping[str, float]) -> None:
         by_name = {weight.name: weight for weight in self.weights}

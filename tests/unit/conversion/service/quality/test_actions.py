@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from app.conversion.options import Chip, HostQuantization, Options, ToolchainName
-from app.conversion.service.quality.actions import MESSAGES, Action, Evidence, next_actions
-from app.conversion.service.quality.candidates import Candidate, pareto, read_search
+from app.conversion.service.quality.actions import MESSAGES, Action, Evidence, candidate_actions, next_actions
+from app.conversion.service.quality.candidates import Candidate, goal_patch, pareto, read_search
 from app.conversion.service.reconversion import patched
 
 KNERON = Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720)
@@ -65,6 +65,20 @@ def test_an_action_of_the_ladder_patches_the_vendors_arguments() -> None:
     changed = patched(KNERON, action.options_patch)
     assert changed is not None
     assert changed.kneron.datapath_bitwidth_mode == "mix light"
+
+
+def test_a_candidate_is_made_as_it_was_and_a_goal_after_it_searches_anew() -> None:
+    steps = [{"kind": "range", "method": "mse", "tensors": []}, {"kind": "int16", "method": "", "tensors": ["a"]}]
+    rows = [candidate(0, 12.0, is_taken=True), candidate(1, 12.1, steps=steps), candidate(2, 13.0, steps=[])]
+    own = Options.model_validate({"quantization": {"method": "percentile"}})
+    made, without = candidate_actions(own, read_search(report(*rows)))
+    changed = patched(own, made.options_patch)
+    assert changed is not None and not changed.quantization.goal
+    assert [step.model_dump(mode="json") for step in changed.quantization.steps] == steps
+    assert made.params["id"] == 1, "however little it gains"
+    assert not without.options_patch, "what it was made of is not known"
+    searching = patched(changed, goal_patch("snr>=20"))
+    assert searching is not None and searching.quantization.goal == "snr>=20" and not searching.quantization.steps
 
 
 def test_a_wrong_preprocessing_comes_before_everything() -> None:

@@ -130,6 +130,20 @@ def clip_in_16_bits() -> onnx.ModelProto:
     return model_of(nodes, {"x": PICTURE}, {"y": [1, 4, SIDE - 2, SIDE - 2]}, weights)
 
 
+def mask() -> onnx.ModelProto:
+    """Beside −1e9 numbers of about one are nothing, in 16 bits, too."""
+    nodes = [
+        node("MatMul", ["x", "w"], ["h"], "first"),
+        node("Greater", ["x", "zero"], ["is_kept"], "greater"),
+        node("Where", ["is_kept", "h", "low"], ["m"], "where"),
+        node("Softmax", ["m"], ["s"], "softmax"),
+        node("MatMul", ["s", "v"], ["y"], "last"),
+    ]
+    weights = {"w": 5 * random_weights(16, 16), "v": random_weights(16, 4)}
+    weights |= {"zero": np.array(0, np.float32), "low": np.array(-1e9, np.float32)}
+    return model_of(nodes, {"x": [1, 16]}, {"y": [1, 4]}, weights)
+
+
 ODD = {
     "gemm with factors": Odd(gemm_with_factors, (2, 16)),
     "cubic resize of a relu": Odd(cubic_resize_of_a_relu, lowest_db=31),
@@ -138,6 +152,7 @@ ODD = {
     "sparse weight": Odd(sparse_weight, (1, 16)),
     "table of rows": Odd(table_of_rows, (1, 16), "snr>=45", 40),
     "names of the quantizer": Odd(names_of_the_quantizer),
+    "mask that needs float": Odd(mask, (1, 16), lowest_db=20),
     "clip above zero": Odd(clip_above_zero),
     "clip in 16 bits": Odd(clip_in_16_bits, goal="snr>=55", lowest_db=50),
 }

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from app.conversion.goals import DEFAULT_BUDGET_S, parse_goal
+from app.conversion.goals import AS_GIVEN, DEFAULT_BUDGET_S, parse_goal
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantizer import plan
@@ -21,11 +21,13 @@ from app.conversion.toolchains.host.search.alterations import altered
 from app.conversion.toolchains.host.search.basis import basis_of
 from app.conversion.toolchains.host.search.candidates import Choice, Trail, TriedCandidate
 from app.conversion.toolchains.host.search.judge import Judge, Score
-from app.conversion.toolchains.host.search.search import SECONDS_LEAST, SearchResult, search
+from app.conversion.toolchains.host.search.result import SearchResult
+from app.conversion.toolchains.host.search.search import SECONDS_LEAST, search
 from app.conversion.toolchains.host.search.split import split_of
 from app.conversion.toolchains.host.search.template import Precision
 from app.conversion.toolchains.host.search.unlikeness import looks_of
 from app.conversion.toolchains.host.task_drop import DropMeter
+from app.kit.sandbox.errors import StageFailed
 
 SIDE, CHANNELS = 12, 6
 USUAL = Choice("minmax")
@@ -80,15 +82,16 @@ def searched(
     side: int = SIDE,
     reporting: Sequence[int] = (),
     meter_of: Callable[[], DropMeter | None] = lambda: None,
+    steps: Sequence[Mapping[str, Any]] = (),
 ) -> SearchResult:
     model = network(outlier=outlier, activation=activation, side=side)
-    options = HostQuantization(goal=goal, budget_s=budget_s)
+    options = HostQuantization.model_validate({"goal": goal, "budget_s": budget_s, "steps": steps})
     return search(
         model,
         plan(model, options),
         pictures(count, side),
         options,
-        parse_goal(goal),
+        parse_goal(goal) if goal else AS_GIVEN,
         threads=1,
         meter_of=meter_of,
         step=lambda *_: None,
@@ -140,8 +143,48 @@ def snr_db(exact: Any, quantized: Any, arrays: Mapping[str, Array]) -> float:
     return float(10 * np.log10(np.square(x).sum() / np.square(x - y).sum()))
 
 
-def test_a_goal_that_is_held_at_once_ends_the_search_at_once() -> None:
+def test_where_8_bits_hold_the_goal_at_once_only_8_bits_are_tried_and_the_best_is_taken() -> None:
+    candidates = searched("snr>=20").search["candidates"]
+    assert len(candidates) > 4 and {one["tensors_16"] for one in candidates} == {0}
+    taken = next(one for one in candidates if one["is_taken"])
+    assert taken["snr_db"] == max(one["snr_db"] for one in candidates)
+
+
+def test_what_is_as_good_as_8_bits_can_be_ends_the_search_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_module, "ENOUGH_DB", 25.0)
     assert [one["name"] for one in searched("snr>=20").search["candidates"]] == ["int8 minmax"]
+
+
+@pytest.mark.parametrize(("goal", "outlier"), [("snr>=20", 1.0), ("snr>=30", 40.0), ("snr>=60", 40.0)])
+def test_the_steps_of_a_candidate_make_it_again_without_a_search(goal: str, outlier: float) -> None:
+    earlier = searched(goal, outlier=outlier)
+    taken = earlier.search["candidates"][earlier.search["taken"]]
+    again = searched("", outlier=outlier, steps=taken["steps"])
+    assert again.model.SerializeToString() == earlier.model.SerializeToString()
+    assert again.goal is None and again.search["ended_by"] == "given"
+    assert [(one["name"], one["steps"]) for one in again.search["candidates"]] == [(taken["name"], taken["steps"])]
+    assert again.judgement["mean_db"] == earlier.judgement["mean_db"]
+
+
+def test_a_search_goes_on_from_steps_that_do_not_hold_the_goal() -> None:
+    first = searched("snr>=30", outlier=40.0, activation="Softplus").search
+    steps = first["candidates"][first["taken"]]["steps"]
+    names = [
+        one["name"]
+        for one in searched("snr>=30", outlier=40.0, activation="Softplus", steps=steps).search["candidates"]
+    ]
+    assert names == [first["candidates"][first["taken"]]["name"]], "what holds the goal ends it at once"
+    more = searched("snr>=42", outlier=40.0, activation="Softplus", steps=steps)
+    assert more.goal is not None and more.goal["is_reached"]
+    assert more.search["candidates"][0]["steps"] == steps
+    assert len({one["steps"][0]["method"] for one in more.search["candidates"]}) == 1, (
+        "what is known is not tried again"
+    )
+
+
+def test_steps_of_another_model_are_refused_by_the_name_of_what_it_lacks() -> None:
+    with pytest.raises(StageFailed, match="no_such"):
+        searched("", steps=[{"kind": "range", "method": "mse"}, {"kind": "int16", "tensors": ["no_such"]}])
 
 
 def test_the_model_that_is_handed_out_computes_what_the_report_says() -> None:
@@ -240,7 +283,8 @@ def test_the_fastest_stays_in_float_where_int8_is_slower(monkeypatch: pytest.Mon
     monkeypatch.setattr(Judge, "is_slower_than_float", lambda self, model: True)
     result = searched("fastest")
     taken = result.search["candidates"][result.search["taken"]]
-    assert (taken["name"], taken["int8_share"], taken["steps"]) == ("float", 0.0, [])
+    assert (taken["name"], taken["int8_share"]) == ("float", 0.0)
+    assert [one["kind"] for one in taken["steps"]] == ["float"]
     assert result.plan.nodes == () and "slower" in result.plan.problem
     assert result.model.SerializeToString() == network().SerializeToString()
 

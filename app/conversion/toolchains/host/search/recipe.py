@@ -1,0 +1,49 @@
+"""From the steps of a report to the choice that they were: what a search has found can be made again, and gone on
+from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from app.conversion.options import QuantizationStep
+from app.conversion.toolchains.host.search.candidates import IN_FLOAT, Choice
+from app.conversion.toolchains.host.search.ranges import METHODS
+from app.kit.sandbox.errors import StageFailed
+
+NAMED = 5
+
+
+def choice_of(steps: Sequence[QuantizationStep], activations: Collection[str], weights: Collection[str]) -> Choice:
+    """What was chosen.
+
+    Args:
+        steps: As `Choice.steps` tells them.
+        activations: Of the model that is to be quantized, by name.
+        weights: Likewise.
+
+    Raises:
+        StageFailed: They name tensors that the model does not have.
+    """
+    kinds = {step.kind for step in steps}
+    wide = {tensor for step in steps if step.kind in ("int16", "float") for tensor in step.tensors}
+    if "float" in kinds and not wide:
+        return IN_FLOAT
+    ranges = [step for step in steps if step.kind == "range"]
+    methods = tuple((tensor, step.method) for step in ranges for tensor in step.tensors)
+    unknown = sorted((wide - {*activations, *weights}) | ({tensor for tensor, _ in methods} - {*activations}))
+    if unknown:
+        raise StageFailed(
+            f"the steps name tensors that this model does not have: {', '.join(unknown[:NAMED])}",
+            hint="Take them from a report on the same model, or leave them out.",
+            detail={"unknown": unknown[:100]},
+        )
+    return Choice(
+        next((step.method for step in ranges if not step.tensors), METHODS[0]),
+        methods,
+        frozenset(wide & {*activations}),
+        frozenset(wide & {*weights} - {*activations}),
+        is_equalized="equalization" in kinds,
+        is_rounded="weight_rounding" in kinds,
+        is_corrected="bias_correction" in kinds,
+        is_wide_float="float" in kinds,
+    )
