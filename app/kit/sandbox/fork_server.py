@@ -1,4 +1,4 @@
-"""The small process that runs stages in children of its own: `python -m …toolchains.forkserver FD FOLDERS NAME…`
+"""The small process that runs stages in children of its own: `python -m app.kit.sandbox.fork_server FD FOLDERS NAME…`
 
 It imports the libraries of these names once and calls `rehearse` of those that have one; each run is a fork, so it
 starts in milliseconds. FOLDERS are folders that no run may read, except for its own. Every run has a supervisor between

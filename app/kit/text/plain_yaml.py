@@ -59,7 +59,7 @@ def read_documents(text: str, *, most: int, parts: int = MAX_PARTS) -> list[Any]
         before = text[: error.position]
         line, column = before.count("\n") + 1, error.position - before.rfind("\n")
         raise UnreadableYaml(f"line {line}, column {column}: U+{error.character:04X} is not allowed") from None
-    except (ValueError, OverflowError):  # \U7FFFFFFF is no character, %YAML 1.999… no version: the parser accepts them
+    except (ValueError, OverflowError):  # \U7FFFFFFF is no character, %YAML 1.999… no version; the parser raises this
         raise UnreadableYaml("This is not YAML: a number in it is out of range.") from None
 
 

@@ -1,1 +1,1 @@
-"""What the web side of every capability shares."""
+"""Shared web code of every capability."""

@@ -1,4 +1,4 @@
-"""The OpenAPI document as a page: every call with its parameters, its body, its answers and the curl that makes it."""
+"""The OpenAPI document as a page: every call with its parameters, body, responses and an equivalent curl command."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from app.kit.web.state import AppState
 from app.kit.web.templates import render
 
 document_of = AppState[Callable[[], dict[str, Any]]]("openapi")
-"""The application puts it there."""
+"""Set by the application."""
 VERBS = ("get", "post", "put", "patch", "delete", "head", "options")
 NO_GROUP = ("api", "v1", "v2", "{}")
-"""Segments of paths that name no subject."""
+"""Path segments that name no subject."""
 PHRASES = {str(status.value): status.phrase for status in HTTPStatus}
 EXAMPLES = {"string": "…", "integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}}
 
@@ -41,7 +41,7 @@ class Row:
 class DescribedAnswer:
     statuses: list[str]
     meaning: str
-    """Empty for errors of which nothing is said but what their statuses say."""
+    """Empty for errors about which only their statuses are known."""
     schema: str
     """Its name, or ''."""
 
@@ -63,10 +63,10 @@ def page(request: Request) -> Response:
 
 
 def groups(document: Mapping[str, Any], address: str) -> dict[str, list[Call]]:
-    """The calls by the subject of their paths, in the document's order.
+    """Returns the calls by the subject of their paths, in the document's order.
 
     Args:
-        address: of the service, for the examples.
+        address: the service's address, for the examples.
     """
     matching: dict[str, list[Call]] = {}
     for path, operations in document["paths"].items():
@@ -114,7 +114,7 @@ def _resolved(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping
 
 
 def _kind(document: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """A type in few words: text, one of …, a list of …, the name of a schema."""
+    """A type in short form: text, one of …, a list of …, the name of a schema."""
     if "$ref" in schema:
         whole = _resolved(document, schema)
         return _kind(document, whole) if "enum" in whole else str(schema["$ref"].rpartition("/")[2])
@@ -130,7 +130,7 @@ def _kind(document: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
 
 
 def _answers(responses: Mapping[str, Mapping[str, Any]]) -> list[DescribedAnswer]:
-    """What means the same in the same form is one answer: a dozen lines of errors hide those that say something."""
+    """Merges responses with the same meaning and form: a dozen lines of errors hide the relevant ones."""
     alike: dict[tuple[str, str], list[str]] = {}
     for status, answer in responses.items():
         meaning = answer.get("description", "")
@@ -146,7 +146,7 @@ def _answer_name(answer: Mapping[str, Any]) -> str:
 
 
 def _first(contents: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The first media type and what is said of it; nothing where there is none."""
+    """Returns the first media type and its description; nothing if there is none."""
     return next(iter(contents.items())) if contents else ("", {})
 
 
@@ -164,7 +164,7 @@ def _curl(verb: str, url: str, kind: str, example: Any) -> str:
 
 
 def _example(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
-    """A body with the fields that are required."""
+    """Returns an example body with the required fields."""
     properties = schema.get("properties", {})
     return {name: _value(document, properties[name]) for name in schema.get("required", ()) if name in properties}
 

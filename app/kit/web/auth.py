@@ -1,9 +1,9 @@
-"""Who asks, and what they may do: decided once per request, by whom the application names for it.
+"""Authenticates and authorizes each request once, with the authenticator of the application.
 
-`Authentication` stands before all routes. It asks the container's authenticator, leaves the caller in the request's
-state, and answers in its stead when nobody is allowed in. It ends the event streams of those who may no longer watch: a
-disabled user, a revoked token, an ended session; any other answer is over before that matters. This module knows no
-tokens, no sessions and no users.
+`Authentication` stands before all routes. It calls the container's authenticator, stores the caller in the request's
+state, and answers itself if access is denied. It ends event streams whose permission has ended: a disabled user, a
+revoked token, an ended session; other responses are too short for that. This module does not handle tokens, sessions or
+users.
 """
 
 from __future__ import annotations
@@ -45,33 +45,33 @@ OPEN = (
     LOGOUT,
     "/ui/lang",
 )
-"""Open to all: what tells nothing of anybody, what asks for its own token, and links that are signed."""
+"""Public paths: those that reveal nothing about users, check their own token, or are signed links."""
 ADMIN = ("/api/v2/users", "/api/v2/audit", "/ui/admin")
 LINK = "/neptune/link"
 _OF_NODES = re.compile(rf"{LINK}/.+|/[^/]+/neptune/upstream/.+|/node/.+")
-"""What a node may ask for with its token; nothing else is a node's, and what is below LINK is nobody else's."""
+"""Paths for node tokens; a node may use nothing else, and only nodes may use those below LINK."""
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks."""
+    """The authenticated caller."""
 
     user: str
-    """Whose things these are."""
+    """The user who owns what the caller accesses."""
     may_write: bool = True
     is_admin: bool = False
     token_id: str = ""
-    """By which token; empty for the local user of this machine."""
+    """The token's id; empty for the local user of this machine."""
     node: str = ""
-    """Name of the node that asks; it is no user."""
+    """Name of the calling node; it is not a user."""
 
 
 class Authenticator(Protocol):
     def caller(self, request: Request) -> Caller:
-        """Who this is. May wait for a database. Raises Unauthorized, TooMany, Unavailable."""
+        """Identifies the caller. May wait for a database. Raises Unauthorized, TooMany, Unavailable."""
 
     def still_holds(self, request: Request) -> bool:
-        """Of a request that was let in: would it be let in again? True while nobody can tell."""
+        """Whether an authenticated request would be accepted again. True while this is unknown."""
 
 
 authenticator_of: FromContainer[Authenticator] = FromContainer("authenticator")
@@ -112,7 +112,7 @@ class Authentication:
 
 
 async def _forbidden(request: Request, caller: Caller) -> Response | None:
-    """What is an administrator's does not exist for others."""
+    """For others, pages of administrators do not exist."""
     path = request.scope["path"]
     if (caller.node and not _OF_NODES.fullmatch(path)) or (not caller.node and is_under(path, (LINK,))):
         return answer_error(request, Unauthorized("This is for nodes, and nodes may ask for nothing else."))
@@ -124,7 +124,7 @@ async def _forbidden(request: Request, caller: Caller) -> Response | None:
 
 
 def _refusal(request: Request, error: ModelmillError) -> Response:
-    """A reader is sent to the page where one signs in, and back from there; a program or script is told."""
+    """Redirects a browser to the sign-in page, and back afterwards; programs and scripts get an error."""
     if not isinstance(error, Unauthorized) or not wants_page(request):
         return answer_error(request, error)
     if is_fragment(request):
@@ -148,10 +148,10 @@ LOOK_AGAIN_S = 3.0
 
 
 async def answer_while(holds: Callable[[], bool], app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Run the application; its event stream ends soon after the right to it does.
+    """Runs the application; its event stream ends soon after the permission does.
 
     Args:
-        holds: whether it still holds; called in a thread, every few seconds.
+        holds: whether the permission still holds; called in a thread, every few seconds.
     """
     watching: asyncio.Task[None] | None = None
     is_open = False

@@ -1,8 +1,8 @@
-"""How long, how slowly and how many at a time request bodies may arrive.
+"""Limits on the duration, speed and number of request bodies in transit.
 
-A body that is still on its way holds a slot, of its sender and of this process, and whoever reads it holds a thread
-of the pool for uploads (app.kit.web.thread_stream), never one that pages are answered by. A sender that stops or
-trickles is told so and let go. What an application bears is its own matter: `upload_limits_of`.
+A body in transit holds a slot, of its sender and of this process, and a thread of the upload pool
+(app.kit.web.thread_stream), never one that serves pages. A sender that stalls or trickles gets an error and is
+disconnected. The application sets the limits: `upload_limits_of`.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ RETRY_AFTER_S = 5
 
 @dataclass(frozen=True)
 class UploadLimits:
-    """What a web process bears."""
+    """The limits of a web process."""
 
     per_user: int
-    """Bodies on their way, of one sender."""
+    """Concurrent bodies of one sender."""
     at_once: int
-    """Bodies on their way, of all."""
+    """Concurrent bodies of all senders."""
     idle_s: float
-    """The longest pause; after this long of waiting in all the rate counts, too."""
+    """The longest pause; after this total waiting time the rate is checked, too."""
     least_bytes_per_s: int
-    """Over the time in which the sender was waited for."""
+    """Over the time spent waiting for the sender."""
 
 
 upload_limits_of = AppState[UploadLimits]("upload_limits")
 
 
 class BodyTooSlow(ModelmillError):
-    """The sender paused for too long, or sent too little."""
+    """The sender paused for too long, or sent too slowly."""
 
     status = 408
     code = "BODY_TOO_SLOW"
@@ -47,13 +47,13 @@ class BodyTooSlow(ModelmillError):
 
 
 class TooManyUploads(TooMany):
-    """So many bodies are on their way, of this sender or in all."""
+    """The maximum number of bodies is in transit, for this sender or in total."""
 
     code = "TOO_MANY_UPLOADS"
 
 
 class BodyLimits:
-    """Middleware inside of Authentication, for a limit is a user's; where nobody signs in it is an address's."""
+    """Middleware inside Authentication, because limits apply per user; without accounts they apply per address."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -66,7 +66,7 @@ class BodyLimits:
         body = Body(Request(scope), receive, self._slots)
 
         async def send_and_close(message: Message) -> None:
-            """What was refused is still being sent: the connection cannot be used again."""
+            """A refused body is still being sent: the connection cannot be reused."""
             if message["type"] == "http.response.start" and body.is_refused:
                 MutableHeaders(scope=message)["Connection"] = "close"
             await send(message)
@@ -78,7 +78,7 @@ class BodyLimits:
 
 
 class Slots:
-    """Bodies that are on their way, in this process."""
+    """The bodies in transit in this process."""
 
     def __init__(self) -> None:
         self._held: Counter[str] = Counter()
@@ -106,7 +106,7 @@ class Slots:
 
 
 class Body:
-    """One request's. is_refused: it was cut off before its end."""
+    """The body of one request. is_refused: it was ended early."""
 
     def __init__(self, request: Request, receive: Receive, slots: Slots) -> None:
         self.is_refused = False
@@ -154,7 +154,7 @@ class Body:
             self._waited_s += clock() - began
 
     def _check(self) -> None:
-        """Only the time counts in which the sender was waited for, not that in which the store was."""
+        """Counts only the time spent waiting for the sender, not for the store."""
         limits = self._limits
         if not self._has_slot:
             self._slots.take(self._sender, most=limits.per_user, most_in_all=limits.at_once)

@@ -1,7 +1,7 @@
-"""Charts as SVG text: pure functions of numbers. Colours, fonts and both themes are the stylesheet's, by CSS class.
+"""Charts as SVG text: pure functions of numbers. The stylesheet sets colors, fonts and both themes, by CSS class.
 
-Each chart carries a title and a description for screen readers, and stands beside a table of the same numbers; hence
-it may leave out what would clutter it. Nothing here knows what the numbers mean.
+Each chart has a title and a description for screen readers, and stands beside a table of the same numbers, so it may
+omit clutter. This module does not interpret the numbers.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ EMPTY = Markup("")
 
 @dataclass(frozen=True)
 class Column:
-    """One place on the x axis."""
+    """One position on the x axis."""
 
     label: str
     values: tuple[float | None, ...]
-    """One per series, None where there is none."""
+    """One per series, None if there is none."""
     tip: str
     """Shown on hover."""
     kind: str = ""
@@ -44,7 +44,7 @@ class ChartPoint:
 
 @dataclass(frozen=True)
 class ChartWords:
-    """What a chart says."""
+    """The texts of a chart."""
 
     id: str
     """Unique on its page."""
@@ -56,7 +56,7 @@ class ChartWords:
 
 @dataclass(frozen=True)
 class Scale:
-    """Maps values low..high to pixels start..stop; what lies outside is drawn at the edge."""
+    """Maps values low..high to pixels start..stop; values outside are drawn at the edge."""
 
     low: float
     high: float
@@ -82,14 +82,14 @@ def columns(
     rule_label: str = "",
     cap: float = math.inf,
 ) -> Markup:
-    """Dots over places: the first series joined by a line, the others not.
+    """Dots over positions: the first series connected by a line, the others not.
 
     Args:
-        places: from left to right.
-        words: what the chart says.
+        places: the positions, from left to right.
+        words: the texts of the chart.
         rule: a horizontal line at this value.
-        rule_label: what stands at that line.
-        cap: values that reach it are drawn at the upper edge as arrows, so that they do not flatten the others.
+        rule_label: the label of that line.
+        cap: values from here on are drawn as arrows at the upper edge, so that they do not flatten the others.
     """
     shown = [v for place in places for v in place.values if v is not None and v < cap]
     y = _span([*shown, 0.0, *([] if rule is None else [rule * 1.5])], HEIGHT - BOTTOM, TOP)
@@ -105,13 +105,13 @@ def columns(
 def scatter(
     points: Sequence[ChartPoint], words: ChartWords, *, rule: float | None = None, cap: float = math.inf
 ) -> Markup:
-    """Points over two equal axes with the diagonal on which both are the same.
+    """Points over two equal axes, with the diagonal of equal values.
 
     Args:
-        points: what is drawn.
-        words: what the chart says.
+        points: the points to draw.
+        words: the texts of the chart.
         rule: a line on both axes.
-        cap: as of columns.
+        cap: as in columns.
     """
     values = [v for point in points for v in (point.x, point.y) if v < cap]
     low_high = _span([*values, 0.0, *([] if rule is None else [rule * 1.5])], 0, 1)
@@ -127,13 +127,13 @@ def scatter(
 
 
 def bar(value: float | None, maximum: float, kind: str = "series-1", rule: float | None = None) -> Markup:
-    """A bar for a table cell, without text of its own: the number stands beside it.
+    """A bar for a table cell, without text: the number stands beside it.
 
     Args:
         value: None: an empty bar.
-        maximum: of the whole width.
-        kind: CSS class that colours it.
-        rule: a value that a line marks; None, or none within the bar: no line.
+        maximum: the value of the full width.
+        kind: CSS class that colors it.
+        rule: a value to mark with a line; None, or outside the bar: no line.
     """
     parts = [_tag("rect", class_="bar-track", x=0, y=0, width=BAR_WIDTH, height=BAR_HEIGHT, rx=2)]
     if value is not None and maximum > 0:
@@ -203,7 +203,7 @@ def _x_labels(places: Sequence[Column], centres: Sequence[float]) -> list[Markup
 
 
 def _trace(places: Sequence[Column], centres: Sequence[float], y: Scale) -> Markup:
-    """The first series as a line, broken where it has no value."""
+    """The first series as a line, with gaps where it has no value."""
     path, is_drawing = [], False
     for place, centre in zip(places, centres, strict=True):
         value = place.values[0]

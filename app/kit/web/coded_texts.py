@@ -1,8 +1,8 @@
-"""What an error or a warning says in the reader's language: by its code, with its facts as parameters.
+"""Errors and warnings in the reader's language: by code, with values as parameters.
 
-English is what was written where it arose. In another language the catalogue has a sentence for the code (in the
-gettext context CONTEXT), with %(name)s for facts of the detail. A sentence without places for facts is followed by
-what was written in English, where names and numbers are.
+English is the original text. In another language the catalog has a sentence for the code (in the gettext context
+CONTEXT), with %(name)s for values of the detail. A sentence without placeholders is followed by the English text, which
+has the names and numbers.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ def filters(
     texts: NullTranslations, written: Callable[[str], Markup], *, is_english: bool
 ) -> dict[str, Callable[..., Markup]]:
     """
-    reason: Of an error or a warning, an object or a dict with code, detail, and message or reason.
-    advice: Of a hint, which is a sentence of the catalogue, or one with facts that is known by its form.
+    reason: Translates an error or a warning, an object or a dict with code, detail, and message or reason.
+    advice: Translates a hint: a sentence of the catalog, or one with values that matches a pattern.
 
     Args:
-        written: Translates by forms, see app.kit.web.written_texts.
+        written: Translates by patterns, see app.kit.web.written_texts.
     """
 
     def reason(error: Any) -> Markup:
@@ -41,11 +41,11 @@ def filters(
 
 
 def plain_reason(texts: NullTranslations, error: Any) -> str:
-    """As the filter `reason`, for what is no page: a message.
+    """Like the filter `reason`, for messages instead of pages.
 
     Args:
-        texts: Of the reader's language.
-        error: As of the filter.
+        texts: The texts of the reader's language.
+        error: As in the filter.
     """
     written = str(_of(error, "message") or _of(error, "reason") or "")
     sentence, has_facts = _sentence(texts, str(_of(error, "code")), _of(error, "detail"))
@@ -60,7 +60,7 @@ def _reason(texts: NullTranslations, code: str, written: str, detail: Any) -> Ma
 
 
 def _sentence(texts: NullTranslations, code: str, detail: Any) -> tuple[str, bool]:
-    """The catalogue's sentence for a code, empty where it has none, and whether it holds the facts."""
+    """Returns the catalog's sentence for a code, empty if it has none, and whether it includes the values."""
     sentence = str(texts.pgettext(CONTEXT, code))
     if sentence == code:
         return "", False
@@ -68,7 +68,7 @@ def _sentence(texts: NullTranslations, code: str, detail: Any) -> tuple[str, boo
         return sentence % {}, False
     try:
         return sentence % (detail if isinstance(detail, Mapping) else {}), True
-    except (KeyError, TypeError, ValueError):  # an older record, or raised where a fact was not known
+    except (KeyError, TypeError, ValueError):  # an older record, or raised where a value was unknown
         return "", False
 
 

@@ -1,4 +1,4 @@
-"""The pages that belong to no capability: the way in, and the choice of a language."""
+"""The pages that belong to no capability: sign-in, and the choice of a language."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def choose_language(request: Request) -> Response:
 
 
 def see_other(path: str) -> Response:
-    """Go on with GET at a path of ours; what leads elsewhere leads home."""
+    """Redirects with GET to one of our paths; any other target leads to the home page."""
     is_ours = path.startswith("/") and not path.startswith(("//", "/\\"))
     return RedirectResponse(path if is_ours else HOME, status_code=303)
 

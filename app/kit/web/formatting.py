@@ -1,4 +1,4 @@
-"""How pages say times, sizes and numbers. Pure functions of a language; `filters` are they for Jinja."""
+"""Formats times, sizes and numbers for pages. Pure functions of a language; `filters` are the same for Jinja."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def ago(moment: datetime, now: datetime, texts: NullTranslations, locale: Locale
     Args:
         moment: with a time zone.
         now: with a time zone.
-        texts: translations of what Babel has no words for.
+        texts: translations of what Babel does not translate.
     """
     apart = moment - now
     if abs(apart.total_seconds()) < _JUST_NOW_S:
@@ -61,7 +61,7 @@ def ago(moment: datetime, now: datetime, texts: NullTranslations, locale: Locale
 
 
 def due(moment: datetime, now: datetime, texts: NullTranslations, locale: Locale) -> str:
-    """When something is to come, "in 6 days": in days as long as these are more than one. Arguments as of `ago`."""
+    """Time until a future moment, "in 6 days": in days if it is more than one. Arguments as of `ago`."""
     days = round((moment - now).total_seconds() / 86400)
     if days < 2:
         return ago(moment, now, texts, locale)
@@ -75,7 +75,7 @@ def exact(moment: datetime) -> str:
 def filters(texts: NullTranslations, locale: Locale) -> dict[str, Callable[..., Any]]:
     @pass_context
     def ago_(context: Context, moment: datetime | str) -> Markup:
-        """<time> with the exact time as its title. moment: a datetime, or the ISO text of a record."""
+        """A <time> element with the exact time as its title. moment: a datetime, or the ISO text of a record."""
         when = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
         shown = ago(when, context.get("now") or clock.now(), texts, locale)
         text = '<time class="ago" datetime="{}" title="{}">{}</time>'
@@ -88,7 +88,7 @@ def filters(texts: NullTranslations, locale: Locale) -> dict[str, Callable[..., 
         return Markup(text).format(clock.to_text(moment), exact(moment), shown)  # noqa: S704
 
     def number(value: float, digits: int | None = None) -> Markup:
-        """In tabular figures, with thousands apart; digits: how many after the point."""
+        """In tabular figures, with thousands separators; digits: number of decimal places."""
         pattern = None if digits is None else "#,##0" + ("." + "0" * digits if digits else "")
         shown = format_decimal(value, format=pattern, locale=locale)
         return Markup('<span class="num">{}</span>').format(shown)

@@ -1,4 +1,4 @@
-"""Reads the forms of requests: their parts as they come, small fields in memory, or files spooled to disk."""
+"""Reads the forms of requests: their parts as they arrive, small fields in memory, or files spooled to disk."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from app.kit.web.request_body import whole_body
 FILE, TEXT = "file", "text"
 HINT = "Data belongs into files."
 ENCODED = 6
-"""So much longer than its text a whole form may be: url-encoding makes three bytes of one."""
+"""How much longer than its text a whole form may be: url-encoding turns one byte into three."""
 SLACK_BYTES = 64 << 10
-"""For the lines between the parts of a body."""
+"""Reserve for the lines between the parts of a body."""
 MAX_TEXT_BYTES = 1 << 20
 READ_BYTES = 1 << 20
 
@@ -34,15 +34,15 @@ def boundary_of_request(request: Request) -> str | None:
 
 
 def multipart_pieces(request: Request, *, hint: str) -> AsyncIterator[Piece]:
-    """The parts of the body, as they come.
+    """Yields the parts of the body as they arrive.
 
     Args:
-        request: with a multipart body.
+        request: a request with a multipart body.
         hint: how such a body is sent here.
 
     Raises:
-        NotMultipart: at once.
-        BadRequest: the body is damaged.
+        NotMultipart: Raised at once.
+        BadRequest: The body is damaged.
     """
     reader = MultipartReader(boundary_of_request(request), hint=hint)
 
@@ -55,10 +55,10 @@ def multipart_pieces(request: Request, *, hint: str) -> AsyncIterator[Piece]:
 
 
 async def small_parts(request: Request, most_bytes: Mapping[str, int], *, hint: str) -> dict[str, Part]:
-    """The parts of a multipart body, in memory.
+    """Returns the parts of a multipart body, in memory.
 
     Args:
-        request: with the body.
+        request: the request.
         most_bytes: the allowed parts by name, and how large each may be.
         hint: how such a body is sent here.
 
@@ -75,12 +75,12 @@ async def small_parts(request: Request, most_bytes: Mapping[str, int], *, hint: 
 
 
 async def sent_fields(request: Request, *, most_bytes: int, what: str) -> dict[str, str]:
-    """Fields by name, the last of each. A `file` stands for the field `text`, for those who would rather choose one.
+    """Returns fields by name, the last of each. An uploaded `file` replaces the field `text`.
 
     Args:
-        request: with a form.
-        most_bytes: of its body.
-        what: as `A service`, which may have so many.
+        request: a request with a form.
+        most_bytes: the maximum size of its body.
+        what: the subject of the error message, such as `A service`.
 
     Raises:
         TooLarge, BadRequest
@@ -120,10 +120,10 @@ def _url_encoded(body: bytes) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class SentFile:
-    """A file of a form, which lies in a folder of ours."""
+    """An uploaded file of a form, in our own folder."""
 
     name: str
-    """As the browser gave it, without folders."""
+    """The name from the browser, without folders."""
     path: Path
 
     def chunks(self) -> Iterator[bytes]:
@@ -147,15 +147,15 @@ async def sent_form(
     too_large: str = "The files are larger than is accepted here.",
     hint: str = "",
 ) -> AsyncIterator[SentForm]:
-    """Fields and files; the files are gone afterwards. For browsers without JavaScript: the script uploads to /uploads,
-    which streams into the store.
+    """Yields fields and files; the files are deleted afterwards. For browsers without JavaScript: the script uploads to
+    /uploads, which streams into the store.
 
     Args:
-        request: with a form.
-        work: folder where the files are meanwhile.
-        max_bytes: of the whole body.
-        too_large: what is said of a larger one.
-        hint: what to do about it.
+        request: a request with a form.
+        work: folder for the temporary files.
+        max_bytes: the maximum size of the body.
+        too_large: the error message for a larger one.
+        hint: the hint of that error.
 
     Raises:
         BadRequest, TooLarge
@@ -219,7 +219,7 @@ class _Spool:
             self.sent.files.setdefault(self._name, []).append(SentFile(plain_name(part.filename), path))
 
     def end(self) -> None:
-        """That of the part that has begun nothing follows."""
+        """The first part: nothing has started before it."""
         if self._text is not None:
             self.sent.fields.setdefault(self._name, []).append(self._text.decode("utf-8", "replace"))
         if self._file is not None:

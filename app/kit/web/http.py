@@ -1,4 +1,4 @@
-"""What every endpoint does alike: read a JSON body, answer an error, stream a range of bytes."""
+"""Common code of all endpoints: reading a JSON body, returning an error, streaming a range of bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_JSON_BYTES = 1 << 20
 MAX_FORM_BYTES = 1 << 20
 RETRY_AFTER_S = 5
 REQUEST_ID = "X-Request-ID"
-"""Names a request in the logs: taken from the client or made by us (requests), and always given back."""
+"""Identifies a request in the logs: from the client or generated (request_log), and always returned."""
 FIELDS_HINT = "What may be given here is described at /openapi.json."
 logger = logging.getLogger(__name__)
 
@@ -36,16 +36,16 @@ class RangeNotSatisfiable(BadRequest):
 
 
 async def json_body(request: Request, model: type[Model]) -> Model:
-    """The body as this model, whatever Content-Type it came with: curl -d says it is a form.
+    """Parses the body as this model, whatever its Content-Type: curl -d claims a form.
 
-    Raises BadRequest for what is no JSON, TooLarge, BadInput for wrong fields.
+    Raises BadRequest for invalid JSON, TooLarge, BadInput for wrong fields.
     """
     body = await whole_body(request, MAX_JSON_BYTES, "A JSON body", hint="Upload files at /uploads.")
     return checked(lambda: model.model_validate_json(body))
 
 
 async def form(request: Request, model: type[Model]) -> Model:
-    """A page's url-encoded form as this model; repeated names are given as a list. Same errors as json_body."""
+    """Parses a url-encoded form as this model; repeated names become a list. Raises like json_body."""
     body = await whole_body(request, MAX_FORM_BYTES, "A form")
     fields: dict[str, Any] = {}
     for name, values in parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True).items():
@@ -54,7 +54,7 @@ async def form(request: Request, model: type[Model]) -> Model:
 
 
 def query(request: Request, model: type[Model]) -> Model:
-    """The query parameters as this model; a repeated or unknown one is refused."""
+    """Parses the query parameters as this model; repeated or unknown ones are refused."""
     given = request.query_params
     repeated = [name for name, count in Counter(name for name, _ in given.multi_items()).items() if count > 1]
     if repeated:
@@ -63,7 +63,7 @@ def query(request: Request, model: type[Model]) -> Model:
 
 
 class FilterForm(BaseModel):
-    """What a filter form sends: an empty field filters nothing."""
+    """Drops empty fields, which filter forms send for unused filters."""
 
     @model_validator(mode="before")
     @classmethod
@@ -85,7 +85,7 @@ def checked(validate: Callable[[], Model]) -> Model:
 
 
 def wants_page(request: Request) -> bool:
-    """Is a reader to be answered, not a program? Under /ui always; elsewhere when the client puts HTML before JSON."""
+    """Whether the client is a browser and not a program: always under /ui; elsewhere if it prefers HTML to JSON."""
     if request.url.path.startswith("/ui/"):
         return True
     accepted = [part.split(";")[0].strip() for part in request.headers.get("accept", "").lower().split(",")]
@@ -95,12 +95,12 @@ def wants_page(request: Request) -> bool:
 
 
 def is_fragment(request: Request) -> bool:
-    """Did htmx ask for a part of a page?"""
+    """Whether htmx requests a part of a page."""
     return request.headers.get("hx-request") == "true"
 
 
 def answer_error(request: Request, error: ModelmillError) -> Response:
-    """The error as a page, as a fragment of one, or as JSON: whatever was asked for."""
+    """Returns the error as a page, as a fragment of one, or as JSON: whatever was requested."""
     headers = retry_after(error)
     if isinstance(error, Unauthorized):
         headers["WWW-Authenticate"] = "Bearer"
@@ -110,24 +110,24 @@ def answer_error(request: Request, error: ModelmillError) -> Response:
 
 
 def answer_of(model: type[Model], *values: object, **more: Any) -> Model:
-    """An answer with the fields that values have under the same names.
+    """Creates a response model from the fields of values with the same names.
 
     Args:
-        model: of the answer.
-        values: of a name that several have, the last one's counts.
-        more: the other fields, and those of which the answer has something else.
+        model: the model of the response.
+        values: objects; if several have a name, the last one counts.
+        more: the other fields, and those that differ.
     """
     named = {name: getattr(value, name) for value in values for name in model.model_fields if hasattr(value, name)}
     return model.model_validate({**named, **more})
 
 
 def json_answer(answer: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """The model as JSON: times and UUIDs as texts."""
+    """Returns the model as JSON: times and UUIDs as text."""
     return JSONResponse(answer.model_dump(mode="json"), status_code=status, headers=headers)
 
 
 def retry_after(error: ModelmillError) -> dict[str, str]:
-    """The header that says when to try again, if that can help."""
+    """Returns a Retry-After header if a retry can help."""
     return {"Retry-After": str(error.detail.get("retry_after_s", RETRY_AFTER_S))} if error.can_retry else {}
 
 
@@ -145,7 +145,7 @@ def _answer(request: Request, error: dict[str, Any], status: int, headers: Mappi
 ErrorForm = Callable[[Mapping[str, Any]], dict[str, Any]]
 Paths = re.Pattern[str]
 error_forms_of = AppState[Mapping[Paths, ErrorForm]]("error_forms", dict)
-"""Paths, and the form that errors have there, which is none of ours."""
+"""Paths with their own error format."""
 
 
 def _in_form(request: Request, error: dict[str, Any]) -> dict[str, Any]:
@@ -164,7 +164,7 @@ async def on_redis_error(request: Request, error: Exception) -> Response:
 
 
 async def on_http_exception(request: Request, error: Exception) -> Response:
-    """Starlette's own errors (no such route, wrong method, body too large) in our form."""
+    """Converts Starlette's own errors (no such route, wrong method, body too large) into our format."""
     assert isinstance(error, HTTPException)
     code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED", 413: "TOO_LARGE"}.get(error.status_code, "BAD_REQUEST")
     body = {"code": code, "message": str(error.detail), "hint": "", "detail": {}, "can_retry": False}
@@ -176,9 +176,9 @@ async def on_disconnect(_: Request, __: Exception) -> Response:
 
 
 async def on_unforeseen(request: Request, _: Exception) -> Response:
-    """A fault of ours. The server logs it with its trace; the client learns that it was not to blame."""
+    """An unexpected error. The server logs it with its traceback; the client learns that it is not at fault."""
     response = answer_error(request, ModelmillError("Something broke in this server.", hint="Its log says what."))
-    response.headers.update(HEADERS)  # Starlette answers this one outside of its middleware
+    response.headers.update(HEADERS)  # Starlette returns this one outside of its middleware
     if "request_id" in request.scope:
         response.headers[REQUEST_ID] = request.scope["request_id"]
     return response
@@ -196,9 +196,9 @@ _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 
 def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
-    """The half-open range that a Range header asks for; None for the whole (no header, or a form we do not serve).
+    """Returns the half-open range of a Range header; None for the whole object (no header, or an unsupported form).
 
-    Raises RangeNotSatisfiable when it lies outside.
+    Raises RangeNotSatisfiable if it is outside.
     """
     match = _RANGE.fullmatch(header.strip()) if header else None
     if match is None or match.group(0) == "bytes=-":
@@ -218,13 +218,13 @@ def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
 def stream_bytes(
     request: Request, read: Callable[[int, int], Iterator[bytes]], *, size: int, etag: str, name: str, media_type: str
 ) -> Response:
-    """An object as a download: whole, or the range that the request names; 304 where the client has it already.
+    """Returns an object as a download: the whole, or the requested range; 304 if the client already has it.
 
     Args:
         read: yields the bytes start <= i < end; called with both.
         size: in bytes.
         etag: without quotes.
-        name: under which the file is saved.
+        name: the name of the saved file.
     """
     headers = {
         "Accept-Ranges": "bytes",
@@ -247,13 +247,13 @@ def stream_bytes(
 
 
 def _knows(if_none_match: str, etag: str) -> bool:
-    """Is the object one of those that the client says it has?"""
+    """Whether the client says that it already has the object."""
     known = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
     return "*" in known or etag in known
 
 
 def _attachment(name: str) -> str:
-    """Content-Disposition for a name of any characters (RFC 6266)."""
+    """Returns a Content-Disposition for a name with any characters (RFC 6266)."""
     quoted = quote(name, safe="")
     return f'attachment; filename="{name}"' if quoted == name else f"attachment; filename*=UTF-8''{quoted}"
 
@@ -263,7 +263,7 @@ POLICY = (
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 FILE_POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox"
-"""For what a user brought here: should a browser open it after all, it has no script and is of no origin of ours."""
+"""Headers for user content: if a browser opens it, it runs no script and belongs to no origin of ours."""
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",

@@ -1,9 +1,9 @@
-"""Requests that may be sent twice and are carried out once: `Idempotency-Key`, of every POST that creates.
+"""Requests that may be sent twice and are executed once: `Idempotency-Key`, for every POST that creates something.
 
-The first good answer to a key is kept in Redis for a day, and given again to the same request with the same key; while
-the first is under way its twins are told to come again. A key is of one caller and one path. A reset of Redis forgets
-the keys as it forgets the jobs: what outlives it is told apart by names, and training tasks keep their keys in SQL.
-Answers may hold a secret that is shown once, so they are encrypted.
+The first successful response for a key is stored in Redis for a day, and returned to the same request with the same
+key; while the first request runs, duplicates get Retry-After. A key belongs to one caller and one path. A reset of
+Redis forgets the keys along with the jobs: persistent objects are distinguished by name, and training tasks keep their
+keys in SQL. Responses may contain a secret that is shown once, so they are encrypted.
 """
 
 from __future__ import annotations
@@ -45,22 +45,23 @@ KEEP_S = 86400
 LEASE_S = 30.0
 KEPT_HEADERS = ("content-type", "location", "cache-control", "warning", "content-language", "vary")
 FORM_KEY = "once"
-"""Query parameter of a form's action that holds its one-time key."""
+"""Query parameter of a form's action with its one-time key."""
 MAX_COMPARED_BYTES = 1 << 20
 FORM_PATIENCE_S = 30.0
-"""So long a form waits for its twin: who pressed twice sees the answer to the second."""
+"""How long a form waits for its duplicate: after a double click, the browser shows the response to the second
+request."""
 RETRY_S = 0.1
 logger = logging.getLogger(__name__)
 
 
 class KeyReused(Conflict):
-    """The Idempotency-Key came before, with another request."""
+    """The Idempotency-Key was used with another request."""
 
     code = "IDEMPOTENCY_KEY_REUSED"
 
 
 class KeyInUse(Conflict):
-    """The first request with this Idempotency-Key is under way."""
+    """The first request with this Idempotency-Key is still running."""
 
     code = "IDEMPOTENCY_KEY_IN_USE"
     can_retry = True
@@ -78,18 +79,18 @@ def checked_key(key: str) -> str:
 
 @dataclass(frozen=True)
 class KeptAnswer:
-    """An answer, and the request that it was given to."""
+    """A response, and the request that it belongs to."""
 
     digest: str
     size_bytes: int
-    """Of the request's body without its boundaries."""
+    """Hash of the request's body without its boundaries."""
     status: int
     headers: dict[str, str]
     body: bytes
 
 
 class AnswerCache:
-    """secret: only who has it can read them."""
+    """secret: the key that encrypts the stored responses."""
 
     def __init__(self, client: redis.Redis, secret: str) -> None:
         self._client: Any = client
@@ -102,7 +103,7 @@ class AnswerCache:
         return f"idempotency:{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}"
 
     def get(self, name: str) -> KeptAnswer | None:
-        """Raises KeyReused when its answer cannot be read any more."""
+        """Raises KeyReused if its response cannot be read any more."""
         sealed = self._client.get(name)
         if sealed is None:
             return None
@@ -134,8 +135,8 @@ kept_answers_of = AppState[AnswerCache]("kept_answers")
 
 
 class Digest:
-    """What makes two requests the same: query and body. Clients choose the boundary of a multipart body anew each time;
-    it does not count."""
+    """Identifies the same request: query and body. Clients choose the boundary of a multipart body anew each time, so
+    it is ignored."""
 
     def __init__(self, request: Request) -> None:
         _, options = parse_options_header(request.headers.get("content-type", ""))
@@ -160,7 +161,8 @@ class Digest:
 
 
 def once(endpoint: Callable[[Request], Any]) -> Callable[[Request], Any]:
-    """The endpoint, heeding Idempotency-Key. Raises KeyReused, KeyInUse, BadInput, besides what it raises itself."""
+    """Wraps an endpoint so that it honors Idempotency-Key. Raises KeyReused, KeyInUse, BadInput, in addition to its own
+    errors."""
 
     @wraps(endpoint)
     async def answered(request: Request) -> Response:
@@ -173,10 +175,10 @@ def once(endpoint: Callable[[Request], Any]) -> Callable[[Request], Any]:
 
 
 def form_once(endpoint: Callable[[Request], Any]) -> Callable[[Request], Any]:
-    """The endpoint of a form whose action has a one-time key: `?once={{ form_key() }}` in its template.
+    """Wraps the endpoint of a form whose action has a one-time key: `?once={{ form_key() }}` in its template.
 
-    Sent again, by a double click or a reload, the form is carried out once and leads to the same page. A changed form
-    is a new one; of those that are larger than MAX_COMPARED_BYTES it is refused instead. Raises as `once` does.
+    If it is sent again, by a double click or a reload, the form is executed once and leads to the same page. A changed
+    form is a new request, but is refused if larger than MAX_COMPARED_BYTES. Raises like `once`.
     """
 
     @wraps(endpoint)
@@ -194,7 +196,7 @@ def form_once(endpoint: Callable[[Request], Any]) -> Callable[[Request], Any]:
 
 
 async def _read(request: Request) -> tuple[Request, str]:
-    """The request with its body in memory, and what makes it differ from others."""
+    """Returns the request with its body in memory, and what distinguishes it from others."""
     digest, body = Digest(request), await request.body()
     digest.add(body)
     messages = iter([{"type": "http.request", "body": body, "more_body": False}])
@@ -254,7 +256,7 @@ async def _again(request: Request, kept: KeptAnswer) -> Response:
 
 @asynccontextmanager
 async def _held(lease: RedisLease, patience_s: float) -> AsyncIterator[None]:
-    """Raises KeyInUse when it is not free after so many seconds."""
+    """Raises KeyInUse if it is not free after this many seconds."""
     deadline = time.monotonic() + patience_s
     while not await run_in_threadpool(lease.take):
         if time.monotonic() >= deadline:

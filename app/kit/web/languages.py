@@ -1,7 +1,7 @@
-"""Which language a request is answered in, and the texts of that language.
+"""The language of a response, and the texts of that language.
 
-Texts are gettext's: the English text is the key. Every *.po in app/locale/<language>/ is read at start and merged, so
-a catalogue is plain text in the repository and no build step stands between it and the page.
+Texts are gettext's: the English text is the key. Every *.po in app/locale/<language>/ is read at start and merged, so a
+catalog is plain text in the repository, without a build step.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ LOCALES = Path(__file__).parents[2] / "locale"
 COOKIE = "lang"
 ENGLISH, CHINESE = "en", "zh-Hant"
 NAMES = {ENGLISH: "English", CHINESE: "繁體中文"}
-"""The languages that pages speak, by BCP 47 tag, with their own names."""
+"""The languages of the pages, by BCP 47 tag, with their own names."""
 
 
 def language_of(request: Request) -> str:
-    """What the reader chose, else the best that the browser asks for, else English."""
+    """The reader's choice, else the browser's preferred language, else English."""
     chosen = request.cookies.get(COOKIE)
     return chosen if chosen in NAMES else preferred(request.headers.get("accept-language", ""))
 
 
 def preferred(accept_language: str) -> str:
-    """The best of our languages for an Accept-Language header. Any Chinese is served with ours."""
+    """Returns the best of our languages for an Accept-Language header. Any Chinese gets ours."""
     weighted = sorted((_weighted(part) for part in accept_language.split(",") if part.strip()), reverse=True)
     tags = ["zh-Hant" if tag.lower().startswith("zh") else tag for weight, tag in weighted if weight > 0]
     return negotiate_locale(tags, list(NAMES), sep="-") or ENGLISH
@@ -60,7 +60,7 @@ def translations(language: str) -> NullTranslations:
 
 
 def catalogue(language: str) -> Catalog:
-    """Every *.po of the language as one."""
+    """Merges every *.po of the language."""
     whole = Catalog(locale=locale_of(language))
     for path in sorted((LOCALES / language.replace("-", "_")).glob("*.po")):
         with path.open("rb") as file:

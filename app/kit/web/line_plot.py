@@ -16,12 +16,12 @@ WIDTH, HEIGHT = 560, 240
 LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 42
 LEAST_POINTS = 2
 LEAST_MIN = 0.5
-"""What a plot over time shows at least, in minutes."""
+"""Minimum range of a plot over time, in minutes."""
 SHORT_MIN = 2.0
-"""What is shorter has seconds below it, in place of minutes."""
+"""Shorter plots are labeled in seconds instead of minutes."""
 NICE = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)
 Series = list[tuple[float, float | None]]
-"""x, and the value there, if there is one."""
+"""x, and the value at x, if any."""
 
 
 class Timed(Protocol):
@@ -34,24 +34,24 @@ P = TypeVar("P", bound=Timed)
 
 class Tick(NamedTuple):
     at: float
-    """Its place on the axis, in pixels."""
+    """Its position on the axis, in pixels."""
     label: str
 
 
 class Line(NamedTuple):
     kind: str
-    """Which line it is; the stylesheet colours it."""
+    """The kind of the line; the stylesheet colors it."""
     path: str
-    """Of an SVG path."""
+    """An SVG path."""
 
 
 class Mark(NamedTuple):
     x: float
-    """Its place on the axis, in pixels."""
+    """Its position on the axis, in pixels."""
     at: float
     """The same in the units of the axis."""
     tip: str
-    """Is shown on hover: what happened there."""
+    """Shown on hover: the event."""
 
 
 class Dot(NamedTuple):
@@ -59,7 +59,7 @@ class Dot(NamedTuple):
     y: float
     kind: str
     tip: str
-    """Is shown on hover."""
+    """Shown on hover."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Plot:
     lines: tuple[Line, ...]
     dots: tuple[Dot, ...] = ()
     in_seconds: bool = False
-    """Of a plot over time: what its x is labelled in."""
+    """For a plot over time: the unit of its x labels."""
     is_cut: bool = False
     """There are higher values; they are drawn at the upper edge."""
     width: int = WIDTH
@@ -80,14 +80,14 @@ class Plot:
     bottom: int = HEIGHT - BOTTOM
     marks: tuple[Mark, ...] = ()
     series: tuple[tuple[str, Series], ...] = ()
-    """The values of the lines, by kind; what they are multiplied with in the labels, and how these end."""
+    """The values of the lines, by kind; the factor and the suffix of their labels."""
     high: float | None = None
     times: float = 1.0
     ending: str = ""
 
     @property
     def data(self) -> str:
-        """The values as JSON, for a chart that one can touch: x ascending, null where a line has no value."""
+        """The values as JSON, for an interactive chart: x ascending, null where a line has no value."""
         places = sorted({at for _, points in self.series for at, _ in points})
         columns = [dict(points) for _, points in self.series]
         unit = 60.0 if self.in_seconds else 1.0
@@ -135,14 +135,14 @@ def time_plot(
     ending: str = "",
     marks: Sequence[tuple[float, str]] = (),
 ) -> Plot | None:
-    """A line for each series. None while there is nothing to draw a line of.
+    """Plots a line for each series. None if there is nothing to draw.
 
     Args:
-        series: by the kind of its line; see over_time.
-        top: the highest value of the axis; by default a round one above all.
-        times: what the values are multiplied with in the labels.
-        ending: of each label, as "%".
-        marks: what happened, and when, in minutes before the last point; what is outside of the axis is left out.
+        series: the points by the kind of the line; see over_time.
+        top: the highest value of the axis; by default a round value above all.
+        times: the factor of the values in the labels.
+        ending: the suffix of each label, such as "%".
+        marks: events and their times, in minutes before the last point; those outside the axis are omitted.
     """
     values = values_of(series.values())
     if not values or max(map(len, series.values())) < LEAST_POINTS:
@@ -166,7 +166,7 @@ def time_plot(
 
 
 def path_of(points: Iterable[tuple[float, float | None]], x: Scale, y: Scale) -> str:
-    """Broken where there is no value. A value that stands alone is a short dash: a line of one point is not seen."""
+    """Broken where there is no value. A single value is a short dash, because a line of one point is invisible."""
     drawn = []
     for has_value, run in groupby(points, key=lambda point: point[1] is not None):
         places = [f"{x(at)} {y(value)}" for at, value in run if value is not None]
@@ -180,7 +180,7 @@ def ticks(scale: Scale, times: float = 1.0, ending: str = "") -> tuple[Tick, ...
 
 
 def round_up(value: float) -> float:
-    """To the next of NICE times a power of ten."""
+    """Rounds up to the next of NICE times a power of ten."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))

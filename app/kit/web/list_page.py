@@ -1,4 +1,4 @@
-"""The query of a list that is filtered, paged through by a cursor, and kept current by a fragment."""
+"""The query of a list: filters, pagination by a cursor, and a fragment that updates it."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from app.kit.web.http import FilterForm
 
 
 class ListQuery(FilterForm):
-    """What every list understands. A capability adds its filters as fields, and says where its list is."""
+    """Common parameters of every list. A capability adds its filters as fields, and sets the URL of the list."""
 
     PAGE: ClassVar[str]
     """The URL of the list."""
     NO_FILTERS: ClassVar[frozenset[str]] = frozenset({"cursor", "seen", "note", "count"})
-    """Fields that choose nothing: links to other pages of the list leave them out."""
+    """Fields that filter nothing: links to other pages of the list omit them."""
     q: Annotated[str, Field(max_length=200)] | None = None
-    """A text that a row has."""
+    """A text that a row contains."""
     cursor: Annotated[str, Field(max_length=120)] | None = None
-    """Where the page before ended."""
+    """The end of the previous page."""
     seen: Annotated[str, Field(max_length=64)] = ""
-    """What the page shows already, for the fragment that keeps it current."""
+    """What the page already shows, for the fragment that updates it."""
 
     @property
     def is_filtered(self) -> bool:
-        return any(str(value) for value in self._filters().values())  # 0 filters, too
+        return any(str(value) for value in self._filters().values())  # 0 is a filter, too
 
     def url(self, page: str = "", **further: str | None) -> str:
-        """The list with the same filters.
+        """Returns the URL of the list with the same filters.
 
         Args:
-            page: in place of PAGE.
-            further: what is added to the query; what is empty is left out.
+            page: replaces PAGE.
+            further: additions to the query; empty values are omitted.
         """
         fields = {**self._filters(), **{name: value for name, value in further.items() if value}}
         return f"{page or self.PAGE}?{urlencode(fields)}"

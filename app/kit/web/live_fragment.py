@@ -1,7 +1,8 @@
-"""Fragments of a page that keep themselves current: they ask again when a stream says so, and now and then.
+"""Fragments of a page that update themselves: they are requested again when a stream signals a change, and
+periodically.
 
-Each fragment carries the version of what it shows (`seen`), and sends it along when it asks: nothing is rendered, sent
-or swapped while that is current still.
+Each fragment contains the version of its content (`seen`), and sends it with its request: nothing is rendered, sent or
+swapped while that is current.
 """
 
 from __future__ import annotations
@@ -18,33 +19,33 @@ VERSION_DIGITS = 12
 
 
 def version_of(*facts: object) -> str:
-    """Names what is shown.
+    """Returns the version of the content.
 
     Args:
-        facts: everything on which the look depends; each with a `repr` that is equal for equal facts.
+        facts: everything that the rendering depends on; each with a `repr` that is equal for equal values.
     """
     return sha256(repr(facts).encode()).hexdigest()[:VERSION_DIGITS]
 
 
 def is_current(request: Request, version: str) -> bool:
-    """Does the page that asks show this version already?"""
+    """Whether the requesting page already shows this version."""
     return request.query_params.get("seen", "") == version
 
 
 def unchanged() -> Response:
-    """204: the page keeps what it shows."""
+    """204: the page keeps its content."""
     return Response(status_code=204)
 
 
 def fragment(request: Request, template: str, context: dict[str, Any]) -> Response:
-    """The fragment anew, or 204 while the page shows it already.
+    """Returns the fragment, or 204 if the page already shows it.
 
     Args:
-        context: of the template; its `seen` is the version.
+        context: the template's context; its `seen` is the version.
     """
     return unchanged() if is_current(request, context["seen"]) else render(request, template, **context)
 
 
 def reload_page() -> Response:
-    """What the fragment shows is gone: the page is loaded anew, and says what became of it."""
+    """The content no longer exists: the page is reloaded and says why."""
     return Response(status_code=200, headers={"HX-Refresh": "true"})

@@ -1,4 +1,4 @@
-"""A stream of JPEGs as browsers show it in an <img>: multipart/x-mixed-replace, written and read. Pure."""
+"""A stream of JPEGs that browsers show in an <img>: multipart/x-mixed-replace, written and read. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _LENGTH = re.compile(rb"(?:^|\r\n)content-length:[ \t]*([0-9]{1,9})[ \t]*(?:\r\n
 
 
 class BadParts(ValueError):
-    """What came is no such stream."""
+    """The input is not such a stream."""
 
 
 def part_of(picture: bytes) -> bytes:
-    """Ends with the boundary's begin of the next, so that a browser shows this one at once."""
+    """Ends with the start of the next boundary, so that a browser shows this picture at once."""
     head = f"Content-Type: image/jpeg\r\nContent-Length: {len(picture)}\r\n\r\n"
     return head.encode() + picture + f"\r\n--{BOUNDARY}\r\n".encode()
 
@@ -28,7 +28,7 @@ FIRST = f"--{BOUNDARY}\r\n".encode()
 
 
 class PartReader:
-    """Takes the stream as it comes, and gives the pictures that are whole."""
+    """Parses the stream as it arrives, and returns complete pictures."""
 
     def __init__(self, boundary: str) -> None:
         self._boundary = b"--" + boundary.removeprefix("--").encode()
@@ -44,7 +44,7 @@ class PartReader:
         return PartReader(match[1])
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Pictures that this chunk completes, oldest first. Raises BadParts."""
+        """Returns the pictures that this chunk completes, oldest first. Raises BadParts."""
         self._kept += chunk
         pictures = []
         while self._has_head() and self._length is not None and len(self._kept) >= self._length:
@@ -54,7 +54,7 @@ class PartReader:
         return pictures
 
     def _has_head(self) -> bool:
-        """Of the part that is being read: its boundary and headers are taken off."""
+        """The part being read, without its boundary and headers."""
         if self._length is not None:
             return True
         while self._kept[:2] == b"\r\n":

@@ -1,4 +1,4 @@
-"""Multipart bodies, read piece by piece or collected in memory. Pure: forms.py reads those of requests."""
+"""Multipart bodies, read incrementally or collected in memory. Pure: forms.py reads those of requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.kit.errors import BadRequest, ModelmillError, TooLarge
 
 MAX_PARTS = 20_000
 Piece: TypeAlias = MultipartSegment | bytes
-"""The beginning of a part, or bytes of the part that has begun."""
+"""The start of a part, or bytes of the current part."""
 
 
 class NotMultipart(ModelmillError):
@@ -21,24 +21,24 @@ class NotMultipart(ModelmillError):
 
 
 def boundary_of(content_type: str) -> str | None:
-    """What stands between the parts, "" if that is not said; None: it is no multipart form."""
+    """Returns the boundary between the parts, "" if it is missing; None: this is not a multipart form."""
     kind, options = parse_options_header(content_type)
     return options.get("boundary", "") if kind == "multipart/form-data" else None
 
 
 class MultipartReader:
-    """Is given a body piece by piece; keeps nothing of it."""
+    """Receives a body piece by piece; keeps nothing of it."""
 
     def __init__(
         self, boundary: str | None, *, hint: str = "Send it again, as curl -F does.", max_parts: int = MAX_PARTS
     ) -> None:
-        """Take the boundary of a body.
+        """Reads the boundary of a body.
 
         Args:
             hint: how such a body is sent here.
 
         Raises:
-            NotMultipart: there is no boundary.
+            NotMultipart: There is no boundary.
         """
         if not boundary:
             raise NotMultipart("An upload is multipart/form-data.", hint=hint)
@@ -46,7 +46,7 @@ class MultipartReader:
         self._parser = PushMultipartParser(boundary, max_segment_count=max_parts)
 
     def feed(self, data: bytes) -> Iterator[Piece]:
-        """What follows in the body; without any bytes: that nothing follows. Raises BadRequest for a damaged one."""
+        """Parses the next bytes of the body; no bytes mean the end. Raises BadRequest for a damaged body."""
         try:
             for event in self._parser.parse(data):
                 if event is not None:
@@ -89,7 +89,7 @@ class PartCollector:
 
 
 def parts_in(content_type: str, body: bytes, most_bytes: Mapping[str, int], *, hint: str) -> dict[str, Part]:
-    """The parts of a body that is held already.
+    """Returns the parts of a body in memory.
 
     Args:
         most_bytes: the allowed parts by name, and how large each may be.
@@ -109,7 +109,7 @@ def parts_in(content_type: str, body: bytes, most_bytes: Mapping[str, int], *, h
 
 
 def plain_name(name: str | None, *, most: int = 150) -> str:
-    """The last part of an uploaded name, without control characters: its end, where the file's kind stands."""
+    """Returns the end of an uploaded name, with the file extension, without control characters and folders."""
     last = (name or "").replace("\\", "/").rpartition("/")[2]
     plain = "".join(c for c in last if c.isprintable())[-most:]
     return plain if plain.strip(".") else "unnamed"

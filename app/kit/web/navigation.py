@@ -1,4 +1,4 @@
-"""The menu of every page, and the pages that one can jump to: what the capabilities declare, in one order."""
+"""The menu of every page, and the targets of the palette: declared by the capabilities, in one order."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 Condition = Callable[[frozenset[str], bool], bool]
-"""Is an entry for this reader? Of the installation's features, and whether the reader is an administrator."""
+"""Whether the entry is shown to this reader: by the installation's features, and whether the reader is an
+administrator."""
 
 
 class Area(StrEnum):
-    """The headings of the menu in their order. The values are texts of the catalogue."""
+    """The headings of the menu in order. The values are texts of the catalog."""
 
     CONVERSION = "Conversion"
     TRAINING = "Training"
@@ -35,7 +36,7 @@ def administrators(_features: frozenset[str], is_admin: bool) -> bool:
 
 
 def where_there_is(feature: str) -> Condition:
-    """For everybody of an installation that has it."""
+    """Shown to everybody."""
     return lambda features, _is_admin: feature in features
 
 
@@ -43,38 +44,38 @@ def where_there_is(feature: str) -> Condition:
 class NavigationEntry:
     area: Area
     position: int
-    """Its place among the entries of its area, whoever declares them. Two may not have the same."""
+    """Its position among the entries of its area, whichever capability declares them. Positions must be unique."""
     label: str
-    """In English; a text of the catalogue."""
+    """In English; a text of the catalog."""
     url: str
     name: str = ""
-    """The `area` of the pages below it, by which the menu marks where the reader is. Without one it stands not in the
-    menu, but can be jumped to."""
+    """The `area` of the pages below it, with which the menu marks the current page. Entries without one are not in the
+    menu, but in the palette."""
     condition: Condition = everybody
     is_searched: bool = False
-    """Does its list take a text in the parameter `q`?"""
+    """Whether its list accepts a text in the parameter `q`."""
     count_url: str = ""
-    """Of a fragment with a number that the menu shows beside it."""
+    """URL of a fragment with a number that the menu shows beside it."""
 
 
 def in_order(entries: Iterable[NavigationEntry]) -> tuple[NavigationEntry, ...]:
-    """As the menu has them."""
+    """In the order of the menu."""
     areas = list(Area)
     return tuple(sorted(entries, key=lambda entry: (areas.index(entry.area), entry.position)))
 
 
 navigation_of = AppState[tuple[NavigationEntry, ...]]("navigation", tuple)
-"""All entries of the application, in order: the application puts them there."""
+"""All entries of the application, in order; set by the application."""
 
 
 def entries_for(request: Request) -> list[NavigationEntry]:
-    """Those for whoever asks."""
+    """The entries for the current caller."""
     caller, features = getattr(request.state, "caller", None), features_of(request)
     is_admin = caller is not None and caller.is_admin
     return [entry for entry in navigation_of(request) if entry.condition(features, is_admin)]
 
 
 def menu_for(request: Request) -> list[tuple[Area, list[NavigationEntry]]]:
-    """The menu of whoever asks, by areas; an area without entries is left out."""
+    """The menu for the current caller, by areas; empty areas are omitted."""
     shown = [entry for entry in entries_for(request) if entry.name]
     return [(area, list(entries)) for area, entries in groupby(shown, key=lambda entry: entry.area)]

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the operations that the routes are made from, so the two cannot differ."""
+"""The OpenAPI document, generated from the same operations as the routes, so the two cannot differ."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from app.kit.web.operations import PARAMETER, USERS, Answer, Operation
 from app.kit.web.security import SAFE_METHODS, SECURE_SESSION_COOKIE, SESSION_COOKIE
 
 REFUSALS = (401, 429)
-"""What any operation that needs a token may answer to a bad one; one that changes something besides with 403."""
+"""Possible responses of any operation that needs a token, to a bad one; one that changes something also has 403."""
 REFUSALS_OF_BODIES, REFUSALS_OF_KEYS = (408, 429), (409, 422, 503)
-"""Of a body that comes too slowly, or beside too many others; and of an Idempotency-Key."""
+"""For a body that arrives too slowly, or beside too many others; and for an Idempotency-Key."""
 SECURITY = {
     "token": {"type": "http", "scheme": "bearer", "description": "An API token: mm_…"},
     "session": {
@@ -53,10 +53,10 @@ def document(
     """The OpenAPI document.
 
     Args:
-        operations: what it describes.
-        title: of the product.
-        version: of the product.
-        demands_accounts: without, users need no token.
+        operations: the operations to describe.
+        title: the name of the product.
+        version: its version.
+        demands_accounts: whether users need a token.
     """
     operations = list(operations)
     schemas = Schemas(operations)
@@ -75,7 +75,8 @@ def document(
 
 
 class Schemas:
-    """The schemas of all models of the operations, made together, so that two classes of one name stay apart."""
+    """The schemas of all models of the operations, generated together, so that two classes with the same name stay
+    separate."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         used: set[tuple[type[BaseModel], JsonSchemaMode]] = {(ErrorAnswer, ANSWERED)}
@@ -98,7 +99,7 @@ class Schemas:
         return {"$ref": _readable(self._refs[model, SENT])}
 
     def whole(self, query: type[BaseModel]) -> dict[str, Any]:
-        """Not a reference: its properties are parameters."""
+        """Not a reference: its properties become parameters."""
         schema: dict[str, Any] = self._named(self._defs[self._refs[query, SENT].rpartition("/")[2]])
         return schema
 
@@ -113,7 +114,7 @@ class Schemas:
 
 
 def _readable(name: str) -> str:
-    """app__conversion__schemas__NewJob, of two NewJob in one document → ConversionNewJob."""
+    """app__conversion__schemas__NewJob, one of two NewJob in a document → ConversionNewJob."""
     return _SAME_NAME.sub(lambda match: match[1].title().replace("_", "") + match[2], name)
 
 
@@ -181,7 +182,7 @@ def _header_parameters(operation: Operation) -> list[dict[str, Any]]:
 
 
 def _phrase(status: int) -> str:
-    """460 is of tus, and not among the registered ones."""
+    """460 is defined by tus, and not among the registered ones."""
     return responses.get(status, "Checksum Mismatch")
 
 

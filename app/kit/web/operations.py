@@ -1,4 +1,4 @@
-"""What an endpoint of the API says of itself: its route and what the OpenAPI document says of it are made from that."""
+"""Describes an endpoint of the API: its route and its entry in the OpenAPI document are generated from that."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from starlette.routing import Route
 from app.kit.web import idempotency
 
 PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
-"""One of a path, with its kind."""
+"""A parameter of a path, with its kind."""
 USERS, NODES = ("token", "session"), ("node",)
-"""Who may ask."""
+"""Who may call it."""
 Answer = type[BaseModel] | tuple[str, ...] | None
 Method = Literal["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
@@ -30,31 +30,31 @@ class Operation:
     endpoint: Any
     summary: str
     answers: dict[int, Answer]
-    """Status → model, or the media types of what has none, or None for no body."""
+    """Status → model, or the media types of a response without a model, or None for no body."""
     errors: tuple[int, ...] = ()
-    """Statuses it may refuse with."""
+    """Error statuses."""
     body: type[BaseModel] | dict[str, Any] | None = None
     """Model of a JSON body, or a ready request body object."""
     query: type[BaseModel] | None = None
     parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Schemas of path parameters; default: any string."""
     sent_headers: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Schemas of request headers that it heeds; none is required."""
+    """Schemas of request headers that it reads; none is required."""
     headers: dict[str, str] = field(default_factory=dict)
-    """Response headers of the good answers, name → description."""
+    """Response headers of successful responses, name → description."""
     creates_later: bool = False
-    """Its answer is 202: what it creates is not there yet."""
+    """Its response is 202: the created object does not exist yet."""
     callers: tuple[str, ...] = USERS
-    """Names of SECURITY, each of which will do; none: everybody is answered, without a token."""
+    """Names of SECURITY, any of which suffices; none: public, without a token."""
 
     @property
     def described_path(self) -> str:
-        """As OpenAPI writes it: without the kinds of its parameters."""
+        """The path in OpenAPI's form: without the kinds of its parameters."""
         return PARAMETER.sub(r"{\1}", self.path)
 
     @property
     def is_once(self) -> bool:
-        """Is it carried out once for each Idempotency-Key, by the kit's means? What creates something is."""
+        """Whether the kit executes it once per Idempotency-Key, which applies to operations that create something."""
         creates = self.creates_later or 201 in self.answers
         return self.method == "POST" and creates and idempotency.HEADER not in self.sent_headers
 
@@ -64,10 +64,10 @@ class Operation:
 
 
 class Operations(list[Operation]):
-    """The operations of a module, in the order of its endpoints, each declared above its endpoint.
+    """The operations of a module, in the order of its endpoints; each is declared above its endpoint.
 
     Args:
-        parameters: schemas of the path parameters of all of them.
+        parameters: schemas of all path parameters.
     """
 
     def __init__(self, parameters: Mapping[str, dict[str, Any]] | None = None) -> None:
@@ -87,11 +87,11 @@ class Operations(list[Operation]):
         query: type[BaseModel] | None = None,
         **details: Unpack[_Details],
     ) -> Callable[[Endpoint], Endpoint]:
-        """The decorator of an endpoint. What is not said here are fields of `Operation`.
+        """The decorator of an endpoint. Other arguments are fields of `Operation`.
 
         Args:
-            errors: all statuses it may refuse with; default: those of its kind.
-            more_errors: statuses besides those of its kind.
+            errors: all error statuses; default: those of its kind.
+            more_errors: statuses in addition to those of its kind.
         """
         kind = _errors_of(path, body, query) if errors is None else errors
         parameters = {name: self._parameters[name] for name in PARAMETER.findall(path) if name in self._parameters}
@@ -114,7 +114,7 @@ class _Details(TypedDict, total=False):
 
 
 def _errors_of(path: str, body: object, query: object) -> tuple[int, ...]:
-    """What any operation may refuse with: one that names a thing, is sent a body, or is asked something."""
+    """Default error statuses of an operation: one that names an object, has a body, or has a query."""
     named = (404,) if PARAMETER.search(path) else ()
     sent = (400, 413, 422) if body is not None else (422,) if query is not None else ()
     return (*named, *sent, 503)

@@ -1,4 +1,4 @@
-"""Bodies of requests that are small enough to be held in memory."""
+"""Bodies of requests that are small enough to be kept in memory."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from app.kit.errors import TooLarge
 
 
 async def whole_body(request: Request, most_bytes: int, what: str, *, hint: str = "") -> bytes:
-    """The body of a request.
+    """Returns the body of a request.
 
     Args:
-        request: whose body.
-        most_bytes: its size at most.
-        what: as `A form`, which may have so many.
-        hint: what to do about a larger one.
+        request: the request.
+        most_bytes: the maximum size.
+        what: the subject of the error message, such as `A form`.
+        hint: the hint for a larger one.
 
     Raises:
         TooLarge

@@ -1,7 +1,6 @@
-"""What every answer and every request must observe: security headers, a host name of ours, and no changes ordered by
-another site.
+"""Rules for all requests and responses: security headers, known host names, and no changes requested by another site.
 
-A response that sets its own Content-Security-Policy keeps it; that is the hook for a route that needs another one.
+A response that sets its own Content-Security-Policy keeps it, for routes that need another one.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ __all__ = [
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 GUARDED = "/ui"
 SESSION_COOKIE = "modelmill_session"
-"""What a browser sends along, whoever asks it to."""
+"""Sent by browsers with every request, including those caused by other sites."""
 SECURE_SESSION_COOKIE = f"__Host-{SESSION_COOKIE}"
-"""Its name over HTTPS: browsers take it from this very host and over HTTPS alone, so no neighbour can plant one."""
+"""Its name over HTTPS: browsers accept it only from this host and over HTTPS, so no neighboring site can plant one."""
 ONE_YEAR_S = 365 * 86400
 
 
@@ -70,11 +69,11 @@ class UnknownHost(ModelmillError):
 
 
 class KnownHostsOnly:
-    """Refuses names that a stranger may have pointed at this machine (DNS rebinding): to a browser, the stranger's page
-    would be one of our own.
+    """Refuses host names that an attacker may have pointed at this machine (DNS rebinding): a browser would treat the
+    attacker's page as one of ours.
 
-    Nobody can point an address, a name without dots or the name of public_url elsewhere. Where the web is reached
-    through the network and has no public_url, its names are not known, and all are taken.
+    Nobody can redirect an address, a name without dots or the name of public_url. If the web server is reachable
+    through the network and has no public_url, its names are unknown, and all are accepted.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -100,7 +99,7 @@ class KnownHostsOnly:
 
 
 def _name(authority: str) -> str:
-    """host of host:port, in small letters; empty for what is neither."""
+    """Returns the host of host:port, in lower case; empty if it is invalid."""
     try:
         return (urlsplit(f"//{authority}").hostname or "").removesuffix(".")
     except ValueError:
@@ -116,17 +115,17 @@ def _is_address(host: str) -> bool:
 
 
 def _is_loopback(scope: Scope) -> bool:
-    """Did the request reach us on an address of this machine alone?"""
+    """Whether the request was sent to an address of only this machine."""
     address = (scope.get("server") or ("", None))[0]
     return _is_address(address) and ipaddress.ip_address(address).is_loopback
 
 
 class SameOriginOnly:
-    """Refuses unsafe methods that a browser sends for another site's page.
+    """Refuses unsafe methods that a browser sends on behalf of another site's page.
 
     Browsers send Sec-Fetch-Site, older ones Origin, and no page can forge either. Programs send neither: they may use
-    the API without, but a request under /ui, or one with a session's cookie, must prove that one of our own pages
-    asked. A page of another site can add neither a token nor HX-Request to what it sends.
+    the API without them, but a request under /ui, or one with a session cookie, must come from one of our own pages. A
+    page of another site can add neither a token nor HX-Request to its requests.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -160,12 +159,12 @@ class SameOriginOnly:
 
 
 def is_https(request: Request) -> bool:
-    """Did it come over HTTPS, to this server or to a proxy before it?"""
+    """Whether it came over HTTPS, to this server or to a proxy in front of it."""
     return request.url.scheme == "https" or web_settings_of(request).web_url.startswith("https://")
 
 
 def session_cookie(request: Request) -> str:
-    """Name of the cookie of those who have signed in."""
+    """Name of the session cookie."""
     return SECURE_SESSION_COOKIE if is_https(request) else SESSION_COOKIE
 
 

@@ -1,4 +1,4 @@
-"""Server-sent events: a record at every change until it has ended, or only the news that something changed."""
+"""Server-sent events: a record at every change until it has ended, or only the signal that something changed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from app.kit.web.state import AppState
 
 CONTENT_TYPE = "text/event-stream"
 SEND_TIMEOUT_S = 10
-"""A viewer that takes nothing for so long has gone."""
+"""A viewer that receives nothing for this long has gone."""
 SHUTDOWN_GRACE_S = 2.0
-"""A stream may take so long to end by itself when the web ends; less than the web's own grace."""
+"""How long a stream may take to end when the web server ends; less than the web server's grace period."""
 LOOK_AGAIN_S = 10.0
-"""A record is read again after this time even if nothing was heard of it."""
+"""A record is read again after this time even without a nudge."""
 PAGE_GAP_S = 0.5
-"""Least time between two signals to a page: some records change more often than a page can show."""
+"""Minimum time between two signals to a page: some records change more often than a page can show."""
 hub_of = AppState[ChangeHub]("hub")
 
 
@@ -34,26 +34,26 @@ class EventFrames:
     """A record as events."""
 
     status: bytes
-    """How it is. Is sent only when it differs from what was sent last."""
+    """The current state. It is sent only if it differs from the last one sent."""
     last: bytes = b""
-    """What is sent after it, at the end; empty while the record may change."""
+    """Sent at the end; empty while the record may change."""
 
 
 def event_stream(request: Request, frames: AsyncIterator[bytes]) -> Response:
-    """The frames as a response; to HEAD only that there is a stream."""
+    """Returns the frames as a response; for HEAD only the headers."""
     if request.method == "HEAD":
         return Response(media_type=CONTENT_TYPE)
-    hub: Any = hub_of(request)  # is an event as far as the library cares: see ChangeHub.set
+    hub: Any = hub_of(request)  # serves as an event for the library: see ChangeHub.set
     return EventSourceResponse(
         frames, send_timeout=SEND_TIMEOUT_S, shutdown_event=hub, shutdown_grace_period=SHUTDOWN_GRACE_S
     )
 
 
 def change_stream(request: Request, *keys: str) -> Response:
-    """`changed` at each change of what has these keys. It says nothing more: the page then asks for its fragment.
+    """Sends `changed` at each change of these keys, without data: the page then requests its fragment.
 
     Args:
-        keys: as ChangeHub.watch takes them.
+        keys: as in ChangeHub.watch.
     """
     return event_stream(request, change_frames(hub_of(request), *keys))
 
@@ -61,14 +61,14 @@ def change_stream(request: Request, *keys: str) -> Response:
 async def record_frames(
     hub: ChangeHub, key: str, user: str, make: Callable[[], EventFrames], *, gap_s: float
 ) -> AsyncIterator[bytes]:
-    """The record at once and at every change, until it has ended.
+    """Sends the record at once and at every change, until it has ended.
 
-    Says nothing while Redis or the database is away. When this process ends, it ends without a word: the viewer comes
-    back by itself.
+    Sends nothing while Redis or the database is unreachable. When this process ends, the stream ends without a final
+    event: the viewer reconnects by itself.
 
     Args:
         make: reads the record; runs in a thread, once for all viewers of this user.
-        gap_s: least time between two frames.
+        gap_s: minimum time between two frames.
     """
     with hub.watch(key) as flag:
         sent = b""
@@ -86,7 +86,7 @@ async def record_frames(
 
 
 async def change_frames(hub: ChangeHub, *keys: str, gap_s: float = PAGE_GAP_S) -> AsyncIterator[bytes]:
-    """One `changed` at each change, until this process ends."""
+    """Sends one `changed` at each change, until this process ends."""
     with hub.watch(*keys) as flag:
         while not hub.is_ending:
             if await changed(flag, LOOK_AGAIN_S) and not hub.is_ending:

@@ -1,6 +1,6 @@
-"""Typed access to what an application holds: the one place where `app.state`, which has no types, is read.
+"""Typed access to the objects of an application: the only module that reads `app.state`, which has no types.
 
-Whoever owns a thing declares its accessor beside it; endpoints and middleware call that with their request.
+The owner of an object declares its accessor beside it; endpoints and middleware call that with their request.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 
 class AppState(Generic[T]):
-    """Something of the web application's own: `limits_of = AppState[UploadLimits]("upload_limits")`."""
+    """An object of the web application: `limits_of = AppState[UploadLimits]("upload_limits")`."""
 
     def __init__(self, name: str, make: Callable[[], T] | None = None) -> None:
         """
         Args:
-            name: in the application's state.
-            make: makes it when it is first asked for. Without it, the application puts it there.
+            name: its name in the application's state.
+            make: creates it on first use. Without it, the application sets it.
         """
         self.name = name
         self._make = make
@@ -43,12 +43,12 @@ class AppState(Generic[T]):
 
 
 class FromContainer(Generic[T]):
-    """Something of the application's container: `conversion_of = FromContainer[Conversion]("conversion")`."""
+    """An object of the application's container: `conversion_of = FromContainer[Conversion]("conversion")`."""
 
     def __init__(self, name: str) -> None:
         """
         Args:
-            name: of the container's field or property.
+            name: the name of the container's field or property.
         """
         self.name = name
 
@@ -60,7 +60,7 @@ class FromContainer(Generic[T]):
 
 
 class WebSettings(Protocol):
-    """Of the settings, what the kit's own endpoints and middleware read."""
+    """The settings that the kit's own endpoints and middleware read."""
 
     @property
     def web_url(self) -> str: ...
@@ -79,4 +79,4 @@ class WebSettings(Protocol):
 web_settings_of = FromContainer[WebSettings]("settings")
 objects_of: FromContainer[ObjectStore] = FromContainer("objects")
 features_of = AppState[frozenset[str]]("features", frozenset)
-"""What the installation has beside what every one has: the application says so."""
+"""The optional features of the installation, set by the application."""

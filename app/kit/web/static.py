@@ -1,4 +1,4 @@
-"""The files under /static: by URLs that change with their content."""
+"""The files under /static, with URLs that change with their content."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOR_EVER = "public, max-age=31536000, immutable"
 
 
 def static_url(name: str) -> str:
-    """URL of a file in static/, with a hash of its content: it may be cached for ever."""
+    """URL of a file in static/, with a hash of its content: it may be cached forever."""
     path = FOLDER / name
     return f"/static/{name}?v={_digest(path, path.stat().st_mtime_ns)}"
 
@@ -28,13 +28,14 @@ def _digest(path: Path, _changed_ns: int) -> str:
 
 
 class HashedFiles(StaticFiles):
-    """As StaticFiles; what is named by its hash or version is kept for ever, the rest is asked for again each time."""
+    """Like StaticFiles; files with a hash or version in their name are cached forever, others are revalidated each
+    time."""
 
     def __init__(self) -> None:
         super().__init__(directory=FOLDER)
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
-        is_versioned = b"v=" in scope["query_string"] or path.startswith("vendor/")  # whose names carry their versions
+        is_versioned = b"v=" in scope["query_string"] or path.startswith("vendor/")  # the names contain versions
         response.headers["Cache-Control"] = FOR_EVER if is_versioned else "no-cache"
         return response

@@ -1,4 +1,4 @@
-"""What all bodies and queries that come from outside are made on."""
+"""The base of all bodies and queries from outside."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Strict(BaseModel):
-    """Refuses what it does not know. The documents of the API describe its fields by their docstrings."""
+    """Refuses unknown fields. The API documentation describes its fields by their docstrings."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)

@@ -2,8 +2,7 @@
 
 A template finds `_`, `ngettext`, `lang`, `languages`, `static`, `icon`, `form_key`, `version`, `current_path`, `now`,
 `caller` (none before the user is known), `features`, `menu`, and the filters of `app.kit.web.formatting` and
-`app.kit.web.coded_texts`. It decides
-nothing that a service should decide.
+`app.kit.web.coded_texts`. Templates make no decisions that belong to a service.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ from app.kit.web.static import static_url
 FOLDER = data_folder("templates")
 VARY = "Cookie, Accept-Language, Accept-Encoding"
 GZIP_LEVEL, GZIP_LEAST_BYTES = 5, 1024
-"""A job's page of 65 kB becomes one of 10 kB in less than a millisecond; higher levels gain little."""
+"""A job's page of 65 kB becomes 10 kB in less than a millisecond; higher levels gain little."""
 
 
 def render(request: Request, template: str, status_code: int = 200, **context: Any) -> HTMLResponse:
-    """The template as a response. Its language follows the request, so caches must tell languages apart."""
+    """Renders the template. Its language follows the request, so the response varies by language."""
     language = language_of(request)
     path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     caller, menu = getattr(request.state, "caller", None), partial(menu_for, request)
@@ -49,8 +48,8 @@ def render(request: Request, template: str, status_code: int = 200, **context: A
 
 
 def _is_compressed(request: Request, body: bytes) -> bool:
-    """What answers a POST is not: tokens, passwords and keys are shown in such answers alone, and what is compressed
-    beside a stranger's words can be guessed by its length (BREACH)."""
+    """Responses to POST are not compressed: only these show tokens, passwords and keys, and data compressed together
+    with an attacker's text can be guessed by its length (BREACH)."""
     is_asked = request.method in ("GET", "HEAD") and len(body) >= GZIP_LEAST_BYTES
     return is_asked and "gzip" in request.headers.get("accept-encoding", "")
 
@@ -62,7 +61,7 @@ def icon(name: str) -> Markup:
 
 
 def form_key() -> str:
-    """A one-time key, for the action of a form: see idempotency.form_once."""
+    """A one-time key for the action of a form: see idempotency.form_once."""
     return uuid4().hex
 
 

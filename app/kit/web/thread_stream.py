@@ -1,7 +1,7 @@
 """Hands bytes from the event loop to a thread, a bounded number of them at a time.
 
-The loop's side is `await put(item)`; the thread's side is plain iteration. Items are passed on in batches of about
-BATCH_BYTES, because each change of hands costs more than the bytes do.
+The loop's side is `await put(item)`; the thread's side is plain iteration. Items are passed in batches of about
+BATCH_BYTES, because each handover costs more than the bytes do.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ R = TypeVar("R")
 BATCH_BYTES = 1 << 20
 MAX_BATCHES = 4
 RECEIVERS = 256
-"""Threads that receive uploads: a pool of their own, for each is held until its sender is done. More than
+"""Threads that receive uploads: a separate pool, because each is held until its sender is done. More than
 MODELMILL_UPLOADS_AT_ONCE, so that small bodies, which hold no slot, find one too."""
 _receivers: RunVar[CapacityLimiter] = RunVar("receivers of uploads")
 
 
 class Abandoned(Exception):
-    """The sender went away before the end: what was received so far must not be kept."""
+    """The sender disconnected before the end: the received part must not be kept."""
 
 
 class ThreadStream(Generic[T]):
@@ -52,14 +52,14 @@ class ThreadStream(Generic[T]):
             await self._pass_on()
 
     async def end(self, failure: BaseException | None = None) -> None:
-        """No more items. With a failure the receiver gets it raised in place of the end."""
+        """No more items. With a failure, the receiver gets it raised instead of the end."""
         await self._pass_on(wait=failure is None)
         with self._condition:
             self._ended, self._failure = True, failure
             self._condition.notify()
 
     def close(self) -> None:
-        """The receiver takes no more: the sender's items go nowhere from now on."""
+        """The receiver takes no more items: further ones are discarded."""
         with self._condition:
             self._closed = True
             self._batches.clear()
@@ -90,7 +90,7 @@ class ThreadStream(Generic[T]):
 
 
 async def receive_in_thread(receive: Callable[..., R], *arguments: Any) -> R:
-    """Run what takes items from a Handover, in a thread that no page waits for."""
+    """Runs the consumer of a Handover in a thread that no page waits for."""
     try:
         limiter = _receivers.get()
     except LookupError:
@@ -100,9 +100,10 @@ async def receive_in_thread(receive: Callable[..., R], *arguments: Any) -> R:
 
 
 async def hand_over(chunks: AsyncIterable[bytes], receive: Callable[[Iterator[bytes]], R]) -> R:
-    """What `receive` makes, in a thread, of the chunks as they come. Should it fail no more of them are asked for.
+    """Returns the result of `receive`, which consumes the chunks in a thread as they arrive. If it fails, no more are
+    requested.
 
-    When they end with an error `receive` gets Abandoned raised in place of the end, and the error is raised here.
+    If they end with an error, `receive` gets Abandoned instead of the end, and the error is raised here.
     """
     handover: ThreadStream[bytes] = ThreadStream()
     receiving = asyncio.create_task(receive_in_thread(lambda: receive(iter(handover))))
@@ -115,7 +116,7 @@ async def hand_over(chunks: AsyncIterable[bytes], receive: Callable[[Iterator[by
         await handover.end()
     except BaseException as error:
         await handover.end(Abandoned(str(error)))
-        with suppress(Exception):  # the first error is the one to tell
+        with suppress(Exception):  # report the first error
             await receiving
         raise
     return await receiving

@@ -1,4 +1,4 @@
-"""tus 1.0, the protocol of resumable uploads: its headers, read and written. What is uploaded is others' matter.
+"""tus 1.0, the protocol for resumable uploads: reads and writes its headers. Other modules handle the content.
 
 https://tus.io/protocols/resumable-upload: core, creation, termination, expiration, checksum.
 """
@@ -41,20 +41,20 @@ class WrongVersion(ModelmillError):
 
 
 class WrongOffset(Conflict):
-    """The upload stands elsewhere than its sender thinks."""
+    """The upload's offset is not where its sender assumes."""
 
     code = "UPLOAD_OFFSET"
 
 
 class WrongBodyType(ModelmillError):
-    """What continues an upload has one type."""
+    """The Content-Type of a continued upload must be the one of tus."""
 
     status = 415
     code = "UPLOAD_BODY_TYPE"
 
 
 class WrongChecksum(ModelmillError):
-    """The bytes are others than were sent: none of them is kept."""
+    """The bytes differ from those sent: none of them is kept."""
 
     status = 460
     code = "UPLOAD_CHECKSUM"
@@ -63,7 +63,7 @@ class WrongChecksum(ModelmillError):
 
 @dataclass(frozen=True)
 class Checksum:
-    """What the body of one request must hash to."""
+    """The expected digest of a request's body."""
 
     name: str
     """Of CHECKSUMS."""
@@ -85,19 +85,19 @@ def check_version(request: Request) -> None:
 
 
 def offset_of(request: Request) -> int:
-    """Where the body of a PATCH begins, in bytes. Raises BadRequest, WrongBodyType."""
+    """Returns the offset of a PATCH body, in bytes. Raises BadRequest, WrongBodyType."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != BODY_TYPE:
         raise WrongBodyType(f"The body that continues an upload has the type {BODY_TYPE}.", hint=HINT)
     return _number(request, "Upload-Offset")
 
 
 def length_of(request: Request) -> int:
-    """Bytes of the whole upload. Raises BadRequest."""
+    """Returns the size of the whole upload. Raises BadRequest."""
     return _number(request, "Upload-Length")
 
 
 def metadata_of(request: Request) -> dict[str, str]:
-    """What Upload-Metadata says: words with their base64 texts. Raises BadRequest."""
+    """Parses Upload-Metadata: keys with base64 values. Raises BadRequest."""
     header = request.headers.get("upload-metadata", "")
     if len(header) > MAX_METADATA_BYTES:
         raise BadRequest(f"Upload-Metadata has more than {MAX_METADATA_BYTES} bytes.", hint="Shorten the file's name.")
@@ -115,7 +115,7 @@ def metadata_of(request: Request) -> dict[str, str]:
 
 
 def checksum_of(request: Request) -> Checksum | None:
-    """What Upload-Checksum says, if it is there. Raises BadRequest."""
+    """Parses Upload-Checksum, if present. Raises BadRequest."""
     header = request.headers.get("upload-checksum")
     if header is None:
         return None
@@ -130,12 +130,12 @@ def checksum_of(request: Request) -> Checksum | None:
 
 
 def headers(*, offset: int | None = None, length: int | None = None, expires: datetime | None = None) -> dict[str, str]:
-    """The protocol's headers of an answer.
+    """Returns the protocol's response headers.
 
     Args:
-        offset: Bytes that are stored.
+        offset: Bytes stored so far.
         length: Bytes of the whole upload.
-        expires: When it is deleted unless it goes on (aware, UTC).
+        expires: When it is deleted unless it is continued (aware, UTC).
     """
     answer = {"Tus-Resumable": VERSION, "Cache-Control": "no-store"}
     if offset is not None:
@@ -148,10 +148,10 @@ def headers(*, offset: int | None = None, length: int | None = None, expires: da
 
 
 def described(max_bytes: int) -> dict[str, str]:
-    """What a server says of itself to OPTIONS.
+    """Returns the server's capabilities for OPTIONS.
 
     Args:
-        max_bytes: of the largest upload.
+        max_bytes: the maximum size of an upload.
     """
     return {
         **headers(),

@@ -1,8 +1,8 @@
-"""What was written in English for whoever reads it later, as events and decisions, in the reader's language.
+"""Translates stored English texts, such as events and decisions, into the reader's language.
 
-Such a text is stored, and sent by nodes and policies, as it is: API and command line show it unchanged. The catalogue
-knows it by its form, in the gettext context CONTEXT: English with %(name)s where facts are. The facts are read back out
-of the text, and some are such texts themselves. What has no form stays English and says so.
+Such texts are stored, and sent by nodes and policies, in English: API and command line show them unchanged. The catalog
+has their patterns, in the gettext context CONTEXT: English with %(name)s for values. The values are parsed from the
+text, and some are such texts themselves. A text without a pattern stays English and is marked so.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from app.kit.web.languages import ENGLISH, catalogue
 
 CONTEXT = "written"
 MOST_CHARACTERS = 4000
-"""Longer texts are not looked at."""
+"""Longer texts are not translated."""
 MOST_DEPTH = 4
 TEXTS = re.compile(
     "advice|big|change|direction|ending|error|failure|places|range|reason|role|small|summary|tensors|what|why"
 )
-"""Places of facts that may be such texts themselves. All others hold names and numbers, which stay as they are."""
+"""Placeholders whose values may be such texts themselves. All others are names and numbers, which stay unchanged."""
 AS_WRITTEN = Markup('<span lang="en">{}</span>')
 _PLACE = re.compile(r"%\((\w+)\)s")
 _SENTENCE_END = re.compile(r"(?<=[.!?]) ")
@@ -31,10 +31,10 @@ _SENTENCE_END = re.compile(r"(?<=[.!?]) ")
 
 @dataclass(frozen=True)
 class TextForm:
-    """A text of the catalogue with places for facts."""
+    """A pattern of the catalog."""
 
     literals: tuple[str, ...]
-    """What stands before, between and behind the places; one more than there are places."""
+    """The texts before, between and after the placeholders; one more than there are placeholders."""
     names: tuple[str, ...]
     translation: str
 
@@ -44,8 +44,8 @@ class TextForm:
         return TextForm(tuple(pieces[::2]), tuple(pieces[1::2]), translation)
 
     def facts_in(self, text: str) -> dict[str, str] | None:
-        """The facts of a text of this form, none of them empty; None: it is of another one. Each goes to where what
-        follows it in the form comes first."""
+        """Returns the values of a text with this pattern, none of them empty; None: it does not match. Each ends at the
+        first occurrence of the text that follows it in the pattern."""
         *heads, tail = self.literals
         if not heads:
             return {} if text == tail else None
@@ -61,9 +61,7 @@ class TextForm:
 
 
 def filters(language: str) -> dict[str, Callable[[str], Markup]]:
-    """
-    written: Of a text that was written in English.
-    """
+    """written: Translates a stored English text."""
 
     def written(text: str) -> Markup:
         if language == ENGLISH or not text:
@@ -75,7 +73,7 @@ def filters(language: str) -> dict[str, Callable[[str], Markup]]:
 
 @cache
 def forms_of(language: str) -> tuple[TextForm, ...]:
-    """The most particular one first."""
+    """The most specific pattern first."""
     forms = [
         TextForm.of(message.id, message.string)
         for message in catalogue(language)
@@ -85,7 +83,7 @@ def forms_of(language: str) -> tuple[TextForm, ...]:
 
 
 def translated(forms: tuple[TextForm, ...], text: str, depth: int = 0) -> str | None:
-    """By the first form that it has; None: it has none."""
+    """Translates with the first matching pattern; None: none matches."""
     if depth > MOST_DEPTH or len(text) > MOST_CHARACTERS:
         return None
     for form in forms:
@@ -100,7 +98,7 @@ def _in_language(forms: tuple[TextForm, ...], facts: Mapping[str, str], depth: i
 
 
 def _fact(forms: tuple[TextForm, ...], fact: str, depth: int) -> str:
-    """A fact that is a list of texts with forms, or one such text; else as it is."""
+    """Translates a value that is such a text or a list of them; otherwise returns it unchanged."""
     items = [translated(forms, item, depth) for item in fact.split(", ")]
     if None not in items:
         return "、".join(item for item in items if item is not None)
@@ -108,7 +106,7 @@ def _fact(forms: tuple[TextForm, ...], fact: str, depth: int) -> str:
 
 
 def _line(forms: tuple[TextForm, ...], line: str) -> Markup:
-    """As a whole, or sentence by sentence."""
+    """Translates the text as a whole, or sentence by sentence."""
     whole = translated(forms, line)
     if whole is not None:
         return escape(whole)

@@ -1,4 +1,4 @@
-"""Many objects as one zip that streams: nothing is held back but the chunk that passes."""
+"""Many objects as one streaming zip: only the current chunk is kept in memory."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from typing import IO, cast
 
 DATE = (2000, 1, 1, 0, 0, 0)
-"""Always the same, so that the same files make the same zip; not the earliest there is, which marks numpy's .npz."""
+"""Constant, so that the same files make the same zip; not the earliest date, which marks numpy's .npz."""
 
 
 class _Outbox:
-    """What zipfile writes to: keeps the bytes until they are taken."""
+    """The file object for zipfile: keeps the bytes until they are taken."""
 
     def __init__(self) -> None:
         self.chunks: list[bytes] = []
@@ -29,7 +29,7 @@ class _Outbox:
 
 
 def zip_stream(members: Iterable[tuple[str, Iterable[bytes]]]) -> Iterator[bytes]:
-    """(name, its bytes) of each member → the bytes of a zip that stores them uncompressed. Names must differ."""
+    """(name, bytes) of each member → the bytes of a zip that stores them uncompressed. Names must differ."""
     outbox = _Outbox()
     with zipfile.ZipFile(cast("IO[bytes]", outbox), "w", zipfile.ZIP_STORED) as packed:
         for name, chunks in members:
