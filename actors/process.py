@@ -1,6 +1,6 @@
 """The process that runs actors: its container and broker, its life, and how an actor is declared.
 
-A stage has its own time limit, which can stop a C call; Dramatiq's could not, and is left out.
+A stage has its own time limit, which can stop a C call; Dramatiq's could not, and is omitted.
 """
 
 from __future__ import annotations

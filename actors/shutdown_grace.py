@@ -1,4 +1,4 @@
-"""What a worker does when it is told to end: it takes nothing more and finishes what it has in hand, up to a limit.
+"""What a worker does when it is told to end: it takes nothing more and finishes what it has in progress, up to a limit.
 
 Must stand before ShutdownNotifications in the broker's list: that one interrupts whatever still runs after the grace,
 and the interrupted stage reports why it ended.

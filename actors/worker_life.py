@@ -89,7 +89,8 @@ class WorkerLife(dramatiq.Middleware):
         gc.freeze()  # what is imported stays: to look through it again and again would halt the work each time
 
     def after_worker_shutdown(self, broker: Any, worker: Any) -> None:
-        """Nothing is in hand now, unless a stage was cut off before it could report: then the slot still knows it."""
+        """Nothing is in progress now, unless a stage was cut off before it could report: then the slot still knows
+        it."""
         self.container.sandbox.close()
         for queue, slot in self.slots.items():
             doing = slot.read()
@@ -105,7 +106,7 @@ class WorkerLife(dramatiq.Middleware):
             heartbeat.stop()
 
     def _give_back(self, doing: InFlight, queue: str) -> None:
-        """The jobs whose message was cut off between its fetch and its work: claimed, and never begun."""
+        """The jobs whose message was cut off between its fetch and its work: claimed, and never started."""
         if queue not in self.workers:
             return
         claimer = self.workers[queue].claimer

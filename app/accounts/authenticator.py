@@ -29,7 +29,7 @@ class AccountAuthenticator:
 
     Args:
         throttle: how often one may fail to sign in.
-        local_user: the user of requests from this machine; None where everybody needs an account.
+        local_user: the user of requests from this machine; None if everybody needs an account.
         node_of: the name of the node whose token this is; None for any other text.
     """
 

@@ -58,7 +58,7 @@ class LastAdmin(Conflict):
 
 
 class UserIsBusy(Conflict):
-    """The user has jobs that are under way."""
+    """The user has jobs that are in progress."""
 
     code = "USER_IS_BUSY"
 

@@ -46,7 +46,7 @@ def open_accounts(
     Args:
         settings: of the installation.
         on_change: who hears of changes; by default those who hear of them from a command, too.
-        works: what of a user's may be under way.
+        works: what of a user's may be in progress.
         announce: is given the keys of what a transaction changed: see Database.
     """
     from app.bootstrap.events import account_listeners

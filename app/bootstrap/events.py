@@ -56,7 +56,7 @@ def account_listeners(settings: Settings, kick: Kick | None = None) -> tuple[OnC
 
 
 def active_work(of: Capabilities) -> tuple[ActiveWork, ...]:
-    """A user is to be removed: what of theirs is under way is counted, and cancelled."""
+    """A user is to be removed: what of theirs is in progress is counted, and cancelled."""
     return (
         ActiveWork(
             "jobs",

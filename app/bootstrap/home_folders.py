@@ -41,7 +41,7 @@ class HomeFolders:
         return content
 
     def write(self, owner: str, path: str, content: bytes) -> None:
-        """In place of what is there; whole, or not at all. Raises UserNotFound, and what HomeFiles raises."""
+        """Instead of what is there; whole, or not at all. Raises UserNotFound, and what HomeFiles raises."""
         account, files = self._users.get(owner), self._homes.files
         quota = self._homes.options.quota(account.quota_bytes, account.quota_files)
         try:

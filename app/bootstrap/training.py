@@ -50,7 +50,7 @@ def open_scheduler(
     Args:
         redis: takes the picture of the cluster.
         on_success: called when a task has succeeded.
-        enabled_of: tells which of these users are enabled: others' tasks do not begin.
+        enabled_of: tells which of these users are enabled: others' tasks do not start.
 
     Raises:
         CannotStart: Ray is not installed.

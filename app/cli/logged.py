@@ -1,6 +1,6 @@
 """`python -m app.cli.logged dramatiq actors …`: runs an installed command, its logs in our form from the first line.
 
-For commands whose own process begins to log before it loads us, or never does, like the master of Dramatiq. What they
+For commands whose own process starts to log before it loads us, or never does, like the master of Dramatiq. What they
 set up then is basicConfig, which leaves alone what stands already.
 """
 

@@ -38,7 +38,7 @@ archive = sa.Table(
     sa.Column("is_kept", sa.Boolean, nullable=False),
     sa.Index("ix_conversion_archive_owner_finished_at", "owner", "finished_at"),
 )
-"""See ArchivedJobRow. tags: as JSON; platform, verdict: empty where there is none."""
+"""See ArchivedJobRow. tags: as JSON; platform, verdict: empty if there is none."""
 owners = sa.Table(
     "conversion_archive_owners",
     metadata,

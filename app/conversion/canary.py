@@ -17,7 +17,7 @@ WORSE = frozenset({"worse", "failed"})
 
 @dataclass(frozen=True)
 class CanaryRow:
-    """One pinned job, before and after. Numbers are None where one of the runs has none."""
+    """One pinned job, before and after. Numbers are None if one of the runs has none."""
 
     job_id: str
     """Of the pinned one."""

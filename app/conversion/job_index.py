@@ -15,7 +15,7 @@ from app.conversion.store import JobStore
 from app.kit.redis.record_index import FEW, IndexDoc, RecordIndex, SearchPlan
 
 FORM = "2"
-"""Named anew whenever what is indexed of a record changes: the index is then made anew."""
+"""Named again whenever what is indexed of a record changes: the index is then made again."""
 KINDS = ("name", "model", "tag")
 """What words are found in."""
 NAME_BYTES = 6
@@ -121,7 +121,7 @@ def _place_of_text(text: str) -> float | None:
 
 
 def _clause(term: Term, owner: str) -> dict[str, Any] | None:
-    """For the index; {} where every job of the owner fits, None where none does."""
+    """For the index; {} where every job of the owner fits, None if none does."""
     if term.key in NUMBERS:
         # What a job has not stands in the index as +inf, which no bound of a filter reaches.
         low = f"{'(' if term.is_low_open else ''}{term.low!r}"

@@ -20,7 +20,7 @@ KEPT = "kept"
 CACHE = "cache/"
 ENTRY = "entry.json"
 SHARED = ""
-"""In place of an owner: of all of them."""
+"""Instead of an owner: of all of them."""
 UPLOADING = "uploading/"
 LAST_OUTPUT = f"out.{Stage.NEF.step}"
 _INPUT_KEY = re.compile(rf"(?:uploads/(?P<upload>{UUID})|jobs/(?P<job>{UUID})/input)/(?:model\.onnx|quant\.zip)")
@@ -93,7 +93,7 @@ def output(job_id: str, stage: Stage, name: str) -> str:
 
 
 def cached(owner: str, key: str) -> str:
-    """Prefix of what is kept of a stage for reuse; no user's name begins with a plus sign here."""
+    """Prefix of what is kept of a stage for reuse; no user's name starts with a plus sign here."""
     return f"{CACHE}{quote(owner, safe='') if owner else '+shared'}/{key}/"
 
 

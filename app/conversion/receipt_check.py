@@ -58,7 +58,7 @@ class FileCheck:
     outcome: Outcome
     sha256: str
     name: str
-    """In the receipt; empty where it is not in it."""
+    """In the receipt; empty if it is not in it."""
     expected: str
     """Its digest as the receipt says; empty likewise."""
 

@@ -29,7 +29,7 @@ class OutputComparison:
     name: str
     sameness: Sameness
     sha256: tuple[str, str]
-    """Before and after; empty where it is missing."""
+    """Before and after; empty if it is missing."""
     differences: tuple[str, ...] = ()
 
     @property

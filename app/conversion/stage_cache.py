@@ -3,8 +3,8 @@
     cache/{owner}/{key}/files/{artifact}    copies of what the stage stored, made inside the store
     cache/{owner}/{key}/entry.json          what it reported, written last: without it nothing is there
 
-An entry is put anew whenever it is used, so the times of the store tell which was used least recently. What
-the cache is worth is counted in one hash in Redis, which begins anew when Redis does. Whatever the
+An entry is put again whenever it is used, so the times of the store tell which was used least recently. What
+the cache is worth is counted in one hash in Redis, which starts again when Redis does. Whatever the
 store answers, no caller fails by it: an entry that cannot be read is none.
 """
 
@@ -59,7 +59,7 @@ class StageCache:
         return object_keys.cached(object_keys.SHARED if self.is_shared else owner, key)
 
     def find(self, owner: str, key: str) -> CachedStage | None:
-        """None where there is none, or none that can be read."""
+        """None if there is none, or none that can be read."""
         try:
             return self._find(self.folder(owner, key))
         except ObjectMissing:
@@ -84,7 +84,7 @@ class StageCache:
             return None
 
     def log_of(self, cached: CachedStage, stage: Stage, *, max_bytes: int) -> bytes:
-        """The beginning of the log of the stage as it ran; empty where it is lost."""
+        """The beginning of the log of the stage as it ran; empty if it is lost."""
         log = cached.files.get(log_name(stage))
         try:
             return b"" if log is None else b"".join(self.objects.read(log.key, end=max_bytes))

@@ -146,7 +146,7 @@ class JobStore:
         return self.records.change(job_id, {"owner": [owner]}, fields, ttl_s=None)
 
     def add_artifacts(self, job_id: str, artifacts: Mapping[str, Artifact]) -> bool:
-        """To a job that has completed. False when there is none any more."""
+        """To a job that has completed. False if there is none any more."""
         guards = {"status": [model.Status.COMPLETED.value]}
         return self.records.change(job_id, guards, model.artifact_fields(dict(artifacts)), ttl_s=None)
 
@@ -259,7 +259,7 @@ class JobStore:
             self.client.srem(f"{NEWS}:{owner}", *taken_in)
 
     def note_unarchived(self, job_id: str) -> None:
-        """It completes while the object store is away."""
+        """It completes while the object store is unreachable."""
         self.client.sadd(UNARCHIVED, job_id)
 
     def unarchived(self) -> list[str]:

@@ -68,7 +68,7 @@ class FileReceiver:
         self.stored: dict[str, Stored] = {}
 
     async def put(self, data: bytes) -> None:
-        """Take bytes of the file that has begun; before the first they are dropped."""
+        """Take bytes of the file that has started; before the first they are dropped."""
         if self.handover is not None:
             await self.handover.put(data, len(data))
         if self.storing is not None and self.storing.done():

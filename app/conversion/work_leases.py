@@ -1,8 +1,8 @@
-"""Who is doing which work now, so that a second job of the same work waits for the first in place of doing it too.
+"""Who is doing which work now, so that a second job of the same work waits for the first instead of doing it too.
 
 Who does it holds a lease in Redis and renews it; a worker that dies loses it by time alone. A job that comes then is
 parked: it goes back to its queue when the lease is released, or is found by the sweep when it has run out. So nobody
-waits for ever, and no worker is held by who waits. While Redis does not answer everybody works for themselves.
+waits forever, and no worker is held by who waits. While Redis does not answer everybody works for themselves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The page of demonstrations, and the buttons that begin and remove one."""
+"""The page of demonstrations, and the buttons that start and remove one."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Demonstrations:
     def __init__(self, folder: Path, *, is_offered: bool, announce: Callable[[], None] = lambda: None) -> None:
         """
         Args:
-            folder: Of the logs; made when the first begins.
+            folder: Of the logs; made when the first starts.
             is_offered: Where accounts are demanded it is not: nodes join by themselves only where they are not.
             announce: Tells open pages that one has said something, or has ended.
         """

@@ -94,7 +94,7 @@ class Exchange:
             TargetRefused: The operator does not allow it.
             JobNotFound: It is not this user's, either.
             NothingToExport: It has not completed.
-            TooManyTransfers: This user has as many under way as may be.
+            TooManyTransfers: This user has as many in progress as may be.
         """
         record = self._conversion.jobs.get(job_id, user)
         _require_results(record)

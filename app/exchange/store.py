@@ -15,7 +15,7 @@ TTL_S = 86400
 
 
 class TransferStore:
-    """Raises redis.RedisError while Redis is away."""
+    """Raises redis.RedisError while Redis is unreachable."""
 
     def __init__(self, client: redis.Redis) -> None:
         self._client = client

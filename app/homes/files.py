@@ -120,8 +120,8 @@ class HomeFiles:
 
         Args:
             replace: a file of this name goes.
-            expected_bytes: the size, where it is known beforehand: what cannot fit is refused before it is read.
-            quota: in place of the one of the installation.
+            expected_bytes: the size, if known beforehand: what cannot fit is refused before it is read.
+            quota: instead of the one of the installation.
 
         Raises:
             NameTaken: Something is there, and is not to be replaced.
@@ -223,7 +223,7 @@ class HomeFiles:
         Args:
             folder: the one at the home's top.
             credit: bytes that are to be replaced.
-            quota: in place of the one of the installation.
+            quota: instead of the one of the installation.
         """
         return self._tracker.allowance(
             user, folder, quota or self.options.quota(), lambda: _measure(home), credit=credit

@@ -27,7 +27,7 @@ PRIVATE_COMMON = ("db", "logs", "sftpgo")
 FOLDER_MODE, FILE_MODE = 0o750, 0o640
 _STAMP = "%Y%m%dT%H%M%S%fZ"
 _CONTINUATION = bytes(range(0x80, 0xC0))
-"""The bytes with which no character of UTF-8 begins."""
+"""The bytes with which no character of UTF-8 starts."""
 
 
 class Kind(StrEnum):
@@ -174,4 +174,4 @@ def removed_at(name: str) -> datetime | None:
         moment = datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
     except ValueError:
         return None
-    return moment if moment.strftime(_STAMP) == stamp else None  # strptime takes digits that are left out
+    return moment if moment.strftime(_STAMP) == stamp else None  # strptime takes digits that are omitted

@@ -179,7 +179,7 @@ class UsageTracker:
             folder: the one at the home's top.
             measure: counts what the home holds; called only when that is not known or out of date.
             addition: bytes and files.
-            is_begin: something new begins: the home is measured again if the time has come. What is under way is not
+            is_begin: something new starts: the home is measured again if the time has come. What is in progress is not
                 held up for that.
             is_look: count nothing in.
 

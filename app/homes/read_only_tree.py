@@ -93,7 +93,7 @@ class ReadOnlyTree:
     def read(
         self, path: str, *, start: int = 0, end: int | None = None, chunk_bytes: int = CHUNK_BYTES
     ) -> Iterator[bytes]:
-        """Stream the bytes start <= i < end of a file; what lies beyond it is left out. What is raised is raised at
+        """Stream the bytes start <= i < end of a file; what lies beyond it is omitted. What is raised is raised at
         once, not at the first chunk.
 
         Args:

@@ -120,7 +120,7 @@ class RetentionSweeper:
     def sweep(self, now: datetime) -> SweepResult:
         """Stage 1: into the trash; stage 2: out of it. What is due for both goes through both.
 
-        Nothing where another pass is under way: one of two would find gone what the other has not yet recorded.
+        Nothing where another pass is in progress: one of two would find gone what the other has not yet recorded.
         """
         lease = SqlLease(self.database, LEASE, ttl_s=LEASE_S)
         with held(lease) as is_held:
@@ -231,7 +231,7 @@ def check_folder_name(name: str) -> str:
 
 
 def _unchanged(conn: Connection, batch: list[JobFolder]) -> set[JobFolder]:
-    """Those that are as they were when they were read: a job may have begun again."""
+    """Those that are as they were when they were read: a job may have started again."""
     fresh = store.lock_folders(conn, batch[0].user, [folder.name for folder in batch])
     return {folder for folder in batch if folder.name in fresh and _moments(fresh[folder.name]) == _moments(folder)}
 

@@ -39,8 +39,8 @@ class _Level:
 def walk(top_fd: int, *, insist: bool = False) -> Iterator[Visit]:
     """Every folder from the top down, and each once more for every folder below it that is done with.
 
-    insist: make what its owner may not read readable; otherwise that is passed over. What vanishes meanwhile is
-    passed over too. Raises OSError EAGAIN when a folder was moved elsewhere while we were in it.
+    insist: make what its owner may not read readable; otherwise that is ignored. What vanishes meanwhile is
+    ignored too. Raises OSError EAGAIN when a folder was moved elsewhere while we were in it.
     """
     fd = os.open(".", FOLDER, dir_fd=top_fd)
     try:

@@ -39,7 +39,7 @@ def draw_answers(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     Returns:
         {"problem": why nothing can be read, "" where it can; "decoder"; "is_sure": is the family certain;
         "labels"; "pictures": [{"place", "width", "height", "float", "int8"}]}. Each answer is {"boxes": [[x1, y1, x2,
-        y2, score, label]] in pixels of the written picture, "classes": [[label, probability]], the likeliest first}.
+        y2, score, label]] in pixels of the written picture, "classes": [[label, probability]], the most likely first}.
     """
     folder, into, limits = Path(request["unpack_to"]), Path(request["into"]), request["limits"]
     into.mkdir(parents=True, exist_ok=True)

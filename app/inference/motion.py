@@ -1,4 +1,4 @@
-"""Does anything move? Pictures are compared small and grey, so that noise does not count."""
+"""Does anything move? Pictures are compared small and gray, so that noise does not count."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from PIL import Image
 from app.inference.prediction import Picture
 
 LOOKED_AT = (160, 120)
-"""Width and height of the grey pictures that are compared."""
+"""Width and height of the gray pictures that are compared."""
 LEVEL = 20.0
 """Of 255: a pixel that differs by more has changed."""
 Grey = npt.NDArray[np.int16]

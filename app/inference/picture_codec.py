@@ -72,7 +72,7 @@ def encode(picture: Picture, quality: int = QUALITY) -> tuple[bytes, str]:
 
 
 def decode(data: bytes, max_pixels: int = MAX_PIXELS) -> Picture:
-    """The pixels of a JPEG or PNG: grey as H×W, any other as RGB, turned as its EXIF data says, without alpha.
+    """The pixels of a JPEG or PNG: gray as H×W, any other as RGB, turned as its EXIF data says, without alpha.
 
     Raises DamagedPicture, with the decoder's reason, for anything else and for a picture above max_pixels.
     """
@@ -92,7 +92,7 @@ def decode(data: bytes, max_pixels: int = MAX_PIXELS) -> Picture:
 
 
 def eight_bits(image: Image.Image) -> Image.Image:
-    """16-bit grey brought to 8 bits; Pillow itself would clip every value above 255. Any other stays as it is.
+    """16-bit gray brought to 8 bits; Pillow itself would clip every value above 255. Any other stays as it is.
 
     Raises ValueError for floating-point pixels, whose range is not known.
     """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # the control plane passes predictions on and computes nothin
     import numpy.typing as npt
 
 Picture: TypeAlias = "npt.NDArray[np.uint8]"
-"""H×W×3 in RGB, or H×W in grey; 0..255."""
+"""H×W×3 in RGB, or H×W in gray; 0..255."""
 
 
 class Format(StrEnum):

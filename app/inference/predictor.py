@@ -50,7 +50,7 @@ class Predictor:
         self.runtime = runtime.description
         """What really runs the model, for a reader."""
         self.why = runtime.why
-        """Why that is not what was named; empty where it is."""
+        """Why that is not what was named; empty if it is."""
         self.labels = labels
         """Names of the classes; may be empty."""
         self._doubt = doubt
@@ -120,7 +120,7 @@ def counting_classes(classes: Sequence[str], labels: Sequence[str], family: Deco
 
 
 def open_predictor(card: ModelCard, path: Path, twin: Path | None, options: PredictorOptions) -> Predictor:
-    """Open a model and run it once, on a grey picture: that shows the shapes which the model leaves open, and warms it
+    """Open a model and run it once, on a gray picture: that shows the shapes which the model leaves open, and warms it
     up.
 
     Args:
@@ -180,7 +180,7 @@ def _doubt(values: npt.NDArray[Any]) -> str:
 
 
 def _trial(runtime: Runtime, preparer: Preprocessor) -> dict[str, npt.NDArray[Any]]:
-    """Its outputs for a grey picture."""
+    """Its outputs for a gray picture."""
     array, _ = preparer.prepare(np.full(preparer.layout.size[::-1], GREY, np.uint8))
     try:
         return dict(runtime.run(array))

@@ -1,4 +1,4 @@
-"""A picture as the input of a model: colour, size, normalization.
+"""A picture as the input of a model: color, size, normalization.
 
 The only place that has this arithmetic. The converter reads its reference samples by it and a node feeds its models by
 it, so a model runs on what it was calibrated with: Pillow's bilinear filter, which widens its support when it shrinks a

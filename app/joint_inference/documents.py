@@ -54,7 +54,7 @@ def _yaml(text: str) -> list[Any]:
 
 
 def _json(text: str) -> list[Any]:
-    """A flow mapping of YAML begins as JSON does."""
+    """A flow mapping of YAML starts as JSON does."""
     try:
         return [json.loads(text)]
     except RecursionError:

@@ -1,4 +1,4 @@
-"""Sedna's spelling of the same resource, as an alias: what fits is translated, the rest is named and left out. Pure.
+"""Sedna's spelling of the same resource, as an alias: what fits is translated, the rest is named and omitted. Pure.
 
 Sedna is the descendant of the requirement: hardExampleMining is its hardExampleAlgorithm, and a pod template stands
 where workerSpec does. Of the template the node's name and the containers' environment fit. Its image cannot be run

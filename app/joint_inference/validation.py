@@ -1,7 +1,7 @@
 """Is it a JointInferenceService? One answer for every way in: YAML, forms, REST, kubectl and the operator.
 
 What comes out fits the CRD's schema and the rules of Kubernetes' metadata. Fields that the schema does not know are
-left out, as an API server leaves them out. Whether models and nodes exist is the controller's question.
+omitted, as an API server leaves them out. Whether models and nodes exist is the controller's question.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def unknown_in(resource: Any) -> list[str]:
 
 
 def validated_status(status: Any) -> dict[str, Any]:
-    """Raises InvalidResource, with paths that begin with $.status."""
+    """Raises InvalidResource, with paths that start with $.status."""
     if _is_too_deep(status):
         refuse([Problem("$.status", f"is nested more than {MAX_DEPTH} deep")])
     fit, _ = _pruned(status, STATUS_SCHEMA, ("status",))

@@ -144,7 +144,7 @@ def labels_of(text: str) -> list[str]:
 
 
 def pins(name: str) -> Iterator[tuple[str, Format]]:
-    """(name or id of a job, what of it) that a name may mean, likeliest first. Without a suffix it is the NEF."""
+    """(name or id of a job, what of it) that a name may mean, most likely first. Without a suffix it is the NEF."""
     for file_format in Format:
         job, slash, _ = name.rpartition("/")
         if slash and job and name.endswith(f"/{file_of(file_format)}"):

@@ -41,7 +41,7 @@ OnChange = Callable[[str, str], None]
 
 
 class Models:
-    """Every verb takes the user; another user's model is as if there were none.
+    """Every verb takes the user; another user's model is as if it did not exist.
 
     Args:
         conversion: whose jobs models may come from.

@@ -49,7 +49,7 @@ orders = sa.Table(
     sa.Column("is_acknowledged", sa.Boolean, nullable=False),
     sa.Index("ix_node_orders_kind_uid", "kind", "uid"),
 )
-"""content: it names the secrets of services. An order whose key is lost goes: it is given anew."""
+"""content: it names the secrets of services. An order whose key is lost goes: it is given again."""
 order_numbers = sa.Table(
     "node_order_numbers",
     metadata,

@@ -86,7 +86,7 @@ def access_fields(node: Node, grants: Grants, sent: Mapping[str, str]) -> list[A
     Args:
         node: with its offers.
         grants: the present rules.
-        sent: the form's values, which are shown in place of the present ones.
+        sent: the form's values, which are shown instead of the present ones.
     """
     cameras = [
         (kind, name, allowed)

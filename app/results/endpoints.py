@@ -71,7 +71,7 @@ def operations(kind: str, one: str, parameters: Mapping[str, dict[str, Any]], pr
     """The table of the routes of a kind of producers.
 
     Args:
-        kind: what the names of the routes begin with.
+        kind: what the names of the routes start with.
         one: the path of one of them.
         parameters: the schemas of its path's parameters.
         producer_of: finds it for the user who asks.

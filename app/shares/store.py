@@ -50,7 +50,7 @@ def revoke(conn: Connection, owner: str, job_id: str, share_id: str, at: str) ->
         at: now, text in ISO 8601.
 
     Returns:
-        False when there is none that holds.
+        False if there is none that holds.
     """
     c = shares.c
     where = (c.share_id == share_id, c.user_name == owner, c.job_id == job_id, c.revoked_at.is_(None))

@@ -100,7 +100,7 @@ def run(
         lock: held as long as this runs.
         notice: told what its user should read.
         on_supervisor: gets the supervisor before the first process starts.
-        parent: pid and socket of the process that parts are forked from, where there is one already; None: one is
+        parent: pid and socket of the process that parts are forked from, if there is one already; None: one is
             started.
 
     Raises:

@@ -147,7 +147,7 @@ def run_to_end(call: Callable[[], int | None]) -> NoReturn:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)  # no thread or clean-up that another part began is waited for
+        os._exit(code)  # no thread or clean-up that another part started is waited for
 
 
 def execute(command: list[str]) -> NoReturn:

@@ -127,7 +127,7 @@ class Parent:
 
     Args:
         modules: that it imports.
-        environment: holds no secret, for every part begins as a copy of this process.
+        environment: holds no secret, for every part starts as a copy of this process.
         folder: where it starts.
         log: gets its output and its errors, appended.
     """
@@ -142,7 +142,7 @@ class Parent:
         return self._popen.pid if self._popen is not None else None
 
     def start(self) -> None:
-        """So that its imports are under way before the first part is wanted."""
+        """So that its imports are in progress before the first part is wanted."""
         self._ready()
 
     def adopt(self, pid: int, control: socket.socket) -> None:

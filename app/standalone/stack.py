@@ -105,7 +105,7 @@ def parts(plan: Plan, port: int, sftp_port: int | None) -> list[Part]:
 
 
 def _actors(name: str, processes: list[ProcessSpec], *, is_clock: bool = False, role: Role = "server") -> Part:
-    """One process in place of several. Every queue has a thread to itself, so none waits for another."""
+    """One process instead of several. Every queue has a thread to itself, so none waits for another."""
     queues = [queue.value for process in processes for queue in process.queues]
     call = Call("actors.forked:work", {"queues": queues, "is_clock": is_clock})
     return Part(name, tuple(processes[0].command), role=role, call=call)
@@ -138,7 +138,7 @@ def _environment(plan: Plan, port: int, sftp_port: int | None, valkey: Valkey) -
 
 
 def _environment_of_parent(environment: Mapping[str, str]) -> dict[str, str]:
-    """The C library is told before a process begins: no heap for each thread, and what is free is given back."""
+    """The C library is told before a process starts: no heap for each thread, and what is free is given back."""
     return {**HEAP, **without_secrets(environment)}
 
 

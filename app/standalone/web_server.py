@@ -16,7 +16,7 @@ from app.main import create_app, prepare
 from app.standalone.preloaded_parent import exit_code, fork_to_run
 
 GRACE_S = 5
-"""For answers under way when the web is to end."""
+"""For answers in progress when the web is to end."""
 DATE_EVERY_S = 1.0
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ConfigDict
 
 ORIGIN = "sweep:"
-"""What the origin of its jobs begins with."""
+"""What the origin of its jobs starts with."""
 BEFORE_VARIANT = " · "
 """Stands in the name of its jobs between model and options."""
 

@@ -170,7 +170,7 @@ class Sweeps:
             try:
                 self._submit(sweep, entry)
             except ModelmillError as error:
-                if error.can_retry:  # no room, or something is away
+                if error.can_retry:  # no room, or something is unreachable
                     full.add(sweep.owner)
                     logger.info("A job of sweep %s waits: %s", sweep.sweep_id, error.message)
                 else:

@@ -157,7 +157,7 @@ def confirm_deletion(request: Request, error: ModelmillError | None = None) -> R
 
 
 def delete(request: Request) -> Response:
-    """The page before has said that what is under way will be cancelled."""
+    """The page before has said that what is in progress will be cancelled."""
     try:
         accounts_of(request).users.delete(request.path_params["name"], by=user_of(request), is_cancelling=True)
     except LastAdmin as error:

@@ -1,7 +1,7 @@
 """The verbs of accounts: make and disable users, hand out and revoke tokens, sign in and out, say who a token is.
 
 Every change is audited in the transaction that makes it. What other capabilities must do when an account changes (a
-data home, an SFTP account) they are told through `on_change`, in the same transaction; what of a user's is under way
+data home, an SFTP account) they are told through `on_change`, in the same transaction; what of a user's is in progress
 they say through `works`.
 
 An administrator manages accounts, not what people made: jobs and files of others are for nobody but their owner.
@@ -26,7 +26,7 @@ class Accounts:
     Args:
         hasher: of tokens.
         on_change: hear of each change of a user, in its transaction.
-        works: what users may have under way, which ends with them.
+        works: what users may have in progress, which ends with them.
         session_s: how long a session on the pages lasts, in seconds.
     """
 

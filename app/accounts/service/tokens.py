@@ -100,7 +100,7 @@ class Tokens:
     def revoke(
         self, name: str, token_id: str, *, by: str, with_made: bool = False, only_own: bool = False
     ) -> Revocation:
-        """Revoke a token of the user and end the sessions it began.
+        """Revoke a token of the user and end the sessions it started.
 
         Args:
             with_made: Also revoke what it made, and what those made.

@@ -27,7 +27,7 @@ SYSTEM = "system"
 
 @dataclass(frozen=True)
 class ActiveWork:
-    """What a user may have under way in another capability."""
+    """What a user may have in progress in another capability."""
 
     name: str
     """In the plural: "jobs"."""
@@ -60,7 +60,7 @@ class Users:
             is_reuse: The name of a deleted user may be taken, with whatever is left of theirs.
 
         Returns:
-            The user and their one-time SFTP password, which is shown this once; None where there is no SFTP.
+            The user and their one-time SFTP password, which is shown this once; None if there is no SFTP.
 
         Raises:
             BadUserName, UserExists, NameWasUsed: If there can be no user of this name.
@@ -141,7 +141,7 @@ class Users:
         return changed
 
     def busy(self, name: str) -> dict[str, int]:
-        """What of the user's is under way: how much of each kind there is."""
+        """What of the user's is in progress: how much of each kind there is."""
         counts = {work.name: work.count(name) for work in self.works}
         return {kind: count for kind, count in counts.items() if count}
 
@@ -149,7 +149,7 @@ class Users:
         """The account, its tokens and sessions; what the user made stays until it expires, and is nobody's.
 
         Args:
-            is_cancelling: what is under way is cancelled first; the user is disabled before, so that nothing follows.
+            is_cancelling: what is in progress is cancelled first; the user is disabled before, so that nothing follows.
 
         Raises:
             UserNotFound, LastAdmin, UserIsBusy

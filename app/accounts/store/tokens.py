@@ -1,4 +1,4 @@
-"""Tokens, the sessions that they begin, and facts of the installation: whose secret key their hashes are made with."""
+"""Tokens, the sessions that they start, and facts of the installation: whose secret key their hashes are made with."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def token_used(conn: Connection, token_id: str, at: str) -> None:
 
 
 def revoke_token(conn: Connection, user_name: str, token_id: str, at: str) -> bool:
-    """Revoke a token, and end the sessions it began.
+    """Revoke a token, and end the sessions it started.
 
     Args:
         at: when, as text in ISO 8601.
@@ -117,7 +117,7 @@ def add_session(conn: Connection, session_hash: str, token_id: str, *, created_a
 
 
 def find_session(conn: Connection, session_hash: str) -> tuple[Token, User, str] | None:
-    """The token that began it, its user, and when the session ends."""
+    """The token that started it, its user, and when the session ends."""
     row = conn.execute(_BY_SESSION, {"session_hash": session_hash}).first()
     return (_token(row), _owner(row), row.session_expires_at) if row else None
 

@@ -56,7 +56,7 @@ class Unpacked:
     ignored: list[str]
     """Entries of the archive that are neither samples nor labels."""
     labels: str = ""
-    """Name in the folder of what says what the samples show; empty where nothing does."""
+    """Name in the folder of what says what the samples show; empty if nothing does."""
 
 
 def extract(upload: Path, into: Path, *, max_files: int, max_bytes: int) -> Unpacked:

@@ -27,7 +27,7 @@ class PictureStats:
     format: str
     """Pillow's name of the file format."""
     channel_means: tuple[float, ...] = ()
-    """Red, green, blue, 0..255; empty for a picture without colour."""
+    """Red, green, blue, 0..255; empty for a picture without color."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What the first layer of a network tells of the values it was trained on. Reads weights only; nothing is run.
 
-Up to its first non-linear operator a network answers a picture of one colour with a linear function of that colour.
+Up to its first non-linear operator a network answers a picture of one color with a linear function of that color.
 Batch normalization behind it has stored what that answer is on average, and so gives away the mean of each channel of
 the input. Where it was folded into the convolution, the answer to the mean picture is the normalization's own shift,
 which is small: weaker, and still enough to tell bytes from fractions, and often red from blue.
@@ -38,7 +38,7 @@ ARITHMETIC: Mapping[str, Callable[[Array, Array], Array]] = {
     "Div": np.divide,
 }
 BLUR_LEAST = 0.05
-"""Share of its weights that a filter's sum must be: one of differences alone sees borders and no colours."""
+"""Share of its weights that a filter's sum must be: one of differences alone sees borders and no colors."""
 UNREADABLE = (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError, np.linalg.LinAlgError)
 Kind = Literal["batchnorm", "folded", "input_norm", "none"]
 
@@ -64,7 +64,7 @@ NOTHING = FirstLayer("none")
 
 @dataclass(frozen=True)
 class _Response:
-    """How a tensor answers a picture of one colour: matrix[channel] · (colour, 1)."""
+    """How a tensor answers a picture of one colour: matrix[channel] · (color, 1)."""
 
     matrix: Array
     axis: int

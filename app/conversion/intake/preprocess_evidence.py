@@ -59,7 +59,7 @@ def fed_by(preprocess: Preprocess, channels: int) -> Fed:
 
 
 def log_likelihood(layer: FirstLayer, preprocess: Preprocess, channels: int) -> float:
-    """Of what the layer tells, if the model was trained with this preprocessing; 0 where it tells nothing."""
+    """Of what the layer tells, if the model was trained with this preprocessing; 0 if it tells nothing."""
     if layer.mean is None or layer.covariance is None:
         return 0.0
     fed = fed_by(preprocess, channels)

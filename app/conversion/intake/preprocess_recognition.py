@@ -48,7 +48,7 @@ class Recognition:
     """What was recognized of a model's preprocessing."""
 
     preprocess: Preprocess
-    """The likeliest."""
+    """The most likely."""
     confidence: float
     """0..1."""
     reason_code: str
@@ -58,7 +58,7 @@ class Recognition:
     title: str = ""
     """Of the family, for a reader."""
     task: str = ""
-    """What the outputs are: boxes, top1, mask, keypoints, cosine, text, values; empty where not known."""
+    """What the outputs are: boxes, top1, mask, keypoints, cosine, text, values; empty if not known."""
     layout: str = "NCHW"
     alternatives: tuple[tuple[Preprocess, float], ...] = ()
     """The next likely ones, each with its probability."""

@@ -34,7 +34,7 @@ IMAGENET = (0.485, 0.456, 0.406)
 
 @dataclass(frozen=True)
 class ExpectedRange:
-    """Mean and deviation of the input's values, as the first layers tell; None where they tell nothing."""
+    """Mean and deviation of the input's values, as the first layers tell; None if they tell nothing."""
 
     mean: float | None = None
     deviation: float | None = None

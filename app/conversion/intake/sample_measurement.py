@@ -29,7 +29,7 @@ LOOK_SIDE = 96
 """Pictures are judged at about this size; a JPEG is even decoded no larger than needed for it."""
 HASH_WIDTH, HASH_HEIGHT = 9, 8
 GRAY_SPREAD = 2.0
-"""A picture whose channels differ by less than this on average, of 255, shows no colour."""
+"""A picture whose channels differ by less than this on average, of 255, shows no color."""
 
 Progress = Callable[[float], None]
 Item = TypeVar("Item")

@@ -113,7 +113,7 @@ def _has_pictures(unpacked: Unpacked) -> bool:
 
 
 def _doubts(recognition: Recognition | None) -> list[dict[str, Any]]:
-    """Said where no preprocessing was named, none is sure, and the likeliest is another than the default."""
+    """Said where no preprocessing was named, none is sure, and the most likely is another than the default."""
     if recognition is None or recognition.is_sure or recognition.is_default:
         return []
     text = (

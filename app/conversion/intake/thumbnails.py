@@ -108,7 +108,7 @@ def _arrays(path: Path) -> Iterator[npt.NDArray[Any]]:
 def _drawn(array: npt.NDArray[Any], index: int) -> Image.Image | None:
     """Rank 2, or 3 with 1 or 3 channels first or last, once axes in front have picked the sample; stretched to 0..255.
 
-    None where the numbers are not a picture.
+    None if the numbers are not a picture.
     """
     while array.ndim > 3:
         array = array[index] if index < len(array) else array[0]

@@ -46,8 +46,8 @@ class QueueReading:
 
 class ConversionCollector(Collector):
     """Args:
-    records: A client of the records' database, with short time-outs.
-    queues: A client of the queues' database, with short time-outs.
+    records: A client of the records' database, with short timeouts.
+    queues: A client of the queues' database, with short timeouts.
     list_key: Names the list of a queue.
     viewers: Counts the open event streams of this process.
     """
@@ -61,7 +61,7 @@ class ConversionCollector(Collector):
         self._viewers = viewers
 
     def collect(self) -> Iterable[Metric]:
-        """Without Redis: that it is away, and what this process knows by itself."""
+        """Without Redis: that it is unreachable, and what this process knows by itself."""
         try:
             reading = self._read()
         except redis.RedisError:

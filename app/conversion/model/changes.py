@@ -54,7 +54,7 @@ def claimed(stage: Stage, *, worker: str, token: str = "") -> Change:
 
 
 def given_back(stage: Stage, *, claim: str) -> Change:
-    """The claimed work has not begun, and another worker may do it."""
+    """The claimed work has not started, and another worker may do it."""
     return replace(_change(stage, Event.GIVE_BACK, "", {"worker": ""}, {}), claim=claim)
 
 

@@ -51,7 +51,7 @@ class BadFilter(BadInput):
 
 @dataclass(frozen=True)
 class Term:
-    """One condition. Of a number: low <= value <= high, the ends left out where they are open."""
+    """One condition. Of a number: low <= value <= high, the ends omitted where they are open."""
 
     key: str
     """Of KEYS, or '' for a word without a key."""

@@ -113,7 +113,7 @@ class StageRecord:
     versions: dict[str, str] = field(default_factory=dict)
     """Tool → version."""
     reused_from: str | None = None
-    """The job that had done the same work before; None where it was done for this one."""
+    """The job that had done the same work before; None if it was done for this one."""
     saved_s: float | None = None
     """How long that took there, in seconds."""
 
@@ -167,7 +167,7 @@ class JobRecord:
     origin: str = ""
     """What the model was made by, task:<id> of a training task; empty when its user brought it."""
     forecast_s: float | None = None
-    """Seconds to its end, as expected when it was submitted; None where too few jobs had finished to tell."""
+    """Seconds to its end, as expected when it was submitted; None if too few jobs had finished to tell."""
     notes: str = ""
     """What its user wrote about it."""
     keep: bool = False
@@ -191,7 +191,7 @@ class JobRecord:
 
     @property
     def snr_db(self) -> float | None:
-        """Of the worst output, in dB; None where it is not measured."""
+        """Of the worst output, in dB; None if it is not measured."""
         return self.stages[Stage.BIE.step].summary.get("snr_db")
 
     @property

@@ -27,8 +27,8 @@ class SaturationCurve:
 
     @property
     def enough(self) -> int | None:
-        """The fewest samples that no larger number beats; None where only all of them come that far, so that more may
-        gain more."""
+        """The fewest samples that no larger number beats; None if only all of them come that far, so that more may gain
+        more."""
         known = [point for point in self.points if point.snr_db is not None]
         for place, point in enumerate(known[:-1]):
             rest = max(later.snr_db or 0.0 for later in known[place + 1 :])
@@ -43,12 +43,12 @@ class SaturationCurve:
 
     @property
     def times(self) -> float | None:
-        """How much longer calibration with all of them takes than with enough; None where more may gain more."""
+        """How much longer calibration with all of them takes than with enough; None if more may gain more."""
         return None if self.enough is None else self.most / self.enough
 
     @property
     def times_text(self) -> str:
-        """The same in digits, as far as they say something; empty where there is no such number."""
+        """The same in digits, as far as they say something; empty if there is no such number."""
         return "" if self.times is None else f"{self.times:.{1 if self.times < 10 else 0}f}"
 
     def to_json(self) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def stage_key(record: JobRecord, *, versions: Mapping[str, str], machine: str) -
         machine: The kind of processor: what is computed on another may differ in the last bit.
 
     Returns:
-        None where not all is known that decides the result.
+        None if not all is known that decides the result.
     """
     inputs = _inputs(record)
     if not versions or not all(versions.values()) or not all(inputs.values()):
@@ -77,7 +77,7 @@ def _is_read(name: str, stage: Stage) -> bool:
 
 
 def _inputs(record: JobRecord) -> dict[str, str]:
-    """Digests of what the stage reads; empty where one is not known."""
+    """Digests of what the stage reads; empty if one is not known."""
 
     def digest(name: str) -> str:
         return record.artifacts[name].sha256 if name in record.artifacts else ""

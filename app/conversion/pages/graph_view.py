@@ -1,4 +1,4 @@
-"""Our own drawing of a job's graphs, beside Netron's: nodes coloured by what was measured of them, each a link to its
+"""Our own drawing of a job's graphs, beside Netron's: nodes colored by what was measured of them, each a link to its
 row among the layers; and graphs side by side with what a step did. Pure but for reading the outlines."""
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from app.kit.errors import ModelmillError
 GraphFileName = Literal["", "model.onnx", "out.onnx", "out.bie"]
 GraphColour = Literal["snr", "alone", "bits", "time"]
 STEPS_DB = (10.0, 20.0, 30.0, 40.0)
-"""Between the five colours of SNR."""
+"""Between the five colors of SNR."""
 STEPS_TIME = (0.2, 0.4, 0.6, 0.8)
-"""Between the five colours of time, as shares of the slowest node's."""
+"""Between the five colors of time, as shares of the slowest node's."""
 NAME_LETTERS = 19
 """Of a name, in a node."""
 
@@ -37,11 +37,11 @@ class DrawnNode:
     """Short enough for the node."""
     tip: str
     kind: str
-    """Classes of its colour and mark."""
+    """Classes of its color and mark."""
     layer: int | None
     """Position of its row among the layers."""
     value: str
-    """The number its colour stands for."""
+    """The number its color stands for."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def graph_context(
 
 
 def colours(quality: Quality) -> list[GraphColour]:
-    """What nodes can be coloured by here."""
+    """What nodes can be colored by here."""
     given: tuple[tuple[GraphColour, Any], ...] = (
         ("snr", quality.layers),
         ("alone", quality.sensitivity),
@@ -125,7 +125,7 @@ def _drawn(outline: GraphOutline, painter: _Painter, step: GraphDifference | Non
 
 @dataclass(frozen=True)
 class _Painter:
-    """Gives a node its colour and its mark."""
+    """Gives a node its color and its mark."""
 
     quality: Quality
     layers: Mapping[str, LayerQuality]
@@ -146,7 +146,7 @@ class _Painter:
         return DrawnNode(x, y, op, short, tip, classes, layer.position if layer else None, value)
 
     def _value(self, layer: LayerQuality | None, key: str, bits: str) -> tuple[str, str]:
-        """The number, and the class of its colour."""
+        """The number, and the class of its color."""
         if self.colour == "bits":
             return bits, f"bits-{bits}"
         if self.colour == "time":

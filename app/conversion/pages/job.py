@@ -41,7 +41,7 @@ from app.settings import settings_of
 FAILURE_LINES = 12
 RUNNING_LINES = 3
 REDRAWN_S = 20
-"""A fragment whose job stands still is drawn anew this often, for its estimate grows old."""
+"""A fragment whose job stands still is drawn again this often, for its estimate grows old."""
 
 
 def job(request: Request) -> Response:

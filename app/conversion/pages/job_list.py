@@ -126,7 +126,7 @@ class SavedView:
 
 
 def saved_views(request: Request) -> list[SavedView]:
-    """Those of this browser; none where the cookie is not one of ours."""
+    """Those of this browser; none if the cookie is not one of ours."""
     try:
         pairs = json.loads(base64.urlsafe_b64decode(request.cookies.get(COOKIE, "")) or b"[]")
         views = [SavedView(str(name)[:NAME_MAX], str(text)[:TEXT_MAX]) for name, text in pairs]

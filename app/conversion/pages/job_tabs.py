@@ -60,7 +60,7 @@ class JobTabQuery(BaseModel):
 class TabLink:
     tab: Tab
     count: int | None
-    """Of what is behind it; None where there is nothing to count."""
+    """Of what is behind it; None if there is nothing to count."""
 
 
 def tab_links(record: JobRecord, quality: Quality, changed: int) -> list[TabLink]:

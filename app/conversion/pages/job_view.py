@@ -20,7 +20,7 @@ NEAR_DB = 5.0
 """An output this much above its rule is still worth a line."""
 OUTPUTS_SHOWN = 4
 VERDICT_AGAIN = "the worst output has an SNR of"
-"""How the host toolchain begins the warning that repeats its verdict."""
+"""How the host toolchain starts the warning that repeats its verdict."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,16 @@ class StageSpan:
 
 @dataclass(frozen=True)
 class Headline:
-    """The figures of the strip; None where nothing is known."""
+    """The figures of the strip; None if nothing is known."""
 
     snr_db: float | None
     """Of the worst output; the lower mean, where it was also judged on pictures that set no range."""
     output: str
-    """The worst output; empty where the toolchain does not tell them apart."""
+    """The worst output; empty if the toolchain does not tell them apart."""
     outputs: int
     below: int
     rule_db: float
-    """What an output must reach: the goal in dB, where there is one, else the vendor's rule."""
+    """What an output must reach: the goal in dB, if there is one, else the vendor's rule."""
     cosine_worst: float | None
     cosine_mean: float | None
     layers: int

@@ -100,7 +100,7 @@ def _newest(params: JobListQuery, records: Sequence[JobRecord]) -> str:
 
 def live(request: Request) -> Response:
     """The cells of those rows that were not finished, and which of them to ask for again; how many jobs are newer than
-    the page. After a reset the page is loaded anew."""
+    the page. After a reset the page is loaded again."""
     conversion, user = conversion_of(request), user_of(request)
     began = conversion.jobs.store.began_at()
     if (

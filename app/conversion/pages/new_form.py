@@ -69,7 +69,7 @@ def values_of(options: Options) -> Values:
 
 
 def merged(base: Mapping[str, str], sent: Mapping[str, Sequence[str]]) -> Values:
-    """The fields as sent over those of the page; unknown names are left out."""
+    """The fields as sent over those of the page; unknown names are omitted."""
     fields = {name: texts[-1][:TEXT_MAX] for name, texts in sent.items() if texts and _is_field(name)}
     return {**base, **fields}
 

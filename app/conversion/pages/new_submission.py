@@ -113,7 +113,7 @@ class FurtherModel:
     key: str
     name: str
     title: str
-    """Of its family; empty where none is known."""
+    """Of its family; empty if none is known."""
     summary: str
     """How its pictures are prepared where each model has its own; empty for as the form says."""
     problem: FormProblem | None
@@ -174,7 +174,7 @@ def further_models(previews: Previews, values: Values, user: str) -> list[Furthe
 
 
 def batch_of(previews: Previews, values: Values, user: str, errors: dict[str, FormProblem]) -> Batch | None:
-    """What is to be converted; None where there are problems.
+    """What is to be converted; None if there are problems.
 
     Args:
         values: of the form, by field.

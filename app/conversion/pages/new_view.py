@@ -27,7 +27,7 @@ class ChosenInput:
 
     key: str
     name: str
-    """The file's name where it is known, else empty."""
+    """The file's name if known, else empty."""
     size_bytes: int
     job_id: str
     link: str

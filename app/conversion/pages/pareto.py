@@ -1,6 +1,6 @@
 """What a search tried, as two plots: signal to noise against size and against latency. Pure; words are the templates'.
 
-Used for the candidates of one conversion and for conversions side by side. A plot is drawn by the template; colours
+Used for the candidates of one conversion and for conversions side by side. A plot is drawn by the template; colors
 and both themes are the stylesheet's. Each point leads to its row in the table, by its anchor.
 """
 

@@ -57,7 +57,7 @@ def results(request: Request) -> Response:
 def reset_view(request: Request) -> dict[str, Any]:
     """What the list of jobs shows of the last reset.
 
-    `forgotten` is how many jobs it ended whose files are stored; 0 while the object store is away.
+    `forgotten` is how many jobs it ended whose files are stored; 0 while the object store is unreachable.
     """
     conversion, began = conversion_of(request), conversion_of(request).jobs.store.began_at()
     forgotten = 0

@@ -39,7 +39,7 @@ class RecognizedModel:
     """What a model is taken for."""
 
     title: str
-    """Of its family; empty where none is known."""
+    """Of its family; empty if none is known."""
     reason: str
     """A gettext key."""
     detail: Mapping[str, Any]
@@ -49,7 +49,7 @@ class RecognizedModel:
 
 
 def patched(values: Values, text: str) -> Values:
-    """The fields with those of a suggestion; what is no field of the form is left out, as is what is no suggestion."""
+    """The fields with those of a suggestion; what is no field of the form is omitted, as is what is no suggestion."""
     try:
         fields = json.loads(text)
     except ValueError:
@@ -79,7 +79,7 @@ def recognized_model(recognition: Mapping[str, Any] | None, values: Values) -> R
 
 
 def of_finding(finding: Finding, recognition: Mapping[str, Any] | None, values: Values) -> Suggestion | None:
-    """What answers a finding at once; None where only other pictures do."""
+    """What answers a finding at once; None if only other pictures do."""
     detail = finding.detail
     match finding.code:
         case "STRETCHED":

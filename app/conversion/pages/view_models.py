@@ -17,7 +17,7 @@ from app.kit.web.formatting import file_size
 OUTPUTS = tuple(f"out.{stage.step}" for stage in Stage)
 INPUTS = (object_keys.MODEL, object_keys.IMAGES)
 TASK = "task"
-"""What an origin begins with that is a training task."""
+"""What an origin starts with that is a training task."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def ran_s(stage: StageRecord) -> float | None:
 
 
 def log_stage(record: JobRecord) -> Stage:
-    """Whose log to open: the stage that runs or broke; of a finished job the first, where a reader begins."""
+    """Whose log to open: the stage that runs or broke; of a finished job the first, where a reader starts."""
     if record.error is not None or not record.is_terminal:
         started = [stage for stage in Stage if record.stages[stage.step].state is not StageState.WAITING]
         return started[-1] if started else Stage.ONNX

@@ -48,7 +48,7 @@ class Box:
 class Answer:
     boxes: tuple[Box, ...] = ()
     classes: tuple[tuple[str, float], ...] = ()
-    """The likeliest classes with their probabilities, for a classifier."""
+    """The most likely classes with their probabilities, for a classifier."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ class AnsweredPicture:
 
     @property
     def class_pairs(self) -> list[tuple[tuple[str, float], tuple[str, float]]]:
-        """The likeliest classes of both, place by place."""
+        """The most likely classes of both, place by place."""
         return list(zip(self.float_.classes, self.int8.classes, strict=False))
 
     @property
     def is_alike(self) -> bool:
-        """Do both say the same, as far as one looks: the likeliest class, or as many boxes of each name?"""
+        """Do both say the same, as far as one looks: the most likely class, or as many boxes of each name?"""
         first, second = self.float_, self.int8
         if first.classes or second.classes:
             return first.classes[:1] != () and first.classes[0][0] == second.classes[0][0]
@@ -77,7 +77,7 @@ class AnsweredPicture:
 @dataclass(frozen=True)
 class Answers:
     problem: str
-    """Why there are none; empty where there are."""
+    """Why there are none; empty if there are."""
     decoder: str
     is_sure: bool
     """Else the model's numbers are shown as a classifier's, which they may not be."""
@@ -102,7 +102,7 @@ def may_answer(record: JobRecord, quality: Quality) -> bool:
 
 
 def stored_answers(conversion: Conversion, record: JobRecord) -> Answers | None:
-    """Those that were made before; None where they were not."""
+    """Those that were made before; None if they were not."""
     try:
         matching = json.loads(b"".join(conversion.jobs.objects.read(_key(record, "answers.json"))))
     except ObjectMissing:
@@ -111,7 +111,7 @@ def stored_answers(conversion: Conversion, record: JobRecord) -> Answers | None:
 
 
 def answers(conversion: Conversion, record: JobRecord, quality: Quality) -> Answers | None:
-    """The answers to quality.worst_samples, made now where they were not before; None where there cannot be any.
+    """The answers to quality.worst_samples, made now where they were not before; None if there cannot be any.
 
     Args:
         record: Already checked to be the user's.
@@ -125,7 +125,7 @@ def answers(conversion: Conversion, record: JobRecord, quality: Quality) -> Answ
 
 
 def picture(conversion: Conversion, record: JobRecord, place: int) -> bytes | None:
-    """WebP of a picture that was answered to; None where there is none."""
+    """WebP of a picture that was answered to; None if there is none."""
     with contextlib.suppress(ObjectMissing):
         return b"".join(conversion.jobs.objects.read(_key(record, f"{place}.webp")))
     return None

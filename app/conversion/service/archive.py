@@ -120,7 +120,7 @@ class Archive:
         return self.get(job_id, user)
 
     def delete(self, job_id: str, user: str) -> None:
-        """For good: its files, its row, and its record where there is one still."""
+        """For good: its files, its row, and its record if there is one still."""
         self.get(job_id, user)
         self._delete(job_id, user)
 
@@ -140,7 +140,7 @@ class Archive:
         self.store.clear_archive_news(owner, notes)
 
     def rebuild(self) -> Rebuilt:
-        """Make the whole index anew from the store alone."""
+        """Make the whole index again from the store alone."""
         job_ids = set(self.descriptions.ids())
         jobs = [job for job in map(self.descriptions.read, sorted(job_ids)) if job is not None]
         with self.database.write() as conn:

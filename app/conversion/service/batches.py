@@ -39,7 +39,7 @@ class Batches(Protocol):
         """Convert every model with every variant as there is room.
 
         Args:
-            models: uploads by which each job begins.
+            models: uploads by which each job starts.
             variants: sets of options, each with its name.
             name: of the sweep.
             tags: given to every job.

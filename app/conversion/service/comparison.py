@@ -23,7 +23,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class OptionDifference:
-    """An option of two jobs with its two values; None where the toolchain of that job does not know it."""
+    """An option of two jobs with its two values; None if the toolchain of that job does not know it."""
 
     name: str
     a: Any
@@ -32,7 +32,7 @@ class OptionDifference:
 
 @dataclass(frozen=True)
 class ComparedValues:
-    """One fact or number of all jobs, in their order; None where a job has none."""
+    """One fact or number of all jobs, in their order; None if a job has none."""
 
     name: str
     kind: str
@@ -46,7 +46,7 @@ class ComparedValues:
 
 @dataclass(frozen=True)
 class ComparedOutput:
-    """The same output of all jobs; None where a job has none of this name."""
+    """The same output of all jobs; None if a job has none of this name."""
 
     name: str
     outputs: tuple[OutputQuality | None, ...]

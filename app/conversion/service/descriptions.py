@@ -42,7 +42,7 @@ class Descriptions:
         self.objects = objects
 
     def write(self, record: JobRecord) -> None:
-        """Put a finished job into the archive, or say anew what it was."""
+        """Put a finished job into the archive, or say again what it was."""
         self.objects.put(object_keys.description(record.job_id), [to_bytes(record)], content_type="application/json")
 
     def remove(self, job_id: str) -> None:
@@ -106,7 +106,7 @@ def to_bytes(record: JobRecord) -> bytes:
 
 
 def from_bytes(data: bytes) -> JobRecord:
-    """Inverse of to_bytes. What a newer release has added is left out.
+    """Inverse of to_bytes. What a newer release has added is omitted.
 
     Raises:
         NoDescription: It is cut off, of another format, or has options that this release does not know.

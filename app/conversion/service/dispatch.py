@@ -83,7 +83,8 @@ class Dispatch:
             logger.info("Job %s is %s.", job_id, status)
 
     def lost(self, doing: InFlight) -> None:
-        """A worker ended with this in hand. Its job fails, or is queued again if the worker had not claimed it yet."""
+        """A worker ended with this in progress. Its job fails, or is queued again if the worker had not claimed it
+        yet."""
         record = self.store.get(doing.record_id) if doing.record_id else None
         if record is None or record.is_terminal:
             return
@@ -93,7 +94,7 @@ class Dispatch:
             self.enqueue(record.stage, record.job_id)
 
     def requeue_from(self, doing: InFlight, queues: Iterable[str]) -> None:
-        """What the worker had fetched and not begun goes back to its queue; what it had claimed is free again."""
+        """What the worker had fetched and not started goes back to its queue; what it had claimed is free again."""
         for queue in queues:
             if doing.claim and queue in QUEUES:
                 for job_id in self.broker.fetched(doing.broker_id, queue) - {doing.record_id}:

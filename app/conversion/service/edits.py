@@ -40,7 +40,7 @@ class Edits:
         Args:
             job_id: Of the job, whatever its state.
             user: Whose it is.
-            values: name, tags, notes, keep; what is left out stays.
+            values: name, tags, notes, keep; what is omitted stays.
 
         Raises:
             JobNotFound: They have no such job.

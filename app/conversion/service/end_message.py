@@ -20,7 +20,7 @@ def end_message(broker: BlockingBroker, job_id: str) -> OutgoingMessage:
 
 def take_back_stale(broker: BlockingBroker, store: JobStore) -> int:
     """Take back the oldest messages whose jobs' records are gone: where no process serves the queue it does not grow
-    for ever.
+    forever.
 
     Returns:
         How many.

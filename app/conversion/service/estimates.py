@@ -41,7 +41,7 @@ class FinishedJob:
     took_s: float = 0.0
     """From its submission to its end."""
     forecast_s: float | None = None
-    """What was expected at its submission; None where it could not be told."""
+    """What was expected at its submission; None if it could not be told."""
     prediction_error_db: float | None = None
     """See there; None for a job that applied no action."""
 
@@ -250,7 +250,7 @@ def _serves(worker: Mapping[str, Any], stage: Stage, toolchain: str) -> bool:
 
 
 class _Fresh(Generic[Value]):
-    """A value that is read anew when it is older than fresh_s; many readers share one reading."""
+    """A value that is read again when it is older than fresh_s; many readers share one reading."""
 
     def __init__(self, read: Callable[[], Value], fresh_s: float) -> None:
         self._read = read

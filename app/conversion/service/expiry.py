@@ -1,7 +1,7 @@
 """Deletes what has expired: finished jobs with all their files, and uploads that no job took.
 
-The cache of stages is kept within its size: what was used least recently goes first.
-What is in the archive has a time of its own, and stays for ever where its owner keeps it.
+The cache of stages is kept within its size: what was used least recently goes first. What is in the archive has a time
+of its own, and stays forever where its owner keeps it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Expiry:
                 self.store.note_archived(owner, job_id)
 
     def _owner_of(self, job_id: str) -> str:
-        """Empty where that is not known."""
+        """Empty if that is not known."""
         with suppress(ObjectMissing, ValueError):
             return str(json.loads(b"".join(self.objects.read(object_keys.request(job_id))))["owner"])
         return ""

@@ -1,7 +1,7 @@
 """A directed graph on a plane: layers from top to bottom, few crossings, edges around nodes. Pure.
 
 The usual steps of Sugiyama's method: ranks by the longest path, places that stand in for nodes on long edges, order
-within a rank by the mean of the neighbours, then coordinates. The graphs of networks are long and narrow, so a few
+within a rank by the mean of the neighbors, then coordinates. The graphs of networks are long and narrow, so a few
 sweeps do.
 """
 
@@ -49,7 +49,7 @@ def layout(sources: Sequence[Sequence[int]]) -> Layout:
 
     Args:
         sources: For each node the indexes of those that lead to it; of nodes before it in the sequence only, as ONNX
-            orders its nodes. Others are left out.
+            orders its nodes. Others are omitted.
     """
     edges = [(source, target) for target, before in enumerate(sources) for source in before if source < target]
     ranks = _ranks(len(sources), edges)
@@ -99,14 +99,14 @@ class _Drawing:
         return NODE_WIDTH if place < self.count else BEND_WIDTH
 
     def order(self, *, downwards: bool) -> None:
-        """Sort each rank by where its neighbours in the rank before are."""
+        """Sort each rank by where its neighbors in the rank before are."""
         neighbours = self.above if downwards else self.below
         for row in self.rows if downwards else reversed(self.rows):
             row.sort(key=lambda place: self._mean(neighbours[place], self.centre[place]))
             self._pack(row)
 
     def spread(self) -> None:
-        """Move each place towards its neighbours, as far as the others of its rank leave room."""
+        """Move each place towards its neighbors, as far as the others of its rank leave room."""
         for sweep in range(2 * SWEEPS):
             for row in self.rows if sweep % 2 == 0 else reversed(self.rows):
                 neighbours = self.above if sweep % 2 == 0 else self.below

@@ -109,7 +109,7 @@ def _read(files: Iterable[tuple[str, InputPath]]) -> FileParts:
 
 
 def is_sample(entry: Entry) -> bool:
-    """One that a folder gives, or what says what they show. Hidden files are left out, as in a zip."""
+    """One that a folder gives, or what says what they show. Hidden files are omitted, as in a zip."""
     ending = "." + entry.name.rpartition(".")[2].lower()
     is_chosen = ending in KINDS or entry.name in LABELS
     return entry.kind is Kind.FILE and not entry.name.startswith(".") and is_chosen
@@ -164,7 +164,7 @@ def _samples(tree: ReadOnlyTree, folder: str, levels: int) -> Iterator[Entry]:
 
 
 def small_picture(intake: IntakeSandbox, tree: ReadOnlyTree, inner: str) -> bytes:
-    """A small JPEG of a picture in a data home; made anew each time, for browsers keep it.
+    """A small JPEG of a picture in a data home; made again each time, for browsers keep it.
 
     Raises:
         FileMissing, NotAFile, TooLarge, BadInput: There is no picture at this path that can be shown.

@@ -67,7 +67,7 @@ class Jobs:
     def page(
         self, job_filter: JobFilter, user: str, *, limit: int, cursor: str | None, max_read: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
-        """A page of the user's jobs that match, newest first. Others' jobs are as if there were none.
+        """A page of the user's jobs that match, newest first. Other users' jobs are treated as missing.
 
         Args:
             cursor: from the page before; None: the first page.
@@ -144,7 +144,7 @@ class Jobs:
         """The log of a stage: live while it runs, from the store afterwards.
 
         Args:
-            offset: in bytes, where the portion begins.
+            offset: in bytes, where the portion starts.
 
         Raises:
             JobNotFound: It is not this user's, either.

@@ -24,7 +24,7 @@ class PredictionAccuracy:
 
 
 def prediction_error_db(record: JobRecord) -> float | None:
-    """Distance of the SNR that the job came to from the one it was submitted for; None where one of them is missing."""
+    """Distance of the SNR that the job came to from the one it was submitted for; None if one of them is missing."""
     promised = (record.intake.get("prediction") or {}).get("snr_db")
     achieved = record.stages[Stage.BIE.step].summary.get("snr_db")
     return None if promised is None or achieved is None else abs(achieved - promised)
@@ -39,5 +39,5 @@ def prediction_accuracy(errors_db: Iterable[float | None]) -> PredictionAccuracy
 
 
 def prediction_of(code: str, job_id: str, snr_db: float | None) -> dict[str, Any]:
-    """What the record of a job keeps that applies an action of another; empty where nothing was promised."""
+    """What the record of a job keeps that applies an action of another; empty if nothing was promised."""
     return {} if snr_db is None else {"code": code, "job_id": job_id, "snr_db": round(snr_db, 2)}

@@ -18,7 +18,7 @@ PURPOSE = "modelmill receipts"
 
 class Receipts:
     """Args:
-    secret: The installation's secret key; None where none was set: a made-up one dies with its process, and nobody
+    secret: The installation's secret key; None if none was set: a made-up one dies with its process, and nobody
         could check what it had signed, so then there are no receipts.
     public_url: How clients reach the web, if that is known.
     """

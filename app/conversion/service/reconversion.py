@@ -15,7 +15,7 @@ from app.kit.errors import BadInput
 
 
 def patched(options: Options, patch: Mapping[str, Any]) -> Options | None:
-    """The options with a JSON merge patch applied; None where they would not be valid."""
+    """The options with a JSON merge patch applied; None if they would not be valid."""
     quantization = patch.get("quantization")
     if isinstance(quantization, Mapping):
         patch = {**patch, "quantization": goal_or_knobs(quantization)}
@@ -28,7 +28,7 @@ def patched(options: Options, patch: Mapping[str, Any]) -> Options | None:
 def convert_again(
     conversion: Conversion, record: JobRecord, patch: Mapping[str, Any], prediction: Mapping[str, Any] | None = None
 ) -> JobRecord:
-    """Submit the inputs of a job anew with changed options; a new job of the same name results.
+    """Submit the inputs of a job again with changed options; a new job of the same name results.
 
     Args:
         record: Already checked to be the user's.

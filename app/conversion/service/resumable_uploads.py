@@ -80,7 +80,7 @@ class ResumableUploads:
         self._about(upload_id, owner)
 
     def get(self, upload_id: str, owner: str) -> ResumableUpload:
-        """How it stands; what is whole and was not put together yet, is. Raises NotFound, and what `append` raises."""
+        """How it stands; what is whole and was not assembled yet, is. Raises NotFound, and what `append` raises."""
         about = self._about(upload_id, owner)
         key = object_keys.upload(upload_id, FILES[about["field"]])
         try:

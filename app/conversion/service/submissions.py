@@ -1,7 +1,7 @@
 """Turns uploaded inputs into a job: admit it, check its inputs, keep them, remember the job, queue its first stage.
 
-How many jobs may be under way at once, in all and for each user, is looked at before the costly checks of a submission,
-to spare them; what counts is decided when the record is created, in one step with its creation.
+How many jobs may be in progress at once, in all and for each user, is looked at before the costly checks of a
+submission, to spare them; what counts is decided when the record is created, in one step with its creation.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class Admission:
         """Look whether a job would be admitted now; a moment later it may be different.
 
         Raises:
-            TooManyJobs: As many jobs are under way as may be.
+            TooManyJobs: As many jobs are in progress as may be.
             ToolchainUnserved: See check_served.
         """
         self.check_served(toolchain)

@@ -1,5 +1,5 @@
-"""Is everything there that a conversion needs? Workers, queues, Redis, the object store, versions; what is away is
-shown, never raised."""
+"""Is everything there that a conversion needs? Workers, queues, Redis, the object store, versions; what is unreachable
+is shown, never raised."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class DependencyHealth:
 
 @dataclass(frozen=True)
 class CacheView:
-    """The cache of stages. Sizes are those of its last sweep; what is counted begins anew when Redis does."""
+    """The cache of stages. Sizes are those of its last sweep; what is counted starts again when Redis does."""
 
     size_bytes: int
     max_bytes: int
@@ -94,17 +94,17 @@ class CacheView:
 @dataclass(frozen=True)
 class SystemView:
     queues: tuple[QueueView, ...]
-    """One per stage, in their order, then the scheduler's; empty while Redis is away."""
+    """One per stage, in their order, then the scheduler's; empty while Redis is unreachable."""
     redis: DependencyHealth
     store: DependencyHealth
     toolchains: tuple[str, ...]
     versions: tuple[tuple[str, str], ...]
     forecasts: dict[str, ForecastAccuracy] = field(default_factory=dict)
-    """How right the forecasts of a job's end were, by toolchain; empty while Redis is away."""
+    """How right the forecasts of a job's end were, by toolchain; empty while Redis is unreachable."""
     predictions: dict[str, PredictionAccuracy] = field(default_factory=dict)
     """How right the promises of applied actions were, likewise."""
     cache: CacheView | None = None
-    """None where it is off, and while Redis is away."""
+    """None if it is off, and while Redis is unreachable."""
 
     @property
     def stages(self) -> tuple[QueueView, ...]:

@@ -95,7 +95,7 @@ class Uploads:
             return places
 
     def merge(self, upload_id: str) -> Stored | None:
-        """One ONNX of a model that came as a zip, with weights beside it or in another form; None where it is one.
+        """One ONNX of a model that came as a zip, with weights beside it or in another form; None if it is one.
 
         Raises BadInput for a zip that must not be unpacked, for weights that are missing or do not fit, and for what
         cannot be converted.

@@ -27,7 +27,7 @@ class JobClaimer:
     Args:
         stage: of the worker.
         slot: of the worker: says what it does should it die.
-        broker: gives back what was claimed and not begun.
+        broker: gives back what was claimed and not started.
     """
 
     def __init__(self, stage: Stage, slot: Slot, store: JobStore, broker: BlockingBroker) -> None:
@@ -50,7 +50,7 @@ class JobClaimer:
         self._note("", "")
 
     def take(self, job_id: str, work_dir: Path) -> JobRecord | None:
-        """The job, if it is this worker's now. The slot knows before any work begins, should this process die."""
+        """The job, if it is this worker's now. The slot knows before any work starts, should this process die."""
         self._note(job_id, str(work_dir))
         fields = self._broker.claimed(self.stage.step, job_id)
         if fields:
@@ -59,7 +59,7 @@ class JobClaimer:
             return until_answered(lambda: self._store.claim(job_id, self._claim), f"claim job {job_id}")
 
     def give_back(self, job_id: str) -> None:
-        """Its work has not begun."""
+        """Its work has not started."""
         self._store.apply(job_id, model.given_back(self.stage, claim=self._claim.fields["claim"]))
 
     def unbegun(self) -> list[str]:

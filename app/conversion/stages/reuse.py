@@ -33,7 +33,7 @@ class ReusedStage:
 
 
 class StageReuse:
-    """What the same work has made before, for a stage to take in place of doing it.
+    """What the same work has made before, for a stage to take instead of doing it.
 
     Args:
         cache: of outputs of stages.
@@ -48,7 +48,7 @@ class StageReuse:
         self.leases = leases
 
     def key_of(self, record: JobRecord) -> str | None:
-        """The name of the work; None where it is not to be known, or cannot be."""
+        """The name of the work; None if it is not to be known, or cannot be."""
         if not self.cache.is_on:
             return None
         try:

@@ -33,7 +33,7 @@ from app.settings import Settings
 CHILD = "app.conversion.stages.child:run_stage"
 UPLOAD_AGAIN_S = (1.0, 2.0, 4.0, 8.0, 16.0)
 PARKED = "parked"
-"""The result of a stage that was not begun, for its work is being done for another job."""
+"""The result of a stage that was not started, for its work is being done for another job."""
 TELL_OPERATOR = "Submit the job again; if it fails again, tell the operator: the worker's own log says more."
 logger = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class StageRunner:
             self._park(job_id, worker)
             return
         if not running.lost:
-            # By the clock that began it: the wall clock may have been set meanwhile.
+            # By the clock that started it: the wall clock may have been set meanwhile.
             finished_at = started_at + timedelta(seconds=took_s)
             outcome.facts |= {"started_at": running.started_at, "finished_at": to_text(finished_at)}
             self.report(job_id, stage.step, outcome)
@@ -126,7 +126,7 @@ class StageRunner:
             return _failure(space.cause_of(error))
 
     def report(self, job_id: str, step: str, outcome: StageOutcome) -> None:
-        """Send the done message, however long Redis is away: a lost one would leave the job hanging for ever."""
+        """Send the done message, however long Redis is unreachable: a lost one would leave the job hanging forever."""
         until_answered(
             lambda: self.send_done(
                 job_id=job_id, step=step, result=outcome.result, reason=outcome.reason, facts=outcome.facts
@@ -212,7 +212,7 @@ class StageRunner:
 
 
 def notes_of(record: JobRecord) -> list[str]:
-    """What the log of the first stage begins with: what was decided for the user when the job was submitted."""
+    """What the log of the first stage starts with: what was decided for the user when the job was submitted."""
     recognition = record.intake.get("recognition")
     if record.stage is not Stage.ONNX or not recognition or not recognition["is_taken"]:
         return []
@@ -226,7 +226,7 @@ def limits_of(settings: Settings, space: Workspace) -> Limits:
 
 
 def again(call: Callable[[], T]) -> T:
-    """Repeat a transfer for half a minute while the store is away. A full store is not waited for."""
+    """Repeat a transfer for half a minute while the store is unreachable. A full store is not waited for."""
     deadline = None
     for pause_s in UPLOAD_AGAIN_S:
         try:

@@ -64,7 +64,7 @@ def smallest_failing(cut: Cut, dies: Dies, *, budget_s: float = TRIAGE_S) -> Par
     """The smallest part within the time.
 
     Returns:
-        None where not even the whole model dies with random weights and made-up samples: then the cause lies in them.
+        None if not even the whole model dies with random weights and made-up samples: then the cause lies in them.
     """
     deadline = time.monotonic() + budget_s
     whole = cut(0, None)

@@ -29,7 +29,7 @@ TINY_ENERGY = 1e-25
 
 @dataclass(frozen=True)
 class TensorComparison:
-    """One tensor of one sample. snr_db and cosine are None where they have no meaning (silent, other shape)."""
+    """One tensor of one sample. snr_db and cosine are None if they have no meaning (silent, other shape)."""
 
     snr_db: float | None
     cosine: float | None

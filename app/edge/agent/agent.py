@@ -1,4 +1,4 @@
-"""The agent of one node: its parts put together, from start to shutdown."""
+"""The agent of one node: its parts assembled, from start to shutdown."""
 
 from __future__ import annotations
 

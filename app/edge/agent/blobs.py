@@ -55,7 +55,7 @@ class BlobCache:
         return blob.sha256 in self._checked and self._file(blob).exists()
 
     async def get(self, blob: Blob) -> Path:
-        """The verified file, downloaded first where it is missing.
+        """The verified file, downloaded first if it is missing.
 
         Raises:
             WorkRefused: its name is not a sha256.

@@ -124,7 +124,7 @@ def _root(answer: bytes) -> ET.Element | None:
 
 
 def _camera(match: ET.Element) -> DiscoveredCamera | None:
-    """None where it does not say by what URL it is reached."""
+    """None if it does not say by what URL it is reached."""
     services = [url for url in match.findtext(f"{{{DISCOVERY}}}XAddrs", "").split() if _host(url)]
     if not services:
         return None

@@ -75,8 +75,8 @@ class ProcessSpec:
     restarts: bool = True
     """False: it is not started again after it has ended."""
     depends_on: Mapping[str, Any] | None = None
-    """The part of the order and of its files that the process is started from, JSON: it is restarted when this
-    changes, and otherwise finds what was written for it anew. None: all of it."""
+    """The part of the order and of its files that the process is started from, JSON: it is restarted when this changes,
+    and otherwise finds what was written for it again. None: all of it."""
 
 
 class Agent(Protocol):

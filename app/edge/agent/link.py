@@ -1,7 +1,7 @@
 """The connection to the web: orders come down, acknowledgements and heartbeats go up.
 
 Over a WebSocket; where a proxy blocks it, by long polling, with a WebSocket tried again after a while. It reconnects
-for ever. An order is acknowledged after it was stored.
+forever. An order is acknowledged after it was stored.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class WebLink:
                 if isinstance(error, ApiError) and error.status == HTTPStatus.UNAUTHORIZED and self._web.token:
                     await self._wait_as_evicted()
                 if isinstance(error, ConnectionClosed) and error.rcvd and error.rcvd.code == SUPERSEDED:
-                    await asyncio.sleep(LINK_PAUSE.longest_s)  # or two agents would evict each other for ever
+                    await asyncio.sleep(LINK_PAUSE.longest_s)  # or two agents would evict each other forever
             finally:
                 self.is_connected = False
             await asyncio.sleep(self._backoff.next_s())

@@ -44,7 +44,7 @@ class Outbox:
         self._wake_up.set()
 
     async def run(self) -> None:
-        """Send reports for ever."""
+        """Send reports forever."""
         backoff = Backoff()
         while True:
             self._wake_up.clear()

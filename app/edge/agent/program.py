@@ -39,7 +39,7 @@ async def run_agent(options: AgentOptions, drivers: Sequence[WorkloadDriver], ca
     _take_cpus(options.cpus)
     with _locked(options):
         store = AgentStore(options.data / "agent.db", options.name)
-        if store.was_damaged:  # or they would run beside those that the web orders anew
+        if store.was_damaged:  # or they would run beside those that the web orders again
             logger.warning("%d workers of before are ended.", end_orphans((options.data / WORK).resolve()))
         web = WebClient(options.cloud, options.name, initial_token(options, store))
         try:

@@ -40,7 +40,7 @@ def initial_token(options: AgentOptions, store: AgentStore) -> str:
 
 
 async def join(web: WebClient, options: AgentOptions, store: AgentStore) -> None:
-    """Make the web accept the node's token, registering the node where there is none, and store it.
+    """Make the web accept the node's token, registering the node if there is none, and store it.
 
     Raises:
         TokenRefused: the web knows neither the token nor this machine.

@@ -75,7 +75,7 @@ class WorkerSupervisor:
             worker.heard(is_running=is_running, detail=detail)
 
     async def look_at_logs(self) -> None:
-        """Rotate long logs, for ever."""
+        """Rotate long logs, forever."""
         while True:
             await asyncio.sleep(LOOK_AT_LOGS_S)
             for worker in list(self._workers.values()):

@@ -34,7 +34,7 @@ LIMITS = {"meta": MAX_TEXT_BYTES, "picture": MAX_PICTURE_BYTES}
 
 
 class CloudServer:
-    """The big model behind HTTP, with a bounded number of requests under way.
+    """The big model behind HTTP, with a bounded number of requests in progress.
 
     Args:
         predictor: of the big model.

@@ -196,7 +196,7 @@ def script_of(folder: str, boot_file: str, roots: Sequence[Path]) -> Path:
     """The file of a user's script, links and `..` resolved. It must lie below a folder that the node opens for scripts.
 
     Args:
-        folder: below one of the roots; an absolute one may also begin with that of a root.
+        folder: below one of the roots; an absolute one may also start with that of a root.
         boot_file: relative to the folder.
         roots: the folders that the node's administrator has opened.
 

@@ -29,7 +29,7 @@ MAX_BODY_BYTES = 1 << 20
 MAX_PICTURE_BYTES = 256 << 10
 MAX_SAMPLE_BYTES = 128 << 10
 KEPT_SAMPLES = 20
-"""How many unsent samples of a service are stored while the web is away: it shows no more."""
+"""How many unsent samples of a service are stored while the web is unreachable: it shows no more."""
 OWNER_KINDS = ("jointinferenceservice", PLURAL, "jis")
 OK = {"Status": 200, "Message": "OK"}
 Endpoint = Callable[[Request], Awaitable[Response]]

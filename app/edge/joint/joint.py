@@ -90,7 +90,7 @@ class JointInference:
         """For a script that an agent has started.
 
         Args:
-            predictor: runs the small model in place of the bundled runtimes.
+            predictor: runs the small model instead of the bundled runtimes.
             on_final: called with every final outcome.
 
         Raises:
@@ -242,7 +242,7 @@ class JointInference:
             return Verdict(False, 0.0, "the algorithm has failed")
 
     def _on_upload_result(self, result: UploadResult) -> None:
-        """An upload has ended, or was not begun."""
+        """An upload has ended, or was not started."""
         if not result.was_sent:
             with self._decision:
                 self._budget.give_back()

@@ -63,7 +63,7 @@ class Place:
 
 
 class Pending:
-    """A sample under way. It is settled once, by the first who claims it.
+    """A sample in progress. It is settled once, by the first who claims it.
 
     Args:
         id: of the sample.
@@ -98,7 +98,7 @@ class Pending:
         """When it was judged hard, in seconds of time.monotonic()."""
         self.origin = origin
         self.waits = waits
-        """It is not urgent: its deadline begins when it is sent, and no other sample takes its place."""
+        """It is not urgent: its deadline starts when it is sent, and no other sample takes its place."""
         self.row: Place | None = None
         """Its place among the rows of what is answered."""
         self.bytes_up = 0

@@ -1,6 +1,6 @@
 """Reports a worker to the node's agent: its status and tally, and hard samples with small pictures.
 
-An agent that is away is tried again each second; no answer of it ends the worker.
+An agent that is unreachable is tried again each second; no answer of it ends the worker.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class StatusReporter:
                 self._show(self.samples)
 
     def _report(self) -> bool:
-        """Report the status, if it has changed or it is time. False: the agent is away."""
+        """Report the status, if it has changed or it is time. False: the agent is unreachable."""
         now, report = time.monotonic(), self.status_source()
         if _without_times(report) == self._last_report and now - self._last_report_at < AT_LEAST_EVERY_S:
             return True
@@ -137,7 +137,7 @@ class StatusReporter:
             samples.put_back(preview)
 
     def _post(self, what: str, **content: Any) -> bool:
-        """False: the agent is away. A refusal counts as delivered."""
+        """False: the agent is unreachable. A refusal counts as delivered."""
         try:
             response = self._client.post(f"{self._url}/{what}", **content)
         except httpx.HTTPError as error:
@@ -162,7 +162,7 @@ def _without_times(report: Mapping[str, Any]) -> Mapping[str, Any]:
 class SampleQueue:
     """Hard samples that wait to be reported, in their order. For any thread.
 
-    A burst is queued until QUEUE_LENGTH are there; then one each EVERY_S, in place of the oldest.
+    A burst is queued until QUEUE_LENGTH are there; then one each EVERY_S, instead of the oldest.
     """
 
     def __init__(self, labels: tuple[str, ...] = (), *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -238,7 +238,7 @@ def shrunk(picture: Picture) -> Picture:
 
 
 def difference_hash(picture: Picture) -> str:
-    """64 bits in hexadecimal: of 9×8 grey fields whether each is lighter than the one to its left. Pictures that look
+    """64 bits in hexadecimal: of 9×8 gray fields whether each is lighter than the one to its left. Pictures that look
     alike differ in few of them."""
     fields = np.asarray(Image.fromarray(picture).convert("L").resize((9, 8), Image.Resampling.BOX), dtype=np.int16)
     bits = np.packbits((fields[:, 1:] > fields[:, :-1]).ravel())

@@ -21,7 +21,7 @@ from app.inference.region import Crop
 from app.joint_inference.model.tally import MOST_ROWS, RowChoice
 
 MOST_WAITING = 5000
-"""Beyond it the oldest is left out."""
+"""Beyond it the oldest is omitted."""
 MOST_CHARACTERS = 400_000
 """Of a report."""
 
@@ -43,7 +43,7 @@ class RowQueue:
         clock: the time, in seconds since 1970.
 
     Attributes:
-        lost: how many rows were left out because too many waited.
+        lost: how many rows were omitted because too many waited.
     """
 
     def __init__(

@@ -78,7 +78,8 @@ class JobDriver:
             raise WorkRefused(error.message, reason=SOURCE_NOT_OFFERED, hint=error.hint) from None
 
     def _prepare(self, content: JobContent, source: str, place: Allocation) -> None:
-        """Writes the runner's file, which a runner that is there already reads anew, and notes where it will answer."""
+        """Writes the runner's file, which a runner that is there already reads again, and notes where it will
+        answer."""
         work = RunnerWork(
             content,
             source=source,
@@ -123,7 +124,7 @@ class StageHostDriver:
         )
 
     def _prepare(self, content: ServicesContent, place: Allocation) -> None:
-        """Writes the host's file, which a host that is there already reads anew."""
+        """Writes the host's file, which a host that is there already reads again."""
         work = ServicesWork(
             content,
             blobs=place.blobs,

@@ -1,6 +1,5 @@
-"""What the agent tells the processes that it starts for video: one JSON file each, written anew when something changes
-that needs no restart (a plan, a constraint, hosts, stages), and read again by the process when it has changed.
-"""
+"""What the agent tells the processes that it starts for video: one JSON file each, written again when something changes
+that needs no restart (a plan, a constraint, hosts, stages), and read again by the process when it has changed."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from app.video.model.job import JobContent, ServicesContent
 VARIABLE = "MODELMILL_WORK"
 """Of the environment: path of the file."""
 LOOK_S = 0.25
-"""How often a process looks whether its file has been written anew."""
+"""How often a process looks whether its file has been written again."""
 Work = TypeVar("Work")
 logger = logging.getLogger(__name__)
 
@@ -123,7 +122,7 @@ class WatchedWork(Generic[Work]):
         self._mark = self._current() if is_read else None
 
     def changed(self) -> Work | None:
-        """What it says now, if it has been written since. One that cannot be read is passed over."""
+        """What it says now, if it has been written since. One that cannot be read is ignored."""
         mark = self._current()
         if mark is None or mark == self._mark:
             return None

@@ -208,7 +208,7 @@ def _preview(home: Home, location: HomePath, entry: Entry) -> dict[str, Any]:
 
 
 def _as_text(data: bytes, *, is_cut: bool) -> str | None:
-    """None for what is not text. A character that the end cuts through is left out."""
+    """None for what is not text. A character that the end cuts through is omitted."""
     if b"\0" in data:
         return None
     for spared in range(4 if is_cut else 1):

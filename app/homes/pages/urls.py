@@ -15,7 +15,7 @@ def url_of(location: HomePath, **query: str | None) -> str:
     """The page of a folder or file.
 
     Args:
-        query: what is None or empty is left out.
+        query: what is None or empty is omitted.
     """
     base = COMMON if location.is_common else FILES
     return with_query(f"{base}/{quote(location.inner)}" if location.inner else base, **query)

@@ -40,7 +40,7 @@ class SftpFacts:
 class SftpAccounts:
     """What may be done with SFTP accounts. All but facts raise SftpOff, SftpUnavailable, SftpAccountMissing.
 
-    by: who does it, for the audit. token_id: of the token that asks, or that began the session that asks. What users
+    by: who does it, for the audit. token_id: of the token that asks, or that started the session that asks. What users
     set for themselves ends with it; set again by another token it ends with that one. What an administrator hands to
     somebody else stands by itself.
     """
@@ -54,7 +54,7 @@ class SftpAccounts:
         return self.outbox.backend is not None
 
     def facts(self, user: str) -> SftpFacts:
-        """Never fails because SFTPGo is away. Raises SftpOff."""
+        """Never fails because SFTPGo is unreachable. Raises SftpOff."""
         backend = self._backend()
         keys = needs_new_password = None
         with suppress(SftpUnavailable, SftpAccountMissing):

@@ -32,7 +32,7 @@ class JobFolder:
 
 
 def folder_begun(conn: Connection, user: str, name: str, at: datetime) -> None:
-    """A job's folder is in use, again where the job begins again.
+    """A job's folder is in use, again where the job starts again.
 
     Args:
         name: of the folder, below the user's jobs.
@@ -55,8 +55,8 @@ def folder_begun(conn: Connection, user: str, name: str, at: datetime) -> None:
 
 
 def folder_ended(conn: Connection, user: str, name: str, at: datetime) -> None:
-    """A job has ended, so that its folder's time runs. The first end counts: reported again, the time does not begin
-    anew.
+    """A job has ended, so that its folder's time runs. The first end counts: reported again, the time does not start
+    again.
 
     Args:
         name: of the folder, below the user's jobs.
@@ -72,7 +72,7 @@ def folder_ended(conn: Connection, user: str, name: str, at: datetime) -> None:
 
 
 def change_folder(conn: Connection, folder: JobFolder, **fields: Any) -> bool:
-    """Unless it began again since it was read.
+    """Unless it started again since it was read.
 
     Args:
         fields: trashed_at, trash_name, purged_at, size_bytes, problem.

@@ -32,7 +32,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
 
 
 def family_of(named: Decoder, ports: Sequence[OutputSpec], size: Size) -> ModelFamily:
-    """The family of that name, or for AUTO the first that the outputs fit. size: of the input, zeros where not known.
+    """The family of that name, or for AUTO the first that the outputs fit. size: of the input, zeros if unknown.
 
     Raises ModelUnusable when the outputs fit none, or not the one that is named.
     """

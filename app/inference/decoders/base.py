@@ -131,7 +131,7 @@ def suppressed(corners: Floats, scores: Floats, labels: npt.NDArray[np.intp], th
 
 
 def overlap(box: Floats, others: Floats) -> Floats:
-    """Intersection over union of a box with N others; 0 where both are empty."""
+    """Intersection over union of a box with N others; 0 if both are empty."""
     sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
     shared = np.prod(np.maximum(sides, 0), axis=1)
     union = np.prod(box[2:] - box[:2]) + np.prod(others[:, 2:] - others[:, :2], axis=1) - shared

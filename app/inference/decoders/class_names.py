@@ -101,7 +101,7 @@ _BESIDE = {
 
 
 def usual_labels(decoder: Decoder, shape: tuple[int | None, ...]) -> tuple[str, ...]:
-    """shape: of the first output. Empty where the classes are not known."""
+    """shape: of the first output. Empty if the classes are not known."""
     if decoder in _FACES:
         return FACE
     return COCO if decoder in _BESIDE and len(COCO) + _BESIDE[decoder] in shape[1:] else ()

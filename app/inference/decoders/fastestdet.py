@@ -1,8 +1,8 @@
 """FastestDet: one output 1×(5+C)×H×W over cells of 16 pixels, classes of COCO as exported.
 
-Channels: obj, x, y, w, h, then the classes; obj and classes are probabilities already.
-score = cls^0.4 * obj^0.6; centre = (cell + tanh(xy)) / (W, H) and sides = sigmoid(wh), in 0..1 of the picture.
-Source: example/onnx-runtime/runtime.py of dog-qiuqiu/FastestDet, BSD-3-Clause.
+Channels: obj, x, y, w, h, then the classes; obj and classes are probabilities already. score = cls^0.4 * obj^0.6;
+center = (cell + tanh(xy)) / (W, H) and sides = sigmoid(wh), in 0..1 of the picture. Source:
+example/onnx-runtime/runtime.py of dog-qiuqiu/FastestDet, BSD-3-Clause.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """YOLOX (Megvii), exported without its decoding: one output 1×N×(5+C), N cells of the strides 8, 16, 32.
 
-Row: x, y, w, h, obj, then the classes; obj and classes are probabilities already.
-score = obj * cls; centre = (cell + xy) * stride; sides = exp(wh) * stride. The best class of a cell counts.
-Source: demo/ONNXRuntime and utils/demo_utils.py of Megvii-BaseDetection/YOLOX, Apache-2.0.
+Row: x, y, w, h, obj, then the classes; obj and classes are probabilities already. score = obj * cls; center = (cell +
+xy) * stride; sides = exp(wh) * stride. The best class of a cell counts. Source: demo/ONNXRuntime and
+utils/demo_utils.py of Megvii-BaseDetection/YOLOX, Apache-2.0.
 """
 
 from __future__ import annotations

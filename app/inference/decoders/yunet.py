@@ -1,7 +1,7 @@
 """YuNet, the face detector of libfacedetection and OpenCV.
 
 For each stride of 8, 16, 32 four outputs over N cells, row by row: cls and obj 1×N×1, bbox 1×N×4, kps 1×N×10.
-score = sqrt(cls * obj); centre = (cell + xy) * stride; sides = exp(wh) * stride. Landmarks are not read.
+score = sqrt(cls * obj); center = (cell + xy) * stride; sides = exp(wh) * stride. Landmarks are not read.
 Told by shapes alone, so it does not matter what a converter did to the names.
 """
 

@@ -36,7 +36,7 @@ class Runtime(Protocol):
 
     @property
     def why(self) -> str:
-        """Why it is not what was named; empty where it is."""
+        """Why it is not what was named; empty if it is."""
 
     @property
     def input(self) -> Tensor: ...

@@ -56,7 +56,7 @@ def open_onnx(path: Path, threads: int, *, form: str, why: str = "") -> HostRunt
 
     Args:
         form: onnx, bie or nef, as it is shown to a reader.
-        why: this runs in place of the model itself; empty: it is the model.
+        why: this runs instead of the model itself; empty: it is the model.
 
     Raises:
         ModelUnusable: onnxruntime does not open it, or it has more than one input.

@@ -92,7 +92,7 @@ class NpuRuntime:
 
 
 def open_npu(path: Path) -> NpuRuntime:
-    """The model on the first device that takes it. Raises NoNpu with the reason where there is none."""
+    """The model on the first device that takes it. Raises NoNpu with the reason if there is none."""
     try:
         kp = importlib.import_module("kp")
     except (ImportError, OSError) as error:

@@ -30,7 +30,7 @@ def open_source(
 
     Args:
         fps: at most so many frames a second, by their own time and the clock; 0: all, as fast as they are read.
-        loop: begin anew at the end.
+        loop: begin again at the end.
         clock: in seconds; tests have their own.
         sleep: likewise.
 

@@ -60,7 +60,7 @@ class Source:
 
     Args:
         name: for messages.
-        loop: begin anew at its end.
+        loop: begin again at its end.
         is_live: it comes by itself, and does not wait for its reader.
     """
 
@@ -69,7 +69,7 @@ class Source:
         self.is_live = is_live
         """It comes by itself, and does not wait for its reader."""
         self.damaged = 0
-        """Frames that were left out because they cannot be read."""
+        """Frames that were omitted because they cannot be read."""
         self.why_damaged = ""
         """Of the last of them."""
         self._frames = self._all(source, pace, loop=loop)
@@ -134,7 +134,7 @@ class Pace:
 
     What has a time of its own (video) is thinned out by that time and given at that time; what has none (pictures) is
     given whole, evenly. What is live comes by itself, so nothing waits for it: it is thinned out, and what has become
-    old while its reader was busy is left out, so that the reader keeps up.
+    old while its reader was busy is omitted, so that the reader keeps up.
 
     Args:
         fps: frames a second at most; 0: all of them, as fast as they are asked for.
@@ -157,7 +157,7 @@ class Pace:
         self._start, self._slot, self._given, self._lead = None, -1, 0, -math.inf
 
     def change(self, fps: float) -> None:
-        """From the next frame on. What has a time of its own keeps it; what has none is counted anew."""
+        """From the next frame on. What has a time of its own keeps it; what has none is counted again."""
         if fps == self._fps:
             return
         if self._slot < 0:

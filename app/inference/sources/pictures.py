@@ -102,5 +102,5 @@ def _as_pictures(values: dict[str, npt.NDArray[Any]], name: str) -> npt.NDArray[
 
 
 def _without_single(pictures: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Grey pictures as H×W."""
+    """Gray pictures as H×W."""
     return np.ascontiguousarray(pictures[..., 0] if pictures.shape[3] == 1 else pictures)

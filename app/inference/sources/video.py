@@ -227,7 +227,7 @@ def length_of(container: Any, stream: Any) -> str:
 
 
 def _time(frame: Any, stream: Any) -> float | None:
-    """Seconds from the begin; None where the stream does not say."""
+    """Seconds from the begin; None if the stream does not say."""
     if frame.time is None:
         return None
     return float(frame.time - (float(stream.start_time * stream.time_base) if stream.start_time else 0.0))
@@ -245,7 +245,7 @@ def _problem(container: Any) -> str:
 
 
 def require_pyav(name: str) -> Any:
-    """Raises DecoderMissing, naming the video, where it is missing."""
+    """Raises DecoderMissing, naming the video, if it is missing."""
     try:
         return importlib.import_module("av")
     except ImportError as error:

@@ -78,7 +78,7 @@ def _directory(path: Path) -> list[zipfile.ZipInfo]:
 
 
 def count_of(path: Path) -> int:
-    """How many pictures to expect, to show how far one is; 0 where that is not known beforehand."""
+    """How many pictures to expect, to show how far one is; 0 if that is not known beforehand."""
     directory = _directory(path)
     if entries.is_npz(directory):
         return 0
@@ -123,7 +123,7 @@ def _labels(archive: zipfile.ZipFile, names: Sequence[str]) -> SampleLabels:
 def read_labels(text: str, names: Sequence[str]) -> SampleLabels:
     """Lines of name,class, or name,class,x1,y1,x2,y2 for each box. class: a number, or one of these names.
 
-    A first line that begins with "name" is a heading. A picture whose line has a name alone shows nothing.
+    A first line that starts with "name" is a heading. A picture whose line has a name alone shows nothing.
     """
     rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if any(row)]
     if rows and rows[0][0].lower() in ("name", "file", "filename"):

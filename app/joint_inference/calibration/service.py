@@ -52,7 +52,7 @@ class Calibrations:
 
     Attributes:
         start: has the calibration of an id run soon.
-        work: the folder of this host for calibrations under way.
+        work: the folder of this host for calibrations in progress.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Calibrations:
 
         Raises:
             ServiceNotFound: It is not this user's, either.
-            TooMany: This user has as many under way as may be.
+            TooMany: This user has as many in progress as may be.
             BadSamples: The file is empty.
         """
         specification = self.services.get(user, namespace, name).specification

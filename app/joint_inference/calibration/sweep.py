@@ -81,7 +81,7 @@ def sweep(answers: Sequence[SamplePredictions], make: Make, names: Iterable[str]
         answers: of both models on the same samples.
         make: builds an algorithm of a name and parameters.
         names: algorithms to try.
-        skipped: samples left out before, for the report.
+        skipped: samples omitted before, for the report.
 
     Raises:
         ValueError: There are no samples.

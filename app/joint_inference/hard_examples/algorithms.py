@@ -163,7 +163,7 @@ MAX_SEED = 2**63 - 1
 
 
 class Random:
-    """Hard by chance: uniform(0, 1) < random_ratio."""
+    """Hard at random: uniform(0, 1) < random_ratio."""
 
     name: ClassVar[str] = "Random"
     needs_prediction: ClassVar[bool] = False

@@ -33,7 +33,7 @@ class AlgorithmEntry:
 
     name: str
     algorithm: Algorithm | None
-    """None where there is a problem."""
+    """None if there is a problem."""
     description: str = ""
     parameters: tuple[Parameter, ...] = ()
     needs_prediction: bool = True

@@ -60,7 +60,7 @@ def settings_of() -> kopf.OperatorSettings:
 
 
 def _patient(handler: Callable[..., None]) -> Callable[..., None]:
-    """What the store refuses now (it is away, something else changed the service) is tried again."""
+    """What the store refuses now (it is unreachable, something else changed the service) is tried again."""
 
     @functools.wraps(handler)
     def handled(**arguments: Any) -> None:

@@ -77,7 +77,7 @@ class Mirror:
 
     def status_for(self, resource: Json, *, now: datetime) -> dict[str, Any] | None:
         """What its status should be, None when it is so already. What somebody deleted here while the cluster still
-        wants it is made anew."""
+        wants it is made again."""
         before: Json = resource.get("status") or {}
         refusal = self._refused_now(resource)
         if refusal is None or refusal.may_pass:

@@ -169,7 +169,7 @@ def table_of(
 
 
 def found_at(value: Any, path: str) -> Any:
-    """What lies at a JSONPath of steps like .status.conditions[-1].type; None where nothing does."""
+    """What lies at a JSONPath of steps like .status.conditions[-1].type; None if nothing does."""
     for name, index in _STEP.findall(path):
         if name:
             value = value.get(name) if isinstance(value, Mapping) else None

@@ -113,7 +113,7 @@ def number_of(query: Mapping[str, str], name: str, *, default: int, most: int) -
     """A number of the query.
 
     Args:
-        default: where it is missing or empty.
+        default: if it is missing or empty.
         most: a larger one is cut to this.
 
     Raises:

@@ -1,7 +1,7 @@
 """GET with watch=true: the changes of services as lines of JSON, until the time asked for is over or the server ends.
 
 A service that was changed between the version that is watched from and now is said to be added: nobody keeps which
-version one began with. Kubernetes' clients take that for a change.
+version one started with. Kubernetes' clients take that for a change.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 
 class Expired(BadRequest):
-    """The version is none that this server has given out: the list is to be read anew."""
+    """The version is none that this server has given out: the list is to be read again."""
 
     status = 410
     code = "VERSION_EXPIRED"
@@ -167,7 +167,7 @@ async def _lines(
 
 
 async def _may_go_on(request: Request) -> bool:
-    """A token that was revoked meanwhile ends what it began."""
+    """A token that was revoked meanwhile ends what it started."""
     if not caller_of(request).token_id:
         return True
     return bool(await run_in_threadpool(authenticator_of(request).still_holds, request))

@@ -68,7 +68,7 @@ class OrderContent:
 
 
 def resource_for_node(service: Service) -> dict[str, Any]:
-    """Without what changes all the time: an order is sent anew when its content differs."""
+    """Without what changes all the time: an order is sent again when its content differs."""
     whole = service.to_resource()
     metadata = {name: whole["metadata"][name] for name in ("name", "namespace", "uid", "generation")}
     return {"apiVersion": whole["apiVersion"], "kind": whole["kind"], "metadata": metadata, "spec": whole["spec"]}

@@ -94,7 +94,7 @@ def applied(
 
 
 def check_status(live: Mapping[str, Any], intended: Mapping[str, Any], *, force: bool) -> None:
-    """All of a status is the controller's, which writes it anew when it next looks. Raises FieldConflict for a field
+    """All of a status is the controller's, which writes it again when it next looks. Raises FieldConflict for a field
     that is to be another."""
     old = dict(_leaves(live, ("status",)))
     conflicts = [(OURS, path) for path, value in _leaves(intended, ("status",)) if old.get(path, value) != value]

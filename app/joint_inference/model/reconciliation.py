@@ -1,7 +1,7 @@
 """What a service should be, against what its nodes report: the orders for its two workers, and its condition. Pure.
 
 The cloud worker comes first; the edge worker is ordered once the big model serves, for it is told where. From then on
-it stays, also while the cloud is away: it goes on by itself.
+it stays, also while the cloud is unreachable: it goes on by itself.
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ def _orders(service: Service, state: ObservedState, cloud: ObservedWorker) -> di
 
 
 def _big_model(service: Service, state: ObservedState, cloud: ObservedWorker) -> str:
-    """Where the cloud worker serves; while it is away, where it did when this generation's edge worker was told."""
+    """Where the cloud worker serves; while it is unreachable, where it did when this generation's edge worker was
+    told."""
     if cloud.is_serving and cloud.report is not None and cloud.report.address:
         return f"http://{cloud.report.address}"
     if state.edge_order is None or state.edge_order.generation != service.generation:

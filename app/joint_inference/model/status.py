@@ -62,7 +62,7 @@ class Condition:
 def conditions_after(
     before: Sequence[Mapping[str, Any]], current: Condition, warning: Condition | None, now: str
 ) -> list[dict[str, Any]]:
-    """The list of conditions anew: a warning, the states that were (False), the one that is (True) last.
+    """The list of conditions again: a warning, the states that were (False), the one that is (True) last.
     lastTransitionTime moves when status or reason of an entry does; lastHeartbeatTime with every call.
 
     Args:
@@ -97,7 +97,7 @@ def _entry(
 
 def completed(status: Mapping[str, Any], now: str) -> dict[str, Any]:
     """A status that somebody else wrote, in which nothing is missing that ours have; conditions of no type of ours are
-    left out, as they are at each look."""
+    omitted, as they are at each look."""
     blank = {"status": "Unknown", "lastHeartbeatTime": now, "lastTransitionTime": now, "reason": "", "message": ""}
     whole = dict(status)
     if "conditions" in status:

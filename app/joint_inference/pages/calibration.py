@@ -53,7 +53,7 @@ def calibration(request: Request) -> Response:
 
 
 def live(request: Request) -> Response:
-    """How far it is; at its end the page is read anew."""
+    """How far it is; at its end the page is read again."""
     try:
         calibration = _of(request)
     except NotFound:
@@ -123,7 +123,7 @@ def _apply_page(
 
 
 def changes_of(present: Mapping[str, str], setting: Setting) -> list[tuple[str, str, str]]:
-    """Key, value before, value afterwards, where these differ; empty where there is none."""
+    """Key, value before, value afterwards, where these differ; empty if there is none."""
     keys = [*setting.parameters, *(key for key in present if key not in setting.parameters)]
     pairs = [(key, present.get(key, ""), setting.parameters.get(key, "")) for key in keys]
     return [pair for pair in pairs if pair[1] != pair[2]]

@@ -1,4 +1,4 @@
-"""The page where a calibration of a service begins: send samples, look at earlier ones."""
+"""The page where a calibration of a service starts: send samples, look at earlier ones."""
 
 from __future__ import annotations
 

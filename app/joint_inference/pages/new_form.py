@@ -58,7 +58,7 @@ def empty_values() -> Values:
 
 
 def merged(sent: Mapping[str, str]) -> Values:
-    """The fields as sent; what is no field of ours is left out, and one that was not sent has its default."""
+    """The fields as sent; what is no field of ours is omitted, and one that was not sent has its default."""
     return {name: sent.get(name, default)[:VALUE_MAX].strip() for name, default in empty_values().items()}
 
 
@@ -111,7 +111,7 @@ def problems_of(error: ModelmillError) -> Problems:
 
 
 def values_of(resource: Any) -> Values | None:
-    """The form that means this resource; None where the form has no field for something in it."""
+    """The form that means this resource; None if the form has no field for something in it."""
     try:
         values = _values(validated(resource))
         back, problems = resource_of(values)

@@ -33,7 +33,7 @@ from app.results.model.producer import Producer
 
 SHOWN_EVENTS = 30
 REDRAWN_S = 10
-"""The fragment is drawn anew after this time even if nothing was reported: nodes may have become silent."""
+"""The fragment is drawn again after this time even if nothing was reported: nodes may have become silent."""
 PICTURE_KINDS = frozenset({"image/jpeg", "image/png"})
 
 
@@ -160,7 +160,7 @@ def _value(point: TallyPoint, key: str) -> float | None:
 
 
 def _share(earlier: TallyPoint, later: TallyPoint) -> float | None:
-    """None when nothing was seen between them, or the counts began anew."""
+    """None when nothing was seen between them, or the counts started again."""
     seen, seen_later = _value(earlier, "inferenceNumber"), _value(later, "inferenceNumber")
     sent, sent_later = _uploaded(earlier), _uploaded(later)
     if seen is None or sent is None or seen_later is None or sent_later is None:

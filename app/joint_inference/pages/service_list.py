@@ -52,7 +52,7 @@ def services(request: Request) -> Response:
 
 
 def rows(request: Request) -> Response:
-    """The table anew. 204 when it is what the page shows already."""
+    """The table again. 204 when it is what the page shows already."""
     return fragment(request, "joint_inference/_services_live.html", _context(request))
 
 

@@ -36,7 +36,7 @@ class ConditionView:
 
     @property
     def look(self) -> str:
-        """The colour of its badge."""
+        """The color of its badge."""
         if self.type == ConditionType.RUNNING and self.reason != Reason.SERVING:
             return "busy"
         return {"Running": "ok", "Failed": "bad", ENDING: "busy"}.get(self.type, "wait")
@@ -44,7 +44,7 @@ class ConditionView:
 
 @dataclass(frozen=True)
 class ServiceFigures:
-    """What a service has counted. None where the worker does not say."""
+    """What a service has counted. None if the worker does not say."""
 
     total: int
     hard: int

@@ -1,4 +1,4 @@
-"""How a service begins and changes, within a transaction of its caller."""
+"""How a service starts and changes, within a transaction of its caller."""
 
 from __future__ import annotations
 

@@ -180,11 +180,11 @@ class Controller:
         """Store condition and orders, unless the service has changed meanwhile.
 
         Args:
-            service: as it was when this began.
+            service: as it was when this started.
             plan: what follows for it.
             warning: to show beside the condition.
             now: the time.
-            looked_at: when it was last reconciled before this began.
+            looked_at: when it was last reconciled before this started.
 
         Returns:
             The names of the nodes to nudge; None: it was reconciled by another meanwhile, and nothing was done.

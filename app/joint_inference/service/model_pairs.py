@@ -25,7 +25,7 @@ class ModelOutput:
 
     is_classifier: bool
     classes: int | None = None
-    """Of a classifier, None where that is not known."""
+    """Of a classifier, None if that is not known."""
 
     @property
     def description(self) -> str:
@@ -69,7 +69,7 @@ def _differ(small: ModelOutput, big: ModelOutput) -> bool:
 
 
 def _output_of(worker: Worker, model: Model | None) -> ModelOutput | None:
-    """None where it is not known: a user's own script may do anything."""
+    """None if it is not known: a user's own script may do anything."""
     if model is None or not worker.is_builtin:
         return None
     named = worker_options(Role(worker.role), worker.parameters).predictor.decoder

@@ -1,4 +1,4 @@
-"""Services and their events: how they begin, what changes them, and how they are read. In the caller's transactions."""
+"""Services and their events: how they start, what changes them, and how they are read. In the caller's transactions."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ return redis.call('HRANDFIELD', prefix .. 'dirty', ARGV[2], 'WITHVALUES')
 """
 
 # ARGV: prefix, then for each record its id, the count of its changes that was known before it was read, and its doc
-# ('' where there is none). One that changed meanwhile stays dirty, and as it was.
+# ('' if there is none). One that changed meanwhile stays dirty, and as it was.
 PUT = (
     _ENTRIES
     + """
@@ -80,7 +80,7 @@ end
 )
 
 # KEYS: index of all records. ARGV: prefix, name of this form of the index. An index of another form, or none, is made
-# anew: what there is of it goes, and all records are dirty. Returns 1 if it was so.
+# again: what there is of it goes, and all records are dirty. Returns 1 if it was so.
 ADOPT = (
     _ENTRIES
     + """

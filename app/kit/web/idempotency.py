@@ -135,7 +135,7 @@ kept_answers_of = AppState[AnswerCache]("kept_answers")
 
 
 class Digest:
-    """Identifies the same request: query and body. Clients choose the boundary of a multipart body anew each time, so
+    """Identifies the same request: query and body. Clients choose the boundary of a multipart body again each time, so
     it is ignored."""
 
     def __init__(self, request: Request) -> None:

@@ -23,7 +23,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """The older version cannot read what is encrypted: it gets new secrets, and nodes are told everything anew."""
+    """The older version cannot read what is encrypted: it gets new secrets, and nodes are told everything again."""
     conn = op.get_bind()
     for name in SECRETS:
         rows = sa.table(name, sa.column("uid"), sa.column("secret"))

@@ -78,7 +78,7 @@ def give_up(conn: Connection, target_id: str, *, problem: str, at: str) -> None:
 
 
 def send_again(conn: Connection, delivery_id: str, at: str) -> None:
-    """It is due, with all patience anew, under the same id."""
+    """It is due, with all patience again, under the same id."""
     values = {"state": DeliveryState.PENDING.value, "tries": 0, "due_at": at, "patience_from": at, "ended_at": None}
     conn.execute(sa.update(deliveries).where(deliveries.c.delivery_id == delivery_id).values(**values))
 

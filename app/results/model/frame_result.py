@@ -24,7 +24,7 @@ class DetectedObject:
     box: Sequence[float]
     """x1, y1, x2, y2 in pixels of the source."""
     label: str
-    """Empty where the stage names no classes."""
+    """Empty if the stage names no classes."""
     score: float | None
 
 
@@ -89,7 +89,7 @@ def moment_of(row: Mapping[str, Any], now: datetime) -> str:
 
 
 def objects_in(row: Mapping[str, Any]) -> Iterator[DetectedObject]:
-    """A report may hold anything: what is no box is passed over."""
+    """A report may hold anything: what is no box is ignored."""
     labels, scores = row.get("labels"), row.get("scores")
     boxes = row.get("bbox")
     for place, box in enumerate(boxes if isinstance(boxes, list) else ()):

@@ -21,7 +21,7 @@ class OwnersFiles(Protocol):
         """Empty: there is no such file."""
 
     def write(self, owner: str, path: str, content: bytes) -> None:
-        """In place of what is there; whole, or not at all."""
+        """Instead of what is there; whole, or not at all."""
 
 
 class FileSender:

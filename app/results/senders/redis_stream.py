@@ -64,7 +64,7 @@ class RedisSender:
 
 @contextmanager
 def _ended_after(try_s: float, client: Redis, is_late: threading.Event) -> Iterator[None]:
-    """Closes its connections then: a server that sends a byte now and then would hold a try for ever."""
+    """Closes its connections then: a server that sends a byte now and then would hold a try forever."""
 
     def end() -> None:
         is_late.set()

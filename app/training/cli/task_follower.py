@@ -20,7 +20,7 @@ POLL_S = 1.0
 PATIENCE_S = 60.0
 """How long the service may be away while somebody waits."""
 BEGINS_WITHIN_S = 180.0
-"""After its task has succeeded a conversion begins at once, or with a pulse of the scheduler."""
+"""After its task has succeeded a conversion starts at once, or with a pulse of the scheduler."""
 RESULT = "out.nef"
 GAP = b"[some lines went by faster than they could be followed; the whole log is in the task's folder]\n"
 Record = dict[str, Any]
@@ -39,7 +39,7 @@ class TaskFollower:
         timeout_s: how long to follow, in seconds; None: to the end.
         is_quiet: what is told goes to stderr, for stdout is to be JSON; and the log goes nowhere.
         is_only_log: states are not told.
-        tail: with how many lines of the log to begin.
+        tail: with how many lines of the log to start.
     """
 
     def __init__(

@@ -49,7 +49,7 @@ class RayJob:
     submission_id: str
     status: RayStatus
     message: str = ""
-    """On failure the last lines of its log, with colours."""
+    """On failure the last lines of its log, with colors."""
     error_type: str = ""
     """Ray's own; "" if there is none."""
     exit_code: int | None = None

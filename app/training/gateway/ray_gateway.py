@@ -1,9 +1,9 @@
 """The one module that imports ray, which it does when a gateway is opened. It asks and answers, and decides nothing.
 
 Every call has a deadline, which Ray's own functions do not have. GlobalState and get_log() wait in Ray's C++ for a GCS
-that is gone, and after a minute that C++ ends the whole process; JobSubmissionClient sends without a time-out. So the
+that is gone, and after a minute that C++ ends the whole process; JobSubmissionClient sends without a timeout. So the
 GCS is asked with the stubs that Ray generates for it, over Ray's own channel (with its TLS and keep-alive), and jobs
-and logs by the SDK's client with a time-out put into the one method through which it sends.
+and logs by the SDK's client with a timeout put into the one method through which it sends.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class RayOptions:
 
 
 class RayGateway:
-    """A Gateway (see there) to a real cluster. It connects when it is asked something, and anew after a fault."""
+    """A Gateway (see there) to a real cluster. It connects when it is asked something, and again after a fault."""
 
     def __init__(self, options: RayOptions) -> None:
         """Raises CannotStart if Ray is not installed. Takes no connection."""

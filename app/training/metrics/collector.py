@@ -25,7 +25,7 @@ UNENDED = tuple(state for state in State if state in WAITING | ACTIVE)
 
 
 class TrainingCollector(Collector):
-    """picture: with a client of short time-outs. now: for tests."""
+    """picture: with a client of short timeouts. now: for tests."""
 
     def __init__(self, database: Database, picture: ClusterPicture, *, now: Callable[[], datetime] = clock.now) -> None:
         self._census = TimeboxedQuery(database, count_by_state)

@@ -10,7 +10,7 @@ The order decides, first match first:
 5. a GPU's or the machine's memory ran out, or the kernel killed it → OUT_OF_MEMORY
 6. any other exception or exit code → RUNTIME_ERROR; else UNKNOWN
 
-Ray's message holds the last ten lines of the log only, in colours, and what was written last is often noise of other
+Ray's message holds the last ten lines of the log only, in colors, and what was written last is often noise of other
 processes: so the tail of the log is read too. Sentences are matched with their numbers in them, because a traceback
 quotes the source line that has the same words. Every pattern is anchored or bounded: time is linear in the text.
 """
@@ -99,7 +99,7 @@ class Failure:
 
     kind: FailureKind
     summary: str
-    """One line for people, without colours."""
+    """One line for people, without colors."""
 
 
 def classify(
@@ -241,7 +241,7 @@ def _ended(exit_code: int) -> str:
 
 
 def _last_line(evidence: _Evidence) -> str | None:
-    """What it wrote last. Ray's message begins with a line of its own."""
+    """What it wrote last. Ray's message starts with a line of its own."""
     lines = chain(reversed(evidence.log.lines), reversed(evidence.message.lines[1:]))
     return next((line.strip() for line in lines if line.strip()), None)
 

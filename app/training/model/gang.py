@@ -5,7 +5,7 @@
 is said in `room`: never more than Ray says, less what active tasks were promised and have not claimed yet.
 
 **The queue is strict.** The first that must wait ends the admission, whatever the reason: room, a retry that is not due
-(`next_run_at`) and does not fit, too large for the whole cluster. Else small tasks would take, for ever, what a large
+(`next_run_at`) and does not fit, too large for the whole cluster. Else small tasks would take, forever, what a large
 one waits for. A retry that is not due and fits keeps its room, and others go beside it. A task with `backfill` lets
 others go ahead while it waits: whoever fits then goes, also with what it waited for.
 
@@ -141,7 +141,7 @@ class _Round:
         """Room only shrinks in a round: who does not fit once will not fit later."""
 
     def keeps_room_for(self, queued: Queued, reason: Waiting) -> bool:
-        """One that is to be tried again, and would fit: it did not fail for want of room. What it needs stays free for
+        """One that is to be tried again, and would fit: it did not fail for lack of room. What it needs stays free for
         it, and nobody waits for the rest."""
         if reason.code is not WaitingCode.RETRY or queued.demand in self.refused:
             return False

@@ -135,7 +135,7 @@ def joined(attempts: Iterable[LearningCurves]) -> dict[str, Curve]:
 
 
 def is_lower_better(name: str) -> bool | None:
-    """Of a loss it is, of a reward it is not; None where the name tells neither."""
+    """Of a loss it is, of a reward it is not; None if the name tells neither."""
     words = name.lower().replace("/", " ").replace("_", " ").replace("-", " ").replace("@", " ").split()
     if NEITHER.intersection(words):
         return None
@@ -145,7 +145,7 @@ def is_lower_better(name: str) -> bool | None:
 
 
 def best_of(name: str, curve: Curve) -> Point | None:
-    """The point that a reader looks for: the least loss, the highest reward. None where the name tells neither."""
+    """The point that a reader looks for: the least loss, the highest reward. None if the name tells neither."""
     is_lower = is_lower_better(name)
     if is_lower is None:
         return None

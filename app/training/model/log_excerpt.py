@@ -1,6 +1,6 @@
-"""Reads the last output of a program that failed: its lines without colours, and the exception that ended it. Pure.
+"""Reads the last output of a program that failed: its lines without colors, and the exception that ended it. Pure.
 
-On Ray many processes write into one log: lines of others begin with their name, as in "(TaskRunner pid=17) …", and go
+On Ray many processes write into one log: lines of others start with their name, as in "(TaskRunner pid=17) …", and go
 on coming after the program has failed. What the program itself wrote counts first.
 """
 
@@ -17,7 +17,7 @@ ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,99}[ -/]{0,9}[@-~]|\][^\x07\x1b\n]{0,300}
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 OTHERS = re.compile(r"\((?:raylet|autoscaler|[^()\n]{1,99}\bpid=\d{1,9}[^()\n]{0,99})\) ?")
 RANK = re.compile(r"\[(?:rank|default)(\d{1,6})\]:")
-"""How PyTorch begins the lines of a process of a group."""
+"""How PyTorch starts the lines of a process of a group."""
 EXCEPTION = re.compile(r"(?:[A-Za-z_]\w{0,99}\.){0,9}[A-Za-z_]\w{0,99}(?:\([A-Za-z_]\w{0,99}\))?(?=: |:?$)")
 NAMES = ("Error", "Exception", "Interrupt", "Exit", "Errors", "MissingMandatoryValue", "StopIteration")
 
@@ -27,7 +27,7 @@ class LogExcerpt:
     """The last output of a program."""
 
     lines: tuple[str, ...] = ()
-    """Without colours and names of processes."""
+    """Without colors and names of processes."""
     exception: str | None = None
     """The line of the last exception, of the program itself if it had one; with the next line where it ends in a colon:
     the cause."""

@@ -64,7 +64,7 @@ class SimulationResult:
     """Half the sum over users of |share of used GPU time − equal share| while at least two of them wait: 0 is fair."""
     makespan_s: float
     impossible: int
-    """Tasks that the cluster could never hold; left out."""
+    """Tasks that the cluster could never hold; omitted."""
 
 
 def read_trace(text: str) -> list[TraceTask]:
@@ -107,7 +107,7 @@ def simulate(
     """Run a trace by a queue policy, event by event: at each submission and each end the scheduler decides once.
 
     Args:
-        trace: tasks with their times of submission and how long they run; what the cluster can never hold is left out
+        trace: tasks with their times of submission and how long they run; what the cluster can never hold is omitted
             and counted.
         does_backfill: a small task may go before a big one that it does not delay.
     """

@@ -54,7 +54,7 @@ def grid(vary: Mapping[str, Values]) -> list[Point]:
 
 
 def drawn(vary: Mapping[str, Values], most: int, seed: int) -> list[Point]:
-    """So many points by chance, none twice; fewer where there are not so many. The same for the same seed."""
+    """So many points at random, none twice; fewer where there are not so many. The same for the same seed."""
     chance = random.Random(seed)  # noqa: S311  # nothing secret
     points: list[Point] = []
     for _ in range(100 * most):

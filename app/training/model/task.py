@@ -196,7 +196,7 @@ class Task:
     backfill: bool = False
     """Later tasks may go ahead while it waits at the head of the queue."""
     infra_retries: int = 1
-    """How often it may still begin anew after its machine, or Ray, was lost."""
+    """How often it may still begin again after its machine, or Ray, was lost."""
     max_wait_s: int | None = None
     """How many seconds its program may wait for its placement group; None: the usual time."""
     max_run_s: int | None = None

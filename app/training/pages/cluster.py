@@ -135,7 +135,7 @@ def _shares(node: Node, view: ClusterView, user: str) -> Iterator[GpuShare]:
 
 
 def _bar(shares: tuple[GpuShare, ...], total: float) -> Markup:
-    """One cell for each GPU, coloured by whose it is; a node with very many gets one piece per share."""
+    """One cell for each GPU, colored by whose it is; a node with very many gets one piece per share."""
     rect = '<rect class="gpu gpu-{}" x="{}" y="0" width="{}" height="{}"></rect>'
     pieces, left = [], 0.0
     for share in shares:

@@ -1,4 +1,4 @@
-"""A task of each workload to begin with, as YAML with remarks. {home}: the reader's own, as tasks name it. Pure."""
+"""A task of each workload to start with, as YAML with remarks. {home}: the reader's own, as tasks name it. Pure."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class LogPageQuery(BaseModel):
         return LineFilter(self.q.strip(), self.process)
 
     def url(self, page: str, **change: Any) -> str:
-        """The same page with something changed; what is usual is left out."""
+        """The same page with something changed; what is usual is omitted."""
         usual = LogPageQuery().model_dump()
         values = {**self.model_dump(exclude={"seen"}), **change}
         kept = {name: value for name, value in values.items() if value != usual.get(name)}
@@ -59,7 +59,7 @@ def log(request: Request) -> Response:
 
 
 def live(request: Request) -> Response:
-    """The text anew. 204 while it is what the page shows already; the answer after the end asks no more."""
+    """The text again. 204 while it is what the page shows already; the answer after the end asks no more."""
     log_query = query(request, LogPageQuery)
     try:
         context = _context(request, log_query)
@@ -127,7 +127,7 @@ BOLD, NOT_BOLD, USUAL_COLOR = 1, 22, 39
 COLORS = {**{code: code - 30 for code in range(31, 37)}, **{code: code - 90 for code in range(91, 97)}}
 """Red, green, yellow, blue, magenta and cyan, as the style sheet numbers them; black and white are the page's own."""
 WIDE = {38: {5: 2, 2: 4}, 48: {5: 2, 2: 4}}
-"""Of colours by number or by red, green and blue, which are not shown: how many numbers follow each."""
+"""Of colors by number or by red, green and blue, which are not shown: how many numbers follow each."""
 
 
 def log_markup(log: str, marked: str = "") -> Markup:
@@ -152,7 +152,7 @@ def _pieces(text: str, marked: str) -> Iterator[Markup]:
 
 
 def _style(codes: str, color: int, *, is_bold: bool) -> tuple[int, bool]:
-    """The style after what a sequence says; what it says of grounds, lines and the like is left out."""
+    """The style after what a sequence says; what it says of grounds, lines and the like is omitted."""
     numbers = [int(code or 0) for code in codes.split(";") if len(code) < 4]
     while numbers:
         code = numbers.pop(0)

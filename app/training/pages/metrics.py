@@ -71,7 +71,7 @@ def curve_plots(
 
     Args:
         tasks: the curves of the task that is looked at, then those of the others beside it.
-        by_time: over the time since the first row, in place of the steps; what tells no time is left out.
+        by_time: over the time since the first row, instead of the steps; what tells no time is omitted.
         weight: of the mean that smooths them.
     """
     plots = []
@@ -166,7 +166,7 @@ class CurveView(BaseModel):
         return [task_id for task_id in dict.fromkeys(self.also.split(",")) if task_id][:MOST_OTHERS]
 
     def url(self, page: str, **change: Any) -> str:
-        """The same page with something changed; what is usual is left out."""
+        """The same page with something changed; what is usual is omitted."""
         usual = CurveView().model_dump()
         values = {**self.model_dump(exclude={"seen"}), **change}
         kept = {name: value for name, value in values.items() if value != usual.get(name)}
@@ -184,7 +184,7 @@ def metrics(request: Request) -> Response:
 
 
 def live(request: Request) -> Response:
-    """The plots anew. 204 while they are what the page shows already."""
+    """The plots again. 204 while they are what the page shows already."""
     try:
         context = _context(request, query(request, CurveView))
     except NotFound:

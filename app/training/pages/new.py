@@ -80,7 +80,7 @@ def new(request: Request) -> Response:
 
 
 def _resumed(request: Request, text: str, task_id: str, step: str) -> str:
-    """The text of a task with the checkpoint that it is to go on from, in place of what it says of that."""
+    """The text of a task with the checkpoint that it is to go on from, instead of what it says of that."""
     checkpoints = training_of(request).tasks.checkpoints(user_of(request), task_id) if step else []
     path = next((one.path for one in checkpoints if str(one.step) == step), None)
     if path is None:

@@ -75,7 +75,7 @@ def hidden_fields(workload: Workload) -> frozenset[str]:
 
 
 def merged(sent: Mapping[str, str]) -> Values:
-    """The fields as sent; what is no field of ours is left out. A workload that is none becomes the first."""
+    """The fields as sent; what is no field of ours is omitted. A workload that is none becomes the first."""
     known = {name: sent.get(name, "")[:VALUE_MAX].replace("\r\n", "\n") for name in FIELDS}
     return {**known, "workload": workload_of(known["workload"]).value}
 

@@ -21,7 +21,7 @@ class Trouble(StrEnum):
 
 @dataclass(frozen=True)
 class QueueHealth:
-    """Whether tasks can begin."""
+    """Whether tasks can start."""
 
     view: ClusterView | None
     """The cluster as last seen, None if that is not known."""

@@ -32,7 +32,7 @@ def sweep(request: Request) -> Response:
 
 
 def live(request: Request) -> Response:
-    """The table and the plot anew. 204 while they are what the page shows already."""
+    """The table and the plot again. 204 while they are what the page shows already."""
     try:
         context = _context(request)
     except NotFound:
@@ -109,7 +109,7 @@ class ParallelCoordinates:
 
 
 def parallel_coordinates(view: SweepView) -> ParallelCoordinates | None:
-    """None where there is nothing to compare: fewer than two tasks have told the figure."""
+    """None if there is nothing to compare: fewer than two tasks have told the figure."""
     rows = view.ranked
     if len(rows) < 2 or not view.fields:
         return None

@@ -33,7 +33,7 @@ PREVIEW_LINES = 20
 SHOWN_ATTEMPTS, SHOWN_EVENTS, SHOWN_CHECKPOINTS = 12, 100, 20
 """The last ones."""
 REDRAWN_S = 15
-"""A fragment whose task stands still is drawn anew this often, for its bars grow."""
+"""A fragment whose task stands still is drawn again this often, for its bars grow."""
 CONVERSION_EXPECTED = timedelta(minutes=2)
 """A task is still watched this long after its end, while its conversion is being made."""
 SAMPLES = ("images", "reference.zip")
@@ -141,7 +141,7 @@ def _all_events(request: Request, view: TaskView) -> list[TaskEvent]:
 
 
 def may_change(view: TaskView, at: datetime) -> bool:
-    """By itself? After the end a conversion may be on its way, which is not waited for for ever."""
+    """By itself? After the end a conversion may be on its way, which is not waited for forever."""
     task = view.task
     if task.ended_at is None:
         return True

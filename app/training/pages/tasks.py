@@ -71,7 +71,7 @@ def tasks(request: Request) -> Response:
 
 
 def rows(request: Request) -> Response:
-    """The table anew while something in it has not ended. 204 when it is what the page shows already."""
+    """The table again while something in it has not ended. 204 when it is what the page shows already."""
     return fragment(request, "training/_tasks_live.html", _context(request))
 
 

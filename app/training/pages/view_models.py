@@ -58,7 +58,7 @@ class StepTime:
 
     step: Step
     seconds: float | None
-    """All the time in it, None where it never was."""
+    """All the time in it, None if it never was."""
     is_now: bool
 
 
@@ -114,7 +114,7 @@ def rows(task: Task, attempts: Sequence[Attempt], spans: Sequence[Span]) -> list
 
 
 def _ending(task: Task, attempt: Attempt) -> str:
-    """The colour of an attempt's bar by what came of it."""
+    """The color of an attempt's bar by what came of it."""
     if attempt.failure_kind is FailureKind.CANCELED:
         return "is-canceled"
     if attempt.failure_kind is not None:

@@ -17,7 +17,7 @@ from app.training.service.tasks import AttemptFolder, LogView, Tasks, TaskView
 
 @dataclass(frozen=True)
 class Training:
-    """What the web asks. The scheduler is put together where it runs."""
+    """What the web asks. The scheduler is assembled where it runs."""
 
     options: TrainingOptions
     tasks: Tasks

@@ -121,13 +121,13 @@ def ranking_of(task: Task, steps: Collection[int], curves: Mapping[str, Curve]) 
 
 
 def resume_path(database: Database, homes: Homes, user: str, spec: TaskSpec) -> str | None:
-    """Where a new task begins.
+    """Where a new task starts.
 
     Args:
         user: whose task it is.
 
     Returns:
-        The checkpoint that a new task begins with, as tasks name it; None: it begins at step 0.
+        The checkpoint that a new task starts with, as tasks name it; None: it starts at step 0.
 
     Raises:
         PathRefused: The checkpoint is not there, or not the user's.

@@ -79,7 +79,7 @@ class ClusterPicture:
             pipe.execute()
 
     def order(self) -> tuple[str, ...]:
-        """Of the queue, as far as it is known to differ from the order of submission. Never raises."""
+        """Of the queue, if known to differ from the order of submission. Never raises."""
         try:
             view = self.get()
         except RedisError:

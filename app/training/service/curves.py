@@ -87,7 +87,7 @@ class CurveReader:
             return None
 
     def _file(self, key: tuple[str, int, int], size_bytes: int) -> _ReadFile:
-        """What was read of it before, unless it became shorter: then it was written anew."""
+        """What was read of it before, unless it became shorter: then it was written again."""
         with self._lock:
             file = self._files.get(key)
             if file is None or file.offset > size_bytes:

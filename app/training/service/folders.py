@@ -30,7 +30,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def folders_of(homes: Homes, user: str, attempts: Sequence[Attempt]) -> dict[int, AttemptFolder]:
-    """By attempt number; one that has none yet is left out."""
+    """By attempt number; one that has none yet is omitted."""
     if not attempts:
         return {}
     times = {times.name: times for times in homes.folders.times(user, [attempt.folder for attempt in attempts])}
@@ -80,7 +80,7 @@ def opened_file(homes: Homes, user: str, path: str) -> Iterator[int]:
 
 def models_in(homes: Homes, user: str, path: str) -> list[str]:
     """ONNX files in the folder of an attempt, as paths from there, in order. Folders that cannot be read, and names
-    that are no text, are passed over."""
+    that are no text, are ignored."""
     with disk_errors(path), parent_of(homes, user, path) as (above_fd, name):
         top_fd = os.open(name, FOLDER, dir_fd=above_fd)
         try:

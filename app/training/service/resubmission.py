@@ -34,7 +34,7 @@ class Resubmission:
 
         Args:
             changes: by field: overrides.trainer.seed; None takes it out.
-            resume: the checkpoint that it goes on from; None: it says itself where it begins.
+            resume: the checkpoint that it goes on from; None: it says itself where it starts.
 
         Raises:
             TaskNotFound, BadSpec: As of `spec`.

@@ -3,8 +3,8 @@
 What conversion is like is known to the wiring alone: see Converter. Because of the spec a task is converted once: its
 row in training_conversions bears the moment at which the task ended, whoever means to do it claims that row first, and
 the id of the job follows from the attempt. So whoever died between submitting the job and noting it, the next finds the
-same job and makes no other. What fails for a while (conversion is full, the object store is away) is tried again for a
-day; what fails for good stays as a problem that the page shows beside the button for the one click.
+same job and makes no other. What fails for a while (conversion is full, the object store is unreachable) is tried again
+for a day; what fails for good stays as a problem that the page shows beside the button for the one click.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Results:
 
         Args:
             artifact: path in the last attempt's folder.
-            images: the same, or a whole path, which begins with /.
+            images: the same, or a whole path, which starts with /.
             name: empty: conversion chooses one.
             options: as POST /jobs takes them; None: defaults.
 

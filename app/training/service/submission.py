@@ -80,7 +80,7 @@ def check_paths(rules: PathRules, user: str, spec: TaskSpec) -> None:
 CheckConversion = Callable[[str, Mapping[str, Any]], None]
 """Would a conversion take this name and these options? Raises BadInput. What conversion is like, others know."""
 TRIES = 8
-"""Ids of one second differ in four characters by chance."""
+"""Ids of one second differ in four characters at random."""
 RETRY_AFTER_S = 60
 
 

@@ -51,7 +51,7 @@ class SweepView:
 
     @property
     def name(self) -> str:
-        """What the names of its tasks begin with, without their values."""
+        """What the names of its tasks start with, without their values."""
         return self.rows[0].task.name.rpartition(" · ")[0] if self.rows else ""
 
     @property

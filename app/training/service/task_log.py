@@ -30,7 +30,7 @@ _DROPPED = re.compile(re.escape(DROPPED.encode()).replace(rb"\{\}", rb"[^\n]{1,1
 
 @dataclass(frozen=True)
 class LineFilter:
-    """Which lines of a log are shown. Colours are passed over."""
+    """Which lines of a log are shown. Colors are ignored."""
 
     text: str = ""
     """What they contain, in small or capital letters; "": anything."""
@@ -41,7 +41,7 @@ class LineFilter:
         return bool(self.text or self.process)
 
     def passes(self, line: str, process: str) -> bool:
-        """line: without colours."""
+        """line: without colors."""
         return (not self.process or process == self.process) and self.text.lower() in line.lower()
 
 

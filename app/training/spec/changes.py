@@ -23,7 +23,7 @@ class Difference:
     field: str
     """With a dot for what lies within one: overrides.trainer.seed."""
     values: Sequence[JsonValue]
-    """One for each task; None where it is not said."""
+    """One for each task; None if it is not said."""
 
 
 def differences(specs: Sequence[TaskSpec]) -> list[Difference]:

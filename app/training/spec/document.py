@@ -77,7 +77,7 @@ _INT64 = range(-(1 << 63), 1 << 63)
 
 
 def read_spec(body: bytes, *, content_type: str = "") -> tuple[TaskSpec, str]:
-    """The spec, and its text exactly as it was sent. JSON if the type says so, or if it begins with a brace.
+    """The spec, and its text exactly as it was sent. JSON if the type says so, or if it starts with a brace.
 
     Raises TooLarge, UnreadableSpec, BadSpec (detail: problems, a list of {at, problem}).
     """
@@ -189,7 +189,7 @@ _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456
 
 
 def write_spec(spec: TaskSpec) -> str:
-    """Fields in the order of their declaration; those at their default are left out."""
+    """Fields in the order of their declaration; those at their default are omitted."""
     return write_fields(spec.model_dump(mode="json", exclude_defaults=True))
 
 

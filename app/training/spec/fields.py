@@ -174,7 +174,7 @@ class TaskSpec(Frozen):
     """verl: the figure that tells the best checkpoint, like val/loss; without it a validation, the reward or the
     loss. Its name must tell whether less is better or more."""
     resume_from: ResumePoint | None = None
-    """verl: the checkpoint that it begins with: a task of yours, by its id, whose last one is taken, or the folder of
+    """verl: the checkpoint that it starts with: a task of yours, by its id, whose last one is taken, or the folder of
     one, like /private/users/alice/jobs/…/checkpoints/global_step_50."""
     overrides: Overrides = Field(default_factory=dict)
     """verl: further settings by their Hydra keys, like actor_rollout_ref.actor.optim.lr; + before a key adds it. A
@@ -190,7 +190,7 @@ class TaskSpec(Frozen):
     max_idle_s: Annotated[int, Field(ge=60, le=MAX_RUN_S)] | None = None
     """So many seconds an attempt may write neither its log nor figures; then it is stopped, and the task has failed."""
     restart_on_infra: Annotated[int, Field(ge=0, le=5)] = 1
-    """How often it begins anew when its machine, or Ray, was lost."""
+    """How often it starts again when its machine, or Ray, was lost."""
     convert: ConvertSpec | None = None
 
     @field_validator("*", mode="after")

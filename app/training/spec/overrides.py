@@ -119,7 +119,7 @@ def _is_in(key: str, place: str) -> bool:
 MAX_OVERRIDES = 100
 MAX_TEXT = 1000
 INTERPOLATION = "${"
-"""With this Hydra begins what it replaces, by environment variables among others."""
+"""With this Hydra starts what it replaces, by environment variables among others."""
 _NAME = re.compile(NAME)
 _NO_NAMES = frozenset({"true", "false", "null", "inf", "nan"})
 """As the key of a map Hydra reads them as something else than a text."""

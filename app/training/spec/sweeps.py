@@ -48,7 +48,7 @@ class SweepSpec(Frozen):
     """By field, as total_epochs or overrides.trainer.seed, a list of values; for a random search also a map of low
     and high, with log: true for orders of magnitude."""
     search: Annotated[Search, Field(strict=False)] = Search.GRID
-    """grid: every combination; random: so many by chance."""
+    """grid: every combination; random: so many at random."""
     most: Annotated[int, Field(ge=1, le=MOST_TASKS)] = 10
     """random: how many tasks."""
     seed: Annotated[int, Field(ge=0, lt=1 << 31)] = 0

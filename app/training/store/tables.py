@@ -134,7 +134,7 @@ def to_conversion(row: Any) -> Conversion:
 
 @lru_cache(maxsize=1000)
 def to_demand(text: str) -> Demand:
-    """Most tasks ask for the same as others: a long queue is not parsed anew each time."""
+    """Most tasks ask for the same as others: a long queue is not parsed again each time."""
     return Demand(**json.loads(text))
 
 

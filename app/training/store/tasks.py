@@ -63,7 +63,7 @@ def events_of(conn: Connection, task_id: str, *, after: int = 0, limit: int = 10
 
 @dataclass(frozen=True)
 class NewTask:
-    """What a task begins with; the rest follows from it."""
+    """What a task starts with; the rest follows from it."""
 
     task_id: str
     user: str
@@ -271,7 +271,7 @@ def conversions_due(conn: Connection, at: str) -> list[str]:
 
 
 def unconverted(conn: Connection, word: str, since: str) -> list[str]:
-    """Tasks that succeeded since then, have the word in their spec, and no conversion that began with their end."""
+    """Tasks that succeeded since then, have the word in their spec, and no conversion that started with their end."""
     begun = sa.and_(conversions.c.task_id == tasks.c.task_id, conversions.c.created_at == tasks.c.ended_at)
     query = sa.select(tasks.c.task_id).where(
         tasks.c.state == State.SUCCEEDED.value,

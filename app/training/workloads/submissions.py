@@ -109,7 +109,7 @@ def submission_of(
 
     Args:
         logical_root: The root of paths as tasks name them.
-        resume_path: The checkpoint that verl begins with, as tasks name it; None: the last of the task's own.
+        resume_path: The checkpoint that verl starts with, as tasks name it; None: the last of the task's own.
         entry: What the interpreter runs instead of the workload's program, with the same arguments.
     """
     root = options.homes_root.rstrip("/")

@@ -202,7 +202,7 @@ class ServingNode:
 
     @property
     def stages(self) -> list[str]:
-        """Names of the stages of the catalogue; those of jobs are for these alone."""
+        """Names of the stages of the catalog; those of jobs are for these alone."""
         served = self.detail.get("stages")
         return sorted(name for name in served if name in self.allowed) if isinstance(served, Mapping) else []
 
@@ -224,7 +224,7 @@ def serving_nodes(resources: Resources, catalogue: Catalogue, user: str, now: da
 
     Args:
         resources: what nodes have.
-        catalogue: says which stages there are.
+        catalog: says which stages there are.
 
     Returns:
         Nodes of the cloud first, then by calls waiting.

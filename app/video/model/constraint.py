@@ -46,7 +46,7 @@ def read_constraint(data: object) -> Constraint:
     """Reads a user's constraint.
 
     Args:
-        data: {"delay": s | [lo, hi], "accuracy": a | "acc_level": 0..5}, where each may be left out; None: the
+        data: {"delay": s | [lo, hi], "accuracy": a | "acc_level": 0..5}, where each may be omitted; None: the
             default. An accuracy up to 1 is the quality, above it is a level.
 
     Raises:

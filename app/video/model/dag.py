@@ -43,7 +43,7 @@ class Dag:
     flow: Any
     """As it was written, a list or a graph."""
     own: Mapping[str, StageSpec] = field(default_factory=dict)
-    """Stages that the job itself declares, in place of those of the catalogue."""
+    """Stages that the job itself declares, instead of those of the catalog."""
 
     def to_json(self) -> dict[str, Any]:
         """As the requirement writes it: {generator, flow, input} and, where the job has any, stages."""
@@ -63,7 +63,7 @@ class Dag:
         return written
 
     def ancestors(self) -> dict[str, frozenset[str]]:
-        """stage → all stages that have ended when it begins; without the generator."""
+        """stage → all stages that have ended when it starts; without the generator."""
         return ancestors(self.stages, self.before)
 
 

@@ -96,7 +96,7 @@ def _cycle(start: str, waits: Mapping[str, frozenset[str]], left: set[str]) -> l
 
 
 def ancestors(stages: Sequence[str], before: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-    """stage → all stages that have ended when it begins.
+    """stage → all stages that have ended when it starts.
 
     Args:
         stages: Each after what it waits for.

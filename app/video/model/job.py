@@ -181,7 +181,7 @@ class ServicesContent(JsonDocument):
     """Content of an order to serve stages."""
 
     stages: Mapping[str, Stage]
-    """Those of the catalogue under their names, those of a job under `<job_uid>/<name>`, which take precedence."""
+    """Those of the catalog under their names, those of a job under `<job_uid>/<name>`, which take precedence."""
     secret: str
     """The bearer token of the host."""
     peers: tuple[StageHost, ...] = ()

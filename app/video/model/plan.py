@@ -41,7 +41,7 @@ class Role(StrEnum):
 @dataclass(frozen=True)
 class VideoConf(JsonDocument):
     """Of a cycle of 1 + ntracking + nskip frames the first is processed, the next ntracking have their boxes carried on
-    by a tracker, and the last nskip are left out."""
+    by a tracker, and the last nskip are omitted."""
 
     resolution: str = "480p"
     """A key of RESOLUTIONS."""
@@ -121,7 +121,7 @@ def _read_conf(data: object, place: str) -> VideoConf:
 
 
 def read_flow_mapping(data: object) -> dict[str, StagePlace]:
-    """Reads {stage: {model_id, node_role, node_ip, node}} from outside; `node` may be left out. Raises BadPlan."""
+    """Reads {stage: {model_id, node_role, node_ip, node}} from outside; `node` may be omitted. Raises BadPlan."""
     mapping = _READER.mapping(data, "flow_mapping", most=MAX_PLACES)
     return {
         _READER.name(stage, "flow_mapping"): _read_place(place, f"flow_mapping.{stage}")

@@ -37,7 +37,7 @@ class Reader:
     """Checks of values, each returning the value or raising `error`."""
 
     error: type[BadRequest]
-    """Its message begins with the place."""
+    """Its message starts with the place."""
 
     def problem(self, place: str, problem: str, hint: str = "") -> BadRequest:
         """The error to be raised."""

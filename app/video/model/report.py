@@ -13,7 +13,8 @@ from app.kit.text.json_form import JsonDocument
 
 
 class PlanResult(TypedDict):
-    """Means, in seconds, since the plan began or the last request for one. Tracked and skipped frames count in none."""
+    """Means, in seconds, since the plan started or the last request for one. Tracked and skipped frames count in
+    none."""
 
     delay: dict[str, float]
     """stage → from the runner's call to its answer, transport included."""

@@ -102,7 +102,7 @@ class RuleSet:
         return next((zone for zone in self.zones if zone.name == rule.zone), None) if rule.zone else None
 
     def with_zone(self, zone: Zone) -> RuleSet:
-        """In place of one of the same name."""
+        """Instead of one of the same name."""
         return RuleSet((*(one for one in self.zones if one.name != zone.name), zone), self.rules)
 
     def without_zone(self, name: str) -> RuleSet:
@@ -113,7 +113,7 @@ class RuleSet:
         return RuleSet(tuple(one for one in self.zones if one.name != name), self.rules)
 
     def with_rule(self, rule: Rule) -> RuleSet:
-        """In place of one of the same name."""
+        """Instead of one of the same name."""
         return RuleSet(self.zones, (*(one for one in self.rules if one.name != rule.name), rule))
 
     def without_rule(self, name: str) -> RuleSet:

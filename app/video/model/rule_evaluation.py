@@ -25,7 +25,7 @@ REARM_S = 2.0
 MOST_GAP_S = 60.0
 """Between two rows: what held before a longer one may be something else after it."""
 MOST_BACK_S = 1.0
-"""A clock that goes further back is another one: all begins anew."""
+"""A clock that goes further back is another one: all starts again."""
 NO_BOXES = "no_boxes"
 NO_SIZE = "no_size"
 Size = tuple[float, float]
@@ -183,13 +183,13 @@ def _time_of(record: FrameRecord, *, by_pts: bool) -> float:
 
 
 def size_of_row(row: Mapping[str, Any]) -> Size | None:
-    """Of the source, as a row says it; None where it does not."""
+    """Of the source, as a row says it; None if it does not."""
     size = row.get("size")
     return _size(*size) if isinstance(size, list) and len(size) == 2 else None
 
 
 def size_in(facts: Mapping[str, Any]) -> Size | None:
-    """Of the source, as its runner says it for the policies; None where it does not."""
+    """Of the source, as its runner says it for the policies; None if it does not."""
     return _size(facts.get("width"), facts.get("height"))
 
 

@@ -74,7 +74,7 @@ def _rename(request: Request, sent: Mapping[str, str]) -> Response:
 def _changed(
     request: Request, sent: Mapping[str, str], note: str, change: Callable[[], None], problems: Problems, field: str
 ) -> Response:
-    """To the page, or for htmx the forms anew. Nothing typed is lost, in the other form neither."""
+    """To the page, or for htmx the forms again. Nothing typed is lost, in the other form neither."""
     status = 422 if problems else 200
     if not problems:
         try:

@@ -45,7 +45,7 @@ class Arrow:
     is_far: bool
     """Does it lead from one lane into another?"""
     label: str
-    """How long the way takes; empty where that is not known."""
+    """How long the way takes; empty if that is not known."""
     x: int
     y: int
     """Where the label stands."""

@@ -34,7 +34,7 @@ SHOWN_RULE_EVENTS = 8
 SHOWN_DECISIONS = 40
 READ_DECISIONS = 300
 REDRAWN_S = 10
-"""The fragment is drawn anew after this time even if nothing was reported: the node may have become silent."""
+"""The fragment is drawn again after this time even if nothing was reported: the node may have become silent."""
 NO_PICTURE = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 160 90"><rect width="160" height="90" fill="#87918a" '
     'fill-opacity=".18"/><path d="M66 31v28l26-14z" fill="#87918a" fill-opacity=".6"/></svg>'
@@ -193,7 +193,7 @@ def _change(change: PlanChange) -> str:
 
 def delay_plot(points: Sequence[SeriesPoint], marks: Marks = ()) -> Plot | None:
     """Milliseconds; None while there is nothing to draw a line of. Neither a short peak nor a limit far above flattens
-    the rest: the one is cut, the other left out."""
+    the rest: the one is cut, the other omitted."""
     limit = over_time(points, lambda point: 1000 * point.hi)
     delays = {kind: over_time(points, _result(f"e2e_{kind}", 1000.0)) for kind in ("p50", "p95")}
     values = values_of(delays.values())

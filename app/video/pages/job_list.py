@@ -42,7 +42,7 @@ def jobs(request: Request) -> Response:
 
 
 def rows(request: Request) -> Response:
-    """The table anew. 204 when it is what the page shows already."""
+    """The table again. 204 when it is what the page shows already."""
     return fragment(request, "video/_jobs_live.html", _context(request))
 
 

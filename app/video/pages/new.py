@@ -79,7 +79,7 @@ def only_video(request: Request) -> str:
 
 
 def kinds_of(request: Request) -> dict[str, StageKind]:
-    """By stage of the catalogue. One whose program is not installed is left out."""
+    """By stage of the catalog. One whose program is not installed is omitted."""
     return video_of(request).catalogue.kinds_of_stages(user_of(request))
 
 

@@ -62,7 +62,7 @@ class JobForm:
 
 
 def read_form(sent: Mapping[str, str], kinds: Mapping[str, StageKind]) -> JobForm:
-    """What is no field of ours is left out, and one that was not sent has its default; an unticked box is not sent."""
+    """What is no field of ours is omitted, and one that was not sent has its default; an unticked box is not sent."""
     values = {name: sent.get(name, default).strip() for name, default in DEFAULTS.items()}
     if "video" in sent and "realtime" not in sent:
         values["realtime"] = ""
@@ -89,7 +89,7 @@ def edited(stages: tuple[str, ...], action: str) -> tuple[str, ...]:
 
 
 def example_of(kinds: Mapping[str, StageKind]) -> tuple[str, ...]:
-    """Faces and their poses, of the stages that there are; empty where one of the two is missing."""
+    """Faces and their poses, of the stages that there are; empty if one of the two is missing."""
     stages = [next((stage for stage, kind in kinds.items() if kind.name == name), "") for name in EXAMPLE]
     return tuple(stages) if all(stages) else ()
 
@@ -203,7 +203,7 @@ def parse_body(text: str) -> Mapping[str, Any]:
 
 
 def fields_of(body: Mapping[str, Any]) -> dict[str, str] | None:
-    """The fields that mean this body; None where the form has none for something in it."""
+    """The fields that mean this body; None if the form has none for something in it."""
     try:
         dag = body["dag"]
         flow, given = dag["flow"], dag["input"]

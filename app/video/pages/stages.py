@@ -1,4 +1,4 @@
-"""The catalogue of stages: what there is, what it was measured at, and, for administrators, changes."""
+"""The catalog of stages: what there is, what it was measured at, and, for administrators, changes."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class StageTimes:
     computing: float | None
     queue: float
     way: float
-    """There and back, and what the runner itself adds. None where the runner says only the whole."""
+    """There and back, and what the runner itself adds. None if the runner says only the whole."""
     shares: tuple[float, float, float]
     """Of the longest stage, in percent, in the order computing, queue, way."""
 
@@ -100,7 +100,7 @@ class JobView:
 
     @property
     def look(self) -> str:
-        """The colour of its badge."""
+        """The color of its badge."""
         job = self.job
         if job.state is JobState.DONE:
             return {"finished": "ok", "error": "bad"}.get(job.ending.value if job.ending else "", "wait")

@@ -126,7 +126,7 @@ def _answer(request: Request, sent: Mapping[str, str], job: VideoJob | None) -> 
 
 
 def _example(request: Request) -> str:
-    """A DAG to begin with; empty while there are no stages."""
+    """A DAG to start with; empty while there are no stages."""
     kinds = kinds_of(request)
     stages = new_form.example_of(kinds) or tuple(kinds)[:1]
     return (

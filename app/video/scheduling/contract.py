@@ -138,4 +138,4 @@ class Policy(Protocol):
     ) -> Answer:
         """Decide. state: this job's own, JSON, kept between calls; change it in place. Beside what the policy puts
         there it has `last_plan` ({video_conf, flow_mapping} or None), `profile` ([Measured, …]) and `now` (seconds,
-        steady), which are set anew before each call. state["reason"], if set: why, in one sentence, for the log."""
+        steady), which are set again before each call. state["reason"], if set: why, in one sentence, for the log."""

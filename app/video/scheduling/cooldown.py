@@ -21,7 +21,7 @@ class Cooldown:
 
     Args:
         state: The policy's own: `patience` in it is read and changed in place.
-        now: Of a steady clock. What was noted before that clock began anew is forgotten.
+        now: Of a steady clock. What was noted before that clock started again is forgotten.
     """
 
     def __init__(self, state: dict[str, Any], now: float) -> None:

@@ -47,7 +47,7 @@ def predicted_delay_s(
         state: of the job; its "profile" is what was measured.
 
     Returns:
-        Seconds that the plan is predicted to take; None where the profile does not cover it.
+        Seconds that the plan is predicted to take; None if the profile does not cover it.
     """
     profile = state.get("profile")
     if not profile:

@@ -83,7 +83,7 @@ def find_node(resource_info: ResourceInfo, node_ip: str, *, node: str = "", role
 
 
 def last_plan(state: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The plan in force as {video_conf, flow_mapping}; None when there is none yet."""
+    """The plan in force as {video_conf, flow_mapping}; None if there is none yet."""
     plan = (state or {}).get("last_plan")
     return plan if isinstance(plan, Mapping) and plan.get("video_conf") and plan.get("flow_mapping") else None
 

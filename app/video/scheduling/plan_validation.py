@@ -16,7 +16,7 @@ def validated_plan(
 
     Args:
         video_conf: As read_video_conf takes it.
-        flow_mapping: As read_flow_mapping takes it; the generator may be in it and is left out.
+        flow_mapping: As read_flow_mapping takes it; the generator may be in it and is omitted.
         policy: The name of the policy, to be noted in the plan.
 
     Returns:

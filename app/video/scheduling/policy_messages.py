@@ -13,7 +13,7 @@ from app.video.model.report import PlanResult
 from app.video.scheduling.contract import ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
 
 RESET_KEYS = ("last_plan", "profile", "now")
-"""Keys of the state that are set anew before each call and are not stored."""
+"""Keys of the state that are set again before each call and are not stored."""
 
 
 @dataclass(frozen=True)

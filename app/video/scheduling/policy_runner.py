@@ -142,7 +142,7 @@ def _memory(planning_input: PlanningInput, reply: Mapping[str, Any]) -> tuple[di
 
 
 def _last(planning_input: PlanningInput) -> Plan | None:
-    """The plan in force; None when there is none or it cannot be carried out now."""
+    """The plan in force; None if there is none or it cannot be carried out now."""
     plan = last_plan(planning_input.state)
     if plan is None:
         return None

@@ -66,7 +66,7 @@ def predict(
     Args:
         corrections: Measured through predicted, as seen lately: `stage@node` of computing, `bytes@JPEG` and
             `bytes@H264` of a frame's bytes, and of all plans that use the same nodes `wait@node+node` of the delay and
-            `pace@node+node` of the frames a second. `latency@node` is in seconds, in place of LATENCY_S.
+            `pace@node+node` of the frames a second. `latency@node` is in seconds, instead of LATENCY_S.
 
     Raises:
         KeyError: A stage is not mapped.

@@ -128,7 +128,7 @@ class ProfileModel:
 
 @lru_cache(maxsize=256)
 def quality_kept(nskip: int, ntracking: int) -> float:
-    """The share of the quality, 0..1, that is left when between two processed frames `nskip` are left out and
+    """The share of the quality, 0..1, that is left when between two processed frames `nskip` are omitted and
     `ntracking` are tracked."""
     idle = nskip + ntracking
     if not idle:

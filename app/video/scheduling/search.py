@@ -147,7 +147,7 @@ def candidates(
     barred: frozenset[str] = frozenset(),
 ) -> Iterator[PlanCandidate]:
     """For each size, model, cut and encoder the plan that leaves out as few frames as it must, the better ones first.
-    What cannot be better than one that fits is left out; what sends nothing is compared with its like.
+    What cannot be better than one that fits is omitted; what sends nothing is compared with its like.
 
     Args:
         barred: Names of nodes that are not to be used.
@@ -209,7 +209,7 @@ def _encoders(mapping: Mapping[str, Mapping[str, Any]]) -> Sequence[Encoder]:
 def _keeping_up(
     predictor: Predictor, conf: VideoConf, mapping: Mapping[str, Mapping[str, object]], goal: SearchGoal
 ) -> PlanCandidate:
-    """With the fewest frames left out at which it keeps up. Delay and bytes of a frame do not depend on these."""
+    """With the fewest frames omitted at which it keeps up. Delay and bytes of a frame do not depend on these."""
     whole = predictor.predict(replace(conf, fps=BOUNDLESS_FPS), mapping)
     capacity = whole.fps * LOAD
     nskip = next((skip for skip in SKIPS if capacity * (1 + skip) >= conf.fps), SKIPS[-1])

@@ -1,4 +1,4 @@
-"""The verbs of video: users' jobs, stages of the catalogue, plans, and what nodes say."""
+"""The verbs of video: users' jobs, stages of the catalog, plans, and what nodes say."""
 
 from __future__ import annotations
 

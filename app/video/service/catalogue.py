@@ -70,8 +70,8 @@ class Catalogue:
             ]
 
     def model_changed(self, owner: str, model: str, *, now: datetime) -> None:
-        """A name of this model means another version now: pin it anew in the stages that name it. Jobs under way keep
-        what they have."""
+        """A name of this model means another version now: pin it again in the stages that name it. Jobs in progress
+        keep what they have."""
         with self.database.read() as conn:
             listed = [each for each in store.all_stages(conn) if each.owner == owner]
         for each in listed:
@@ -85,7 +85,7 @@ class Catalogue:
             return _required(store.get_stage(conn, name), name).allowed
 
     def permit(self, name: str, allowed: AccessRule, *, by: str) -> None:
-        """From now on these may name it; jobs under way keep what they have. Raises StageNotFound."""
+        """From now on these may name it; jobs in progress keep what they have. Raises StageNotFound."""
         with self.database.write() as conn:
             if _required(store.get_stage(conn, name), name).allowed == allowed:
                 return
@@ -93,7 +93,7 @@ class Catalogue:
             self.note(conn, by, "stage.access", f"stage:{name}", {"allowed": allowed.to_json()})
 
     def put(self, owner: str, spec: StageSpec, *, now: datetime) -> Stage:
-        """Add or replace it; its models are the owner's and are pinned now. Jobs under way keep what they have.
+        """Add or replace it; its models are the owner's and are pinned now. Jobs in progress keep what they have.
         Raises BadStage: unknown kind, models that are not there, too many or few, unknown parameters, a bad name."""
         if not NAME.fullmatch(spec.name) or spec.name in (RENDER, *GENERATORS):
             raise BadStage(
@@ -162,7 +162,7 @@ class Catalogue:
         return Stage(spec.name, spec.kind, variants or ((),), dict(spec.parameters))
 
     def _kind_of(self, name: str, kind: str) -> StageKind:
-        """Of what the catalogue has, too, a kind may have gone with its package."""
+        """Of what the catalog has, too, a kind may have gone with its package."""
         kinds = self.kinds()
         if kind not in kinds:
             raise BadStage(

@@ -1,5 +1,5 @@
-"""Keeps the orders of nodes as jobs and catalogue need them. Level-triggered: it may run at any time, also for a job
-that is gone."""
+"""Keeps the orders of nodes as jobs and catalog need them. Level-triggered: it may run at any time, also for a job that
+is gone."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Controller:
         """Listens to nodes: jobs that have a part there are looked at soon, and asked for another plan when a host of
         theirs came or went.
 
-        Nodes report every few seconds: a report that changes nothing for jobs is passed over. Each process compares
+        Nodes report every few seconds: a report that changes nothing for jobs is ignored. Each process compares
         for itself, so that a change may be looked at more than once."""
         snapshot = NodeSnapshot.of(node)
         before, self._snapshots[node.name] = self._snapshots.get(node.name), snapshot

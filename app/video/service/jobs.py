@@ -1,4 +1,4 @@
-"""Users' video jobs. Every verb takes the user: another user's job is as if there were none."""
+"""Users' video jobs. Every verb takes the user: another user's job is as if it did not exist."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Jobs:
         announce: Tells those who watch the job of this uid that it changed.
         request_plan: Has the scheduler plan the job of this uid soon; with the reason, as `constraint`.
         on_forget: Each forgets what is stored elsewhere of the job of this uid.
-        max_per_user: How many jobs of a user may be under way.
+        max_per_user: How many jobs of a user may be in progress.
     """
 
     def __init__(

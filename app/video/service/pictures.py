@@ -57,7 +57,7 @@ class Pictures:
         return LiveStream(f"http://{worker.address}/user/video/{uid}", job.secret) if worker else None
 
     def put_snapshot(self, node: str, uid: str, picture: bytes, *, now: datetime) -> None:
-        """Keep a picture of a job, in place of the one before. One that comes after the job's end is dropped.
+        """Keep a picture of a job, instead of the one before. One that comes after the job's end is dropped.
 
         Args:
             node: that sends it.

@@ -99,7 +99,7 @@ class Planner:
         """Has the job's policy decide, logs the decision, and puts the plan into the order of the job's node.
 
         A job is planned once a second at most: the first call that comes too early is to be repeated, the others are
-        left out. Of two at the same time the later wins. Nothing is done for a job that has ended or is unknown, nor
+        omitted. Of two at the same time the later wins. Nothing is done for a job that has ended or is unknown, nor
         while its own node is silent: its runner asks again, and until then nobody knows what it has.
 
         Args:

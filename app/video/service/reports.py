@@ -52,7 +52,7 @@ class SeriesPoint:
 
 @dataclass(frozen=True)
 class ParsedReport:
-    """A report that has the right form. A field is None where the report says nothing of it."""
+    """A report that has the right form. A field is None if the report says nothing of it."""
 
     uid: str
     seq: int

@@ -226,7 +226,7 @@ def _number(value: Any) -> float | None:
 
 
 def _timestamp(value: Any) -> float:
-    """Seconds since the epoch; 0 where the value is no time."""
+    """Seconds since the epoch; 0 if the value is no time."""
     try:
         return from_text(value).timestamp() if isinstance(value, str) else _number(value) or 0.0
     except (ValueError, OverflowError):

@@ -52,7 +52,7 @@ class RuleEventPage:
 
 
 class Rules:
-    """Every verb takes the user: another user's job is as if there were none.
+    """Every verb takes the user: another user's job is as if it did not exist.
 
     Args:
         snapshots: the newest picture of each job, for events.

@@ -1,4 +1,4 @@
-"""Orders the hosts of stages: those of the catalogue, and jobs' own."""
+"""Orders the hosts of stages: those of the catalog, and jobs' own."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ class StageDeployment:
 
 
 def stages_to_serve(conn: Connection) -> tuple[dict[str, Stage], dict[str, dict[str, Stage]]]:
-    """The stages of the catalogue by name; and by owner, under `<uid>/<name>`, those of jobs that have not ended and
-    have another stage of that name than the catalogue."""
+    """The stages of the catalog by name; and by owner, under `<uid>/<name>`, those of jobs that have not ended and have
+    another stage of that name than the catalog."""
     catalogue = {listed.spec.name: listed.stage for listed in store.all_stages(conn)}
     jobs = defaultdict[str, dict[str, Stage]](dict)
     for stored in store.unended(conn):

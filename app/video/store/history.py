@@ -42,7 +42,7 @@ class DecisionRecord:
     took_ms: float
     inputs_hash: str
     plan: Mapping[str, Any] | None
-    """As Plan.to_json; None where the last one stayed."""
+    """As Plan.to_json; None if the last one stayed."""
 
 
 def add_event(conn: Connection, uid: str, at: str, *, type: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Jobs: how they begin, what changes them, and how they are found. Runs in the caller's transactions."""
+"""Jobs: how they start, what changes them, and how they are found. Runs in the caller's transactions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class JobFilter:
     """Part of the name, the uid, the node or the video."""
 
 
-# --- how they begin ---------------------------------------------------------------------------------
+# --- how they start ---------------------------------------------------------------------------------
 def next_number(conn: Connection) -> int:
     """A number that no job ever had."""
     if conn.dialect.name == "sqlite":  # it goes on after the greatest there ever was
@@ -204,7 +204,7 @@ def _one(conn: Connection, query: Any, uid: str) -> StoredJob | None:
 
 
 def get_rules(conn: Connection, uid: str) -> tuple[RuleSet, EvaluationState] | None:
-    """None where a job never had any."""
+    """None if a job never had any."""
     row = conn.execute(sa.select(rules).where(rules.c.uid == uid)).first()
     if row is None:
         return None

@@ -1,4 +1,4 @@
-"""The catalogue of stages, and what was measured of stages."""
+"""The catalog of stages, and what was measured of stages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RESOLUTIONS = list(RESOLUTIONS)
 
 @dataclass(frozen=True)
 class StoredStage:
-    """A stage of the catalogue."""
+    """A stage of the catalog."""
 
     owner: str
     """Whose models it has."""

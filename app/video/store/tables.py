@@ -101,7 +101,7 @@ decisions = sa.Table(
     sa.Column("inputs_hash", sa.String(64), nullable=False),
     sa.Column("plan", sa.Text, nullable=False),
 )
-"""See Decided. plan: empty where the last one stayed."""
+"""See Decided. plan: empty if the last one stayed."""
 stages = sa.Table(
     "video_stages",
     metadata,
@@ -112,8 +112,7 @@ stages = sa.Table(
     sa.Column("stage", sa.Text, nullable=False),
     sa.Column("allowed", sa.Text, nullable=False, server_default="null"),
 )
-"""The catalogue, of the installation: see StoredStage. stage: with its models pinned; allowed: as
-AccessRule.to_json."""
+"""The catalog, of the installation: see StoredStage. stage: with its models pinned; allowed: as AccessRule.to_json."""
 measurements = sa.Table(
     "video_measurements",
     metadata,

@@ -70,7 +70,7 @@ class Action:
 
     @property
     def snr_db(self) -> float | None:
-        """What it promises; None where it promises nothing."""
+        """What it promises; None if it promises nothing."""
         return self.params.get("snr_db")
 
 

@@ -24,7 +24,7 @@ class Candidate:
     """Of the worst output, mean over the pictures it was judged on."""
     snr_min_db: float | None = None
     altered_db: float | None = None
-    """What is sure of altered pictures; None where they were not tried."""
+    """What is sure of altered pictures; None if they were not tried."""
     int8_share: float | None = None
     """0..1 of the tensors."""
     size_bytes: int | None = None
@@ -89,7 +89,7 @@ def _less(value: float | None) -> float | None:
 
 
 def difference(value: Number | None, base: Number | None) -> Number | None:
-    """None where one of them is not known."""
+    """None if one of them is not known."""
     return None if value is None or base is None else value - base
 
 

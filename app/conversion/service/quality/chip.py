@@ -69,7 +69,7 @@ def boundaries_of(onnx: Report | None, bie: Report | None, nef: Report | None) -
 
 
 def chip_verdict(snr_db: float | None) -> QualityVerdict | None:
-    """The vendor's rule on the vendor's number; None where it was not measured."""
+    """The vendor's rule on the vendor's number; None if it was not measured."""
     return None if snr_db is None else QualityVerdict(snr_db, RULE, snr_db >= SNR_DB_MIN)
 
 

@@ -21,7 +21,7 @@ class StatedGoal:
     budget_s: float | None = None
     is_reached: bool = False
     reason_code: str = ""
-    """Why it was not reached; empty where it was."""
+    """Why it was not reached; empty if it was."""
     reason_params: Report = field(default_factory=dict)
 
 
@@ -67,7 +67,7 @@ class Judgement:
     """The interval in which the mean lies."""
     floor_db: float | None
     altered_db: float | None
-    """What is sure of the same pictures, nearer and darker; None where none of these was judged on."""
+    """What is sure of the same pictures, nearer and darker; None if none of these was judged on."""
     is_met: bool | None
     task: TaskScore | None
     is_own_set: bool = False
@@ -113,7 +113,7 @@ def read_labeled(bie: Report) -> tuple[LabeledScore, ...]:
 
 
 def read_sensitivity(bie: Report) -> dict[str, float]:
-    """SNR in dB with this layer alone quantized, by the layer's name; empty where no search measured it.
+    """SNR in dB with this layer alone quantized, by the layer's name; empty if no search measured it.
 
     A search measures tensors; which layer makes one is said by the table of the layers.
     """

@@ -23,7 +23,7 @@ from app.kit.text.csv_cell import csv_cell
 @dataclass(frozen=True)
 class QualityRow:
     section: str
-    """optimise, quantise, compile, layer, sample, size, latency or chip."""
+    """optimize, quantize, compile, layer, sample, size, latency or chip."""
     name: str
     kind: str = ""
     precision: str = ""

@@ -29,7 +29,7 @@ class Spread:
 
     @property
     def shown(self) -> float | None:
-        """The mean where it is known, else the lowest."""
+        """The mean if known, else the lowest."""
         return self.min if self.mean is None else self.mean
 
 
@@ -196,12 +196,12 @@ class Quality:
     goal: StatedGoal | None = None
     judgement: Judgement | None = None
     labeled: tuple[LabeledScore, ...] = ()
-    """Both models by the labels of the pictures; empty where none were sent."""
+    """Both models by the labels of the pictures; empty if none were sent."""
     search: Search | None = None
     saturation: SaturationCurve | None = None
-    """How many calibration pictures are enough; None where that was not measured."""
+    """How many calibration pictures are enough; None if that was not measured."""
     sensitivity: Mapping[str, float] = field(default_factory=dict)
-    """SNR in dB with this layer alone quantized, by the layer's name; empty where no search measured it."""
+    """SNR in dB with this layer alone quantized, by the layer's name; empty if no search measured it."""
 
     @property
     def is_empty(self) -> bool:

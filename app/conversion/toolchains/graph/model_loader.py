@@ -182,7 +182,7 @@ VARINT_BYTES_MAX = 10
 @dataclass(frozen=True)
 class WireScan:
     is_onnx: bool
-    """Does the file begin with fields of a ModelProto?"""
+    """Does the file start with fields of a ModelProto?"""
     needed_bytes: int
     """The size that the last field announces, at least."""
     size_bytes: int
@@ -205,7 +205,7 @@ def scan(data: bytes) -> WireScan:
 
 
 def _field(data: bytes, at: int) -> tuple[int, int, int] | None:
-    """(number, value or length, end) of the field at this place. None where no field of a ModelProto begins."""
+    """(number, value or length, end) of the field at this place. None if no field of a ModelProto starts."""
     tag, at = _varint(data, at)
     number, kind = tag >> 3, tag & 7
     if at < 0 or FIELDS.get(number) != kind:

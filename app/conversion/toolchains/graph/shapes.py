@@ -138,7 +138,7 @@ def _set_shape(value: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:
 
 
 def _forget_old_shapes(model: onnx.ModelProto, symbols: Symbols) -> None:
-    """Inner shapes are inferred anew. Of the outputs' shapes, axes that carry a settled name get its value."""
+    """Inner shapes are inferred again. Of the outputs' shapes, axes that carry a settled name get its value."""
     for graph in walk.graphs(model):
         del graph.value_info[:]
     for value in model.graph.output:

@@ -37,7 +37,7 @@ class TensorSpec:
 
 
 def graph_inputs(model: onnx.ModelProto) -> list[TensorSpec]:
-    """What a caller has to feed. Graphs of IR 3 list their initializers as inputs; those are left out."""
+    """What a caller has to feed. Graphs of IR 3 list their initializers as inputs; those are omitted."""
     return [_spec(value) for value in input_values(model)]
 
 

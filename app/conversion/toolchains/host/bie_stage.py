@@ -49,7 +49,7 @@ class QuantizedModel:
     calibration: ActivationRanges
     warnings: list[str]
     search: SearchResult | None = None
-    """None where no goal was named."""
+    """None if no goal was named."""
 
 
 def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
@@ -91,7 +91,7 @@ def _load(request: StageRequest) -> Any:
 
 
 def _reporting(names: Sequence[str], request: StageRequest) -> tuple[int, ...]:
-    """Places of the samples that were sent to report on. Raises BadInput where there are none, or no others."""
+    """Places of the samples that were sent to report on. Raises BadInput if there are none, or no others."""
     folder = request.options.quantization.report_images
     places = within(names, folder) if folder else ()
     if folder and not places:
@@ -244,7 +244,7 @@ def _measure(
 
 
 def _labeled(quantized: QuantizedModel, samples: CachedSamples, request: StageRequest) -> list[dict[str, Any]]:
-    """How right both models are, a row a metric; none where no labels came with the samples."""
+    """How right both models are, a row a metric; none if no labels came with the samples."""
     labels = labels_of(request.ref_images)
     if labels is None:
         return []
@@ -266,7 +266,7 @@ def _labeled(quantized: QuantizedModel, samples: CachedSamples, request: StageRe
 def _saturation(
     quantized: QuantizedModel, samples: CachedSamples, request: StageRequest, progress: Progress
 ) -> dict[str, Any] | None:
-    """None where there is nothing to measure it on."""
+    """None if there is nothing to measure it on."""
     if quantized.plan.problem or len(samples) < SAMPLES_LEAST:
         print(f"how many pictures are enough is measured with {SAMPLES_LEAST} or more, and where layers are quantized")
         return None

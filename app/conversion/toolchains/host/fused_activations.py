@@ -20,7 +20,7 @@ def is_fused_operator(node: Any) -> bool:
 
 
 def bounds_of(node: Any, constants: Mapping[str, Any]) -> Range:
-    """Where a Relu or a Clip cuts; infinite where that is not known.
+    """Where a Relu or a Clip cuts; infinite if unknown.
 
     Args:
         node: onnx.NodeProto.

@@ -1,7 +1,7 @@
 """A histogram of constant size whose range grows by doubling, and the two ways to read a range from it.
 
 onnxruntime's own collectors keep the bin width of the first image, so an almost black first image makes millions of
-bins; here the number of bins is fixed and doubling the range merges neighbours exactly, so the order of the images
+bins; here the number of bins is fixed and doubling the range merges neighbors exactly, so the order of the images
 matters little and memory not at all.
 """
 
@@ -73,7 +73,7 @@ class Histogram:
     def entropy(self) -> tuple[float, float]:
         """The range whose 8-bit version loses least information (Kullback-Leibler), cut to the values seen.
 
-        Source: S. Migacz, 8-bit inference with TensorRT, GTC 2017. The bin at zero is set to its neighbour, else the
+        Source: S. Migacz, 8-bit inference with TensorRT, GTC 2017. The bin at zero is set to its neighbor, else the
         zeros a ReLU makes decide the range.
         """
         magnitudes = self._magnitudes().astype(np.float64)

@@ -1,4 +1,4 @@
-"""What a model is fed with while it is checked: the job's reference samples, or seeded noise where there are none.
+"""What a model is fed with while it is checked: the job's reference samples, or seeded noise if there are none.
 
 Samples that fit a small budget are kept decoded, so that several passes over them decode each picture once;
 whatever exceeds it is streamed again, so memory does not grow with the number of samples.

@@ -31,7 +31,7 @@ class Meter(Protocol):
     def add(self, truth: PictureLabels, outputs: Outputs) -> None: ...
 
     def values(self) -> dict[str, float] | None:
-        """By the metric's name, 0..1; None where there was nothing to be right about."""
+        """By the metric's name, 0..1; None if there was nothing to be right about."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def labeled_quality(
         unseen: Places of the samples that set no range; where some of them have labels, they alone are run.
 
     Returns:
-        A row a metric; none where no decoder reads the model's outputs.
+        A row a metric; none if no decoder reads the model's outputs.
     """
     meters = [meter for _ in sessions if (meter := meter_of_labels(model, labels, preprocess)) is not None]
     if not meters:
@@ -93,7 +93,7 @@ def labeled_quality(
 
 
 def meter_of_labels(model: Any, labels: Labels, preprocess: Preprocess) -> Meter | None:
-    """None where no decoder reads boxes from the model's outputs."""
+    """None if no decoder reads boxes from the model's outputs."""
     if labels.kind == "top1":
         return _Classes()
     known = detector_of(model)
@@ -162,7 +162,7 @@ class AveragePrecision:
             self._rows[label] += _matched(those, own)
 
     def values(self) -> tuple[float, float] | None:
-        """0..1: the mean over overlaps of .5 to .95, and at .5 alone; None where no label is there to be found."""
+        """0..1: the mean over overlaps of .5 to .95, and at .5 alone; None if no label is there to be found."""
         labels = [label for label, count in self._counts.items() if count]
         if not labels:
             return None

@@ -93,7 +93,7 @@ def _plan_without(model: Any, nodes: Container[str], tensors: Container[str]) ->
 
 
 def _keeps_values(node: Any, constants: Mapping[str, Any]) -> bool:
-    """Is it right where the quantizer does to it what it does to all of its kind? A Clip is left out, as if its range
+    """Is it right where the quantizer does to it what it does to all of its kind? A Clip is omitted, as if its range
     had zero in it; what a Resize makes gets the range of what it reads, which a cubic one exceeds."""
     if node.op_type in FUSED_ACTIVATIONS:
         return holds_zero(bounds_of(node, constants))
@@ -218,7 +218,7 @@ def _quantized(
 
 
 def _without_passed_through(model: Any) -> tuple[Any, list[Any]]:
-    """A copy without the outputs that are inputs, too, which the quantizer makes anew; and all that there were."""
+    """A copy without the outputs that are inputs, too, which the quantizer makes again; and all that there were."""
     fresh = copy.deepcopy(model)
     outputs, inputs = list(model.graph.output), {value.name for value in model.graph.input}
     del fresh.graph.output[:]

@@ -82,7 +82,7 @@ def open_session(model: Path | bytes, threads: int, level: Level = "extended", o
         model: a file, or the bytes of one.
         threads: for one operator.
         level: how far onnxruntime optimizes the graph.
-        options: onnxruntime.SessionOptions in place of those made of threads and level.
+        options: onnxruntime.SessionOptions instead of those made of threads and level.
 
     Raises:
         UnsupportedOperator: Names operator and node.
@@ -105,7 +105,7 @@ def open_session(model: Path | bytes, threads: int, level: Level = "extended", o
 
 
 def run(session: Session, arrays: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, Array]:
-    """Run once. Returns numeric outputs by name; texts, maps and sequences are left out. Raises StageFailed."""
+    """Run once. Returns numeric outputs by name; texts, maps and sequences are omitted. Raises StageFailed."""
     names = list(outputs) if outputs is not None else numeric_outputs(session)
     try:
         values = session.run(names, dict(arrays))

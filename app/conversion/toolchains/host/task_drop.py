@@ -18,11 +18,11 @@ class DropMeter(Protocol):
         """One picture's outputs, of the float and of the quantized model."""
 
     def drop_percent(self) -> float | None:
-        """Over all pictures so far; None where none of them tells."""
+        """Over all pictures so far; None if none of them tells."""
 
 
 def drop_meter(model: Any, labels: Labels | None, preprocess: Preprocess) -> DropMeter | None:
-    """For one candidate; None where neither labels nor the outputs tell what the task is.
+    """For one candidate; None if neither labels nor the outputs tell what the task is.
 
     Args:
         model: The float model (onnx.ModelProto).

@@ -44,7 +44,7 @@ class TaskAgreement:
 
     kind: Kind
     float_agreement: float | None
-    """0..1; None where no picture had an answer."""
+    """0..1; None if no picture had an answer."""
     n: int
     """Pictures."""
     score_error: float | None = None
@@ -70,7 +70,7 @@ class TaskMeter(Protocol):
 
 
 def task_meter(model: onnx.ModelProto) -> TaskMeter | None:
-    """For the task of this model; None where its outputs are of no kind that is known.
+    """For the task of this model; None if its outputs are of no kind that is known.
 
     Args:
         model: With fixed shapes, as out.onnx has them.
@@ -108,7 +108,7 @@ def _meter_for(model: onnx.ModelProto) -> TaskMeter | None:
 
 
 def detector_of(model: onnx.ModelProto) -> tuple[ModelFamily, Size] | None:
-    """What reads its outputs as boxes, and the size of its input; None where nothing does."""
+    """What reads its outputs as boxes, and the size of its input; None if nothing does."""
     signature = signature_of(model)
     if signature is None or not signature.width or not signature.height:
         return None
@@ -142,7 +142,7 @@ def _meter_of(task: str) -> TaskMeter | None:
 
 class Compare(Protocol):
     def __call__(self, expected: Outputs, actual: Outputs) -> float | None:
-        """0..1 for one picture; None where the float model gives no answer."""
+        """0..1 for one picture; None if the float model gives no answer."""
 
 
 class ShareMeter:

@@ -78,7 +78,7 @@ def is_enough(goal: Goal, tried: Tried) -> bool:
 
 
 def chosen(goal: Goal, tried: Sequence[Tried]) -> Tried | None:
-    """The first that holds the goal, else the best SNR; None where all failed."""
+    """The first that holds the goal, else the best SNR; None if all failed."""
     sound = [each for each in tried if not each.failure]
     enough = next((each for each in sound if is_enough(goal, each)), None)
     return enough or max(sound, key=lambda each: each.snr_db or float("-inf"), default=None)

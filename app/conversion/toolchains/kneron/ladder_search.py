@@ -39,7 +39,7 @@ class LadderResult:
 def search_ladder(
     ladder: list[Rung], goal: Goal, budget_s: float, quantize: Quantize, progress: Progress
 ) -> LadderResult:
-    """Try rung after rung. A run under way is not cut off; none is begun that would end beyond the budget, going by
+    """Try rung after rung. A run in progress is not cut off; none is started that would end beyond the budget, going by
     the longest so far.
 
     Args:

@@ -34,7 +34,7 @@ class NotNef(BadInput):
 
 
 class TruncatedNef(NotNef):
-    """It begins as a NEF and points beyond its end."""
+    """It starts as a NEF and points beyond its end."""
 
     code = "NEF_TRUNCATED"
 

@@ -51,7 +51,7 @@ def runs_on_npu(chip: Chip, operator: str) -> bool:
 def probably_missing(chip: Chip, model: onnx.ModelProto) -> list[dict[str, Any]]:
     """Operators that the chip's NPU probably cannot run, most frequent first.
 
-    Each entry: {operator, count, nodes (names of the first 5), note}. Folded operators are left out.
+    Each entry: {operator, count, nodes (names of the first 5), note}. Folded operators are omitted.
     """
     from app.conversion.toolchains import graph
 

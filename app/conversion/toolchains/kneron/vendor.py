@@ -151,7 +151,7 @@ def _is_taken(handle: int) -> bool:
 
 
 def _drain(process: subprocess.Popen[bytes], pipe: int, tee: Tee) -> None:
-    """Read until the end of the pipe, or until the process is gone: a stray helper may keep the pipe open for ever."""
+    """Read until the end of the pipe, or until the process is gone: a stray helper may keep the pipe open forever."""
     while True:
         is_over = process.poll() is not None
         ready, _, _ = select.select([pipe], [], [], 0 if is_over else TICK_S)

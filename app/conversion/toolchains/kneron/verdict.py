@@ -94,7 +94,7 @@ def _tail(outcome: VendorOutcome) -> list[str]:
 
 
 def report_of(result: dict[str, Any]) -> dict[str, Any]:
-    """The vendor's report with the digest of its node table; empty when there is none."""
+    """The vendor's report with the digest of its node table; empty if there is none."""
     files = result.get("files", {})
     if "model_fx_report.json" not in files:
         return {}

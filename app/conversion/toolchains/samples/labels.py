@@ -49,7 +49,7 @@ class Labels:
 
 
 def labels_of(folder: Path) -> Labels | None:
-    """What lies beside the samples; None where nothing does. Raises BadLabels."""
+    """What lies beside the samples; None if nothing does. Raises BadLabels."""
     path = next((folder / name for name in LABELS if (folder / name).is_file()), None)
     return read_labels(path) if path else None
 

@@ -182,7 +182,7 @@ class SampleSet:
 
 
 def _sample_files(folder: Path) -> list[tuple[Path, str, str]]:
-    """(path, name below the folder, kind), sorted by name. Hidden files and symbolic links are left out."""
+    """(path, name below the folder, kind), sorted by name. Hidden files and symbolic links are omitted."""
     paths = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
     labelled = sorted((path.relative_to(folder).as_posix(), path) for path in paths)
     visible = [(label, path) for label, path in labelled if not path.name.startswith(".")]

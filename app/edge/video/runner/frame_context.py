@@ -89,10 +89,10 @@ class CapturedFrame:
     """A frame that the generator has taken from the source."""
 
     n_loop: int
-    """Counts the frames of the stream, those left out among them."""
+    """Counts the frames of the stream, those omitted among them."""
     picture: Picture
     at: float | None
-    """Its time in the source, seconds; None where it has none."""
+    """Its time in the source, seconds; None if it has none."""
     captured: float
     """When it was taken, of the monotonic clock."""
     tracked: bool = False
@@ -202,7 +202,7 @@ def render(needs: DagRequirements, values: Values, image: Reference, source: Pic
 
 
 def counts_of(needs: DagRequirements, values: Values) -> dict[str, Any]:
-    """The numbers that are to be shown; empty where there are none."""
+    """The numbers that are to be shown; empty if there are none."""
     counts = values.get(needs.count) if needs.count is not None else None
     return dict(counts) if isinstance(counts, Mapping) else {}
 

@@ -203,7 +203,7 @@ class FrameResult:
 
     frame: CapturedFrame
     began: float
-    """When work on it began, of the monotonic clock."""
+    """When work on it started, of the monotonic clock."""
     outcome: Outcome | None = None
     """None of a tracked frame, and of one that failed."""
     failure: FrameFailed | None = None
@@ -248,7 +248,7 @@ class FrameWorkers:
             thread.start()
 
     def close(self) -> None:
-        """Frames under way are let go."""
+        """Frames in progress are let go."""
         self._stopping.set()
         self._queue.close()
 

@@ -1,4 +1,4 @@
-"""How the plan in force does: means of its frames since it began, or since a new one was last requested."""
+"""How the plan in force does: means of its frames since it started, or since a new one was last requested."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEAST_WAY_BYTES = 2000
 
 @dataclass(frozen=True)
 class FrameCounts:
-    """Frames that were not processed, since the runner began."""
+    """Frames that were not processed, since the runner started."""
 
     skipped: int = 0
     dropped: int = 0

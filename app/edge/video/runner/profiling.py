@@ -123,7 +123,7 @@ class Profiler:
                             yield ProfileCase(name, model_id, model, resolution, host)
 
     def _measured(self, case: ProfileCase, samples: Sequence[ProfileSample]) -> Measurement | None:
-        """None where the host answered none of them."""
+        """None if the host answered none of them."""
         delays, sizes, scores = [], [], []
         for sample in samples:
             if self._stopping.is_set():

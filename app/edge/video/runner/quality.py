@@ -54,14 +54,14 @@ def pairs(boxes: Boxes, golden: Boxes) -> list[tuple[int, int]]:
 
 
 def f1(boxes: Boxes, golden: Boxes) -> float:
-    """Of boxes that overlap by half; 1.0 where neither has any."""
+    """Of boxes that overlap by half; 1.0 if neither has any."""
     if not boxes and not golden:
         return 1.0
     return 2 * len(pairs(boxes, golden)) / (len(boxes) + len(golden))
 
 
 def mae(values: Sequence[Any], golden: Sequence[Any], matched: Sequence[tuple[int, int]]) -> float | None:
-    """Mean absolute error of poses that belong to each other, degrees; None where none do."""
+    """Mean absolute error of poses that belong to each other, degrees; None if none do."""
     errors = [
         np.abs(np.subtract(values[i], golden[j])).mean() for i, j in matched if i < len(values) and j < len(golden)
     ]
@@ -81,7 +81,7 @@ def scored(
         to_golden: From pixels of the plan's picture to those of the golden.
 
     Returns:
-        The metric and its value; None where the stage is not compared, or has nothing that could be.
+        The metric and its value; None if the stage is not compared, or has nothing that could be.
     """
     kind = needs.kinds[stage]
     if kind.metric is Metric.NONE or not kind.compared:
@@ -119,7 +119,7 @@ def _area(box: Sequence[float]) -> float:
 EVERY_FRAMES = 50
 EVERY_S = 5.0
 SHARE = 0.02
-"""Of the time, at most, that golden frames are under way: on a slow link the frames of the plan wait behind them."""
+"""Of the time, at most, that golden frames are in progress: on a slow link the frames of the plan wait behind them."""
 MOST_PAUSE_S = 30.0
 RESOLUTION = "1080p"
 logger = logging.getLogger(__name__)

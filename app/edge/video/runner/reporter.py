@@ -1,7 +1,7 @@
 """What the runner tells its agent, which passes it on to the web: results, requests for plans, snapshots.
 
-An agent that is away is told later. A report that may have arrived is sent once more as it was, under its number, so
-that nothing counts twice; a small file keeps the numbers over restarts.
+An agent that is unreachable is told later. A report that may have arrived is sent once more as it was, under its
+number, so that nothing counts twice; a small file keeps the numbers over restarts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Checkpoint:
-    """What a runner must still know after it has been started anew."""
+    """What a runner must still know after it has been started again."""
 
     seq: int = 0
     """Of the last report."""
@@ -182,7 +182,7 @@ class Reporter:
             silent_s: Seconds since the source's last picture; None: they come.
 
         Returns:
-            Is all sent? False: the agent is away, or there is more to be sent at once.
+            Is all sent? False: the agent is unreachable, or there is more to be sent at once.
         """
         if self._unsent is None:
             self._unsent = self._composed(flags, silent_s)

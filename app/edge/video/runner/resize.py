@@ -43,7 +43,7 @@ def resized(picture: Picture, size: Size) -> Picture:
 
 
 def in_colour(picture: Picture) -> Picture:
-    """H×W×3 of a grey one, too."""
+    """H×W×3 of a gray one, too."""
     return picture if picture.ndim == 3 else np.repeat(picture[:, :, None], 3, axis=2)
 
 

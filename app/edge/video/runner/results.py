@@ -1,6 +1,6 @@
 """What becomes of frames that have been processed or are to be tracked: rows, scenes to be drawn, figures.
 
-Between processed frames boxes are tracked: each is looked for a little beside its last place, on a small grey picture.
+Between processed frames boxes are tracked: each is looked for a little beside its last place, on a small gray picture.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from app.video.model.dag import Reference
 from app.video.model.kinds import Type
 
 GREY_SIDE = 320
-"""Of the longer side of the grey picture, pixels."""
+"""Of the longer side of the gray picture, pixels."""
 LEAST_SIDE = 16
 CERTAIN = 0.08
 """Height of the correlation's peak below which a box stays where it was."""
@@ -88,7 +88,7 @@ def _span(low: float, high: float, end: int) -> tuple[int, int]:
 
 
 def _shift(before: Grey, now: Grey) -> tuple[float, float]:
-    """The x and y by which the patch has moved, by phase correlation; 0, 0 where that cannot be told."""
+    """The x and y by which the patch has moved, by phase correlation; 0, 0 if that cannot be told."""
     window = np.outer(np.hanning(before.shape[0]), np.hanning(before.shape[1])).astype(np.float32)
     spectra = [np.fft.rfft2((patch - patch.mean()) * window) for patch in (before, now)]
     cross = spectra[1] * np.conj(spectra[0])
@@ -100,7 +100,7 @@ def _shift(before: Grey, now: Grey) -> tuple[float, float]:
 
 
 def _place(values: Any, at: int) -> float:
-    """Of the peak, between its neighbours; the values are periodic."""
+    """Of the peak, between its neighbors; the values are periodic."""
     length = len(values)
     left, middle, right = (float(values[(at + step) % length]) for step in (-1, 0, 1))
     bend = left - 2 * middle + right
@@ -112,7 +112,7 @@ class FrameResults:
     """What becomes of each frame. For one thread at a time.
 
     Args:
-        realtime: A frame's time begins when it is taken; else when work on it begins.
+        realtime: A frame's time starts when it is taken; else when work on it starts.
         source_fps: Frames a second of the source; 0 while it does not say.
 
     Attributes:

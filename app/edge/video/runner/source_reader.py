@@ -1,8 +1,8 @@
-"""From the source to the queue: which frames are processed, tracked and left out, when each of them is taken, and what
+"""From the source to the queue: which frames are processed, tracked and omitted, when each of them is taken, and what
 happens when the source ends or fails.
 
 A video's rate is kept by its own time, so that a slow reader and a fast one choose the same frames of it. Of frames
-that are left out no pixel is touched.
+that are omitted no pixel is touched.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Generator:
         """
         self.n_loop = n_loop
         self.skipped = 0
-        """Frames left out."""
+        """Frames omitted."""
         self.damaged = 0
         """Frames that could not be read."""
         self.why_damaged = ""

@@ -1,6 +1,6 @@
 """The hosts of the stages, seen from a runner: which of them a stage goes to now, and how it is called there.
 
-A stage runs where the plan wants it, and on the node's own host while that one is away.
+A stage runs where the plan wants it, and on the node's own host while that one is unreachable.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class StageRouter:
         Args:
             node: The job's own.
             hosts: Those that the job may use.
-            is_there: Probes a host that is away.
+            is_there: Probes a host that is unreachable.
             on_change: Called when a host has gone or come back, with its node and whether it is there.
             clock: Seconds that never go back.
         """
@@ -114,7 +114,7 @@ class StageRouter:
             return next((host for host in self._hosts.values() if host.ip == place.node_ip), None)
 
     def failed(self, host: StageHost, why: str) -> None:
-        """It is passed over until it answers again. The node's own is always tried: there is no other."""
+        """It is ignored until it answers again. The node's own is always tried: there is no other."""
         with self._lock:
             if self.is_local(host) or host.node in self._away or self._hosts.get(host.node) != host:
                 return
@@ -132,7 +132,7 @@ class StageRouter:
             return frozenset(self._away)
 
     def probe(self) -> None:
-        """Probes the hosts that are away. To be called every PROBE_S."""
+        """Probes the hosts that are unreachable. To be called every PROBE_S."""
         for node in self.away:
             host, breaker = self._hosts.get(node), self._breakers.get(node)
             is_open = breaker is not None and breaker.left_s(self._clock()) > 0

@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 QUANTUM_S = 0.005
 """What each job that waits is given in each round."""
 MOST_DEBT_S = 1.0
-"""One call that hangs is not held against its job for ever."""
+"""One call that hangs is not held against its job forever."""
 MOST_WAITING = 4
 """Of a job. A caller whose calls wait longer had better leave frames out."""
 FIRST_GUESS_S = 0.01
@@ -35,7 +35,7 @@ class _Job(Generic[Item]):
 
 class FairQueue(Generic[Item]):
     """A call is paid in advance by what the job's calls have cost lately, and settled when that is known: several
-    processes share fairly, too. Debts are kept while a job is away for a moment; savings are not."""
+    processes share fairly, too. Debts are kept while a job is unreachable for a moment; savings are not."""
 
     def __init__(self, most_waiting: int = MOST_WAITING) -> None:
         self._most = most_waiting
@@ -116,7 +116,7 @@ class FairQueue(Generic[Item]):
             self._jobs[name].credit += rounds * QUANTUM_S
 
     def _forget(self) -> None:
-        """Jobs that are away and owe nothing, and of many that owe the first."""
+        """Jobs that are unreachable and owe nothing, and of many that owe the first."""
         away = [name for name, job in self._jobs.items() if not job.waiting and not job.under_way]
         for name in [name for name in away if self._jobs[name].credit >= 0] or away[: max(0, len(away) - 64)]:
             del self._jobs[name]

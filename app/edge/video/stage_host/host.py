@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class StageHostProgram:
-    """What is to be served is read anew when the file has changed; address and number of processes are for ever."""
+    """What is to be served is read again when the file has changed; address and number of processes are forever."""
 
     def __init__(self, path: Path) -> None:
         """Raises NoWork."""

@@ -78,7 +78,7 @@ class HostMetrics:
 
 
 class MetricsReporter:
-    """Reports to the agent every TICK_S; an agent that is away gets the next report."""
+    """Reports to the agent every TICK_S; an agent that is unreachable gets the next report."""
 
     def __init__(self, metrics: HostMetrics, agent_url: str, node: str) -> None:
         self.metrics = metrics

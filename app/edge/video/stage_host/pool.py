@@ -36,7 +36,7 @@ class StageResult:
     server_s: float
     """Of computing."""
     queue_s: float
-    """Until a child began with it, opening the model included."""
+    """Until a child started with it, opening the model included."""
     runtime: str
     """What really ran the model, for a reader."""
 
@@ -96,8 +96,8 @@ class StagePool:
         self._woken = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
         self._opening_s: dict[ChildProcess, float] = {}
-        """What opening a model has taken in the call under way: all later calls have it for nothing, so it is not held
-        against the job that came first."""
+        """What opening a model has taken in the call in progress: all later calls have it for nothing, so it is not
+        held against the job that came first."""
 
     @property
     def waiting(self) -> int:

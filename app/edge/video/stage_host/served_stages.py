@@ -46,11 +46,11 @@ class ServedStages:
 
     @property
     def names(self) -> list[str]:
-        """Of the catalogue's stages, which every job may call."""
+        """Of the catalog's stages, which every job may call."""
         return sorted(key for key in self.stages if "/" not in key)
 
     def key_of(self, job: str, name: str) -> str:
-        """A job's own stage goes before the catalogue's. Raises StageNotFound."""
+        """A job's own stage goes before the catalog's. Raises StageNotFound."""
         own = f"{job}/{name}"
         if job and own in self.stages:
             return own

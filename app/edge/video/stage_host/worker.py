@@ -28,7 +28,7 @@ class ChildReply:
 
 
 class ChildProcess:
-    """Started at its first call, and anew after its end."""
+    """Started at its first call, and again after its end."""
 
     def __init__(self) -> None:
         self.opened: dict[str, str] = {}

@@ -193,7 +193,7 @@ class ConnectionRegistry:
         return not self._connections and not self.throttle.remembers_failures
 
     async def until_unused(self, for_s: float | None) -> None:
-        """Until nobody was connected for so many seconds; None: for ever."""
+        """Until nobody was connected for so many seconds; None: forever."""
         while for_s is None or not self.is_unused or time.monotonic() - self._left_at < for_s:
             await asyncio.sleep(UNUSED_EVERY_S)
 

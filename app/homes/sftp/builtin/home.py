@@ -1,6 +1,6 @@
 """One user's home as an SFTP session sees it: blocking operations that take and give what SFTP does.
 
-All of it goes through RootedDirectory, relative to the open home: no path of the host is ever put together. Errors are
+All of it goes through RootedDirectory, relative to the open home: no path of the host is ever assembled. Errors are
 OSError. The folders that make a home one stay, and files go in where the web takes them; links are neither made nor, by
 what changes things, followed.
 """

@@ -77,7 +77,7 @@ class LoginThrottle:
         return count.failures
 
     def _forget(self, counts: dict[str, _Count]) -> None:
-        """The old ones; and if all are new, all: a flood of made-up names must not grow for ever."""
+        """The old ones; and if all are new, all: a flood of made-up names must not grow forever."""
         old = [name for name in counts if not self._failures(counts, name)]
         for name in old or list(counts):
             del counts[name]

@@ -104,7 +104,7 @@ class SftpSession(asyncssh.SFTPServer):
         return attrs_of(await self._at(self._home.lstat, path))
 
     async def setstat(self, path: bytes, attrs: SFTPAttrs) -> None:
-        """Size and times. Owner and mode are ours and passed over: scp -r, tar, rsync and cp -p set them as they go."""
+        """Size and times. Owner and mode are ours and ignored: scp -r, tar, rsync and cp -p set them as they go."""
         if attrs.size is not None:
             await self._at(self._home.resize, path, attrs.size)
         if (times := _times_ns(attrs)) is not None:

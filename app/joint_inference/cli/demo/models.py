@@ -147,7 +147,7 @@ class Digits:
     """Pictures of digits, and which they are."""
 
     pictures: npt.NDArray[np.uint8]
-    """[N, SIDE, SIDE] in grey, 0..255."""
+    """[N, SIDE, SIDE] in gray, 0..255."""
     truth: npt.NDArray[np.int64]
     """[N], 0..9."""
 

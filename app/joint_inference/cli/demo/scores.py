@@ -37,7 +37,7 @@ class ScoreRow:
     upload: float
     """Share, 0..1."""
     p50_ms: float | None = None
-    """Milliseconds; None where nothing was timed. The cloud's are of what went up."""
+    """Milliseconds; None if nothing was timed. The cloud's are of what went up."""
     p95_ms: float | None = None
     """Likewise."""
     fallbacks: int = 0

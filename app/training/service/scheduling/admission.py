@@ -187,7 +187,7 @@ def launch(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickCo
         attempt = _noted(context, attempt, payload)
         context.gateway.submit(submission)
     except ModelmillError as error:
-        if error.can_retry:  # Ray, the database or the homes are away, which says nothing of the task
+        if error.can_retry:  # Ray, the database or the homes are unreachable, which says nothing of the task
             raise
         is_refused = isinstance(error, RayRefused)
         summary = f"Ray refused it: {error.message}" if is_refused else error.message

@@ -92,7 +92,7 @@ class LogCopies:
             return None if tail_file is None else tail_file.finish()
 
     def end(self, user: str, folder: str, size_bytes: int) -> bytes:
-        """The last bytes of the copy; b"" when there is none."""
+        """The last bytes of the copy; b"" if there is none."""
         with opened_folder(self._files, user, folder) as folder_fd, old_file(folder_fd, LOG, os.O_RDONLY) as fd:
             return b"" if fd is None else _end(fd, size_bytes)
 

@@ -36,7 +36,7 @@ class SchedulerContext:
 
 @dataclass(frozen=True)
 class TickContext:
-    """The tick that is under way."""
+    """The tick that is in progress."""
 
     now: datetime
     answering_since: datetime

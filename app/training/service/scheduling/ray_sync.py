@@ -1,7 +1,7 @@
 """Steps sync and cancel: what Ray says of an active task is noted, and what is to end is told so.
 
 Also what active tasks have of the cluster by now, and who waits inside Ray for what it cannot give: a program that asks
-for placement groups is RUNNING to Ray while they are PENDING, if need be for ever.
+for placement groups is RUNNING to Ray while they are PENDING, if need be forever.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Scheduler:
         self._followed: Sequence[Task] = ()
 
     def tick(self, now: datetime, watch: Watch = lambda: None) -> bool:
-        """Is anything on its way, just begun or told to stop? Raises DatabaseUnavailable, and what watch raises."""
+        """Is anything on its way, just started or told to stop? Raises DatabaseUnavailable, and what watch raises."""
         tick = TickContext(now, self._answering_since or self._begin_of_answers(now), watch)
         try:
             view, allocations = self._round(tick)
@@ -122,7 +122,7 @@ class Scheduler:
     def _admit(
         self, allocations: Sequence[Allocation], nodes: Sequence[Node], tick: TickContext
     ) -> tuple[list[Allocation], int]:
-        """What it has begun, and how many wait still."""
+        """What it has started, and how many wait still."""
         queue = read_queue(self.context)
         if not queue:
             self._order = ()
@@ -147,7 +147,7 @@ class Scheduler:
         return begun, len(queue) - len(decision.admitted)
 
     def _shares(self, tick: TickContext) -> Shares | None:
-        """Who has used how much, reckoned once a minute; None where nobody asks."""
+        """Who has used how much, reckoned once a minute; None if nobody asks."""
         options = self.context.options
         if options.queue is not QueuePolicy.FAIR:
             return None

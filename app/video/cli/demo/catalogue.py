@@ -1,4 +1,4 @@
-"""From a folder of models to the catalogue: which models are uploaded, and which stages are made of them."""
+"""From a folder of models to the catalog: which models are uploaded, and which stages are made of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Recipe:
     name: str
     kind: str
     variants: Sequence[Sequence[str]]
-    """Names of models, big to small; a variant is left out when one of its models is missing."""
+    """Names of models, big to small; a variant is omitted when one of its models is missing."""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
     def body(self, models: set[str]) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""A clip to begin with, drawn here: four heads that turn and nod, and somebody who walks past them if need be. People's
+"""A clip to start with, drawn here: four heads that turn and nod, and somebody who walks past them if need be. People's
 faces need nobody's leave this way."""
 
 from __future__ import annotations

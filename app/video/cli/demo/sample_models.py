@@ -1,4 +1,4 @@
-"""Models for the drawn clip, made here of arithmetic: faces are found by their colour, and how they are turned by their
+"""Models for the drawn clip, made here of arithmetic: faces are found by their color, and how they are turned by their
 nose. They have the inputs and outputs of the families that people use for real faces, and are read as these are."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CELL = 8
 WIDEST = 0.3
 """Of the picture's height: side of the window in which a whole face is looked for."""
 SMALLEST = 0.1
-"""Of the window: less of the colour is no face."""
+"""Of the window: less of the color is no face."""
 SIDE = 64
 WIDENED = 1.4
 """A face is cut out with so much around it: see the stage face_alignment."""

@@ -20,7 +20,7 @@ NEARER_SHARE, DARKER_SHARE = 0.35, 0.5
 
 
 def altered(arrays: Mapping[str, Array], alteration: str) -> dict[str, Array] | None:
-    """The inputs with every picture altered; None where none is a picture.
+    """The inputs with every picture altered; None if none is a picture.
 
     Args:
         arrays: 1×C×H×W or 1×H×W×C of pictures, and any others.
@@ -40,7 +40,7 @@ def _altered(array: Array, alter: Callable[[Array, tuple[int, int]], Array]) -> 
 
 
 def sides_of(array: Array) -> tuple[int, int] | None:
-    """The axes of height and width of what is one picture; None where it is none."""
+    """The axes of height and width of what is one picture; None if it is none."""
     if array.ndim != 4 or array.shape[0] != 1:
         return None
     for channel, sides in ((1, (2, 3)), (3, (1, 2))):

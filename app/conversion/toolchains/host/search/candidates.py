@@ -101,7 +101,7 @@ class TriedCandidate:
     size_bytes: int | None = None
     latency_ms: float | None = None
     altered_db: float | None = None
-    """What is sure of altered pictures; None where none was judged on."""
+    """What is sure of altered pictures; None if none was judged on."""
     sure_db: float = -inf
     """What is sure of pictures as given and of altered ones, whichever is lower."""
     expected_db: float | None = None

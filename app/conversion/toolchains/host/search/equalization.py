@@ -24,7 +24,7 @@ DEAD = 1e-6
 """Channels below this share of the widest are left alone."""
 
 ChannelLimits = Callable[[str], "Array | None"]
-"""The largest magnitude of each channel of a tensor; None where it is not known."""
+"""The largest magnitude of each channel of a tensor; None if it is not known."""
 
 
 def equalized(model: Any, limits_of: ChannelLimits) -> tuple[Any, tuple[str, ...]]:
@@ -76,7 +76,7 @@ class _Weights:
         return name in self._tensors and self._tensors[name].data_type == 1 and self._uses[name] == 1
 
     def between(self, node: Any) -> _Between | None:
-        """None where anything but convolutions reads it in the end."""
+        """None if anything but convolutions reads it in the end."""
         way, waiting = _Between(), [node.output[0]]
         while waiting:
             tensor = waiting.pop()

@@ -43,7 +43,7 @@ def quantized_values(values: Array, scale: float, zero: int, kind: Any) -> Array
 
     Args:
         values: Of the constant.
-        scale: Between two neighbouring integers.
+        scale: Between two neighboring integers.
         zero: The integer that is zero.
         kind: The type of the integers.
     """

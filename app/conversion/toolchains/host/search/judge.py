@@ -56,7 +56,7 @@ class Score:
     lowest: dict[str, tuple[float, JudgedPicture]] = field(default_factory=dict)
     """By output the lowest of them, and the picture that has it."""
     drops: list[float] = field(default_factory=list)
-    """Percent of the task that is lost (see `task_drop`), a number a part; empty where the task was not measured."""
+    """Percent of the task that is lost (see `task_drop`), a number a part; empty if the task was not measured."""
     is_whole: bool = True
 
     @property
@@ -79,7 +79,7 @@ class Score:
 
     @property
     def lowest_picture(self) -> JudgedPicture | None:
-        """None where nothing could be compared."""
+        """None if nothing could be compared."""
         return self.lowest[self.worst_output][1] if self.lowest else None
 
     @property
@@ -102,7 +102,7 @@ class Judge:
     Args:
         float_model: onnx.ModelProto.
         threads: How many pictures run at once.
-        meter_of: makes a meter for one pass; None where the task is not known.
+        meter_of: makes a meter for one pass; None if the task is not known.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Judge:
         return [_as_altered(picture, kinds[place % len(kinds)]) or picture for place, picture in enumerate(pictures)]
 
     def judge_altered(self, build: Build, parts: Sequence[int]) -> Iterator[Score]:
-        """The score on altered pictures, one alteration after the other; none where the inputs are no pictures."""
+        """The score on altered pictures, one alteration after the other; none if the inputs are no pictures."""
         for kind in ALTERATIONS:
             score = Score()
             for part in parts:
@@ -266,7 +266,7 @@ def _spread(pictures: Sequence[JudgedPicture], count: int) -> list[JudgedPicture
 
 
 def _as_altered(picture: JudgedPicture, kind: str) -> JudgedPicture | None:
-    """Without what the float model says of it; None where it cannot be altered so."""
+    """Without what the float model says of it; None if it cannot be altered so."""
     arrays = altered(picture.arrays, kind) if kind else picture.arrays
     return None if arrays is None else replace(picture, arrays=arrays)
 

@@ -62,7 +62,7 @@ def expected_db(order: Sequence[Sensitivity], *, with_own_ranges: bool) -> list[
 
 
 def fewest(expected: Sequence[float], base_db: float, needed_db: float, attempt: Attempt) -> int | None:
-    """About the least number k ≥ 1 that holds; None where none that was tried does.
+    """About the least number k ≥ 1 that holds; None if none that was tried does.
 
     What is tried next follows from what was expected of it and from what the last one came to; what holds need not grow
     with k, and the search ends within an eighth of the least that was met.

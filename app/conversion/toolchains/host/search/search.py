@@ -324,7 +324,7 @@ class _Search:
     def _measured(
         self, base: Choice, ranges: Mapping[str, Mapping[str, Range]], pictures: Sequence[JudgedPicture]
     ) -> list[Sensitivity]:
-        """None where it cannot be measured."""
+        """None if it cannot be measured."""
         template = self.builder.basis(base, self._first_parts).template
         self._tell(f"measuring what each of {len(template.activations)} activations costs alone")
         try:
@@ -389,7 +389,7 @@ class _Search:
         return self.goal.kind != "snr" or score.mean_db >= self._goal_db - TASK_DB
 
     def _altered_db(self, build: Build) -> float | None:
-        """What is sure of altered pictures, of the alteration that does worst. None where SNR is not the goal, or the
+        """What is sure of altered pictures, of the alteration that does worst. None if SNR is not the goal, or the
         inputs are no pictures."""
         if self.goal.kind != "snr" or self.goal.threshold is None:
             return None

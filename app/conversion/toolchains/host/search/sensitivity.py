@@ -29,7 +29,7 @@ HEARD_DB = 10.0
 """A tensor that alone is this much better than the goal is good enough with any range."""
 BETTER = 0.9
 """Another range is taken where on each picture its noise is below this share of the first's. At the mean of a few
-pictures many a range is better by chance, and worse on others."""
+pictures many a range is better at random, and worse on others."""
 QUIET_DB, QUIET_PICTURES = 12.0, 2
 """A tensor that alone is this much better than the goal on the first few pictures is not measured on the others."""
 NOISE_MAX = 1e10
@@ -72,7 +72,7 @@ def measure(
 
     Args:
         ranges: By method, then by the activation's name; the first method stays where no other is better.
-        has_time: Tensors that were not reached when it has no more are left out.
+        has_time: Tensors that were not reached when it has no more are omitted.
 
     Raises:
         UnsupportedOperator: The runtime cannot run a part of the model.
@@ -104,7 +104,7 @@ def measure(
 
 
 def joined(rows: Sequence[Sensitivity], others: Sequence[Sensitivity]) -> list[Sensitivity]:
-    """With the pictures of both; all keep their ranges, and those that the others do not have are left out."""
+    """With the pictures of both; all keep their ranges, and those that the others do not have are omitted."""
     more = {other.tensor: other.noise for other in others}
     return [
         replace(

@@ -24,13 +24,13 @@ FOLDS = 3
 
 @dataclass(frozen=True)
 class Split:
-    """Every picture has a part; statistics are kept by part, so that any of them can be left out.
+    """Every picture has a part; statistics are kept by part, so that any of them can be omitted.
 
     Args:
         part_of: The part of each picture, in the order of the pictures.
         parts: How many there are.
         choose: Parts that judge candidates, each by a model calibrated on `calibrating(part)`.
-        report: The part that reports; None where those that choose do.
+        report: The part that reports; None if those that choose do.
         is_own_set: It was named to be that.
     """
 

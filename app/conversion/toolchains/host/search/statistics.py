@@ -125,7 +125,7 @@ def collect(
         split: the part of each sample.
         threads: of onnxruntime.
         step: called after each sample with how many are done, and of how many.
-        are_known: they were looked at before, so those that report are left out.
+        are_known: they were looked at before, so those that report are omitted.
 
     Raises:
         NotFinite: An input or an output of the model holds a NaN or an infinity.
@@ -186,7 +186,7 @@ def groups_of(model: Any, tensors: Sequence[str]) -> list[list[str]]:
 
 
 def _extremes(array: Array) -> tuple[Array, Array]:
-    """The lowest and the highest value of each channel (axis 1), or of all where there is none."""
+    """The lowest and the highest value of each channel (axis 1), or of all if there is none."""
     if array.ndim < 3:
         return array.min(keepdims=True).reshape(1), array.max(keepdims=True).reshape(1)
     if array.shape[0] == 1:

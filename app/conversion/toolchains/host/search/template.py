@@ -1,7 +1,7 @@
 """A QDQ model made once by onnxruntime's quantizer, and what can be changed of it: ranges, bit widths, biases.
 
 Building a candidate copies the template and writes other numbers into it, which takes milliseconds where quantizing
-anew takes seconds. What is built is a real file: the one that is measured is the one that is handed out.
+again takes seconds. What is built is a real file: the one that is measured is the one that is handed out.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Activation:
     tensors: tuple[str, ...]
     """As the float model names them."""
     bounds: Range = UNBOUNDED
-    """Of the Relu or Clip before it that the quantizer left out, as rounding cuts there."""
+    """Of the Relu or Clip before it that the quantizer omitted, as rounding cuts there."""
     constants: tuple[tuple[str, str], ...] = ()
     """With the same scale, too: the table that a Gather reads; name in the float model, and of the integers."""
 
@@ -80,7 +80,7 @@ class Bias:
     dequantized: str
     layer: str
     activation: str
-    """Name of the Activation that its layer reads; empty where that stays in float."""
+    """Name of the Activation that its layer reads; empty if that stays in float."""
     result: str
     """Of the Activation that its layer writes; empty likewise."""
     weight: str
@@ -271,7 +271,7 @@ class Template:
         )
 
     def _bounds_that_are_left_out(self) -> dict[str, Range]:
-        """Of each Relu and Clip that the quantizer left out, by what it makes."""
+        """Of each Relu and Clip that the quantizer omitted, by what it makes."""
         kept = {node.output[0].removesuffix(RENAMED) for node in filter(is_fused_operator, self.model.graph.node)}
         nodes = filter(is_fused_operator, self.float_model.graph.node)
         return {node.output[0]: bounds_of(node, self._float) for node in nodes if node.output[0] not in kept}

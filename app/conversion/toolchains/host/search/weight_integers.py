@@ -31,7 +31,7 @@ RANK = 4
 
 
 def second_order(template: Template, pictures: Sequence[SampleArrays], threads: int) -> dict[str, Array]:
-    """The integers of convolutions' weights in 8 bits, by the weight's name; layers that cannot be are left out.
+    """The integers of convolutions' weights in 8 bits, by the weight's name; layers that cannot be are omitted.
 
     Args:
         pictures: Such as calibrate; a few are enough.
@@ -95,7 +95,7 @@ def _columns(array: Array, shape: tuple[int, ...], node: Any) -> Array:
 
 
 def _rounded(values: Array, scale: Array, products: Array) -> Array | None:
-    """None where the products cannot be inverted."""
+    """None if the products cannot be inverted."""
     groups, count, _ = products.shape
     own = np.einsum("gcc->gc", products)
     if not np.isfinite(own).all():
