@@ -1,10 +1,9 @@
 """A consumer that waits on Redis, and acknowledges finished messages in the same round trip as the next fetch.
 
 One script acknowledges finished messages and fetches as many as there is room for; it changes the keys like the stock
-script.
-If the last fetch left nothing in the queue, `BLMOVE queue queue LEFT LEFT` precedes the next one in the same round
-trip, after the acknowledgements. Moving the head of a list to its own head changes nothing, but it blocks while the
-list is empty and wakes on any push; the fetch then follows at once on the server.
+script. If the last fetch left nothing in the queue, `BLMOVE queue queue LEFT LEFT` precedes the next one in the same
+round trip, after the acknowledgements. Moving the head of a list to its own head changes nothing, but it blocks while
+the list is empty and wakes on any push; the fetch then follows at once on the server.
 
 If a message concerns a record, the fetch can claim the record for the receiver of the message, and returns it
 (Claimer).

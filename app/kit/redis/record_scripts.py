@@ -1,9 +1,9 @@
 """The scripts that change records: each is one round trip and one atomic step.
 
 A record may belong to a group (for jobs, the owner) with its own set of active records. A change may include a message,
-which the same step puts on its queue in the queues' own database.
-Keys of a kind k: `k:<id>` the record, `ks` all ids by score, `ks:active` those not at their end, `ks:active:<group>`;
-`ks:index:dirty` counts the changes that an index has not seen yet, see record_index_scripts.
+which the same step puts on its queue in the queues' own database. Keys of a kind k: `k:<id>` the record, `ks` all ids
+by score, `ks:active` those not at their end, `ks:active:<group>`; `ks:index:dirty` counts the changes that an index has
+not seen yet, see record_index_scripts.
 """
 
 _LETTER = """

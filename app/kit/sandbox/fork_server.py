@@ -2,8 +2,7 @@
 
 It imports the libraries of these names once and calls `rehearse` of those that have one; each run is a fork, so it
 starts in milliseconds. FOLDERS are folders that no run may read, except for its own. Every run has a supervisor between
-the fork
-server and the child that does the work:
+the fork server and the child that does the work:
 
     worker ── control socket ── fork server ── fork ── supervisor ── fork ── child (own process group, confined)
        └────────── job socket ─────────────────────────────┘

@@ -1,8 +1,7 @@
 """SQL for data that must survive a restart: one database by URL, SQLite or PostgreSQL, its tables and its migrations.
 
 Capabilities declare their tables on `metadata` in their store, and only that store reads or writes them. Times are
-stored
-as the texts of app.kit.clock, which sort.
+stored as the texts of app.kit.clock, which sort.
 """
 
 from sqlalchemy import MetaData
