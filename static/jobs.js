@@ -21,7 +21,7 @@
   all.hidden = false;
   all.addEventListener("change", () => { boxes().forEach((box) => { box.checked = all.checked; }); show(); });
   form.addEventListener("change", show);
-  tag.addEventListener("input", show);
+  tag?.addEventListener("input", show);
   window.addEventListener("pageshow", show);  // after "back" the browser restores the ticks
   show();
 })();

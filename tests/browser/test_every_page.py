@@ -15,7 +15,7 @@ from tests.browser.conftest import PATIENCE_MS
 from tests.harness.api import Api, png, small_model
 from tests.harness.browser.complaints import Watch
 from tests.harness.browser.joint_records import set_scene
-from tests.harness.browser.page_rules import assert_fits_a_phone, assert_sound, serious_issues
+from tests.harness.browser.page_rules import assert_fits_a_phone, assert_sound, axe_issues
 from tests.harness.browser.phone import Phone, opened_phone
 from tests.harness.browser.video_records import VideoScene, set_video_scene
 from tests.harness.deployment import Deployment
@@ -28,6 +28,9 @@ PAGES = {
     "API description": "/ui/api",
     "list after a reset": "/ui/jobs?note=restarted",
     "stored results": "/ui/results",
+    "archive": "/ui/archive",
+    "archive without a match": "/ui/archive?q=no-such-name",
+    "archived job": "/ui/archive/{finished}",
     "new": "/ui/jobs/new",
     "new from a job": "/ui/jobs/new?from={finished}",
     "finished job": "/ui/jobs/{finished}",
@@ -99,6 +102,7 @@ PAGES = {
     "new sweep": "/ui/sweeps/new?job={finished}",
     "table of ticked jobs": "/ui/sweeps/jobs?job={finished}&job={another}&job={failed}",
     "links to a job": "/ui/jobs/{finished}/shares",
+    "use elsewhere": "/ui/jobs/{finished}/exports",
     "notifications": "/ui/account/notifications?subject=job:{finished}",
     "demonstrations": "/ui/demonstrations",
     "unknown job": "/ui/jobs/00000000-0000-4000-8000-000000000000",
@@ -210,4 +214,4 @@ def test_axe_would_notice_a_text_that_is_hard_to_read_and_a_field_without_a_name
             document.querySelector("main").append(text, document.createElement("input"));
         }"""
     )
-    assert {issue.partition(":")[0] for issue in serious_issues(page)} == {"color-contrast", "label"}
+    assert {issue.partition(":")[0] for issue in axe_issues(page)} == {"color-contrast", "label"}

@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.harness.browser.page_rules import serious_issues
+from tests.harness.browser.page_rules import axe_issues
 
 
 def test_the_palette_opens_searches_and_jumps_by_keys(page: Page, finished: str) -> None:
@@ -18,7 +18,7 @@ def test_the_palette_opens_searches_and_jumps_by_keys(page: Page, finished: str)
     page.keyboard.type("finished one")
     entry = palette.locator(f'a[href="/ui/jobs/{finished}"]')
     expect(entry).to_have_attribute("aria-selected", "true")
-    assert serious_issues(page) == []
+    assert axe_issues(page) == []
     page.keyboard.press("ArrowDown")
     expect(entry).to_have_attribute("aria-selected", "false")
     page.keyboard.press("ArrowUp")
@@ -48,7 +48,7 @@ def test_rows_are_walked_ticked_and_opened_by_keys(page: Page, finished: str) ->
     expect(page.get_by_text("1 selected")).to_be_visible()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
-    assert serious_issues(page) == []
+    assert axe_issues(page) == []
     page.keyboard.press("Escape")
     page.keyboard.press("/")
     expect(page.locator("[data-filter]")).to_be_focused()

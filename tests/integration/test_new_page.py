@@ -74,7 +74,7 @@ def dynamic_model() -> bytes:
 def test_the_empty_page_offers_what_is_installed(page: httpx.Client) -> None:
     answer = page.get(NEW)
     assert answer.status_code == 200
-    assert "Choose the .onnx file" in said(answer)
+    assert "Choose the model: .onnx, .tflite or .pt2" in said(answer)
     assert "not for a Kneron chip" in said(answer)
     assert value_of(answer, "toolchain") == "host"
     assert "kneron.model_id" not in answer.text

@@ -120,6 +120,12 @@ class SystemView:
         return next((queue for queue in self.queues if queue.queue == Stage.BIE.step), None)
 
     @property
+    def unserved(self) -> tuple[str, ...]:
+        """The toolchains offered that a stage's workers all lack; a conversion for them would not be accepted."""
+        served = [{name for worker in queue.workers for name in worker.toolchains} for queue in self.stages]
+        return tuple(name for name in self.toolchains if not all(name in names for names in served))
+
+    @property
     def is_ready(self) -> bool:
         """Can a conversion submitted now come to its end?"""
         return self.redis.is_up and self.store.is_up and bool(self.queues) and all(q.workers for q in self.queues)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 from app.bootstrap.container import Container, assemble
+from app.conversion.options import ToolchainName
 from app.conversion.service.system import read_system
 from app.conversion.system_schemas import SystemAnswer
 from app.kit.clock import now
@@ -43,6 +44,15 @@ def test_bie_capacity_is_the_number_of_living_bie_workers(container: Container, 
     bie = read_system(container.conversion, settings, "local", now()).bie
     assert bie is not None
     assert (len(bie.workers), bie.busy) == (3, 0)
+
+
+def test_a_toolchain_that_no_worker_of_a_stage_has_is_named(container: Container, settings: Settings) -> None:
+    offered = settings.model_copy(update={"toolchains": [ToolchainName.HOST, ToolchainName.KNERON]})
+    for queue, toolchains in (("onnx", ["host", "kneron"]), ("bie", ["host"]), ("nef", ["host", "kneron"])):
+        heartbeat = {"queue": queue, "host": "h", "pid": 1, "started_at": 1e9, "job_id": None, "toolchains": toolchains}
+        container.store.announce(f"h/{queue}/0", json.dumps(heartbeat), 20)
+    assert read_system(container.conversion, offered, "local", now()).unserved == ("kneron",)
+    assert read_system(container.conversion, settings, "local", now()).unserved == ()
 
 
 def test_a_redis_that_is_away_is_told_and_not_raised(own_valkey: Valkey, settings: Settings) -> None:

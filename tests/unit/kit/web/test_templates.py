@@ -62,6 +62,13 @@ def test_every_text_of_a_template_is_translated(parsed: dict[str, nodes.Template
     assert not {name: lacking for name, lacking in missing.items() if lacking}
 
 
+def test_what_destroys_never_has_the_focus() -> None:
+    """Enter, pressed too soon, would destroy."""
+    buttons = {named(path): re.findall(r"<button[^>]*btn-danger[^>]*>", path.read_text()) for path in TEMPLATES}
+    assert sum(map(len, buttons.values())) > 20
+    assert not [name for name, tags in buttons.items() if any("autofocus" in tag for tag in tags)]
+
+
 def test_what_has_a_plural_is_not_looked_up_without_a_number(parsed: dict[str, nodes.Template]) -> None:
     """The catalogue does not find it then, and the page is English there."""
     counted = {message.id[0] for message in catalogue("zh-Hant") if isinstance(message.id, tuple)}
