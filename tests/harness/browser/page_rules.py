@@ -63,9 +63,7 @@ def axe_issues(page: Page, *rules: str) -> list[str]:
         options["runOnly"] = {"type": "rule", "values": rules}
     violations = page.evaluate("(options) => axe.run(options).then((found) => found.violations)", options)
     return [
-        f"{issue['id']}: {node['target']} {node['failureSummary']}"
-        for issue in violations
-        for node in issue["nodes"]
+        f"{issue['id']}: {node['target']} {node['failureSummary']}" for issue in violations for node in issue["nodes"]
     ]
 
 
