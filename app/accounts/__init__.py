@@ -1,1 +1,1 @@
-"""Users, their tokens and sessions, and the audit: who may do what, and who did."""
+"""Users, their tokens and sessions, and the audit log."""

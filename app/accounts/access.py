@@ -1,4 +1,4 @@
-"""What every endpoint of accounts, JSON or page, needs of a request."""
+"""Request dependencies shared by all endpoints of accounts, JSON and pages."""
 
 from __future__ import annotations
 

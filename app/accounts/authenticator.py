@@ -1,7 +1,8 @@
-"""Lets requests in: by a token, by a session, or because they come from this machine while nobody else can reach it.
+"""Authenticates requests: by a token, by a session, or because they come from this machine while nobody else can reach
+it.
 
-A request that arrives on any other address than loopback, or through a proxy, needs a token in every case: whatever
-the settings say, this machine's own user is nobody else.
+A request that arrives on an address other than loopback, or through a proxy, always needs a token: whatever the
+settings say, the local user exists only on this machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What accounts are to the product. Their commands work on the database, which `app.cli` opens for them."""
+"""The declaration of the capability accounts. Its commands work on the database, which `app.cli` opens for them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""`modelmill users …` and `modelmill db …`: on the web's database itself, so they work before anybody can sign in.
+"""`modelmill users …` and `modelmill db …`: directly on the web server's database, so they work before anybody can sign
+in.
 
-Whoever may read the data folder and the secret key is trusted. A token or password goes to stdout, alone where that is
-no terminal; what was done goes to stderr.
+Anybody who may read the data folder and the secret key is trusted. A token or password goes to stdout, without other
+text if that is not a terminal; messages go to stderr.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Limits failed log-ins: so many a minute from an address, and so many for a token.
+"""Limits failed log-ins per minute, from an address and for a token.
 
-The counts lie in Redis, where all web processes see them. While Redis is unreachable each process counts for itself:
-nobody is kept out by that, and nobody may guess without end. SFTP has a throttle of its own, which delays: see there
-why.
+The counts are in Redis, where all web processes see them. While Redis is unreachable each process counts for itself:
+nobody is locked out by that, and nobody can guess without limit. SFTP has its own throttle, which delays; see there for
+the reason.
 """
 
 from __future__ import annotations

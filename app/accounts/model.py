@@ -1,4 +1,4 @@
-"""Users, roles, scopes, tokens and sessions: what they are and when they hold. Pure."""
+"""Users, roles, scopes, tokens and sessions, and when they are valid. Pure."""
 
 from __future__ import annotations
 

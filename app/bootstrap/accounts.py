@@ -1,6 +1,7 @@
-"""Puts accounts together from the settings: for the web, for the commands on its database, and for `modelmill up`.
+"""Assembles accounts from the settings: for the web application, for the commands on its database, and for `modelmill
+up`.
 
-Light enough for a command: it imports no other capability before one must hear of what changes.
+Light enough for a command: it imports other capabilities only when they must be notified of changes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the product can do: every capability, in the order in which the web, the commands and the workers take them."""
+"""The list of all capabilities, in the order in which the web application, the commands and the workers use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts conversion together: what the web, the scheduler and the workers need of it. No SQL."""
+"""Assembles conversion for the web application, the scheduler and the workers. No SQL."""
 
 from __future__ import annotations
 

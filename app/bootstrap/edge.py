@@ -1,4 +1,4 @@
-"""Puts a node's agent together with what it can carry. Imports neither Redis, SQL nor an object store."""
+"""Assembles a node's agent with its workload drivers. Imports neither Redis, SQL nor an object store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is encrypted in the database, and by which key: from the settings, for the web, its controllers and commands."""
+"""The encryption of database columns: from the settings, for the web application, its controllers and commands."""
 
 from __future__ import annotations
 

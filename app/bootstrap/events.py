@@ -1,6 +1,6 @@
-"""Who hears of what: every event that one capability has for another, in one list.
+"""Connects events to their receivers: every event between capabilities, in one list.
 
-Those who are told are built when they are first told something: a process builds only what it uses.
+Receivers are built when they first receive something: a process builds only what it uses.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Whether the web process lives, and whether it can do its work. Neither waits for what does not answer.
+"""Liveness and readiness of the web process. Neither waits for parts that do not answer.
 
-Liveness asks nobody: restarting the web mends no Redis. Readiness asks Redis, the object store and the database, in
-threads of its own, so that requests that hang there cannot keep it out.
+Liveness depends on no other part: restarting the web server would not repair Redis. Readiness checks Redis, the object
+store and the database, in separate threads, so that requests that hang there cannot block it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Puts notifications together from the settings: for the web, its actors, and whoever publishes an event."""
+"""Assembles notifications from the settings: for the web application, its actors, and publishers of events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Where training meets conversion: what a task left becomes a job, by the verbs that pages and API have for it."""
+"""Connects training to conversion: the result of a task becomes a job, with the same operations that pages and API
+use."""
 
 from __future__ import annotations
 

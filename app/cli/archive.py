@@ -1,4 +1,5 @@
-"""`modelmill archive rebuild`, for operators: it works on the database and the object store, not on the service."""
+"""`modelmill archive rebuild`, for operators: it works directly on the database and the object store, not on the
+service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`modelmill db …`: the version of the database, for operators who bring it up before the web; a lost secret key."""
+"""`modelmill db …`, for operators: migrates the database before the web server starts, and replaces a lost secret
+key."""
 
 from __future__ import annotations
 

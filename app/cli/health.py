@@ -1,4 +1,4 @@
-"""`modelmill health …`: probes for whoever keeps containers running. Exit code 0 while all is well, otherwise 1."""
+"""`modelmill health …`: probes for process managers. Exit code 0 if healthy, otherwise 1."""
 
 from __future__ import annotations
 

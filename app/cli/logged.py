@@ -1,7 +1,7 @@
-"""`python -m app.cli.logged dramatiq actors …`: runs an installed command, its logs in our form from the first line.
+"""`python -m app.cli.logged dramatiq actors …`: runs an installed command with logs in our format from the first line.
 
-For commands whose own process starts to log before it loads us, or never does, like the master of Dramatiq. What they
-set up then is basicConfig, which leaves alone what stands already.
+For commands whose process logs before it loads us, or never does, like the master of Dramatiq. They then call
+basicConfig, which keeps existing handlers.
 """
 
 from __future__ import annotations

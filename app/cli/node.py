@@ -1,4 +1,4 @@
-"""`modelmill node`: the agent of this machine, until it is told to end."""
+"""`modelmill node`: the agent of this machine, until it is stopped."""
 
 from __future__ import annotations
 

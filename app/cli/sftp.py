@@ -1,4 +1,4 @@
-"""`modelmill sftp`: the embedded SFTP server, until it is told to end."""
+"""`modelmill sftp`: the embedded SFTP server, until it is stopped."""
 
 from __future__ import annotations
 

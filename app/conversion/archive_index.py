@@ -1,5 +1,5 @@
-"""The index of the archive in SQL: what finished jobs are found by. The store has the truth; every row can be made
-again from it. Each function is a step of a transaction that its caller opened."""
+"""The index of the archive in SQL, for finding finished jobs. The store is authoritative; every row can be rebuilt from
+it. Each function is a step of a transaction that its caller opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What conversion is to the product."""
+"""The declaration of the capability conversion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The conversion API for the command line, by `modelmill_client`: records as the service tells them. Prints nothing."""
+"""The conversion API for the command line, with `modelmill_client`: records as returned by the service. Prints
+nothing."""
 
 from __future__ import annotations
 

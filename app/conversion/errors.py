@@ -1,4 +1,4 @@
-"""What can go wrong with a conversion, one class per cause. Messages are written where they are raised."""
+"""Errors of conversion, one class per cause. Messages are written where they are raised."""
 
 from __future__ import annotations
 

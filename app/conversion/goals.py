@@ -1,4 +1,4 @@
-"""What a conversion is to reach: the grammar of goals and of budgets. Pure."""
+"""The grammar of goals and budgets of a conversion. Pure."""
 
 from __future__ import annotations
 

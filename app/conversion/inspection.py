@@ -1,4 +1,5 @@
-"""What a file is, among those this product makes or takes, and what it says about itself. Nothing is run."""
+"""Identifies a file among the formats that this product makes or accepts, and reads its metadata. Nothing is
+executed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where things lie in the object store. Under jobs/{job_id}/ the names are the requirement's."""
+"""Keys in the object store. Under jobs/{job_id}/ the names are the requirement's."""
 
 from __future__ import annotations
 

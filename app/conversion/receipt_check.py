@@ -1,4 +1,4 @@
-"""Does a file stand as its receipt says, and who says so? Works on files alone: no service is asked."""
+"""Checks a file against its receipt, and the receipt against its signature. Works only on files, without a service."""
 
 from __future__ import annotations
 

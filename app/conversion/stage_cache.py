@@ -1,11 +1,11 @@
-"""What stages have made, by the names of the work (see model.stage_key), in the object store: the same work once.
+"""The cache of stage outputs by key (see model.stage_key), in the object store, so that the same work is done once.
 
-    cache/{owner}/{key}/files/{artifact}    copies of what the stage stored, made inside the store
-    cache/{owner}/{key}/entry.json          what it reported, written last: without it nothing is there
+    cache/{owner}/{key}/files/{artifact}    copies of the stage's outputs, made inside the store
+    cache/{owner}/{key}/entry.json          its report, written last: without it there is no entry
 
-An entry is put again whenever it is used, so the times of the store tell which was used least recently. What
-the cache is worth is counted in one hash in Redis, which starts again when Redis does. Whatever the
-store answers, no caller fails by it: an entry that cannot be read is none.
+An entry is rewritten whenever it is used, so the store's times show which was used least recently. The savings of the
+cache are counted in one hash in Redis, which restarts when Redis does. No failure of the store fails a caller: an
+unreadable entry counts as missing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Remembers jobs. The one writer of job records: nothing else assigns a status.
+"""The store of jobs, and the only writer of job records: nothing else assigns a status.
 
-`apply` compares where the job stands with where the change's table entry says it must, and sets, in one step; a
-refused change returns None, which is how a doubled, late or forged message ends.
+`apply` compares the job's state with the change's entry in the transition table, and sets the fields, in one step; a
+refused change returns None, which is how a duplicate, late or forged message ends.
 """
 
 from __future__ import annotations

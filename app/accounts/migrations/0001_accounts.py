@@ -1,4 +1,4 @@
-"""Users, their tokens and sessions, and the audit of who did what."""
+"""Users, their tokens and sessions, and the audit log."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The database's versions that concern accounts alone."""
+"""Database migrations of accounts only."""

@@ -1,10 +1,9 @@
-"""The verbs of accounts: make and disable users, hand out and revoke tokens, sign in and out, say who a token is.
+"""The operations on accounts: create and disable users, issue and revoke tokens, sign in and out, identify tokens.
 
-Every change is audited in the transaction that makes it. What other capabilities must do when an account changes (a
-data home, an SFTP account) they are told through `on_change`, in the same transaction; what of a user's is in progress
-they say through `works`.
+Every change is audited in the same transaction. Other capabilities (a data home, an SFTP account) are notified of
+changes through `on_change`, in the same transaction; they report a user's running work through `works`.
 
-An administrator manages accounts, not what people made: jobs and files of others are for nobody but their owner.
+An administrator manages accounts, not what users made: jobs and files belong to their owner only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The audit: who did what to which account, and when. Lines are added and never changed."""
+"""The audit log: who did what to which account, and when. Lines are added and never changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issues and revokes tokens and sessions, tells whose one is, and checks that this process has the web's secret key."""
+"""Issues, revokes and identifies tokens and sessions, and checks that this process has the web server's secret key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users, and who did what to them."""
+"""Users, and the audit log of changes to them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The commands of conversion: convert, jobs, canary, saturation, … A command imports what is heavy by itself.
+"""The commands of conversion: convert, jobs, canary, saturation, … Each command imports its heavy modules itself.
 
-A command parses, calls the client (or a local use case) and prints; results go to stdout, troubles to stderr.
+A command parses, calls the client (or a local use case) and prints; results go to stdout, errors to stderr.
 """
 
 from __future__ import annotations

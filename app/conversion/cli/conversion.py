@@ -1,4 +1,4 @@
-"""One conversion as somebody at a terminal sees it: pack, upload, submit, watch, fetch, show."""
+"""One conversion on the command line: pack, upload, submit, watch, fetch, show."""
 
 from __future__ import annotations
 

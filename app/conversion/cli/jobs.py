@@ -1,4 +1,4 @@
-"""`modelmill jobs …`: what the service knows of jobs."""
+"""`modelmill jobs …`: lists and manages jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running an out.nef here and telling what came out."""
+"""Runs an out.nef on this machine and prints its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a conversion is watched: bars in a terminal, plain lines everywhere else."""
+"""Shows the progress of a conversion: bars in a terminal, plain lines everywhere else."""
 
 from __future__ import annotations
 

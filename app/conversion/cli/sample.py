@@ -1,4 +1,4 @@
-"""The bundled sample through a running service: the first thing a newcomer sees."""
+"""Converts the bundled sample through a running service, for a first run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that lie elsewhere and that the service fetches, as somebody at a terminal names them."""
+"""Models in other places that the service fetches, as named on the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports and records as tables. Pure: JSON in, something rich can print out."""
+"""Reports and records as tables. Pure: JSON in, rich renderables out."""
 
 from __future__ import annotations
 

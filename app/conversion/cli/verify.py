@@ -1,4 +1,4 @@
-"""`modelmill verify`: do files stand as the receipt of their conversion says? Offline."""
+"""`modelmill verify`: compares files with the receipt of their conversion. Offline."""
 
 from __future__ import annotations
 

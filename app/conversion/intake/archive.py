@@ -1,6 +1,6 @@
-"""Unpacking uploaded reference samples: a zip, or one bare picture, .npy or .npz. What it is, its bytes tell.
+"""Unpacks uploaded reference samples: a zip, or a single picture, .npy or .npz, recognized by its bytes.
 
-Names inside an archive are never used as paths: files get flat names made here, inside one folder.
+Names inside an archive are never used as paths: files get generated flat names, inside one folder.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The sandbox entry points for a model that comes in several files: the graph, and weights beside it or in one zip.
+"""The sandbox entry points for a model in several files: the graph, and weights beside it or in one zip.
 
-Names inside an archive, and places inside a model, are never used as paths: unpacked files are numbered.
+Names inside an archive, and locations inside a model, are never used as paths: unpacked files are numbered.
 """
 
 from __future__ import annotations

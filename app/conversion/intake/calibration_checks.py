@@ -1,7 +1,7 @@
-"""Judges reference samples by their measures, before a job is queued.
+"""Checks reference samples by their measurements, before a job is queued.
 
-Pure. A finding carries its texts as gettext keys with their numbers beside, so that a page says it in any language.
-Only what cannot work blocks; all else is advice, with its source named.
+Pure. A finding has its texts as gettext keys with separate numbers, so that a page shows it in any language. Only what
+cannot work blocks; everything else is advice with its source.
 """
 
 from __future__ import annotations

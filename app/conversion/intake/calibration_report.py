@@ -1,6 +1,6 @@
-"""The data of the calibration checks: what was measured of the reference samples, and the findings.
+"""The data of the calibration checks: measurements of the reference samples, and the findings.
 
-Plain values, so that who judges needs no library. Texts of findings are gettext keys; their numbers lie beside them.
+Plain values, so that checks need no library. Texts of findings are gettext keys with separate numbers.
 """
 
 from __future__ import annotations

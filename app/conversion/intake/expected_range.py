@@ -1,6 +1,6 @@
-"""What a graph's first layers tell about the values it was trained on. Reads weights only; nothing is run.
+"""Infers from a graph's first layers which values it was trained on. Reads only weights; nothing is executed.
 
-Two tells. Constants: a Sub, Div, Mul, Add or BatchNormalization on the input itself normalizes it. Batch
+There are two signs. Constants: a Sub, Div, Mul, Add or BatchNormalization on the input itself normalizes it. Batch
 normalization after the first convolution: over natural pictures, which are smooth, a filter answers with about the sum
 of its weights times the pixel, so the stored mean and variance of that answer give mean and deviation of the pixels.
 (On the RFB face detectors, trained on (x-127)/128, it finds -0.15 ± 0.58.)

@@ -1,9 +1,9 @@
-"""What the first layer of a network tells of the values it was trained on. Reads weights only; nothing is run.
+"""Infers from the first layer of a network which values it was trained on. Reads only weights; nothing is executed.
 
 Up to its first non-linear operator a network answers a picture of one color with a linear function of that color.
-Batch normalization behind it has stored what that answer is on average, and so gives away the mean of each channel of
-the input. Where it was folded into the convolution, the answer to the mean picture is the normalization's own shift,
-which is small: weaker, and still enough to tell bytes from fractions, and often red from blue.
+Batch normalization after it has stored the mean of that response, and so reveals the mean of each channel of the input.
+If it was folded into the convolution, the response to the mean picture is the normalization's own shift, which is
+small: weaker evidence, but enough to distinguish bytes from fractions, and often red from blue.
 """
 
 from __future__ import annotations

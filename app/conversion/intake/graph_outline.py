@@ -1,7 +1,7 @@
-"""A sandbox entry point: the nodes of a job's graphs and how they hang together, without their weights.
+"""A sandbox entry point: the nodes of a job's graphs and their connections, without weights.
 
-Quantization is folded into the nodes: QuantizeLinear and DequantizeLinear say in how many bits the node between them
-computes. Hostile files can hurt only a child.
+Quantization is folded into the nodes: QuantizeLinear and DequantizeLinear determine the bit width of the node between
+them. Hostile files can harm only a child.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The beginning of a graph, as those who judge its first layers look at it. Reads weights only; nothing is run."""
+"""The first nodes of a graph, for checks of its first layers. Reads only weights; nothing is executed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checking an uploaded model against what a toolchain takes, before any stage runs."""
+"""Checks an uploaded model against what a toolchain accepts, before any stage runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How well a preprocessing agrees with what a model's first layer tells. Pure arithmetic.
+"""How well a preprocessing agrees with a model's first layer. Pure arithmetic.
 
-Likelihoods have heavy tails: a filter is no proof, and data sets are not all alike.
+Likelihoods have heavy tails: a filter is not proof, and data sets differ.
 """
 
 from __future__ import annotations

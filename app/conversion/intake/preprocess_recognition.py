@@ -1,7 +1,7 @@
-"""Which preprocessing a model was trained with: told by its family, its metadata and its first layer.
+"""Recognizes the preprocessing that a model was trained with, from its family, its metadata and its first layer.
 
-Each preset of the families' table has a probability: what the table says of the family, times how well it agrees with
-the first layer. What is sure enough is the default of a conversion that names none; else the page asks.
+Each preset in the table of families has a probability: the table's value for the family, times its agreement with the
+first layer. A sufficiently certain one is the default of a conversion without a preprocessing; otherwise the page asks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The sandbox entry points that preview one upload, before anything is submitted: facts and measures, no verdicts.
+"""The sandbox entry points that preview one upload, before anything is submitted: facts and measurements, no verdicts.
 
-The result depends on the file alone, so one preview serves every choice of options afterwards.
+The result depends only on the file, so one preview serves every choice of options.
 """
 
 from __future__ import annotations

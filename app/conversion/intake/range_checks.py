@@ -1,4 +1,4 @@
-"""Do the values of the prepared samples lie where the model expects them? Pure; the model's side is measured once."""
+"""Compares the values of the prepared samples with those that the model expects. Pure; the model is measured once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What can be measured of a reference picture or array: a few numbers each, so that all later judging is pure.
+"""Measures a reference picture or array: a few numbers each, so that all later checks are pure.
 
-Runs in a sandbox child. Owns decoding for previews, never for the model: that is `toolchains.samples`.
+Runs in a sandbox child. It decodes for previews, never for the model: that is `toolchains.samples`.
 """
 
 from __future__ import annotations

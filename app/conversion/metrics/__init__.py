@@ -1,4 +1,4 @@
-"""What conversion counts and times where it happens; `collector` says what is found out at the moment of a scrape."""
+"""Counters and timings of conversion; `collector` measures the rest during a scrape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scrape measures when it comes: queues, workers, jobs, and the sums that all processes have added to.
+"""Measurements at the time of a scrape: queues, workers, jobs, and the sums of all processes.
 
 Four round trips, however many jobs there are: lengths and heads of the queues, the index of the workers, one hash.
 """

@@ -1,4 +1,4 @@
-"""The index of the archive: finished jobs, found by what they were and what came of them."""
+"""The index of the archive: finished jobs, searchable by inputs and results."""
 
 from __future__ import annotations
 

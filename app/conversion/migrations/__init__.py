@@ -1,1 +1,1 @@
-"""The database's versions that concern conversion alone."""
+"""Database migrations of conversion only."""

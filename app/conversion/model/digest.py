@@ -1,7 +1,6 @@
-"""What a list of jobs finds, sorts and shows by: a few words and numbers of a record, made of its fields. Pure.
+"""The digest of a job, by which lists find, sort and show it: a few words and numbers of its record. Pure.
 
-Two things go by it: the index in Redis, and filters over what is not in Redis (an archive), which read digests one by
-one.
+It is used by the index in Redis, and by filters over jobs outside Redis (an archive), which read digests one by one.
 """
 
 from __future__ import annotations

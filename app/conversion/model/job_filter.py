@@ -1,7 +1,7 @@
-"""The filter language of jobs, `status:failed snr:<20 tag:nightly yolo`: text to terms, and what a term accepts.
+"""The filter language of jobs, `status:failed snr:<20 tag:nightly yolo`: parses text into terms, and matches them.
 
-Pure. Terms stand side by side and all must hold; commas within one (`status:failed,cancelled`) mean any of them. Words
-without a key are looked for in the name, the tags, the model's file name and the id.
+Pure. All terms must match; commas within one (`status:failed,cancelled`) separate alternatives. Words without a key are
+searched in the name, the tags, the model's file name and the id.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a finished job was made from and by what, as an in-toto statement with SLSA provenance. Pure."""
+"""The inputs and versions of a finished job, as an in-toto statement with SLSA provenance. Pure."""
 
 from __future__ import annotations
 

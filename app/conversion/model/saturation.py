@@ -1,4 +1,4 @@
-"""How many calibration pictures are enough: what was measured, and what it comes to. Pure."""
+"""How many calibration pictures are enough: the measurements and the conclusion. Pure."""
 
 from __future__ import annotations
 

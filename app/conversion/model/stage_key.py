@@ -1,4 +1,4 @@
-"""The name of a piece of work: a digest over all that decides what a stage makes. Equal names, equal results. Pure."""
+"""The key of a stage's work: a digest of everything that determines its output. Equal keys mean equal results. Pure."""
 
 from __future__ import annotations
 

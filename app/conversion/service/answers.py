@@ -1,5 +1,5 @@
-"""What a host conversion answers to its worst pictures, float and int8: made when first asked for, in the sandbox, and
-kept beside the job's outputs."""
+"""Answers of a host conversion to its worst pictures, float and int8: computed on first use in the sandbox, and stored
+beside the job's outputs."""
 
 from __future__ import annotations
 

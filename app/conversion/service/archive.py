@@ -1,7 +1,7 @@
-"""The archive: jobs that have completed, found by what they were, however often Redis has been reset since.
+"""The archive: completed jobs, searchable however often Redis has been reset since.
 
-The object store has the truth (see `descriptions`); SQL has an index of it, which is brought up whenever somebody
-reads it: by what was noted since, and after a reset, when notes may be lost, by a comparison with the store.
+The object store is authoritative (see `descriptions`); SQL has an index of it, which readers update: from recorded
+changes, and after a reset, when these may be lost, by comparison with the store.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Several conversions that belong together: models times sets of options. The wiring knows who makes them."""
+"""Several conversions that belong together: every model with every set of options. The wiring provides the
+implementation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reference pictures as things of their own: those of earlier jobs, each set once, to be picked for another."""
+"""Reference pictures of earlier jobs, each set once, to be picked for another job."""
 
 from __future__ import annotations
 

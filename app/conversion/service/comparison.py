@@ -1,4 +1,4 @@
-"""Jobs side by side: what was asked differently, and what came of it. Pure, but for reading the reports."""
+"""Compares jobs: their options and results. Pure, except for reading the reports."""
 
 from __future__ import annotations
 

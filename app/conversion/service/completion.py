@@ -1,8 +1,8 @@
-"""The end of a job that has made all it was to make: its receipt and its description go beside its artifacts before
-anybody is told that it has completed, so a job that was seen COMPLETED is in the archive.
+"""The completion of a job: its receipt and its description are stored beside its artifacts before it is reported as
+completed, so a job that was seen as COMPLETED is in the archive.
 
-Valkey may be killed at any point of it. Before the description is stored the job is not in the archive at all; from
-then on it is there as a whole. What is done here may be done twice.
+Valkey may be killed at any point. Before the description is stored the job is not in the archive at all; afterwards it
+is there completely. Everything here may be repeated.
 """
 
 from __future__ import annotations

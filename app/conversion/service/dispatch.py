@@ -1,6 +1,6 @@
-"""The scheduler's decisions: what follows a done message, and what to do about work that was lost.
+"""The scheduler's decisions: what follows a done message, and what to do about lost work.
 
-It does not wait and computes nothing. Every verb here may be called twice with the same effect as once.
+It neither waits nor computes. Every operation here may be repeated with the same effect.
 """
 
 from __future__ import annotations

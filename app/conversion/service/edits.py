@@ -1,4 +1,4 @@
-"""What a user changes about jobs that exist: names, tags, notes, what is kept; and one thing done to many."""
+"""Changes by users to existing jobs: names, tags, notes, keeping; and bulk operations."""
 
 from __future__ import annotations
 

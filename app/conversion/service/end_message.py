@@ -1,4 +1,4 @@
-"""What tells the rest of the product that a job has ended: it goes out in the step that ends the job."""
+"""The message that announces the end of a job to the other capabilities: it is sent in the step that ends the job."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Estimates what an unfinished job has before it: jobs ahead, workers of its stage, and when it will be done.
+"""Estimates the remaining time of an unfinished job: jobs ahead, workers of its stage, and the expected end.
 
-The expected finish comes from the newest finished jobs of the same toolchain, as a range with the number of jobs it
-rests on. It is advice to a reader; nothing in the pipeline depends on it. What was expected of a job when it was
-submitted is kept in its record, so that it can be said how right such forecasts have been.
+The estimate comes from the newest finished jobs of the same toolchain, as a range with the number of jobs it is based
+on. It is advice for readers; nothing in the pipeline depends on it. The forecast at submission is kept in the record,
+so that the accuracy of forecasts can be reported.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Deletes what has expired: finished jobs with all their files, and uploads that no job took.
+"""Deletes what has expired: finished jobs with all their files, and unused uploads.
 
-The cache of stages is kept within its size: what was used least recently goes first. What is in the archive has a time
-of its own, and stays forever where its owner keeps it.
+The cache of stages is kept within its size: the least recently used entries are deleted first. Archived jobs have their
+own lifetime, and stay forever if their owner keeps them.
 """
 
 from __future__ import annotations

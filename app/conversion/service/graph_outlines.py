@@ -1,4 +1,4 @@
-"""The graphs of a job as outlines, and what a step did to them: read in the sandbox once, kept beside the outputs."""
+"""The graphs of a job as outlines, and what a step changed: read once in the sandbox, stored beside the outputs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Files of data homes as inputs of a conversion: copied into an upload, by the same limits as any other; and small
-pictures of them to choose by.
+"""Files of data homes as inputs of a conversion: copied into an upload with the same limits as any other; and
+thumbnails of them.
 
-They stream from disk to store, so their size does not matter to this process. What they are is checked where every
-upload is. Imported by pages and by the wiring of training: the workers of the stages know no homes.
+They stream from disk to store, so their size does not matter to this process. Their content is checked like every
+upload. Imported by pages and by the wiring of training: the workers of the stages do not use homes.
 """
 
 from __future__ import annotations

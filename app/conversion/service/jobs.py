@@ -1,4 +1,4 @@
-"""What can be asked and done about jobs that exist."""
+"""Queries and operations on existing jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was promised for an applied action against what it came to: how right the promises are. Pure."""
+"""Compares the predicted gain of an applied action with its result. Pure."""
 
 from __future__ import annotations
 

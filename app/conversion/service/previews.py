@@ -1,7 +1,7 @@
-"""Previews of an upload, before it is submitted: what the model is, what the samples are worth.
+"""Previews of an upload, before it is submitted: facts about the model, and an assessment of the samples.
 
-The files are only ever opened in a sandbox child. What was found is kept beside the input, so each file is looked at
-once, and judged again (which is pure) whenever the options change.
+The files are only ever opened in a sandbox child. The result is stored beside the input, so each file is read once, and
+checked again (which is pure) whenever the options change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Receipts: what a finished job was made from and by what, signed by the installation, as a file beside its outputs."""
+"""Receipts: the inputs and versions of a finished job, signed by the installation, as a file beside its outputs."""
 
 from __future__ import annotations
 

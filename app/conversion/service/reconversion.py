@@ -1,4 +1,4 @@
-"""A conversion once more with other options: what applying a next action does."""
+"""Converts again with other options, which is how a next action is applied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Jobs whose files are in the object store while Redis has forgotten them: a reset ends jobs, not what they made.
+"""Jobs whose files are in the object store although Redis has forgotten them: a reset ends jobs, but keeps their
+results.
 
 Each submission leaves an empty object below its owner's name, so that one listing finds them all.
 """

@@ -1,6 +1,6 @@
-"""Uploads that go on where they broke off: one file each, in parts, until it is whole; then it is one as any other.
+"""Resumable uploads: one file each, in parts, until it is complete; then it is an upload like any other.
 
-What is stored of one follows from the store alone, so any web process takes it on, also after a reset.
+Their state follows from the store alone, so any web process can continue one, also after a reset.
 """
 
 from __future__ import annotations

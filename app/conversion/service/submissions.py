@@ -1,7 +1,8 @@
-"""Turns uploaded inputs into a job: admit it, check its inputs, keep them, remember the job, queue its first stage.
+"""Turns uploaded inputs into a job: admits it, checks and stores its inputs, creates its record, queues its first
+stage.
 
-How many jobs may be in progress at once, in all and for each user, is looked at before the costly checks of a
-submission, to spare them; what counts is decided when the record is created, in one step with its creation.
+The limits of active jobs, in total and per user, are checked before the expensive checks of a submission, to save them;
+the decisive check happens when the record is created, in the same step.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Is everything there that a conversion needs? Workers, queues, Redis, the object store, versions; what is unreachable
-is shown, never raised."""
+"""The state of everything that conversion needs: workers, queues, Redis, the object store, versions. Unreachable parts
+are reported, never raised."""
 
 from __future__ import annotations
 

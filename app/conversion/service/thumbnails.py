@@ -1,4 +1,4 @@
-"""Small pictures of the worst samples: made when first asked for, in the sandbox, and kept beside the job's outputs."""
+"""Thumbnails of the worst samples: computed on first use in the sandbox, and stored beside the job's outputs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Brings a user's files into the object store: through this service, or straight to the store by presigned links.
+"""Stores a user's files in the object store: through this service, or directly with presigned links.
 
-A model that comes in several files becomes one here, in a sandbox, before it is read.
+A model in several files is merged into one, in a sandbox, before it is read.
 """
 
 from __future__ import annotations

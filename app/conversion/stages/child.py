@@ -1,4 +1,4 @@
-"""What the sandbox child runs for a stage: unpack the images, pick the toolchain, run it, hand back plain data."""
+"""The stage in the sandbox child: unpacks the images, selects the toolchain, runs it, returns plain data."""
 
 from __future__ import annotations
 

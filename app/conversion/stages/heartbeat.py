@@ -1,7 +1,7 @@
-"""What a stage reports while it runs: its signs of life and its progress, twice a second, and its log.
+"""Reports of a running stage: its heartbeat and progress, twice a second, and its log.
 
-One thread per worker process tells Redis that the worker lives, and learns whether to go on. It sleeps while there is
-no stage: between stages it gives a sign of life now and then.
+One thread per worker process sends the heartbeat to Redis, and learns whether to continue. It sleeps between stages,
+and sends a heartbeat occasionally.
 """
 
 from __future__ import annotations

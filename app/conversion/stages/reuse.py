@@ -1,4 +1,4 @@
-"""A stage that has been done before is taken from the cache, and one that was done just now goes into it."""
+"""Takes the result of a stage from the cache if it was done before, and stores new results there."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Where a toolchain dies: the smallest part of the model, with random weights, over which it still dies.
+"""Narrows down a toolchain crash: the smallest part of the model, with random weights, on which it still crashes.
 
-A toolchain that crashes says nothing of why. Its model is cut shorter from the end and then from the front, by halves,
-each part tried as the stage itself would run it, in the sandbox. What is left can be given to the toolchain's makers:
-nothing of the user's weights or pictures is in it. One sandbox child cuts the parts, another tries them.
+A crash gives no reason. The model is cut from the end and then from the front, by halves, and each part is tried as the
+stage itself would run it, in the sandbox. The remaining part can be given to the toolchain's vendor: it contains none
+of the user's weights or pictures. One sandbox child cuts the parts, another tries them.
 """
 
 from __future__ import annotations

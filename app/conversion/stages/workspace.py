@@ -1,6 +1,6 @@
 """The work folder of one stage: {work_dir}/{job_id}/ with the input, `ref_images/` and the output, as required.
 
-Everything comes from the object store and goes back to it, so workers share nothing but the store.
+Everything is read from the object store and written back to it, so workers share nothing except the store.
 """
 
 from __future__ import annotations

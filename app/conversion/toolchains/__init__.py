@@ -1,1 +1,2 @@
-"""What turns a model into the next artifact. See `base` for the contract, `sandbox` for the child process."""
+"""Toolchains, which turn a model into the next artifact. See `base` for the contract, `sandbox` for the child
+process."""

@@ -1,4 +1,4 @@
-"""The contract every toolchain keeps. It runs inside a sandbox child; what it prints is the stage's log.
+"""The contract of every toolchain. It runs inside a sandbox child; its output is the stage's log.
 
 The work folder is the requirement's: the one input file (any name), `ref_images/`, then out.onnx, out.bie, out.nef.
 A toolchain writes its output into that folder, keeps scratch files in `scratch/` under it, and nowhere else.

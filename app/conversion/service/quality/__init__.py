@@ -1,4 +1,4 @@
-"""What a conversion is worth: the reports of a job, read into values that pages, CSV and JSON share."""
+"""The quality of a conversion: the reports of a job, as values that pages, CSV and JSON share."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What to do next about a conversion, each with its price: ordered, the most worthwhile first.
+"""Next actions for a conversion, each with its cost, the most worthwhile first.
 
-Pure. Read from the reports of a job and from what its intake said. An action that was tried has its gain from a
-measurement; one that was not has no gain. Texts are gettext keys with their numbers beside, as with findings.
+Pure. They are derived from the reports of a job and from its intake. The gain of a tested action is measured; an
+untested one has none. Texts are gettext keys with separate numbers, like findings.
 """
 
 from __future__ import annotations

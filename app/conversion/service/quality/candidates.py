@@ -1,4 +1,4 @@
-"""The search of a conversion for its goal, as its report has it: what was tried and what was taken."""
+"""The search of a conversion for its goal, from its report: the candidates and the chosen one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a conversion was asked to reach and how it was judged, as its report has it. Older reports have neither."""
+"""The goal of a conversion and its judgement, from its report. Older reports have neither."""
 
 from __future__ import annotations
 

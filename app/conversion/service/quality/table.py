@@ -1,4 +1,4 @@
-"""The same numbers as one flat table: what the CSV, the JSON and the page's tables are made of."""
+"""The measurements as one flat table, for the CSV, the JSON and the page's tables."""
 
 from __future__ import annotations
 

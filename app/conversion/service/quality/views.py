@@ -1,4 +1,4 @@
-"""What the quality section shows, as values: no report format, no words, no markup."""
+"""The content of the quality section, as values: no report format, no words, no markup."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Weights that lie in other files than the graph: which these are, and taking them in, so that one file is the model.
+"""External weights: finds the files that contain them, and merges them into the model.
 
-Exporters write model.onnx with model.onnx.data beside it. A place is a text of the model: it is never used as a path.
+Exporters write model.onnx with model.onnx.data beside it. A location is a text of the model: it is never used as a
+path.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What there is to say about a graph without running it, its multiply-accumulate operations among it."""
+"""Facts about a graph without running it, including its multiply-accumulate operations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reads an uploaded file as an ONNX model, and says what it is when it is something else.
+"""Reads an uploaded file as an ONNX model, and identifies it if it is something else.
 
-protobuf's parser only says that parsing failed, so the outermost layer of a ModelProto is read by hand here: is it ONNX
-at all, and does it end early? Field numbers: onnx.proto, message ModelProto.
+protobuf's parser only reports that parsing failed, so the outermost layer of a ModelProto is read here: whether it is
+ONNX at all, and whether it is truncated. Field numbers: onnx.proto, message ModelProto.
 """
 
 from __future__ import annotations

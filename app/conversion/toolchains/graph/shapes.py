@@ -1,9 +1,8 @@
-"""Shapes in a graph: those of its inputs are fixed, those within inferred, from a skeleton without the weights.
+"""Shapes in a graph: fixes those of its inputs and infers the others, from a skeleton without weights.
 
-Fixed by what the user gives, and a lone symbolic batch by 1. onnx's inference is kept from making more than a graph
-deserves: it follows the values that shapes are computed from, and would write out every number of them: a few bytes
-that say Range(0, 2**40) or Tile ask it for terabytes. So it works under a limit of memory, and without the values
-beyond that.
+Inputs are fixed by the user's values, and a single symbolic batch dimension by 1. onnx's inference is limited, because
+it follows the values that shapes are computed from and would write out all of them: a few bytes with Range(0, 2**40) or
+Tile request terabytes. So it runs under a memory limit, and without these values beyond that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What shows of a graph that takes pictures: what its family is told by."""
+"""The features of a graph that takes pictures by which its family is recognized."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Walking an ONNX graph with everything nested in it: bodies of If, Loop and Scan, and model-local functions. And the
-order of its nodes."""
+"""Walks an ONNX graph with everything nested in it: bodies of If, Loop and Scan, and model-local functions. Also sorts
+its nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two models compute the same: both run on the same samples, every output compared.
+"""Checks whether two models compute the same: both run on the same samples, and every output is compared.
 
 The ONNX stage proves out.onnx equal to the original with it, the NEF stage out.nef equal to out.bie.
 """

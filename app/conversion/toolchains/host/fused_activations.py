@@ -1,5 +1,5 @@
-"""Relu and Clip behind a weighted layer: onnxruntime's quantizer leaves them out, as rounding cuts where they would. So
-what rounds must not reach further than they do."""
+"""Relu and Clip after a weighted layer: onnxruntime's quantizer drops them, because rounding clips where they would. So
+the quantized range must not extend beyond theirs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Graph surgery of the ONNX stage: each function changes a ModelProto and says what it did, in words.
+"""Graph surgery of the ONNX stage: each function changes a ModelProto and describes the change.
 
-This module owns what is done to a graph before it is proved equal to its original. It must not run models.
+This module defines the changes to a graph before it is proved equal to its original. It does not run models.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a model is fed with while it is checked: the job's reference samples, or seeded noise if there are none.
+"""The inputs of a model while it is checked: the job's reference samples, or seeded noise if there are none.
 
-Samples that fit a small budget are kept decoded, so that several passes over them decode each picture once;
-whatever exceeds it is streamed again, so memory does not grow with the number of samples.
+Samples within a small budget stay decoded, so that several passes decode each picture once; the others are streamed
+again, so memory does not grow with the number of samples.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""How right the float and the quantized model are, side by side, on pictures whose labels were sent; and
-average precision of a detector by COCO's rules."""
+"""The accuracy of the float and the quantized model on labeled pictures, side by side, and the average precision of a
+detector by COCO's rules."""
 
 from __future__ import annotations
 

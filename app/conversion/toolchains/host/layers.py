@@ -1,6 +1,7 @@
-"""Where int8 loses: every layer of out.onnx beside the same layer of out.bie, all layers quantized (errors add up).
+"""Per-layer losses of int8: every layer of out.onnx compared with the same layer of out.bie, all layers quantized
+(errors add up).
 
-This module matches layers of the two graphs and measures them; it must not decide what is good.
+This module matches and measures layers of the two graphs; it does not judge them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ONNX stage: any runnable ONNX file → out.onnx, checked, of fixed shape, simplified and proved equal to the original.
 
 Candidates are tried from the most to the least changed graph (simplified, only upgraded, only fixed, the original);
-the first that runs and equals the original is written, and what was given up is a warning.
+the first that runs and equals the original is written, and omitted changes are a warning.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where an artifact comes from: hashes of its ancestors, tool versions, options; kept in ONNX metadata_props."""
+"""The provenance of an artifact: hashes of its ancestors, tool versions, options; stored in ONNX metadata_props."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Which nodes become int8, and the quantization itself: QDQ by onnxruntime's quantizer, ranges by `calibration`.
 
-Post-processing stays in float: what follows the last weighted layer (softmax, box decoding, the concatenation of
-boxes in pixels with scores in 0..1) gains nothing from int8 and can lose everything, since one scale would have to
-serve both. The outputs of the weighted layers themselves are int8, as an NPU hands them out. It is a choice, so the
-report names it.
+Post-processing stays in float: the operators after the last weighted layer (softmax, box decoding, the concatenation of
+boxes in pixels with scores in 0..1) gain nothing from int8 and can lose everything, because one scale would have to
+serve both. The outputs of the weighted layers themselves are int8, as an NPU returns them. This is a choice, so the
+report states it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""How many pictures calibration needs: signal to noise on pictures that set no range, against the number that did."""
+"""How many pictures calibration needs: SNR on pictures that set no range, against the number of calibration
+pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a score holds a goal: on the pictures that judged, and, as far as altered ones tell, on other scenes. Pure."""
+"""When a score reaches a goal: on the judging pictures and, as far as altered ones show, on other scenes. Pure."""
 
 from __future__ import annotations
 

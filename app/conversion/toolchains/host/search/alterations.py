@@ -1,7 +1,7 @@
-"""Pictures that nobody gave: those that were given, from nearer and darker. Pure.
+"""Altered pictures: the given ones enlarged and darkened. Pure.
 
-Frames of one clip are like each other, and a candidate that was chosen on them holds less on another scene. What is
-altered shows other sizes, other contrasts and emptier places, which tells beforehand about how much less.
+Frames of one clip are similar, and a candidate chosen on them scores lower on another scene. Altered pictures show
+other sizes, contrasts and emptier places, which predicts approximately how much lower.
 """
 
 from __future__ import annotations

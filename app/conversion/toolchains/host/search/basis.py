@@ -1,4 +1,4 @@
-"""What candidates are made of: a float model, the statistics of its activations, and the template of its QDQ form."""
+"""The basis of candidates: a float model, the statistics of its activations, and the template of its QDQ form."""
 
 from __future__ import annotations
 

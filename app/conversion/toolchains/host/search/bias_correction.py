@@ -1,8 +1,8 @@
-"""Correction of biases: rounding shifts the mean of a layer's channels, and its bias can take that back.
+"""Correction of biases: rounding shifts the mean of a layer's channels, and its bias can compensate.
 
-Each layer is measured alone, on the exact values of what it reads, rounded: what earlier layers shift they correct
-themselves, and what rounding the input and rounding the weights do is known apart, so that one measurement serves all
-choices of bit widths. Whether it helps is for a judge to say: it sets means right and may set single values wrong.
+Each layer is measured alone, on the exact values of its inputs, rounded: earlier layers correct their own shifts, and
+the effects of rounding the input and rounding the weights are separated, so that one measurement serves all choices of
+bit widths. A judge decides whether it helps: it corrects means and may worsen single values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Builds candidates: what a choice is made of, each part of it once however many choices need it."""
+"""Builds candidates from choices, computing each part once however many choices need it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was tried in a search, and what came of it: the report's "search"."""
+"""The candidates of a search and their results: the report's "search"."""
 
 from __future__ import annotations
 
