@@ -1,8 +1,8 @@
-"""Who is doing which work now, so that a second job of the same work waits for the first instead of doing it too.
+"""Leases for work in progress, so that a second job with the same work waits for the first instead of repeating it.
 
-Who does it holds a lease in Redis and renews it; a worker that dies loses it by time alone. A job that comes then is
-parked: it goes back to its queue when the lease is released, or is found by the sweep when it has run out. So nobody
-waits forever, and no worker is held by who waits. While Redis does not answer everybody works for themselves.
+The working job holds a lease in Redis and renews it; if its worker dies, the lease expires. A later job is parked: it
+returns to its queue when the lease is released, or when the sweep detects the expired lease. So nobody waits forever,
+and no worker is blocked by a waiting job. While Redis does not answer, every job does its own work.
 """
 
 from __future__ import annotations

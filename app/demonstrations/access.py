@@ -1,4 +1,4 @@
-"""What every page of demonstrations needs of a request."""
+"""Request dependencies shared by all pages of demonstrations."""
 
 from __future__ import annotations
 

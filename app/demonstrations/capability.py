@@ -1,4 +1,4 @@
-"""What demonstrations are to the product."""
+"""The declaration of the capability demonstrations."""
 
 from __future__ import annotations
 

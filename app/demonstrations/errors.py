@@ -1,4 +1,4 @@
-"""What can be wrong with a demonstration."""
+"""Errors of demonstrations."""
 
 from __future__ import annotations
 

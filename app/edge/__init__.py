@@ -1,1 +1,1 @@
-"""What runs on nodes: the agent, and the workers it starts. Knows no Redis, no SQL and no object store."""
+"""The programs on nodes: the agent, and the workers it starts. No Redis, no SQL and no object store."""

@@ -1,4 +1,4 @@
-"""Something that has failed too often in a row is left alone for a while. Pure."""
+"""Stops using something for a while after too many consecutive failures. Pure."""
 
 from __future__ import annotations
 

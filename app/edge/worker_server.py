@@ -1,4 +1,4 @@
-"""What the servers of a node's workers share: errors as JSON, a clean end by SIGTERM."""
+"""Shared code of the servers of a node's workers: errors as JSON, a clean end on SIGTERM."""
 
 from __future__ import annotations
 

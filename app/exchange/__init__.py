@@ -1,1 +1,1 @@
-"""Where models live: fetched from hubs, registries, buckets and URLs; what was made of them pushed there, or packed."""
+"""Transfers of models: fetched from hubs, registries, buckets and URLs; results pushed there, or packed."""

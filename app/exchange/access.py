@@ -1,4 +1,4 @@
-"""What every endpoint of exchange needs of a request."""
+"""Request dependencies shared by all endpoints of exchange."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What exchange is to the product."""
+"""The declaration of the capability exchange."""
 
 from __future__ import annotations
 

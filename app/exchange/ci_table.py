@@ -1,4 +1,4 @@
-"""The outcome of `modelmill convert --json` as a table in Markdown, for a comment on a change."""
+"""The result of `modelmill convert --json` as a Markdown table, for a comment on a change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a source, a target or a transfer."""
+"""Errors of sources, targets and transfers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs: fetch a model from where it lies, push what a job has made. Requested here, done by an actor."""
+"""The operations: fetch a model from a source, push the results of a job. Requested here, carried out by an actor."""
 
 from __future__ import annotations
 

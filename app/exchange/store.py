@@ -1,4 +1,4 @@
-"""Transfers in Redis, for a day."""
+"""Transfers in Redis, kept for a day."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Data homes: what each user keeps on the shared storage, which paths a task may name, how long things stay."""
+"""Data homes: each user's folders on the shared storage, the paths that a task may name, and retention."""

@@ -1,4 +1,5 @@
-"""What every endpoint of homes, JSON or page, needs of a request. Other capabilities reach a user's files by it."""
+"""Request dependencies shared by all endpoints of homes, JSON and pages. Other capabilities access a user's files
+through it."""
 
 from __future__ import annotations
 

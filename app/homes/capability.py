@@ -1,4 +1,4 @@
-"""What data homes are to the product."""
+"""The declaration of the capability data homes."""
 
 from __future__ import annotations
 

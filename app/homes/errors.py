@@ -1,4 +1,4 @@
-"""What can go wrong in a data home, one class per cause, and how an error of the disk becomes one of them."""
+"""Errors of data homes, one class per cause, and the conversion of disk errors into them."""
 
 from __future__ import annotations
 

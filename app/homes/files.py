@@ -1,7 +1,7 @@
-"""A user's files as the pages and the API see them: browse, read, write, make, move, remove, measure.
+"""A user's files for pages and API: browse, read, write, create, move, remove, measure.
 
-Owns what may be done where through the web, and what stays of what was removed. It takes and gives paths as texts
-(names), relative to the home. It knows no users beyond their names, no HTTP, and nothing of what jobs mean.
+It decides what may be done where through the web server, and what remains of removed files. Paths are texts relative to
+the home. It knows users only by name, no HTTP, and nothing about jobs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Which file a user means: /private/users/<me>/datasets/x, its short form datasets/x, or /private/common/... to read.
+"""Resolves a user's path: /private/users/<me>/datasets/x, its short form datasets/x, or /private/common/...
+(read-only).
 
-Text only; no disk. What lies below is for names and the disk to judge.
+Text only; no disk access. Names and the disk are checked below.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Opening a path that cannot leave its root, whatever others do to the folders meanwhile. Two ways, one contract.
+"""Opens a path that cannot leave its root, whatever others do to the folders meanwhile. Two implementations, one
+contract.
 
 `KernelOpener` asks the kernel (openat2 with RESOLVE_BENEATH, Linux 5.6): links inside the root work, those that lead
-out fail. `StepOpener` is for kernels and seccomp filters without it: one component after the other, and no link at
-all. Both raise LeadsOut where a path would leave, and otherwise the OSError of os.open. Nothing here knows homes.
+out fail. `StepOpener` is for kernels and seccomp filters without it: one component at a time, without any link. Both
+raise LeadsOut if a path would leave, and otherwise the OSError of os.open. This module does not depend on homes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which paths a task may name, field by field: first as text, then against the disk, and again when they are used.
 
-`allowed` is the rule and looks at no disk. `PathRules.check` finds the thing itself; what it gives back opens it
-under the same rule, so that nothing swapped in between is read. It stops what a path can do; what a job reads once it
-runs is the affair of the account it runs under.
+`allowed` is the rule, without disk access. `PathRules.check` finds the file itself; its result opens the file under the
+same rule, so that nothing swapped in between is read. This restricts paths; what a running job can read depends on the
+account it runs under.
 """
 
 from __future__ import annotations

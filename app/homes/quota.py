@@ -1,8 +1,8 @@
-"""How much a home holds and whether more fits. Knows numbers only; who measures is given to it.
+"""The size of a home and whether more fits. Handles only numbers; the measuring function is passed in.
 
-A measurement is believed for some seconds, and for ten times as long as it took, so that measuring huge homes never
-becomes the work. Between measurements the writes of this process are counted in. Other processes' writes and jobs'
-show at the next one: what is exceeded by then stays, and further uploads are refused.
+A measurement is trusted for some seconds, and for ten times as long as it took, so that measuring huge homes never
+dominates. Between measurements the writes of this process are added. Writes of other processes and jobs appear at the
+next one: an exceeded quota is then accepted, and further uploads are refused.
 """
 
 from __future__ import annotations

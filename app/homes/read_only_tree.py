@@ -1,5 +1,5 @@
-"""Reading below one folder, whosever it is: list it page by page, look at what is in it, read a file. Changes nothing,
-and knows no users."""
+"""Read-only access below any folder: list it page by page, inspect entries, read a file. It does not depend on
+users."""
 
 from __future__ import annotations
 

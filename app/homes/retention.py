@@ -1,8 +1,8 @@
-"""The folders of jobs: who has one, since when its job has ended, and the sweeper that moves and deletes them by that.
+"""The folders of jobs: who has one, when its job ended, and the sweeper that moves and deletes them accordingly.
 
-The sweeper touches jobs/ and trash/jobs/ of homes and nothing else, and there only folders that jobs have reported. It
-works by descriptors from the home on, through no link. The disk comes first and then the record: after a crash in
-between the next pass finds the folder where it is and catches up. There is one pass at a time.
+The sweeper touches only jobs/ and trash/jobs/ of homes, and there only folders that jobs have reported. It works with
+descriptors from the home on, through no link. It changes the disk first and then the record: after a crash in between
+the next pass finds the folder where it is and catches up. Only one pass runs at a time.
 """
 
 from __future__ import annotations

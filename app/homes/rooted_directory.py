@@ -1,10 +1,10 @@
-"""File operations under one folder that cannot leave it: what every reader and writer of data homes stands on.
+"""File operations under one folder that cannot leave it: the base of every reader and writer of data homes.
 
 Paths are relative to that folder, one leading slash is allowed, and `..` is refused. Errors are OSError, LeadsOut among
-them, so that an SFTP server can pass them on; `errors.disk_errors` makes errors of the house of them. Links are
-followed where that stays inside (see app.homes.path_openers), but what makes, removes or renames goes through none and
-touches the last name itself: a bad link can be deleted, and no detour leads to the folders that must stay. No operation
-makes links, hard or symbolic.
+them, so that an SFTP server can forward them; `errors.disk_errors` converts them. Links are followed if they stay
+inside (see app.homes.path_openers), but operations that create, remove or rename follow none and act on the last name
+itself: a bad link can be deleted, and no detour leads to the permanent folders. No operation creates links, hard or
+symbolic.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Going through a tree of folders by descriptors: never through a link, never out of it, however deep it is.
+"""Walks a tree of folders with descriptors: never through a link, never out of it, at any depth.
 
-One descriptor is open at a time and nothing recurses, so a tree of ten thousand levels neither runs out of
-descriptors nor of stack: anybody who may make folders can make such a tree.
+One descriptor is open at a time and nothing recurses, so a tree of ten thousand levels exhausts neither descriptors nor
+the stack: anybody who may create folders can create such a tree.
 """
 
 from __future__ import annotations

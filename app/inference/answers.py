@@ -1,6 +1,6 @@
-"""A sandbox entry point: what a converted model answers to reference pictures, before and after quantization.
+"""A sandbox entry point: the answers of a converted model to reference pictures, before and after quantization.
 
-The pictures and both models may be hostile, so they are opened in a child only. It is called by its name.
+The pictures and both models may be hostile, so they are opened only in a child. It is called by name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can go wrong with looking at pictures, one class per cause. Messages are written where they are raised."""
+"""Errors of inference on pictures, one class per cause. Messages are written where they are raised."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Families of models that take pictures: told by their graph, and what their pictures are prepared by.
+"""Model families that take pictures: recognized by their graph, with their usual preprocessing.
 
-The table is data, model_families.toml. It says what is likely; what the first layer of a model tells goes on top
+The table is data, model_families.toml. It gives the prior; the first layer of a model adds evidence
 (app.conversion.intake.preprocess_recognition).
 """
 

@@ -1,4 +1,4 @@
-"""Does anything move? Pictures are compared small and gray, so that noise does not count."""
+"""Detects motion. Pictures are compared small and gray, so that noise does not count."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Pictures as they cross the network: JPEG, and PNG for those so small that JPEG would spoil them.
+"""Pictures on the network: JPEG, and PNG for those that are too small for JPEG.
 
 `decode` reads nothing else: the sender of the bytes chooses the decoder with them, and there are two. The converter
-reads more formats, and brings them to pixels as it is done here; both agree with cv2.imread's default: EXIF orientation
+reads more formats, and converts them to pixels in the same way; both agree with cv2.imread's default: EXIF orientation
 applied, alpha dropped, 16 bits per channel brought to 8.
 """
 

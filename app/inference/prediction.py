@@ -1,4 +1,4 @@
-"""What goes into a prediction and what comes out of it. Pure; the JSON forms are the ones that cross the network."""
+"""The input and output of a prediction. Pure; the JSON forms are those on the network."""
 
 from __future__ import annotations
 

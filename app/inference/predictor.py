@@ -1,4 +1,4 @@
-"""A model that is ready to look at pictures: its runtime, its preprocessing and its decoder, fitted to each other."""
+"""A model ready for pictures: its runtime, its preprocessing and its decoder, matched to each other."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What may be chosen of how a picture becomes a model input. `app.inference.preprocessing` has the arithmetic.
+"""The options for turning a picture into a model input. `app.inference.preprocessing` has the arithmetic.
 
-A dataclass, which nodes read without pydantic: that would be a third of what the start of each of their processes
-costs. Where it is a field of a pydantic model, that checks it by what is annotated, and describes it.
+A dataclass, which nodes read without pydantic: that would be a third of the start-up cost of each of their processes.
+As a field of a pydantic model, it is validated and described through its annotations.
 """
 
 from __future__ import annotations

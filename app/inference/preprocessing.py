@@ -1,7 +1,7 @@
 """A picture as the input of a model: color, size, normalization.
 
-The only place that has this arithmetic. The converter reads its reference samples by it and a node feeds its models by
-it, so a model runs on what it was calibrated with: Pillow's bilinear filter, which widens its support when it shrinks a
+The only place with this arithmetic. The converter uses it for its reference samples and nodes for their models, so a
+model runs on the inputs it was calibrated with: Pillow's bilinear filter, which widens its support when it shrinks a
 picture (no aliasing), letterbox bars on both sides, one table of 256 values per channel.
 """
 

@@ -1,4 +1,4 @@
-"""A part of pictures that is looked at, and the rest is not. Pure."""
+"""The part of a picture that is processed. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a fork server loads once, so that no run of its children waits for it: the modules, by what the children do.
+"""Modules that a fork server loads once, so that no run of its children waits for them: by the work of the children.
 
-No more than these, for each costs its server memory and a worker time to start: the simplifier of the ONNX stage alone
+Only these, because each costs its server memory and a worker time to start: the simplifier of the ONNX stage alone
 takes as long to load as all others together.
 """
 

@@ -1,10 +1,10 @@
-"""How far one tensor is from another, and the same over many samples without keeping the samples.
+"""The distance of two tensors, also over many samples without storing them.
 
 SNR (dB) = 10 log10(sum x² / sum (x-y)²) with x the reference; onnxruntime's quantization debugger computes the
 same number. Two tensors that are equal, or nearer than SNR_CAP_DB, report SNR_CAP_DB: a mean over samples stays
 a number. A reference of zero energy is *silent*: it has no SNR unless the other is zero too.
 
-This module owns the formulas and their guards. It must not know sessions, models or files.
+This module has the formulas and their guards. It does not handle sessions, models or files.
 """
 
 from __future__ import annotations

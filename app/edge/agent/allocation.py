@@ -1,4 +1,4 @@
-"""What a worker process is started with: its program, its files, its folder, its port, its environment."""
+"""The environment of a worker process: its program, its files, its folder, its port, its variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt, and when a worker that keeps ending has failed. Pure."""
+"""Delays between attempts, and when a worker that keeps ending has failed. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""ONVIF cameras on the network, by WS-Discovery (2005/04): a question to a multicast address, which each camera answers
-with where it is. Nothing is asked of the cameras themselves, so neither their passwords nor their streams are known.
+"""ONVIF cameras on the network, by WS-Discovery (2005/04): a query to a multicast address, which each camera answers
+with its address. Nothing is requested from the cameras themselves, so neither their passwords nor their streams are
+known.
 
-What answers may be anybody on that network: it is bounded, and shown as it is.
+Anybody on that network may answer: responses are limited, and shown unchanged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a capability plugs into the agent: how an order becomes a worker process, and the endpoints it needs."""
+"""The interface of a capability in the agent: it turns an order into a worker process, and adds the endpoints it
+needs."""
 
 from __future__ import annotations
 

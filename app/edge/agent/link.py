@@ -1,7 +1,7 @@
-"""The connection to the web: orders come down, acknowledgements and heartbeats go up.
+"""The connection to the web server: orders arrive, acknowledgements and heartbeats are sent.
 
-Over a WebSocket; where a proxy blocks it, by long polling, with a WebSocket tried again after a while. It reconnects
-forever. An order is acknowledged after it was stored.
+It uses a WebSocket; if a proxy blocks it, long polling, and retries a WebSocket after a while. It reconnects forever.
+An order is acknowledged after it was stored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One process of a worker: started in a session of its own, watched through a pidfd, ended with its whole group.
+"""One process of a worker: started in its own session, monitored through a pidfd, ended with its whole group.
 
-It outlives the agent, and the next agent adopts it by its pid and its start time in ticks since boot, which no other
-process of the same pid shares and which no change of the clock moves.
+It outlives the agent, and the next agent adopts it by its pid and its start time in ticks since boot, which are unique
+even if the pid is reused and do not depend on the clock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a node gets its token: from its options, from its last run, or by registering itself."""
+"""How a node gets its token: from its options, from its last run, or by registration."""
 
 from __future__ import annotations
 

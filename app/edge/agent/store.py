@@ -1,7 +1,7 @@
-"""What an agent keeps over restarts, in one SQLite file: its token, its orders, its unsent reports, and which process
+"""The persistent state of an agent, in one SQLite file: its token, its orders, its unsent reports, and which process
 runs for which order.
 
-A damaged file is moved aside and a new one created: the web sends all orders again.
+A damaged file is moved aside and a new one created: the web server sends all orders again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The web's API for nodes: plain HTTP, each call with the node's token, no retries.
+"""The web server's API for nodes: plain HTTP, each call with the node's token, no retries.
 
-All calls raise ApiError for what the web refused and Unreachable where nothing, or something else, answered.
+All calls raise ApiError if the web server refuses, and Unreachable if nothing, or something else, answered.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What is known of a worker: stored for the next agent, sent in reports; its log files, which it writes itself, so
-that they do not depend on the agent. Starts and ends nothing."""
+"""The state of a worker: stored for the next agent, sent in reports; and its log files, which it writes itself, so that
+they do not depend on the agent. Starts and ends nothing."""
 
 from __future__ import annotations
 

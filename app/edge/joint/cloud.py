@@ -1,6 +1,6 @@
 """The big model's server: `python -m app.edge.joint.cloud`, started by the agent of a cloud node.
 
-GET /<service> tells what runs; POST /<service>/predict, with the service's secret, predicts one picture.
+GET /<service> returns its state; POST /<service>/predict, with the service's secret, predicts one picture.
 """
 
 from __future__ import annotations

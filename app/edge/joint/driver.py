@@ -1,4 +1,5 @@
-"""How an agent runs a JointInferenceService: its orders become worker processes, and their reports go to the web."""
+"""Runs a JointInferenceService for an agent: its orders become worker processes, and their reports go to the web
+server."""
 
 from __future__ import annotations
 

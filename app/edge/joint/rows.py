@@ -1,7 +1,7 @@
-"""Rows of what was answered, on their way to the web: in the order of the samples, each once.
+"""Rows of answers on their way to the web server: in the order of the samples, each once.
 
-A hard sample is answered later than the easy ones behind it, so each sample has its place in the line from the start,
-and what stands at the head of the line goes when it is answered.
+A hard sample is answered later than the easy ones after it, so each sample has its place in the queue from the start,
+and the head of the queue is sent once it is answered.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Counts what an edge worker does. Saved in the worker's folder, so that counting continues after a restart."""
+"""Counts the work of an edge worker. Saved in the worker's folder, so that counting continues after a restart."""
 
 from __future__ import annotations
 

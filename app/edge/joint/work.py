@@ -1,4 +1,4 @@
-"""What a worker process is started for: one JSON file, which the driver writes and the worker reads."""
+"""The task of a worker process: one JSON file, which the driver writes and the worker reads."""
 
 from __future__ import annotations
 

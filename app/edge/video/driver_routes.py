@@ -1,5 +1,5 @@
-"""What the agent's own server answers for video: what runners and the host of stages say, and what a user may ask of
-this node as of the web. Their answers have the requirement's form: {"status": 0}, or {"status": 1, "error": text}."""
+"""The agent's own endpoints for video: reports from runners and the stage host, and requests of users to this node.
+Responses have the requirement's format: {"status": 0}, or {"status": 1, "error": text}."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""How an agent runs video: orders become runners of jobs and a host of stages, and what these report goes up. And
-the videos of a node: what may be told of each, and what speaks against it."""
+"""Runs video for an agent: orders become job runners and a stage host, whose reports are sent to the web server. Also
+the videos of a node: the public facts about each, and its problems."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the agent tells the processes that it starts for video: one JSON file each, written again when something changes
-that needs no restart (a plan, a constraint, hosts, stages), and read again by the process when it has changed."""
+"""The instructions of the agent to the video processes that it starts: one JSON file each, rewritten when something
+changes that needs no restart (a plan, a constraint, hosts, stages), and read again by the process."""
 
 from __future__ import annotations
 

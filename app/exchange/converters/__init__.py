@@ -1,4 +1,5 @@
-"""Models of other forms to ONNX: each form has a module. All of it runs in the sandbox: the file is somebody else's."""
+"""Converts other model formats to ONNX, one module per format. All of it runs in the sandbox, because the file is
+untrusted."""
 
 from __future__ import annotations
 

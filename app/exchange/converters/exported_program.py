@@ -1,4 +1,4 @@
-"""PyTorch's exported programs (.pt2) to ONNX, by torch.onnx. Runs in the sandbox: the file is somebody else's."""
+"""PyTorch's exported programs (.pt2) to ONNX, with torch.onnx. Runs in the sandbox, because the file is untrusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What converters say."""
+"""Messages of the converters."""
 
 from __future__ import annotations
 

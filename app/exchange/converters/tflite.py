@@ -1,4 +1,4 @@
-"""TFLite models (.tflite) to ONNX, by tf2onnx. Runs in the sandbox: the file is somebody else's."""
+"""TFLite models (.tflite) to ONNX, with tf2onnx. Runs in the sandbox, because the file is untrusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the contents of a pack. Runs in the sandbox: it opens pictures and models that somebody else made."""
+"""Creates the contents of a pack. Runs in the sandbox, because it opens untrusted pictures and models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs of packs: make one, take in what a device reports of it."""
+"""The operations on packs: create one, store the reports of devices."""
 
 from __future__ import annotations
 

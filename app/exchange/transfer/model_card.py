@@ -1,4 +1,4 @@
-"""The card of a model that is pushed to a hub: what it is, how good it is and how it is prepared, from its report."""
+"""The model card for a hub: what the model is, its quality and its preprocessing, from its report."""
 
 from __future__ import annotations
 

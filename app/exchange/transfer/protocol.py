@@ -1,4 +1,4 @@
-"""What passes between a transfer's process and who started it: one request, then lines of JSON."""
+"""The protocol between a transfer's process and its starter: one request, then lines of JSON."""
 
 from __future__ import annotations
 

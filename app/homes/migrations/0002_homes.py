@@ -1,4 +1,4 @@
-"""SFTP accounts, what the SFTP server has to hear of, and the folders of jobs."""
+"""SFTP accounts, pending changes for the SFTP server, and the folders of jobs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The database's versions that concern homes alone."""
+"""Database migrations of homes only."""

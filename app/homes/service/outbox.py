@@ -1,7 +1,7 @@
-"""Tells the SFTP backend what changed with the users: in order for each of them, and again until it succeeds.
+"""Sends changes of users to the SFTP backend: in order for each user, and repeated until it succeeds.
 
-The change is recorded in the transaction that makes it, so neither is without the other, and a backend that is
-unreachable keeps nobody from making users. Each change may be applied twice.
+The change is recorded in its own transaction, so neither exists without the other, and an unreachable backend does not
+block the creation of users. Each change may be applied twice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a user and an administrator do with an SFTP account: see where it is, set a password, give keys."""
+"""Operations of users and administrators on an SFTP account: show its address, set a password, add keys."""
 
 from __future__ import annotations
 

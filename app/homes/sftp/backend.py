@@ -1,4 +1,4 @@
-"""What every SFTP backend can do. Plain data goes in and comes out; it knows no users beyond its own accounts."""
+"""The interface of every SFTP backend. Plain data in and out; it knows no users beyond its own accounts."""
 
 from __future__ import annotations
 

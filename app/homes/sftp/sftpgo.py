@@ -1,9 +1,9 @@
 """An SFTPGo server as the SFTP backend, driven over its REST API for administrators (2.7, openapi.yaml).
 
-PUT of a user replaces all of it, so what is there is read first and given back changed; the password stays when it is
+PUT of a user replaces all of it, so the existing user is read first and sent back changed; the password stays if it is
 omitted. A password that is changed or a key that is removed ends all sessions of its user: SFTPGo cannot tell which of
-them it started. A password is sent as its argon2id hash, which SFTPGo stores as it is. Who has a one-time password
-cannot log in over SFTP at all until another is set on the page Data: SFTPGo asks for a change over HTTP only.
+them used it. A password is sent as its argon2id hash, which SFTPGo stores as it is. A user with a one-time password
+cannot log in over SFTP at all until another is set on the page Data: SFTPGo requests a change only over HTTP.
 """
 
 from __future__ import annotations

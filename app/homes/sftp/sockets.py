@@ -1,4 +1,4 @@
-"""Where the built-in SFTP server listens. It loads nothing of the server, which may not be there yet."""
+"""The listening socket of the built-in SFTP server. It imports nothing of the server, which may not be loaded yet."""
 
 from __future__ import annotations
 

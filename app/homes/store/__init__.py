@@ -1,7 +1,7 @@
-"""Stores in SQL what homes must not forget: SFTP accounts, changes the SFTP backend has to be told, and folders of
-jobs.
+"""The SQL store of homes: SFTP accounts, pending changes for the SFTP backend, and folders of jobs.
 
-Knows no rules: they are the service's, the backends' and the sweeper's. All runs in the caller's transactions.
+It contains no rules: those are in the service, the backends and the sweeper. Everything runs in the caller's
+transactions.
 """
 
 from app.homes.store.folders import (

@@ -1,4 +1,4 @@
-"""What the SFTP backend has to be told, in the order in which it happened."""
+"""Pending changes for the SFTP backend, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accounts of the built-in SFTP server, and what it knows about itself."""
+"""Accounts of the built-in SFTP server, and its facts about itself."""
 
 from __future__ import annotations
 

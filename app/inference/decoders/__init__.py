@@ -1,4 +1,4 @@
-"""How the outputs of models become boxes and classes: one module per family of models, told by their shapes."""
+"""Decoders turn model outputs into boxes and classes: one module per model family, recognized by shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Default names of classes, for models whose card has none."""
+"""Default names of classes, for models without a model card that has them."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 For each stride of 8, 16, 32 four outputs over N cells, row by row: cls and obj 1×N×1, bbox 1×N×4, kps 1×N×10.
 score = sqrt(cls * obj); center = (cell + xy) * stride; sides = exp(wh) * stride. Landmarks are not read.
-Told by shapes alone, so it does not matter what a converter did to the names.
+Recognized only by shapes, so names changed by a converter do not matter.
 """
 
 from __future__ import annotations

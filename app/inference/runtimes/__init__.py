@@ -1,4 +1,4 @@
-"""What runs a model: onnxruntime, or a Kneron NPU. Decides which, and says so where it is not what was named."""
+"""Runtimes for models: onnxruntime, or a Kneron NPU. Selects one, and reports if it differs from the requested one."""
 
 from __future__ import annotations
 

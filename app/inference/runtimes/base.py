@@ -1,4 +1,4 @@
-"""What a predictor needs of whatever runs a model."""
+"""The interface of a runtime, as used by a predictor."""
 
 from __future__ import annotations
 

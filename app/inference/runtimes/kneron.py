@@ -1,8 +1,8 @@
 """A NEF of the vendor's toolchain on a Kneron NPU, by the vendor's Python package kp (Kneron PLUS 2 and 3).
 
 kp comes from the vendor, not from an index, and is imported when such a model is opened. The picture is prepared here
-and sent as the NPU's own integers ("generic data inference"), so that any preprocessing can be had; the chip's own
-knows but a few. Firmware has to be on the device already, as for every program that uses it.
+and sent as the NPU's own integers ("generic data inference"), so that any preprocessing is possible; the chip supports
+only a few. The device needs its firmware already, as for every program that uses it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Where the values of a tensor lie in the buffer that a Kneron NPU reads, and as which integers.
+"""The layout of a tensor's values in the buffer that a Kneron NPU reads, and their integer format.
 
-Two descriptions exist. Newer models give a stride for each axis; older ones name a layout such as 4W4C8B: so many
-columns and channels side by side, of so many bits. KL520 keeps rows outermost, the other chips blocks of channels.
-A value is kept as round(value * 2^radix * scale).
+Two descriptions exist. Newer models give a stride for each axis; older ones name a layout such as 4W4C8B: the number of
+adjacent columns and channels, and of bits. KL520 keeps rows outermost, the other chips blocks of channels. A value is
+stored as round(value * 2^radix * scale).
 Source: Kneron PLUS Python API 3.x, "Model Inference - Data Inference" of the vendor's document center.
 """
 

@@ -1,10 +1,10 @@
-"""Which sources a remote text may open on a machine: folders, files and URLs that its administrator offers, no more.
+"""Which sources a remote request may open on a machine: only folders, files and URLs that its administrator offers.
 
 A pattern is a path, which offers itself and all below it, or a URL in which `*` stands for anything:
 `rtsp://10.0.0.*/cam*`, `https://cameras.example/*`. Scheme, host and port must be those of the pattern; in a host or a
-port `*` is a part between dots, or at the beginning all that stands there: `https://*.cameras.example:*/*`.
+port `*` matches one part between dots, or at the beginning everything before the rest: `https://*.cameras.example:*/*`.
 
-Some of it may be withheld from some: then it is as if it were not offered, also where another pattern covers it.
+Some sources may be withheld from some users: they are then not offered, even if another pattern covers them.
 """
 
 from __future__ import annotations

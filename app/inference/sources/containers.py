@@ -1,4 +1,4 @@
-"""How long a video file says that it is. FFmpeg reads one that was cut off to where it breaks, as if it ended there."""
+"""The declared duration of a video file. FFmpeg reads a truncated file up to the break, as if it ended there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a source before it is used."""
+"""Facts about a source before it is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source of frames: passes over something, at a pace, without what is damaged."""
+"""A source of frames: passes over an input, at a rate, skipping damaged frames."""
 
 from __future__ import annotations
 

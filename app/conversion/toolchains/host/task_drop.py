@@ -1,4 +1,5 @@
-"""What a quantized model loses of the task: by labels where the pictures have them, else against the float model."""
+"""The loss of task performance by quantization: by labels if the pictures have them, otherwise against the float
+model."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How far a quantized model still gives the answers of its float model, in the terms of its task; no labels are needed.
+"""How well a quantized model preserves the answers of its float model, in terms of its task; no labels are needed.
 
-The task is told by the model's family; its outputs are read by the decoders that run models elsewhere. Agreement is
-0..1 over all pictures that were added: 1 where every answer is the same.
+The model's family determines the task; the decoders used for inference read its outputs. Agreement is 0..1 over all
+added pictures: 1 if every answer is the same.
 """
 
 from __future__ import annotations

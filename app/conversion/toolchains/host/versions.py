@@ -1,4 +1,5 @@
-"""Versions of everything that can change a result of the host toolchain. Loads none of it: workers ask too."""
+"""Versions of everything that can change a result of the host toolchain. Imports none of it, because workers call this
+too."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The Kneron toolchain behind the contract of `base`: the vendor's `ktc`, run in the vendor's own interpreter.
 
-`toolchain` holds the stages, `vendor` starts the interpreter, `runner` is what it runs. `report`, `failures` and `nef`
-read what comes back; `operators` forecasts what a chip lacks. Nothing here needs the vendor's package to be imported.
+`toolchain` has the stages, `vendor` starts the interpreter, which runs `runner`. `report`, `failures` and `nef` read
+the results; `operators` predicts what a chip lacks. Nothing here imports the vendor's package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Where the vendor's toolchain lies on a machine, and what of it a conversion uses. Light: the worker itself asks."""
+"""The location of the vendor's toolchain on a machine, and the parts that a conversion uses. Light, because the worker
+itself imports it."""
 
 from __future__ import annotations
 

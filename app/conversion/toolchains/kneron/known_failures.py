@@ -1,7 +1,7 @@
 """The table of the vendor's failure texts: data only, read by `failures`.
 
-Texts: vendor manual v0.33.1 and what its users reported. The first entry that is found in a log wins, so special causes
-stand before general ones.
+Texts: vendor manual v0.33.1 and what its users reported. The first entry that matches a log wins, so specific causes
+precede general ones.
 """
 
 from __future__ import annotations

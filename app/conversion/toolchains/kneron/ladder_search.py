@@ -1,4 +1,4 @@
-"""Goes up the vendor's ladder: one whole run of the vendor's for each rung, until the goal or the budget is reached."""
+"""Climbs the vendor's ladder: one complete vendor run per rung, until the goal or the budget is reached."""
 
 from __future__ import annotations
 

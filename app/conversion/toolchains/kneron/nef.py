@@ -1,4 +1,4 @@
-"""Reads what a Kneron NEF file says about itself: chip, models, checksums, versions. Pure standard library.
+"""Reads the metadata of a Kneron NEF file: chip, models, checksums, versions. Pure standard library.
 
 Layout: Kneron PLUS 2.3.0 source and bytes of KL520 and KL720 files. The chip numbers of 530, 630 and 730 and the
 KNE inside a 730 file are known from source only. An encrypted or damaged payload is reported, never decoded.

@@ -1,6 +1,6 @@
-"""What a BIE file cannot say about itself: the file is opaque, and tied to one chip and one toolchain version.
+"""Metadata of a BIE file, which is opaque, and tied to one chip and one toolchain version.
 
-The facts travel as an extra file of the BIE stage and are checked before the NEF stage. Source: vendor manual v0.33.1,
+They are an extra file of the BIE stage and are checked before the NEF stage. Source: vendor manual v0.33.1,
 release history (BIE of older versions do not compile).
 """
 

@@ -1,4 +1,4 @@
-"""What the vendor's process is given: a model it can read, and calibration arrays on disk."""
+"""The inputs of the vendor's process: a model it can read, and calibration arrays on disk."""
 
 from __future__ import annotations
 

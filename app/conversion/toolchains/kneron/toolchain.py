@@ -1,6 +1,6 @@
-"""The three stages on the vendor's toolchain: prepare, run the vendor's process, judge what came back.
+"""The three stages on the vendor's toolchain: prepare, run the vendor's process, check the result.
 
-A stage has succeeded when its file is there and filled and its report is whole; the lack of an exception proves
+A stage has succeeded if its file exists and is not empty and its report is complete; the absence of an exception proves
 nothing (vendor manual v0.33.1 and reports of its users).
 """
 

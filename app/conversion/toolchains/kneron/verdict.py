@@ -1,4 +1,4 @@
-"""Decides from files, report and log whether a vendor run has succeeded, and says why not.
+"""Decides from files, report and log whether a vendor run has succeeded, and if not, why.
 
 The vendor has no exception hierarchy, so the log decides: its failure texts are the table in `known_failures`; signals
 and the "report on flow status" table are read here.

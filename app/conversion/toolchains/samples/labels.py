@@ -1,4 +1,4 @@
-"""What reference pictures truly show: classes by CSV, boxes by COCO JSON. Pure but for reading the file."""
+"""The true content of reference pictures: classes from CSV, boxes from COCO JSON. Pure, except for reading the file."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Reference samples that are pictures: files of every format that is promised, as model inputs.
+"""Reference samples that are pictures: files of every supported format, as model inputs.
 
-What becomes of the pixels is `app.inference.preprocessing`, by which models are fed where they run.
+`app.inference.preprocessing` converts the pixels; models at runtime use it, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What samples need to know of a model input."""
+"""The properties of a model input that samples depend on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the DAG on a frame: stages that wait for nothing more run at once, beside each other."""
+"""Runs the DAG on a frame: stages whose inputs are complete run concurrently."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What one frame needs of the DAG, and what of it is there: the values that stages have answered so far, and how long
-each has taken.
+"""The state of the DAG for one frame: the values that stages have returned so far, and how long each has taken.
 
-Of each stage only the outputs are asked for that another stage or the runner reads, and no picture that can be drawn
+From each stage only the outputs that another stage or the runner reads are requested, and no picture that can be drawn
 here.
 """
 

@@ -1,5 +1,5 @@
-"""One job: reads frames, has them processed as the plan says, and reports the results. It goes on whatever a frame, a
-host, its agent or the web does, until its source ends or it is ended."""
+"""One job: reads frames, has them processed as the plan says, and reports the results. It continues whatever a frame, a
+host, its agent or the web server does, until its source ends or it is ended."""
 
 from __future__ import annotations
 

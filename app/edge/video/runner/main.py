@@ -1,4 +1,4 @@
-"""`python -m app.edge.video.runner.main`: runs the job that the file in MODELMILL_WORK tells of, until it is ended."""
+"""`python -m app.edge.video.runner.main`: runs the job in the file MODELMILL_WORK, until it is ended."""
 
 from __future__ import annotations
 

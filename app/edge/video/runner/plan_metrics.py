@@ -1,4 +1,4 @@
-"""How the plan in force does: means of its frames since it started, or since a new one was last requested."""
+"""The performance of the current plan: means of its frames since it started, or since a new one was last requested."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""The newest picture of the job, and the server that shows it to the web: drawn only while somebody looks at it, or
-when a snapshot is due.
-"""
+"""The newest picture of the job, and the server that shows it to the web server: drawn only for a viewer, or when a
+snapshot is due."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""How good the plan in force is, without labels: now and then a frame is also processed with the biggest models at its
-full size, and the answers of the plan are compared with those.
-"""
+"""Estimates the quality of the current plan without labels: occasionally a frame is also processed with the biggest
+models at full size, and the plan's answers are compared with those."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the runner tells its agent, which passes it on to the web: results, requests for plans, snapshots.
+"""Reports from the runner to its agent, which forwards them to the web server: results, requests for plans, snapshots.
 
-An agent that is unreachable is told later. A report that may have arrived is sent once more as it was, under its
-number, so that nothing counts twice; a small file keeps the numbers over restarts.
+If the agent is unreachable, they are sent later. A report that may have arrived is repeated unchanged, with the same
+number, so that nothing counts twice; a small file keeps the numbers across restarts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What becomes of frames that have been processed or are to be tracked: rows, scenes to be drawn, figures.
+"""The results of processed and tracked frames: rows, scenes to draw, figures.
 
-Between processed frames boxes are tracked: each is looked for a little beside its last place, on a small gray picture.
+Between processed frames boxes are tracked: each is searched near its last place, on a small gray picture.
 """
 
 from __future__ import annotations

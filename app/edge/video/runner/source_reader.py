@@ -1,8 +1,8 @@
-"""From the source to the queue: which frames are processed, tracked and omitted, when each of them is taken, and what
-happens when the source ends or fails.
+"""From the source to the queue: which frames are processed, tracked and skipped, when each is taken, and what happens
+when the source ends or fails.
 
-A video's rate is kept by its own time, so that a slow reader and a fast one choose the same frames of it. Of frames
-that are omitted no pixel is touched.
+A video's rate follows its own time, so that a slow reader and a fast one choose the same frames. Skipped frames are not
+decoded to pixels.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The hosts of the stages, seen from a runner: which of them a stage goes to now, and how it is called there.
+"""The stage hosts as seen from a runner: selects the host of a stage, and calls it.
 
-A stage runs where the plan wants it, and on the node's own host while that one is unreachable.
+A stage runs where the plan puts it, and on the node's own host while that one is unreachable.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A process that computes stages: `python -m app.edge.video.stage_host.child FD FORMAT LEVEL`, started by the host.
 
-FD is its end of a pair of sockets; then how logs are written. It does one thing at a time, and ends with its host.
+FD is its end of a socket pair; the other arguments configure logs. It handles one call at a time, and ends with its
+host.
 """
 
 from __future__ import annotations

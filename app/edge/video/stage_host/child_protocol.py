@@ -1,6 +1,6 @@
-"""What the host and its children say to each other over a pair of sockets: a length, a JSON header, raw bytes.
+"""The protocol between the host and its children over a socket pair: a length, a JSON header, raw bytes.
 
-Both ends are ours; still nothing is said that could carry code.
+Both ends are ours; even so, no message can carry code.
 """
 
 from __future__ import annotations

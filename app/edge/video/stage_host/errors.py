@@ -1,4 +1,4 @@
-"""What can go wrong with a stage that computes."""
+"""Errors of running stages."""
 
 from __future__ import annotations
 

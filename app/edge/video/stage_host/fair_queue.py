@@ -1,5 +1,5 @@
-"""Which job's call is computed next: deficit round robin over jobs, so that each gets the same time, whatever its calls
-cost. Pure, for one thread."""
+"""Selects which job's call is computed next: deficit round robin over jobs, so that each gets the same time, whatever
+its calls cost. Pure, for one thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How busy the host and its machine are, for the scheduler; and how fast the network to the other hosts is."""
+"""The load of the host and its machine, for the scheduler; and the speed of the network to the other hosts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the host of the stages answers: POST /service/<name>, and what runs here.
+"""The endpoints of the stage host: POST /service/<name>, and its state.
 
-Errors have the requirement's form, {"status": 1, "error": text, "code": …}. A stage that is not there is answered as
-its origin did: "unregistered services".
+Errors have the requirement's format, {"status": 1, "error": text, "code": …}. A missing stage has the error text of the
+original system: "unregistered services".
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""The pictures of a call: decoded, and kept for a while for the stages of the same frame that come after. A job's
-stream of H264 packets, each one picture, is decoded in its order.
-"""
+"""The pictures of a call: decoded, and kept for a while for later stages of the same frame. A job's stream of H264
+packets, one picture each, is decoded in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stages that a host serves now, found by job and name."""
+"""The stages that a host currently serves, by job and name."""
 
 from __future__ import annotations
 

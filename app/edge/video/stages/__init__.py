@@ -1,1 +1,1 @@
-"""The programs that stages are: what a node runs on a picture. `registry` finds their kinds by name."""
+"""The programs of stages, which a node runs on a picture. `registry` finds their kinds by name."""

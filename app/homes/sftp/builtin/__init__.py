@@ -1,4 +1,4 @@
-"""The SFTP server that Modelmill brings along: a process of its own (`modelmill sftp`) on the accounts in SQL."""
+"""The built-in SFTP server: a separate process (`modelmill sftp`) on the accounts in SQL."""
 
 from __future__ import annotations
 

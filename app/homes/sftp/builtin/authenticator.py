@@ -1,4 +1,5 @@
-"""Who may log in over SFTP, as the server's process reads it in SQL: the account, and whether its user still may."""
+"""Who may log in over SFTP, read from SQL by the server's process: the account, and whether its user is still
+allowed."""
 
 from __future__ import annotations
 

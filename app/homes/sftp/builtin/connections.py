@@ -1,4 +1,4 @@
-"""The connections of the built-in SFTP server: who each of them is, by password or key, how many may be open, and when
+"""The connections of the built-in SFTP server: their users, authenticated by password or key, their number, and when
 they must end."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One user's home as an SFTP session sees it: blocking operations that take and give what SFTP does.
+"""One user's home for an SFTP session: blocking operations with SFTP's types.
 
-All of it goes through RootedDirectory, relative to the open home: no path of the host is ever assembled. Errors are
-OSError. The folders that make a home one stay, and files go in where the web takes them; links are neither made nor, by
-what changes things, followed.
+All of it goes through RootedDirectory, relative to the open home: no path of the host is ever built. Errors are
+OSError. The folders of a home cannot be removed, and files are accepted where the web server accepts them; links are
+never created, and operations that change something do not follow them.
 """
 
 from __future__ import annotations

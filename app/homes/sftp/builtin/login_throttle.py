@@ -1,13 +1,13 @@
-"""Slows down guessing of passwords over SFTP: by address and by user, with a delay that grows.
+"""Slows down guessing of passwords over SFTP: by address and by user, with a growing delay.
 
-The delay comes before the password is looked at, so hanging up early gains nothing. An address that is far over its
-share is refused without a look. For a user's name the delay stays short, and is spared at addresses from which the user
-has logged in before: nobody can lock another out. Keys are never slowed down.
+The delay precedes the password check, so disconnecting early gains nothing. An address far above its share is refused
+without a check. For a user name the delay stays short, and is skipped at addresses from which the user has logged in
+before: nobody can lock another user out. Keys are never slowed down.
 
-It is not app.accounts.login_throttle, on purpose: that one refuses after so many failures in a minute, and counts in
-Redis for all web processes. Here a growing delay comes first (SSH has no Retry-After), addresses that a user is known
-by are spared, and the counts live in this one process, which reaches the homes and the database and no Redis. Windows
-of the library `limits` can express neither the delay nor the spared addresses.
+It deliberately differs from app.accounts.login_throttle, which refuses after a number of failures in a minute, and
+counts in Redis for all web processes. Here a growing delay comes first (SSH has no Retry-After), known addresses of a
+user are exempt, and the counts are in this one process, which reaches the homes and the database but no Redis. Windows
+of the library `limits` can express neither the delay nor the exempt addresses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The SFTP requests of one session: each goes to a thread, so that a slow disk keeps nobody else waiting."""
+"""The SFTP requests of one session: each runs in a thread, so that a slow disk blocks nobody else."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Equalization across layers: the channels of what lies between two convolutions are brought to like ranges.
+"""Equalization across layers: the channels between two convolutions are scaled to similar ranges.
 
-Channel c is divided by s[c], by the weights and the bias of the layer that makes it, and the weights that read it are
-multiplied by s[c]. As ReLU and pooling let a positive factor through, the network computes the same. One scale then
-serves all channels of the activation, at the price of weights that differ more; which is better is for a judge to say.
+Channel c is divided by s[c] in the weights and the bias of the layer that produces it, and the weights that read it are
+multiplied by s[c]. ReLU and pooling preserve a positive factor, so the network computes the same. One scale then serves
+all channels of the activation, but the weights differ more; a judge decides which is better.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What of a QDQ model is taken back to float: QuantizeLinear and DequantizeLinear become what they stand for."""
+"""Returns parts of a QDQ model to float: QuantizeLinear and DequantizeLinear are replaced by what they represent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How sure a mean over a few pictures is: a bootstrap, as SNR is skewed where single pictures are ruined. Pure."""
+"""The confidence interval of a mean over a few pictures: a bootstrap, because single bad pictures skew SNR. Pure."""
 
 from __future__ import annotations
 

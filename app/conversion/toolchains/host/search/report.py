@@ -1,4 +1,4 @@
-"""What a search came to, as the BIE report tells it: its parts goal, search and judgement."""
+"""The result of a search in the BIE report: its parts goal, search and judgement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search hands over: the model that it took, and what its report says."""
+"""The result of a search: the chosen model, and its report."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What each tensor costs alone: the noise at the judged tensors with only that one rounded to int8.
+"""The individual cost of each tensor: the noise at the judged tensors with only that one rounded to int8.
 
-Errors of different tensors add up as energy, near enough to order them by it, so this tells what to spend bits on;
-errors accumulated along the graph do not.
+Errors of different tensors add up as energy, closely enough to rank them, so this shows where bits help; errors
+accumulated along the graph do not.
 """
 
 from __future__ import annotations

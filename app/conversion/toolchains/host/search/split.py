@@ -1,8 +1,8 @@
 """Which pictures calibrate, which choose between candidates, and which the result is reported on.
 
-From 30 pictures on these are three disjoint sets, and those that choose and report are unlike each other. With fewer,
+From 30 pictures on these are three disjoint sets, and those that choose and report are dissimilar. With fewer,
 each picture is judged by a model that was calibrated without it (k-fold); the same pictures then choose and report,
-which the judgement says. A set of one's own for reporting is that in both cases, and the others calibrate and choose.
+which the judgement states. A user's own reporting set is used in both cases, and the others calibrate and choose.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the float model's activations are like, collected in one pass over the pictures: per tensor and part of the
-split the range, the mean of the pictures' ranges, a histogram, and the reach of each channel. Some pictures are run
-altered, too, and counted apart, so that ranges which cut extremes do not cut what other scenes need.
+"""Statistics of the float model's activations, collected in one pass over the pictures: per tensor and part of the
+split the range, the mean of the pictures' ranges, a histogram, and the range of each channel. Some pictures are also
+run altered, and counted separately, so that ranges that clip extremes do not clip what other scenes need.
 
 Memory does not grow with the number of pictures. Tensors leave the runtime in groups of bounded size, one picture at a
 time.

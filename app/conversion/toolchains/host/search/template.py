@@ -1,7 +1,7 @@
-"""A QDQ model made once by onnxruntime's quantizer, and what can be changed of it: ranges, bit widths, biases.
+"""A QDQ model built once by onnxruntime's quantizer, with changeable ranges, bit widths and biases.
 
-Building a candidate copies the template and writes other numbers into it, which takes milliseconds where quantizing
-again takes seconds. What is built is a real file: the one that is measured is the one that is handed out.
+Building a candidate copies the template and writes other numbers into it, which takes milliseconds instead of the
+seconds of a new quantization. The result is a real file: the measured one is the delivered one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Rounding of weights by second order: what rounding one weight costs a layer's output, the weights after it take back.
+"""Second-order rounding of weights: later weights compensate the error of rounding earlier ones.
 
 Column by column, as GPTQ does (Frantar et al. 2022): the error of a rounded column goes to the columns that are not
-rounded yet, by the inverse of the products of the layer's inputs, so that the output errs least on what the layer
-really reads. Scales stay; only integers change, most of them by one at most.
+rounded yet, by the inverse of the products of the layer's inputs, so that the output error is smallest on the layer's
+real inputs. Scales stay; only integers change, most of them by at most one.
 """
 
 from __future__ import annotations
