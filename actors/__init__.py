@@ -1,7 +1,8 @@
-"""What Dramatiq runs: `dramatiq actors --queues bie --processes 1 --threads 1`. Thin: a decorator, then one call.
+"""The functions that Dramatiq runs: `dramatiq actors --queues bie --processes 1 --threads 1`. Thin: a decorator, then
+one call.
 
-Importing this package sets the broker and declares every actor, in the modules that the capabilities name; which of
-them a process runs is the operator's --queues.
+Importing this package sets the broker and declares every actor, in the modules that the capabilities name; the
+operator's --queues select those that a process runs.
 """
 
 from importlib import import_module

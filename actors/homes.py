@@ -1,4 +1,4 @@
-"""What data homes have done by the clock, and at once after a change of a user. Each may run twice."""
+"""Actors of data homes: periodic work, and updates after a change of a user. Each may run twice."""
 
 from __future__ import annotations
 

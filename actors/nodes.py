@@ -1,5 +1,5 @@
-"""Who watches the nodes: a node that falls silent says nothing, so somebody has to look; likewise at services that wait
-for what may have come meanwhile. Of two that do, one leads."""
+"""Actors that monitor nodes: a node that falls silent sends no message, so its state has to be polled; likewise
+services that wait for something that may have appeared. Of two concurrent ones, one leads."""
 
 from __future__ import annotations
 

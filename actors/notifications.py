@@ -1,4 +1,4 @@
-"""Who is told of what happened, and the messages that are sent. Each may run twice."""
+"""Actors of notifications: they turn events into messages, and send them. Each may run twice."""
 
 from __future__ import annotations
 

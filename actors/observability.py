@@ -1,4 +1,4 @@
-"""What the logs, the metrics and the traces learn of a process that runs actors."""
+"""Logs, metrics and traces of a process that runs actors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens by the clock, pulsed by `periodiq actors`. Each may run twice: two pulses do no harm."""
+"""Periodic work, pulsed by `periodiq actors`. Each actor may run twice: two pulses do no harm."""
 
 from __future__ import annotations
 

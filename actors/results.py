@@ -1,4 +1,4 @@
-"""What hands results on, and forgets them. Each may run twice."""
+"""Actors that deliver results, and delete old ones. Each may run twice."""
 
 from __future__ import annotations
 

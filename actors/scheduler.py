@@ -1,4 +1,4 @@
-"""Queue done: the scheduler. It takes in done messages and dispatches what follows."""
+"""Queue done: the scheduler. It receives done messages and dispatches the next stage."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a worker does when it is told to end: it takes nothing more and finishes what it has in progress, up to a limit.
+"""The shutdown of a worker: it takes no more work and finishes the current work, up to a limit.
 
-Must stand before ShutdownNotifications in the broker's list: that one interrupts whatever still runs after the grace,
+Must precede ShutdownNotifications in the broker's list: that one interrupts whatever still runs after the grace period,
 and the interrupted stage reports why it ended.
 """
 

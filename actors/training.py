@@ -1,4 +1,4 @@
-"""What training has done outside the web. Each may run twice: of two that schedule, one leads."""
+"""Actors of training. Each may run twice: of two scheduling processes, one leads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of a worker process: its slots, what it finds left by a dead predecessor, its signs of life."""
+"""The life of a worker process: its slots, the work left by a dead predecessor, its heartbeat."""
 
 from __future__ import annotations
 

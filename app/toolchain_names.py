@@ -1,4 +1,4 @@
-"""The names of the toolchains: settings say which an installation offers, a conversion says which it uses."""
+"""The names of the toolchains: settings list those an installation offers, a conversion names the one it uses."""
 
 from __future__ import annotations
 

@@ -29,9 +29,9 @@ def inspect_file(path: Path, chip: Chip | None = None) -> dict[str, Any]:
     """JSON-able facts. "kind": onnx, host-bie, host-nef, kneron-nef, zip or unknown; "name", "size_bytes" always.
 
     onnx, host-bie: graph.facts, "metadata"; "preprocessing", see Recognition.to_json, for an onnx that takes pictures;
-    with a chip "operators_probably_missing". host-nef: "manifest", "files",
-    "is_intact". kneron-nef: see kneron.nef.probe. zip: "entries", "samples". unknown: "reason".
-    Raises NotFound, TruncatedNef, and what graph.load raises for a file that is ONNX but cannot be used.
+    with a chip "operators_probably_missing". host-nef: "manifest", "files", "is_intact". kneron-nef: see
+    kneron.nef.probe. zip: "entries", "samples". unknown: "reason". Raises NotFound, TruncatedNef, and what graph.load
+    raises for a file that is ONNX but cannot be used.
     """
     if not path.is_file():
         raise NotFound(f"there is no file {path}", hint="Check the path.")

@@ -1,8 +1,8 @@
 """What a data home is: its folders, whose it is, what may be changed in it, when a job's folder goes. Pure.
 
 {root}/common/{datasets,models,code,hf}          everybody reads, the operator writes
-{root}/users/{user}/{datasets,models,code}       the user's own
-{root}/users/{user}/{jobs,trash,tmp}             results; what is on its way out; uploads on their way in
+{root}/users/{user}/{datasets,models,code}       the user's own {root}/users/{user}/{jobs,trash,tmp}
+results; what is on its way out; uploads on their way in
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every endpoint of joint inference needs of a request."""
+"""Request dependencies shared by all endpoints of joint inference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What joint inference is to the product."""
+"""The declaration of the capability joint inference."""
 
 from __future__ import annotations
 

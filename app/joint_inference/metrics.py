@@ -1,4 +1,4 @@
-"""What a scrape finds out of joint inference at its moment: nodes, services by state, orders that are not stored."""
+"""Metrics of joint inference at the time of a scrape: nodes, services by state, unstored orders."""
 
 from __future__ import annotations
 

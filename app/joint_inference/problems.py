@@ -1,4 +1,4 @@
-"""What is wrong with a resource, each with the JSON path of the place. Pure."""
+"""Problems of a resource, each with its JSON path. Pure."""
 
 from __future__ import annotations
 

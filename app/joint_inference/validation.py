@@ -1,7 +1,7 @@
-"""Is it a JointInferenceService? One answer for every way in: YAML, forms, REST, kubectl and the operator.
+"""Validates a JointInferenceService, in the same way for YAML, forms, REST, kubectl and the operator.
 
-What comes out fits the CRD's schema and the rules of Kubernetes' metadata. Fields that the schema does not know are
-omitted, as an API server leaves them out. Whether models and nodes exist is the controller's question.
+The result conforms to the CRD's schema and the rules of Kubernetes' metadata. Unknown fields are dropped, as by an API
+server. The controller checks whether models and nodes exist.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The parameters of the bundled workers. Pure; the web validates them with this, too, before anything is started."""
+"""The parameters of the bundled workers. Pure; the web server also validates them with this before anything is
+started."""
 
 from __future__ import annotations
 

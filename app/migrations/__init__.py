@@ -1,7 +1,7 @@
-"""What Alembic needs, and the database's versions that concern several capabilities or none. Those of one lie in its
-own folder `migrations`; all are one line, one file for each, applied in order when the web starts
+"""Alembic's environment, and the database migrations that concern several capabilities or none. Those of one capability
+are in its own folder `migrations`; all form one line, one file each, applied in order when the web server starts
 (app.kit.sql.migrations).
 
-A version that has been released is never changed. Each says how to go forward and how to go back, and names its tables
-and columns itself: it must not import the capabilities, which will look different tomorrow.
+A released migration is never changed. Each has both directions, and names its tables and columns itself: it must not
+import the capabilities, which will change.
 """

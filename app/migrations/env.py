@@ -1,4 +1,4 @@
-"""What Alembic runs to apply the versions: on the connection it is given, in that connection's transaction."""
+"""The Alembic environment: applies migrations on the given connection, in that connection's transaction."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Models by name: what conversion made, or its user brought, kept for as long as something is to run it."""
+"""Models by name: from conversions or uploads, kept as long as something uses them."""

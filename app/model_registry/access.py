@@ -1,4 +1,4 @@
-"""What every endpoint of models needs of a request."""
+"""Request dependencies shared by all endpoints of models."""
 
 from __future__ import annotations
 

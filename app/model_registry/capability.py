@@ -1,4 +1,4 @@
-"""What the model registry is to the product."""
+"""The declaration of the capability model registry."""
 
 from __future__ import annotations
 

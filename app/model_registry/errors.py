@@ -1,4 +1,4 @@
-"""What can be wrong with a model by name."""
+"""Errors of the model registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Takes in an ONNX that its user uploads: by the limits of every upload, looked at in a sandbox before it is kept."""
+"""Imports an uploaded ONNX: with the limits of every upload, and checked in a sandbox before it is stored."""
 
 from __future__ import annotations
 

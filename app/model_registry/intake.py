@@ -1,4 +1,4 @@
-"""The sandbox entry point that looks at an ONNX which its user brought. Hostile files can hurt only a child."""
+"""The sandbox entry point that checks an uploaded ONNX. Hostile files can harm only a child."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that jobs of conversion have made: which job a name means, and what it is as a model."""
+"""Models made by conversion jobs: which job a name refers to, and its model."""
 
 from __future__ import annotations
 

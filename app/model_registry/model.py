@@ -1,4 +1,4 @@
-"""A model by name and version: what is kept of it, how it may be called, and what a name points to. Pure."""
+"""A model by name and version: its data, the rules for names, and what a name refers to. Pure."""
 
 from __future__ import annotations
 

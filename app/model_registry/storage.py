@@ -1,7 +1,7 @@
-"""Stores models and their files together: no row without its files, no file that no row names.
+"""Stores models and their files together: no row without its files, no file without a row.
 
-Files are the same for everybody who has them. They are copied before the row is written, for that may take its time;
-the row is written only while they are there, and they are deleted only while no row names them, one at a time.
+Files are shared by all users who have them. They are copied before the row is written, because that may take time; the
+row is written only while they exist, and they are deleted only while no row refers to them, one at a time.
 """
 
 from __future__ import annotations

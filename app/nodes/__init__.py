@@ -1,2 +1,2 @@
-"""Nodes: the machines that run models. The web knows each by name and token, and tells it what to run; one agent on
-each dials out, starts and watches workers, and goes on while the web is unreachable."""
+"""Nodes: the machines that run models. The web server identifies each by name and token, and sends it orders; one agent
+on each connects to the web server, starts and monitors workers, and continues while the web server is unreachable."""

@@ -1,6 +1,6 @@
-"""What every endpoint of nodes needs of a request. Other capabilities learn by it which node reports to them.
+"""Request dependencies shared by all endpoints of nodes. Other capabilities use it to identify the reporting node.
 
-A node has one connection: a second one supersedes the first, which may be dead without anybody having noticed.
+A node has one connection: a second one supersedes the first, which may be dead unnoticed.
 """
 
 from __future__ import annotations

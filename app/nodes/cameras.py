@@ -1,7 +1,7 @@
-"""The cameras that an administrator adds to a node while its agent runs. Pure; shared by the web and the agent.
+"""The cameras that an administrator adds to a node while its agent runs. Pure; shared by web server and agent.
 
-A node opens one of them only where its own administrator offers it: the agent's --source is the allow list. What the
-agent was started with (--video) is not among these.
+A node opens one of them only if its own administrator offers it: the agent's --source is the allow list. The videos
+that the agent was started with (--video) are not among these.
 """
 
 from __future__ import annotations

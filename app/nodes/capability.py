@@ -1,4 +1,5 @@
-"""What nodes are to the product, on the web's side. `modelmill node`, the agent, is another program: see app.cli."""
+"""The declaration of the capability nodes, on the web server's side. `modelmill node`, the agent, is another program:
+see app.cli."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a node."""
+"""Errors of nodes."""
 
 from __future__ import annotations
 

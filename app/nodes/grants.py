@@ -1,7 +1,7 @@
-"""Who may use a node, and its cameras: what of it a user sees. Pure.
+"""Access to a node and its cameras: what a user sees of it. Pure.
 
-A camera is a video, by its id, or a source, by the path or pattern that the node offers. One with a rule of its own is
-for those who may use the node and are admitted by that rule.
+A camera is a video, by its id, or a source, by the path or pattern that the node offers. One with its own rule is
+available to users who may use the node and match that rule.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The socket of a node: its orders go down until each is acknowledged, its reports come up.
+"""The WebSocket of a node: it sends orders until each is acknowledged, and receives reports.
 
-It ends when its node is silent, is removed, has a new token or another connection, or sends invalid frames; the code
-tells which, and whether the node should connect again.
+It ends if its node is silent, is removed, has a new token or another connection, or sends invalid frames; the close
+code gives the reason, and whether the node should reconnect.
 """
 
 from __future__ import annotations

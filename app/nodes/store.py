@@ -1,5 +1,5 @@
-"""The tables of nodes and of their orders in SQL, and what is read and written there. Knows no rules: they are the
-service's. All runs in the caller's transactions."""
+"""The tables of nodes and of their orders in SQL, with their queries. The rules are in the service. Everything runs in
+the caller's transactions."""
 
 from __future__ import annotations
 

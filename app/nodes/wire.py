@@ -1,8 +1,8 @@
 """The protocol of the web and the nodes' agents: frames, as JSON text, and their contents. Pure.
 
-A frame is {"header": {…, "operation"}, "content": base64 of a JSON object}. Orders come down; acknowledgements and
-heartbeats go up. Everything that arrives is validated here. Unknown keys are ignored: web and agent need not be of the
-same version.
+A frame is {"header": {…, "operation"}, "content": base64 of a JSON object}. The web server sends orders; the agent
+sends acknowledgements and heartbeats. All input is validated here. Unknown keys are ignored: web server and agent may
+have different versions.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Tells users what happened to what is theirs: webhooks, e-mail, chat."""
+"""Notifies users of events about their resources: webhooks, e-mail, chat."""

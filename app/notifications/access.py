@@ -1,4 +1,4 @@
-"""What every endpoint of notifications needs of a request."""
+"""Request dependencies shared by all endpoints of notifications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What notifications are to the product."""
+"""The declaration of the capability notifications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`modelmill notifications …`: where one is told of what happens, and the last messages."""
+"""`modelmill notifications …`: targets, and the last messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a notification."""
+"""Errors of notifications."""
 
 from __future__ import annotations
 

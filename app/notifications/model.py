@@ -1,4 +1,4 @@
-"""Who is told of what, and how each message went. Pure."""
+"""Targets, events, and the outcome of each message. Pure."""
 
 from __future__ import annotations
 

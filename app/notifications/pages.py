@@ -1,4 +1,4 @@
-"""The page of one's notifications: where one is told, the last messages, and what is done about them."""
+"""The page of a user's notifications: targets, the last messages, and actions on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes down who is to be told of an event. Light: every process that changes something imports it."""
+"""Records the notifications for an event. Light, because every process that changes something imports it."""
 
 from __future__ import annotations
 

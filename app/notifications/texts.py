@@ -1,4 +1,4 @@
-"""What a reader is told, in their language: one subject line and a few lines of text. Pure."""
+"""The text of a notification in the reader's language: a subject line and a few lines of text. Pure."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
-"""What models have answered, frame by frame, of video jobs and services alike: kept, looked through, exported, and
-handed on to sinks."""
+"""Answers of models, frame by frame, of video jobs and services alike: stored, searched, exported, and forwarded to
+sinks."""

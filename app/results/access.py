@@ -1,4 +1,4 @@
-"""What every endpoint of results needs of a request."""
+"""Request dependencies shared by all endpoints of results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeping results is to the product."""
+"""The declaration of the capability results."""
 
 from __future__ import annotations
 

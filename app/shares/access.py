@@ -1,4 +1,4 @@
-"""What every endpoint of links needs of a request."""
+"""Request dependencies shared by all endpoints of links."""
 
 from __future__ import annotations
 

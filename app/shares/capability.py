@@ -1,4 +1,4 @@
-"""What links to jobs are to the product."""
+"""The declaration of the capability shares: links to jobs."""
 
 from __future__ import annotations
 

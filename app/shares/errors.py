@@ -1,4 +1,4 @@
-"""What can be wrong with a link to a job."""
+"""Errors of links to jobs."""
 
 from __future__ import annotations
 

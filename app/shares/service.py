@@ -1,4 +1,4 @@
-"""Links to jobs: made, shown, revoked, and opened by whoever has one."""
+"""Links to jobs: created, listed, revoked, and opened by their holders."""
 
 from __future__ import annotations
 

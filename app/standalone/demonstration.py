@@ -1,4 +1,4 @@
-"""What demonstrations on a running product have in common: they last until ended, and nothing of them stays."""
+"""Shared code of demonstrations on a running product: they last until ended, and nothing of them remains."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""A stack as data: what `modelmill up` has worked out with all the libraries it needs for that, and what it then runs
-without them. This module and what it imports use the standard library alone, so the process that stays is small.
-"""
+"""A stack as data: `modelmill up` computes it with all the libraries that this needs, and then runs it without them.
+This module and its imports use only the standard library, so the permanent process stays small."""
 
 from __future__ import annotations
 

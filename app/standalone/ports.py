@@ -1,4 +1,4 @@
-"""TCP ports of this machine: which is free, who is in the way."""
+"""TCP ports of this machine: which are free, and which process holds one."""
 
 from __future__ import annotations
 

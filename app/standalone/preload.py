@@ -1,4 +1,4 @@
-"""What the parts of `modelmill up` are forked with: modules that most of them use, and none that is a toolchain's."""
+"""Modules that the parts of `modelmill up` are forked with: those that most parts use, and none of a toolchain."""
 
 from __future__ import annotations
 

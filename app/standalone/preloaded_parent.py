@@ -1,14 +1,13 @@
-"""The process that parts are forked from: `python -m app.standalone.preloaded_parent FD MODULE…`
+"""The process from which parts are forked: `python -m app.standalone.preloaded_parent FD MODULE…`
 
     supervisor ── control socket (FD) ──▶ preloaded parent ── fork ──▶ leash ── fork ──▶ part
 
-It imports these modules once, calls `rehearse` of those that have one, and freezes what is there, so each part shares
-their memory until it writes to it, and starts in milliseconds. It has no secrets: what a part is told comes in a file
-of its own and is read in the part alone. It runs no part's code, has one thread, and ends when the supervisor has
-closed its end of the socket.
+It imports these modules once, calls `rehearse` of those that have one, and freezes existing objects, so each part
+shares their memory until it writes to it, and starts in milliseconds. It has no secrets: each part reads its own from a
+separate file. It runs no part's code, has one thread, and ends when the supervisor has closed its end of the socket.
 
 A request is {target: "module:function", arguments: {…}, name: str} with the lifeline, the log, the part's environment
-(JSON) and the pipe in which its leash tells the exit code. The answer is {pid} with a pidfd of the leash.
+(JSON) and the pipe for the exit code from its leash. The answer is {pid} with a pidfd of the leash.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One process of the stack: what it runs on a leash, its log, its end."""
+"""One process of the stack: its command on a leash, its log, its end."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which part of a stack is told which secret: none gets one that it does not use.
+"""Which part of a stack gets which secret: none gets one that it does not use.
 
-Workers run what others wrote and the SFTP server faces the network: neither signs anything, so neither has the key.
+Workers run untrusted inputs and the SFTP server faces the network: neither signs anything, so neither has the key.
 """
 
 from __future__ import annotations

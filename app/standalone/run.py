@@ -1,7 +1,7 @@
-"""What `modelmill up` becomes once everything is worked out, and runs until Ctrl-C:
+"""The permanent process of `modelmill up`, which runs until Ctrl-C:
 `python -m app.standalone.run LAUNCH_FD LOCK_FD [--sample] [--once]`.
 
-It imports what the parts need and nothing that only the working out needed. What it has imported it shares with them.
+It imports what the parts need, and nothing that only the preparation needed. Its imports are shared with the parts.
 """
 
 from __future__ import annotations

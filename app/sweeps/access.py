@@ -1,4 +1,4 @@
-"""What every endpoint of sweeps needs of a request."""
+"""Request dependencies shared by all endpoints of sweeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sweeps are to the product."""
+"""The declaration of the capability sweeps."""
 
 from __future__ import annotations
 

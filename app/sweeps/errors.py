@@ -1,4 +1,4 @@
-"""What can be wrong with a sweep."""
+"""Errors of sweeps."""
 
 from __future__ import annotations
 

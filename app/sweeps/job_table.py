@@ -1,4 +1,4 @@
-"""Jobs of any sweep or of none as a table of their own: what is ticked on the list, side by side with what it costs."""
+"""A table of selected jobs, from any sweep or none, with their measurements side by side."""
 
 from __future__ import annotations
 

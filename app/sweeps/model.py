@@ -1,4 +1,4 @@
-"""A sweep, the jobs it is made of, and which of them nothing beats. Pure."""
+"""A sweep, its jobs, and the Pareto front among them. Pure."""
 
 from __future__ import annotations
 

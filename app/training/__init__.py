@@ -1,1 +1,1 @@
-"""Training on Ray: a durable queue with the gang rule before the cluster; what comes of it goes to conversion."""
+"""Training on Ray: a durable queue with the gang rule in front of the cluster; results go to conversion."""

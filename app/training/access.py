@@ -1,4 +1,4 @@
-"""What every endpoint of training, JSON or page, needs of a request."""
+"""Request dependencies shared by all endpoints of training, JSON and pages."""
 
 from __future__ import annotations
 

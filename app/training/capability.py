@@ -1,4 +1,4 @@
-"""What training is to the product."""
+"""The declaration of the capability training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a task, and with the cluster that is to run it."""
+"""Errors of tasks, and of the cluster that runs them."""
 
 from __future__ import annotations
 

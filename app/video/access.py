@@ -1,4 +1,4 @@
-"""What every endpoint of video needs of a request."""
+"""Request dependencies shared by all endpoints of video."""
 
 from __future__ import annotations
 

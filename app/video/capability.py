@@ -1,4 +1,4 @@
-"""What video is to the product."""
+"""The declaration of the capability video."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The live picture of a job: one connection to its runner, however many look at it.
+"""The live picture of a job: one connection to its runner, however many viewers.
 
-A Feed takes the runner's MJPEG or, while that cannot be had, the job's snapshots, and keeps the newest picture only.
-Each viewer waits for a newer one than it has sent, so one that is slow leaves some out, and takes none from others.
+A Feed receives the runner's MJPEG or, if that is unavailable, the job's snapshots, and keeps only the newest picture.
+Each viewer waits for a newer picture than its last one, so a slow one skips some without affecting others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a scrape reads of video: jobs by state. What is counted when it happens: service/counters.py."""
+"""Metrics of video at the time of a scrape: jobs by state. Counters are in service/counters.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The endpoints of /api/v2/video about what jobs are made of: nodes, kinds, policies, stages, and what was measured."""
+"""The endpoints of /api/v2/video about the resources of jobs: nodes, kinds, policies, stages, and profiles."""
 
 from __future__ import annotations
 

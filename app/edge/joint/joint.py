@@ -1,8 +1,8 @@
 """Joint inference on an edge node, for the bundled worker and for users' scripts.
 
-joint = JointInference.from_environment()
-pending = joint.submit(picture)     # the small model's answer at once; never waits for the cloud
-outcome = joint.infer(picture)      # the final answer; waits for the cloud, at most until the deadline
+joint = JointInference.from_environment() pending = joint.submit(picture)     # the small model's answer at once; never
+waits for the cloud outcome = joint.infer(picture)      # the final answer; waits for the cloud, at most until the
+deadline
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """NanoDet-Plus: one output 1×N×(C+32) over the cells of the strides 8, 16, 32, 64.
 
 Row: classes as probabilities, then for each side of the box eight logits, whose softmax weighs the distances 0…7 in
-strides from the cell's place, cell * stride.
-Source: nanodet/model/head/nanodet_plus_head.py of RangiLyu/nanodet, Apache-2.0.
+strides from the cell's place, cell * stride. Source: nanodet/model/head/nanodet_plus_head.py of RangiLyu/nanodet,
+Apache-2.0.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Ultra-Light-Fast-Generic-Face-Detector (Linzaer; slim and RFB, 320 and 640 wide).
 
-Two outputs: scores 1×N×2 (background, face) and boxes 1×N×4. The usual export gives corners in 0..1 of the picture;
-the one without post-processing, the easier start for an NPU, gives offsets to prior boxes. Which of them it is shows in
-the numbers: corners are in order, offsets are not.
-Source: vision/utils/box_utils.py and vision/ssd/config of that project, MIT.
+Two outputs: scores 1×N×2 (background, face) and boxes 1×N×4. The usual export gives corners in 0..1 of the picture; the
+one without post-processing, the easier start for an NPU, gives offsets to prior boxes. Which of them it is shows in the
+numbers: corners are in order, offsets are not. Source: vision/utils/box_utils.py and vision/ssd/config of that project,
+MIT.
 """
 
 from __future__ import annotations

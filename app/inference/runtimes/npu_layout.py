@@ -2,8 +2,8 @@
 
 Two descriptions exist. Newer models give a stride for each axis; older ones name a layout such as 4W4C8B: the number of
 adjacent columns and channels, and of bits. KL520 keeps rows outermost, the other chips blocks of channels. A value is
-stored as round(value * 2^radix * scale).
-Source: Kneron PLUS Python API 3.x, "Model Inference - Data Inference" of the vendor's document center.
+stored as round(value * 2^radix * scale). Source: Kneron PLUS Python API 3.x, "Model Inference - Data Inference" of the
+vendor's document center.
 """
 
 from __future__ import annotations

@@ -1,2 +1,2 @@
-"""Calibration of a service: both models say what they see on a user's samples, once; which thresholds would have sent
-what to the cloud, and how good that had been, is then computed from these answers alone."""
+"""Calibration of a service: both models answer a user's samples once; the uploads and the quality for each threshold
+are then computed from these answers alone."""

@@ -1,4 +1,4 @@
-"""Both models over a set of samples, in a process of its own: the models and the samples are their users'."""
+"""Runs both models over a set of samples, in a separate process, because models and samples belong to users."""
 
 from __future__ import annotations
 

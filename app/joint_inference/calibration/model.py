@@ -1,4 +1,4 @@
-"""A calibration: what was asked for and how far it is. Pure."""
+"""A calibration: its request and its progress. Pure."""
 
 from __future__ import annotations
 

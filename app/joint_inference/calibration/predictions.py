@@ -1,4 +1,4 @@
-"""What both models said of each sample, and what is true of it. The JSON form is what the object store keeps. Pure."""
+"""The answers of both models to each sample, and its true labels. The JSON form is stored in the object store. Pure."""
 
 from __future__ import annotations
 

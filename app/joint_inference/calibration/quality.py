@@ -1,7 +1,7 @@
-"""How good an answer is, sample by sample, so that any mixture of answers can be added up. Pure.
+"""The quality of answers, sample by sample, so that any mixture of answers can be summed. Pure.
 
-Accuracy for classifiers; for detectors F1 at an IoU of .5, where a box is right when one of the same class that no
-better box has taken overlaps it. Without truth the big model's answer stands for it: agreement.
+Accuracy for classifiers; for detectors F1 at an IoU of .5, where a box is correct if it overlaps one of the same class
+that no better box has taken. Without labels the big model's answer replaces them: agreement.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A set of samples that a user brings: a zip of pictures, with what is true of them in labels.csv, or an .npz.
+"""A user's set of samples: a zip of pictures, with labels in labels.csv, or an .npz.
 
-Runs where hostile files may be opened. Names in a zip are never used as paths: nothing is unpacked.
+Runs in the sandbox. Names in a zip are never used as paths: nothing is unpacked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Services as tables and lines. Pure: JSON in, something to print out."""
+"""Services as tables and lines. Pure: JSON in, renderables out."""
 
 from __future__ import annotations
 

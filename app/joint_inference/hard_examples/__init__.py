@@ -1,4 +1,4 @@
-"""Which samples are hard: the algorithms, by name, and one's own by the entry point `modelmill.hard_examples`."""
+"""Hard-example algorithms by name, including custom ones by the entry point `modelmill.hard_examples`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The bundled algorithms. IBT and Threshold look at the scores of boxes, CrossEntropy at how sure a classifier is over
-all of its classes, and two do not look at the prediction: what the others are compared with. Formulas as Sedna's
+"""The bundled algorithms. IBT and Threshold use the scores of boxes, CrossEntropy the confidence of a classifier over
+all of its classes, and the others ignore the prediction and serve for comparison. Formulas as in Sedna
 (lib/sedna/algorithms).
 
-A detector's scores are those of its candidates, not of its results: a model that misses something has often seen a
-weak box there. A classifier counts as one box, with the probability of its best class.
+A detector's scores are those of its candidates, not of its results: a model that misses an object often has a weak box
+there. A classifier counts as one box, with the probability of its best class.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The contract of a hard-example algorithm. Pure: it sees what the small model answered, never the picture."""
+"""The contract of a hard-example algorithm. Pure: it receives the small model's answer, never the picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters of a resource are strings; this reads them as what they mean. Pure."""
+"""Parameters of a resource are strings; this module parses them. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Algorithms by name: the bundled ones, and one's own by an entry point. What cannot be loaded is said, not fatal."""
+"""Algorithms by name: the bundled ones, and custom ones by an entry point. A failure to load one is reported, not
+fatal."""
 
 from __future__ import annotations
 

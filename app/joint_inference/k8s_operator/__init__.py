@@ -1,5 +1,6 @@
-"""The operator: JointInferenceServices of a Kubernetes cluster become services here, and their status goes back.
+"""The operator: it mirrors JointInferenceServices of a Kubernetes cluster as services here, and writes their status
+back.
 
-It works on the same store as the web, as one of its users. `mirror` says what is to be done and knows no framework;
-`handlers` binds that to kopf; `running` is the process. Needs the extra k8s. Exactly one may run.
+It works on the same store as the web server, as one of its users. `mirror` has the logic without a framework;
+`handlers` binds it to kopf; `running` is the process. Needs the extra k8s. Exactly one may run.
 """

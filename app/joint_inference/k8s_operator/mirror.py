@@ -1,6 +1,6 @@
-"""What the cluster wants, taken over into the services of one user, and the status that the cluster is shown for it.
+"""Mirrors the cluster's resources as services of one user, and their status back to the cluster.
 
-Knows neither kopf nor HTTP: resources come in as the cluster has them, JSON.
+Depends on neither kopf nor HTTP: resources are the cluster's JSON.
 """
 
 from __future__ import annotations

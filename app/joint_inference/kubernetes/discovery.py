@@ -1,5 +1,5 @@
-"""What Kubernetes' tools ask first: which groups, versions and resources there are. And namespaces, which are names
-here that need not be made."""
+"""Discovery for Kubernetes' tools: groups, versions and resources. And namespaces, which are names here and need not be
+created."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The OpenAPI documents of the Kubernetes-shaped API: what kubectl checks fields against, and explains.
+"""The OpenAPI documents of the Kubernetes-shaped API: used by kubectl to validate and explain fields.
 
-It takes its schemas from them, and asks in them whether the server checks fields itself (fieldValidation), which it
-does. Version 2 is wanted in a binary form that is not served: kubectl goes on without.
+kubectl takes its schemas from them, and whether the server validates fields itself (fieldValidation), which it does.
+Version 2 is requested in a binary form that is not served: kubectl continues without it.
 """
 
 from __future__ import annotations

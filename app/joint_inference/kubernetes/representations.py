@@ -1,5 +1,5 @@
-"""The forms in which Kubernetes' tools expect a resource: a list, a table as
-`kubectl get` prints it, an error. Pure but for `failure`."""
+"""The forms in which Kubernetes' tools expect a resource: a list, a table as `kubectl get` prints it, an error. Pure
+but for `failure`."""
 
 from __future__ import annotations
 

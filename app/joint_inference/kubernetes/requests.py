@@ -1,5 +1,5 @@
-"""What a request of Kubernetes' tools says: its body, its options, which services it is about, and the form
-in which it wants its answer."""
+"""Parses requests of Kubernetes' tools: the body, the options, the selected services, and the format of the
+response."""
 
 from __future__ import annotations
 

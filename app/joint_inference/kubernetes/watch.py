@@ -1,7 +1,7 @@
-"""GET with watch=true: the changes of services as lines of JSON, until the time asked for is over or the server ends.
+"""GET with watch=true: the changes of services as lines of JSON, until the requested time is over or the server ends.
 
-A service that was changed between the version that is watched from and now is said to be added: nobody keeps which
-version one started with. Kubernetes' clients take that for a change.
+A service that changed between the watched version and now is reported as added, because it is not stored which version
+a client started with. Kubernetes' clients treat that as a change.
 """
 
 from __future__ import annotations

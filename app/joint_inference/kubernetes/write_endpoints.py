@@ -1,5 +1,5 @@
-"""POST, PUT, PATCH and DELETE of one service, and of its status; does what is sent agree with the path
-it is sent to, and with what is there?"""
+"""POST, PUT, PATCH and DELETE of one service, and of its status. They check the request against its path and the
+existing service."""
 
 from __future__ import annotations
 

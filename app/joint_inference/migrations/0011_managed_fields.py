@@ -1,4 +1,4 @@
-"""Who has set which field of a service."""
+"""The owners of the fields of a service."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The database's versions that concern joint inference alone."""
+"""Database migrations of joint inference only."""

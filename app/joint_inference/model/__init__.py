@@ -1,1 +1,1 @@
-"""The JointInferenceService, what is told to its nodes, what they count, and its status. Imports no framework."""
+"""The JointInferenceService, the orders of its nodes, their counters, and its status. Imports no framework."""

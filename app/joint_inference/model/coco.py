@@ -1,4 +1,4 @@
-"""Hard samples as a data set in COCO's form: pictures, and boxes that models propose for somebody to check. Pure."""
+"""Hard samples as a data set in COCO format: pictures, and boxes that models propose for a review. Pure."""
 
 from __future__ import annotations
 

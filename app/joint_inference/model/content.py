@@ -1,4 +1,4 @@
-"""The content of an order: what a node is to run for one worker of a service. Pure."""
+"""The content of an order: what a node runs for one worker of a service. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The CustomResourceDefinition of the JointInferenceService, as the requirement has it. Pure.
+"""The CustomResourceDefinition of the JointInferenceService, from the requirement. Pure.
 
-One property is added, and nobody has to give it: hardExampleAlgorithm.parameters. `python -m ops.crd` writes it down.
+One optional property is added: hardExampleAlgorithm.parameters. `python -m ops.crd` writes the file.
 """
 
 from __future__ import annotations

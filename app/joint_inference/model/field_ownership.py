@@ -1,6 +1,6 @@
-"""Who has set which field of a service: metadata.managedFields, by the rules of Kubernetes' server-side apply. Pure.
+"""The owners of a service's fields: metadata.managedFields, by the rules of Kubernetes' server-side apply. Pure.
 
-Fields are the labels, the annotations and all of spec; a list is one field, as where a CRD says no more of it.
+Fields are the labels, the annotations and all of spec; a list is one field, as for a CRD without further rules.
 """
 
 from __future__ import annotations

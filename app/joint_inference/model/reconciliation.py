@@ -1,7 +1,7 @@
-"""What a service should be, against what its nodes report: the orders for its two workers, and its condition. Pure.
+"""Reconciles a service with the reports of its nodes: the orders for its two workers, and its condition. Pure.
 
-The cloud worker comes first; the edge worker is ordered once the big model serves, for it is told where. From then on
-it stays, also while the cloud is unreachable: it goes on by itself.
+The cloud worker comes first; the edge worker is ordered once the big model serves, because it needs the address. From
+then on it stays, also while the cloud is unreachable: it continues alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conditions: at most one of each type, the current one last, times that move only when something does. Pure."""
+"""Conditions: at most one of each type, the current one last; times change only with their condition. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the stream of an edge worker is. Travels in the worker's report: worker → agent → web. Pure."""
+"""The state of an edge worker's stream. Sent in the worker's report: worker → agent → web. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an edge worker counts, and the hard samples that it shows. The JSON forms travel worker → agent → web. Pure."""
+"""The counters of an edge worker, and its hard samples. The JSON forms are sent worker → agent → web. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a service starts and changes, within a transaction of its caller."""
+"""Creates and changes services, within the caller's transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controllers: compare what a service should be with what its nodes report, and order the difference.
+"""The controllers: compare the desired state of a service with the reports of its nodes, and order the difference.
 
 The joint-inference and the downstream controller are the two halves of `reconcile`: condition and orders change in one
 transaction. The upstream controller is Reports.note. All are idempotent.

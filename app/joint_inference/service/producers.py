@@ -1,4 +1,4 @@
-"""Services as those who keep results see them."""
+"""Services as producers of results."""
 
 from __future__ import annotations
 

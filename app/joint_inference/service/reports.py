@@ -1,4 +1,4 @@
-"""The reports of edge workers: their tallies, and hard samples to look at."""
+"""The reports of edge workers: their tallies, and their hard samples."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Remembers services, what happened to them, and their newest hard samples in SQL. All runs in the caller's
-transactions. Each change of a service takes the next version, so that whoever watches sees them in one order."""
+"""The SQL store of services, their events, and their newest hard samples. Everything runs in the caller's transactions.
+Each change of a service gets the next version, so that watchers see changes in one order."""
 
 from app.joint_inference.store.samples import content_type_of, put_sample, samples_of
 from app.joint_inference.store.services import (

@@ -1,4 +1,4 @@
-"""Nodes and what they are told; models by name; joint inference: services, their events, samples and calibrations."""
+"""Nodes and their orders; models by name; joint inference: services, their events, samples and calibrations."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Secrets of services, video jobs and nodes are kept encrypted: their columns have room for that.
+"""Secrets of services, video jobs and nodes are stored encrypted: their columns get room for that.
 
-What stands in them is encrypted by the web when it starts: a migration has no key.
+The web server encrypts existing ones when it starts, because a migration has no key.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who may use what: groups of users; who may use a node and its cameras; who may use a stage."""
+"""Access rules: groups of users; users of a node and its cameras; users of a stage."""
 
 from __future__ import annotations
 

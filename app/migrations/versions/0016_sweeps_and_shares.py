@@ -1,4 +1,4 @@
-"""Sweeps with the jobs they are made of, and links by which others see a job."""
+"""Sweeps with their jobs, and links that show a job to others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models have numbered versions, and tags that mean one of them. What was there is version 1 of its name."""
+"""Models have numbered versions, and tags that point to one of them. Existing models become version 1 of their name."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The database's versions that concern the model registry alone."""
+"""Database migrations of the model registry only."""

@@ -1,4 +1,4 @@
-"""What the operations on nodes need of others, and who hears of what happens to nodes."""
+"""The interfaces that the operations on nodes need from others, and the listeners for changes of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may use which node, and which of its cameras."""
+"""Access rules for nodes and their cameras."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The orders of nodes, from the first insert to the acknowledged deletion. In the caller's transactions.
 
-Of each key there is one order, the newest, under a number of its own. Nodes acknowledge numbers: that of a replaced
-order has no effect any more.
+Each key has one order, the newest, with its own number. Nodes acknowledge numbers: an acknowledgement of a replaced
+order has no effect.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where users want to be told of something, and the messages."""
+"""Targets of notifications, and their messages."""
 
 from __future__ import annotations
 

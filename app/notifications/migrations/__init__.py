@@ -1,1 +1,1 @@
-"""The database's versions that concern notifications alone."""
+"""Database migrations of notifications only."""

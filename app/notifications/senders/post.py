@@ -1,5 +1,5 @@
-"""A POST to an address that a user gave, and what its answer means: webhooks, signed as Standard Webhooks are,
-and a line of chat, as Slack's incoming webhooks and what is made like them take it."""
+"""A POST to a user's address, and the meaning of its response: webhooks, signed as in Standard Webhooks, and a line of
+chat, as for Slack's incoming webhooks and compatible ones."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The outbox: messages are written down with what they tell of, and sent until they are taken.
+"""The outbox: messages are recorded with the events they report, and sent until they are accepted.
 
-At least once: a process that dies between a receiver's answer and its note sends once more, under the same id. Whoever
-is to be woken may sleep on without harm, for each pulse of the clock looks at all that is due.
+At least once: a process that dies between a receiver's response and its record sends again, under the same id. A missed
+wake-up does no harm, because each pulse of the clock checks everything that is due.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where users want to be told: added, changed, tested, removed."""
+"""Targets of notifications: added, changed, tested, removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An event: what a rule has seen in rows. Pure."""
+"""An event: what a rule has detected in rows. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models answered for a frame, as it is kept; and which of them are looked for. Pure."""
+"""The stored answers of models for a frame, and filters over them. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes rows and events: a video job, or a service. Pure."""
+"""A producer of rows and events: a video job, or a service. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where the rows or events of a producer go besides the database, and the envelope that they go in. Pure.
+"""The destinations of a producer's rows or events besides the database, and their envelope. Pure.
 
-What is to be delivered is in the database already, under numbers that rise: a sink is a cursor over it. So a sink that
-is down costs nothing but its backlog, which is as long as rows are kept.
+Everything to deliver is in the database already, under increasing numbers: a sink is a cursor over it. So an
+unavailable sink costs nothing except its backlog, which is as long as rows are kept.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One try to hand rows or events to a sink: by HTTP or MQTT, as Home Assistant takes them, to Redis, or to files."""
+"""One attempt to deliver rows or events to a sink: by HTTP or MQTT, to Home Assistant, to Redis, or to files."""
 
 from app.results.senders.home_assistant import home_assistant_messages
 from app.results.senders.home_files import FileSender

@@ -1,4 +1,4 @@
-"""Rows and events as Home Assistant takes them by MQTT: sensors that it finds by itself, and the last state, kept."""
+"""Rows and events for Home Assistant over MQTT: sensors that it discovers, and their last state, retained."""
 
 from __future__ import annotations
 

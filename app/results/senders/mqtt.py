@@ -1,5 +1,4 @@
-"""Rows and events by MQTT 5, at least once (QoS 1): a message each in the structured form of CloudEvents, or what else
-is made of them."""
+"""Rows and events over MQTT 5, at least once (QoS 1): a message each as a structured CloudEvent, or in another form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs of results: rows looked through, sinks said and delivered to."""
+"""The operations on results: rows are searched; sinks are configured and delivered to."""
 
 from __future__ import annotations
 

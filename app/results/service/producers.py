@@ -1,4 +1,4 @@
-"""How producers are found, whichever capability they belong to."""
+"""Finds producers, whichever capability they belong to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of a producer: all that are kept, looked through by time, class and score."""
+"""The stored rows of a producer, searched by time, class and score."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses of sinks: may something be sent there, and as what?"""
+"""Validates the addresses of sinks, and determines their kind."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where the rows and events of producers go besides: said by their users, delivered in order, at least once.
+"""Additional destinations for the rows and events of producers: configured by users, delivered in order, at least once.
 
-A sink is a cursor over what the database keeps. What was taken moves the cursor; what was not is tried again, ever
-slower, for as long as it is kept. The producer knows nothing of it.
+A sink is a cursor over the database. Accepted entries advance the cursor; others are retried with growing delays, as
+long as they are stored. The producer is not involved.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Tasks and the cluster as tables and lines, and learning curves as plots. Pure: JSON in, something to
-print out."""
+"""Tasks and the cluster as tables and lines, and learning curves as plots. Pure: JSON in, renderables out."""
 
 from __future__ import annotations
 

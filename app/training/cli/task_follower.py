@@ -1,4 +1,4 @@
-"""A task as somebody at a terminal sees it: its states and why it waits, its log as it grows, its conversion."""
+"""Follows a task on the command line: its states and why it waits, its growing log, its conversion."""
 
 from __future__ import annotations
 

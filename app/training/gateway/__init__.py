@@ -1,6 +1,6 @@
-"""What training asks of Ray, and nothing of how. `ray_gateway` is the one module that imports ray.
+"""The interface of training to Ray, without its implementation. `ray_gateway` is the only module that imports ray.
 
-Every method may raise RayUnreachable, after at most some seconds: then nothing is known of jobs and nodes.
+Every method may raise RayUnreachable, after at most some seconds: the state of jobs and nodes is then unknown.
 """
 
 from __future__ import annotations

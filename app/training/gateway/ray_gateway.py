@@ -1,9 +1,9 @@
-"""The one module that imports ray, which it does when a gateway is opened. It asks and answers, and decides nothing.
+"""The only module that imports ray, when a gateway is opened. It only queries and converts, and decides nothing.
 
 Every call has a deadline, which Ray's own functions do not have. GlobalState and get_log() wait in Ray's C++ for a GCS
-that is gone, and after a minute that C++ ends the whole process; JobSubmissionClient sends without a timeout. So the
-GCS is asked with the stubs that Ray generates for it, over Ray's own channel (with its TLS and keep-alive), and jobs
-and logs by the SDK's client with a timeout put into the one method through which it sends.
+that is gone, which ends the whole process after a minute; JobSubmissionClient sends without a timeout. So the GCS is
+queried with Ray's generated stubs over Ray's own channel (with its TLS and keep-alive), and jobs and logs with the
+SDK's client, with a timeout added to the one method through which it sends.
 """
 
 from __future__ import annotations

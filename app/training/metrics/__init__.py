@@ -1,2 +1,2 @@
-"""What training tells Prometheus: `counters` holds what is counted and timed where it happens, `collector` reads the
-rest at the moment of a scrape."""
+"""Prometheus metrics of training: `counters` has the counters and timings, `collector` reads the rest during a
+scrape."""

@@ -1,7 +1,7 @@
-"""What a scrape finds out of training at its moment: the tasks from SQL, the cluster as the scheduler last saw it.
+"""Metrics of training at the time of a scrape: the tasks from SQL, the cluster as last seen by the scheduler.
 
-One query and one key of Redis, however many tasks have ended; what the scheduler counts is told with the sums of all
-processes (see app.kit.observability.metrics).
+One query and one key of Redis, however many tasks have ended; the scheduler's counters are exported with the sums of
+all processes (see app.kit.observability.metrics).
 """
 
 from __future__ import annotations

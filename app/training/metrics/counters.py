@@ -1,4 +1,4 @@
-"""What the process that schedules counts and times where it happens."""
+"""Counters and timings of the scheduling process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training: tasks, their attempts, what happened to them, and the conversions that were made of their results."""
+"""Training: tasks, their attempts, their events, and the conversions of their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How urgent a training task is."""
+"""Priorities of training tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a training task may write nothing."""
+"""Idle limits of training tasks."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The database's versions that concern training alone."""
+"""Database migrations of training only."""

@@ -1,4 +1,4 @@
-"""What training is about: tasks, attempts, events; demands and the cluster that is to meet them. Pure."""
+"""The model of training: tasks, attempts, events; demands and the cluster that satisfies them. Pure."""
 
 from app.training.model.capacity import Claim, Demand, Held, Node
 from app.training.model.task import (

@@ -1,16 +1,17 @@
-"""What a task needs all at once, what the cluster has, and what is free once everybody has what was promised to them.
+"""What a task needs at once, what the cluster has, and what is free after all promises have been met.
 
-**What is free on a node**: the smaller of what Ray says is free and of the total less what our tasks claim there. The
-first respects outsiders, and counts a claimed GPU once. The second matters for the second before a job is over, when
-its GPUs are back already: its task still holds them.
+**Free on a node**: the minimum of what Ray reports as free and of the total minus what our tasks claim there. The first
+respects outsiders, and counts a claimed GPU once. The second matters in the last second of a job, when its GPUs are
+already returned: its task still holds them.
 
-**What is promised**: the demand of an active task less what it has claimed. The rest of a slot that is claimed in part
-is kept on that node; a slot not yet claimed is put where Ray would put it now, which is the node that keeps the
+**Promised**: the demand of an active task minus what it has claimed. The rest of a partly claimed slot is reserved on
+that node; a slot not yet claimed is put where Ray would put it now, which is the node that keeps the
 greatest share of what it has free (LeastResourceScorer of Ray's strict packing, checked with Ray 2.60). If it fits
-nowhere, an outsider was faster: a node goes into debt then, so that nobody takes what is freed next. A driver has its
-CPUs before its program claims anything, so from the first claim on they are among what Ray says is taken.
+nowhere, an outsider was faster: a node then goes into debt, so that no other task takes what is freed next. A driver
+has its CPUs before its program claims anything, so from the first claim on Ray reports them as taken.
 
-**In sum**, whatever Ray says and wherever claims are, the demands of active tasks never exceed what the nodes have.
+**In total**, whatever Ray reports and wherever claims are, the demands of active tasks never exceed what the nodes
+have.
 
 Amounts are counted in ten-thousandths, as Ray counts them: sums are exact.
 """

@@ -1,24 +1,24 @@
-"""Which waiting tasks go to Ray now, and why the others wait. Pure: asks nobody, remembers nothing.
+"""Decides which waiting tasks go to Ray now, and why the others wait. Pure and stateless.
 
-**The gang rule.** A task goes when all it demands is free at once: each of its slots whole on one node that may train
-(several slots may share a node), with the CPUs that belong to it, and the CPUs of its driver on any node. What is free
-is said in `room`: never more than Ray says, less what active tasks were promised and have not claimed yet.
+**The gang rule.** A task starts when its whole demand is free at once: each of its slots entirely on one node that may
+train (several slots may share a node), with the CPUs that belong to it, and the CPUs of its driver on any node. `room`
+is what is free: never more than Ray reports, minus what active tasks were promised and have not claimed yet.
 
 **The queue is strict.** The first that must wait ends the admission, whatever the reason: room, a retry that is not due
-(`next_run_at`) and does not fit, too large for the whole cluster. Else small tasks would take, forever, what a large
-one waits for. A retry that is not due and fits keeps its room, and others go beside it. A task with `backfill` lets
-others go ahead while it waits: whoever fits then goes, also with what it waited for.
+(`next_run_at`) and does not fit, too large for the whole cluster. Otherwise small tasks would forever take what a large
+one waits for. A retry that is not due and fits keeps its room, and others start beside it. A task with `backfill` lets
+others go ahead while it waits: any task that fits starts, even with the resources it waited for.
 
-One that is too large for the cluster as it is now blocks as well. Nodes go and come back, within a minute when Ray is
-restarted on one; a run of days that slipped in during that minute would cost the one at the head those days. Who asks
-for more than there will ever be is told so in words, and so is everybody behind; a cancel ends it.
+A task that is too large for the current cluster blocks as well. Nodes leave and return, within a minute if Ray is
+restarted on one; a run of days that started in that minute would cost the head of the queue those days. A task that
+requests more than will ever exist gets that as its reason, as do the tasks behind it; cancelling it resolves this.
 
-**Backfill.** Where that is switched on and the time limits of what runs tell when the head can start, later tasks go
-ahead as far as they do not delay it: see `reservation`. The head is told its moment.
+**Backfill.** If it is on and the time limits of running tasks determine when the head can start, later tasks go ahead
+if they do not delay it: see `reservation`. The head gets its start time.
 
-**A user's limit.** Who holds as many GPUs as a user may keeps their place, and others go ahead.
+**A user's limit.** Tasks of a user at the GPU limit keep their place, and others go ahead.
 
-The reasons are those at the end of the decision: what is said to be free is what is left then.
+The reasons describe the end of the decision: what they report as free is what is left then.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a program told while it trained: numbers by name and step, read from lines of JSON. Pure.
+"""Metrics that a program reported during training: numbers by name and step, read from lines of JSON. Pure.
 
-A line is what verl's file logger writes, `{"step": 3, "data": {"actor/lr": 0.7}}`, or flat, `{"step": 3, "loss": 0.7}`.
-Either may carry `time`, in seconds since 1970.
+A line is in the format of verl's file logger, `{"step": 3, "data": {"actor/lr": 0.7}}`, or flat, `{"step": 3, "loss":
+0.7}`. Either may have `time`, in seconds since 1970.
 """
 
 from __future__ import annotations

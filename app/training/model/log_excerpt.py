@@ -1,7 +1,7 @@
 """Reads the last output of a program that failed: its lines without colors, and the exception that ended it. Pure.
 
-On Ray many processes write into one log: lines of others start with their name, as in "(TaskRunner pid=17) …", and go
-on coming after the program has failed. What the program itself wrote counts first.
+On Ray many processes write into one log: lines of others start with their name, as in "(TaskRunner pid=17) …", and
+continue after the program has failed. The program's own output takes precedence.
 """
 
 from __future__ import annotations

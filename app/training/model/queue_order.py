@@ -1,4 +1,4 @@
-"""In which order tasks are considered: first come, first served; by priority; or by fair shares. Pure."""
+"""The order in which tasks are considered: first come, first served; by priority; or by fair shares. Pure."""
 
 from __future__ import annotations
 

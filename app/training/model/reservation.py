@@ -1,7 +1,7 @@
-"""The reservation of the task at the head of the queue (EASY backfill): when it can start at the latest. Pure.
+"""The reservation of the task at the head of the queue (EASY backfill): its latest start time. Pure.
 
-It follows from the time limits of what runs. A later task may go ahead if it ends before that moment, or if it leaves
-room for the head then; so nobody is delayed beyond what the head is promised.
+It follows from the time limits of running tasks. A later task may go ahead if it ends before that time, or if it leaves
+room for the head then; so nobody is delayed beyond the head's promised time.
 """
 
 from __future__ import annotations

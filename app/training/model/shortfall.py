@@ -1,7 +1,7 @@
-"""Whether a supervised fine-tuning by verl that ended well has trained all of its steps, by what it wrote. Pure.
+"""Whether a successful supervised fine-tuning by verl has trained all of its steps, from its output. Pure.
 
-verl's data loader, restored from a checkpoint at the end of an epoch, gives nothing for the whole epoch that follows:
-the program ends well with that many steps too few (verl 0.9.1, https://github.com/verl-project/verl/issues/7401).
+verl's data loader, restored from a checkpoint at the end of an epoch, yields nothing for the whole next epoch: the
+program succeeds with that many steps missing (verl 0.9.1, https://github.com/verl-project/verl/issues/7401).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an order of the queue would do to a trace: the scheduler's own decisions over a made-up cluster. Pure."""
+"""Simulates a queue order on a trace: the scheduler's own decisions on a simulated cluster. Pure."""
 
 from __future__ import annotations
 

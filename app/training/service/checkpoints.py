@@ -1,4 +1,4 @@
-"""The checkpoints that verl leaves in the folder of a task, and the one that another task goes on from."""
+"""The checkpoints that verl leaves in the folder of a task, and the one from which another task continues."""
 
 from __future__ import annotations
 

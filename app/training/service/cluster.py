@@ -1,6 +1,6 @@
-"""The cluster as the scheduler last saw it: it leaves a picture in Redis, and the web shows that.
+"""The cluster as last seen by the scheduler, which writes a snapshot to Redis for the web server.
 
-So the web needs no Ray, and many who look do not ask the cluster more often than one.
+So the web server needs no Ray, and many viewers cost the cluster no more queries than one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""The learning curves of a task, read from what its attempts wrote into their folders. A file is read on from where it
-was left: what runs is looked at every few seconds.
-"""
+"""The learning curves of a task, read from the files of its attempts. Each file is read from where the last read ended:
+running tasks are read every few seconds."""
 
 from __future__ import annotations
 

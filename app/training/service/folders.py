@@ -1,6 +1,7 @@
-"""The folders of attempts in their user's home: where each is by now, and which models lie in it.
+"""The folders of attempts in their user's home: their current location, and the models in them.
 
-Jobs write there, so nothing in it is believed: no link is followed, and no more is looked at than a page can wait for.
+Jobs write there, so their content is untrusted: no link is followed, and reading is limited to what a page can wait
+for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who schedules: one leader at a time, woken whenever there is something to do."""
+"""The scheduling process: one leader at a time, woken whenever there is work."""
 
 from __future__ import annotations
 

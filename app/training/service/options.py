@@ -1,4 +1,4 @@
-"""What the installation says about training."""
+"""The installation's options for training."""
 
 from __future__ import annotations
 

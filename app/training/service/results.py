@@ -1,10 +1,10 @@
-"""What a task left, and its way to conversion: by one click, or by `convert:` in its spec once it has succeeded.
+"""The results of a task, and their conversion: by a click, or by `convert:` in its spec after it has succeeded.
 
-What conversion is like is known to the wiring alone: see Converter. Because of the spec a task is converted once: its
-row in training_conversions bears the moment at which the task ended, whoever means to do it claims that row first, and
-the id of the job follows from the attempt. So whoever died between submitting the job and noting it, the next finds the
-same job and makes no other. What fails for a while (conversion is full, the object store is unreachable) is tried again
-for a day; what fails for good stays as a problem that the page shows beside the button for the one click.
+Only the wiring knows the conversion capability: see Converter. A spec's conversion happens once: its row in
+training_conversions has the time at which the task ended, a process claims that row first, and the id of the job is
+derived from the attempt. So if a process dies between submitting the job and recording it, the next one finds the same
+job and creates no other. Temporary failures (conversion is full, the object store is unreachable) are retried for a
+day; permanent ones remain as a problem that the page shows beside the button.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What users do with tasks: submit, look, cancel, read the log."""
+"""Operations of users on tasks: submit, show, cancel, read the log."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What users are shown of a task: values, made by the verbs beside this. Why a task waits
-is one English sentence for programs, terminals and logs; pages say it in their reader's language."""
+"""The user's view of a task: values, created by the operations beside this module. The reason why a task waits is one
+English sentence for programs, terminals and logs; pages translate it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between tasks, field by field, and a task's text with fields changed. Pure."""
+"""Differences between tasks, field by field, and a task's text with changed fields. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A spec as text, YAML or JSON: read, refused in the words of who writes one, and written as tidy YAML.
+"""A spec as text, YAML or JSON: read, refused with messages for its author, and written as tidy YAML.
 
-Whatever is sent, only errors of the house come out; a misspelt field comes first among the problems.
+Whatever the input, only our own errors are raised; a misspelled field comes first among the problems.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the texts of a spec may be. Pure; each check gives the text back, or raises what pydantic reports by field."""
+"""Rules for the texts of a spec. Pure; each check returns the text, or raises what pydantic reports by field."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Tasks, their attempts, what happened to them, and conversions of what they left. `apply` is the one writer of a
-task's state."""
+"""Tasks, their attempts, their events, and conversions of their results. `apply` is the only writer of a task's
+state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a spec means on the cluster: what it takes of it, and what is submitted to Ray. Pure."""
+"""The meaning of a spec on the cluster: its demand, and the submission to Ray. Pure."""
 
 from app.training.workloads.programs import demand_of
 from app.training.workloads.submissions import CHECKPOINTS, submission_of

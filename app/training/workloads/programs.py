@@ -1,6 +1,6 @@
-"""verl's programs: which module trains, what it claims, and by which Hydra keys it is told what a spec says.
+"""verl's programs: which module trains, what it claims, and which Hydra keys represent the fields of a spec.
 
-Names as of verl 0.7 to 0.9 (verl/trainer/config/ppo_trainer.yaml and sft_trainer_engine.yaml).
+Names as in verl 0.7 to 0.9 (verl/trainer/config/ppo_trainer.yaml and sft_trainer_engine.yaml).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What Ray is given: one command line for its shell, the resources of its driver, and its environment.
+"""A submission to Ray: one command line for its shell, the resources of its driver, and its environment.
 
-Nobody's text becomes shell or Hydra: each word is quoted for both. Paths are those of the cluster's nodes. Nothing is
-put on PYTHONPATH: a program finds its code because it is started from there.
+No user text becomes shell or Hydra code: each word is quoted for both. Paths are those of the cluster's nodes. Nothing
+is added to PYTHONPATH: a program finds its code because it is started from there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The commands about what there is: nodes with videos, stages and their kinds, policies, and what was measured."""
+"""Commands about resources: nodes with videos, stages and their kinds, policies, and profiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Video jobs and what belongs to them as tables and lines. Pure: JSON in, something to print out."""
+"""Video jobs and related data as tables and lines. Pure: JSON in, renderables out."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""The endpoints of the requirement, to the letter: /user/…, /node/…, /service/… and what the origin had beside them."""
+"""The requirement's endpoints, to the letter: /user/…, /node/…, /service/… and the additional ones of the original
+system."""

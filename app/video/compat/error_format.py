@@ -1,4 +1,4 @@
-"""How the requirement's endpoints read bodies and answer errors: {"status": 1, "error": sentence}."""
+"""How the requirement's endpoints read bodies and return errors: {"status": 1, "error": sentence}."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/service/<name>: a stage called by a user, passed on to a node that serves it; and who serves what."""
+"""/service/<name>: a user's call of a stage, forwarded to a node that serves it; and the list of nodes that do."""
 
 from __future__ import annotations
 

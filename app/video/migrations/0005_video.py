@@ -1,4 +1,4 @@
-"""Video: jobs, their events and decisions, the catalog of stages, what was measured of them."""
+"""Video: jobs, their events and decisions, the catalog of stages, and profiles."""
 
 from __future__ import annotations
 

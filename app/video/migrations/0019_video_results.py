@@ -1,4 +1,4 @@
-"""The rows that video jobs answer are kept."""
+"""The rows of video jobs are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the rows and events of video jobs go besides."""
+"""Sinks for the rows and events of video jobs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The database's versions that concern video alone."""
+"""Database migrations of video only."""

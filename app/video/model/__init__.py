@@ -1,1 +1,1 @@
-"""What a video job is. Pure; shared by the web, the scheduler, the runner of a job and the host of the stages."""
+"""The model of a video job. Pure; shared by the web server, the scheduler, the runner of a job and the stage host."""

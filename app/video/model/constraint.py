@@ -1,4 +1,4 @@
-"""What a user demands of a job: how long a frame may take, and how good the answers must be."""
+"""A user's constraint for a job: how long a frame may take, and how good the answers must be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job, its states, and what its node is told."""
+"""A job, its states, and the content of its node's order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of stages and generators: what goes in, what comes out. A DAG is checked against them when it is submitted."""
+"""Kinds of stages and generators: their inputs and outputs. A DAG is checked against them on submission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scheduler decides: size, rate and encoder of the video, and where each stage runs with which model."""
+"""A scheduler's decision: size, rate and encoder of the video, and where each stage runs with which model."""
 
 from __future__ import annotations
 

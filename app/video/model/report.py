@@ -1,4 +1,4 @@
-"""What the runner of a job tells the web: results of frames, how the plan does, what was measured, its end.
+"""The reports of a job's runner to the web server: results of frames, the plan's performance, measurements, its end.
 JSON forms."""
 
 from __future__ import annotations

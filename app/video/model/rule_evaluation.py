@@ -1,9 +1,9 @@
-"""Goes over the rows of a job as they arrive, and tells where its rules hold. Pure: state in, state and events out.
+"""Evaluates a job's rules on its rows as they arrive. Pure: state in, state and events out.
 
-It runs in the web, in the transaction that stores the rows, and not at the edge: rows arrive there in order, each once,
-also those that a node kept while it had lost the web. So each row is judged once, by the rules as they are saved, and
-its events stand or fall with it. The price: an event is known when its row is, usually within a second, and as late as
-the row where the link was down. Its time is that of the frame.
+It runs in the web server, in the transaction that stores the rows, and not at the edge: rows arrive there in order,
+each once, including those that a node kept while it was disconnected. So each row is evaluated once, with the current
+rules, and its events are committed or rolled back with it. The price: an event is known when its row is, usually within
+a second, and as late as the row if the link was down. Its time is that of the frame.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A call of a stage as it crosses the network: POST /service/<name>.
+"""A call of a stage on the network: POST /service/<name>.
 
 JSON {"image": base64, "bbox": …, "model_id": 0, …}, or multipart: a part `fields` of JSON and one part for each
 picture, named as its field (a clip: as many parts of its name). Content types of pictures: image/jpeg, image/png,
@@ -7,7 +7,7 @@ stream: one picture; N rises by one with each packet, so that a lost one is noti
 
 What a runner adds: the query `want=a,b` (outputs to answer, default all), the header X-Job, and X-Frame, under which
 the host keeps the frame's pictures for a while, so that the call of the next stage names them instead of sending them
-again: the part is then empty and of the type application/x-kept. A host that no longer has the picture answers 409
+again: the part is then empty and of the type application/x-kept. A host that no longer has the picture returns 409
 PICTURE_NOT_KEPT, one that cannot decode a packet 409 KEYFRAME_NEEDED.
 """
 

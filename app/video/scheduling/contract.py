@@ -1,6 +1,6 @@
-"""What a scheduling policy is called with and what it answers: the function of the requirement, keyword-only and pure.
+"""The arguments and result of a scheduling policy: the requirement's function, keyword-only and pure.
 
-One's own is an entry point of the group `modelmill.video_policies`, `name = "package.module:function"`.
+Custom policies are entry points of the group `modelmill.video_policies`, `name = "package.module:function"`.
 """
 
 from __future__ import annotations

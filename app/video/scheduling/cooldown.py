@@ -1,5 +1,5 @@
-"""What the profile policy does not try again for a while: plans that were late, nodes that did not answer, links that
-fell. Each time it waits longer. Pure; stored between calls as JSON."""
+"""What the profile policy avoids for a while: plans that were late, nodes that did not answer, links that became
+slower. The delay grows each time. Pure; stored between calls as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the plan in force does and another would do, for policies that go step by step. Pure."""
+"""The performance of the current plan, and estimates for others, for step-by-step policies. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where stages can run, and what a place in a plan looks like. Pure; for policies and for the validation of plans."""
+"""Where stages can run, and the format of a place in a plan. Pure; for policies and for the validation of plans."""
 
 from __future__ import annotations
 

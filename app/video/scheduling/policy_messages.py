@@ -1,4 +1,4 @@
-"""What goes to the process that runs policies, and what comes back. JSON both ways."""
+"""Messages to and from the process that runs policies. JSON in both directions."""
 
 from __future__ import annotations
 

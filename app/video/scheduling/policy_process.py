@@ -1,9 +1,9 @@
 """The process that runs policies: python -m app.video.scheduling.policy_process <file descriptor of a socket>.
 
-One JSON object a line. First it says {"ready": true}. Asked {"policy", "call": {keyword → value}}, it says {"loaded":
-true} when it has the function, and then {"answer": [video_conf, flow_mapping], "said": its reason, "took_ms", "state"
-or "state_problem"}. What goes wrong is {"error": "raised" | "invalid" | "unknown", "reason", "took_ms"}; with "is_worn"
-nothing more should be asked.
+One JSON object per line. First it sends {"ready": true}. On a request {"policy", "call": {keyword → value}}, it sends
+{"loaded": true} once it has the function, and then {"answer": [video_conf, flow_mapping], "said": its reason,
+"took_ms", "state" or "state_problem"}. Failures are {"error": "raised" | "invalid" | "unknown", "reason", "took_ms"};
+with "is_worn" no more requests should be sent.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What would be, if: predicted delay, frame rate and load of a plan, from measured stages and bandwidths. Pure.
+"""Predicts delay, frame rate and load of a plan, from measured stages and bandwidths. Pure.
 
-The profile policy chooses by it, and the planner's page shows it.
+The profile policy uses it to choose, and the planner's page shows it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What the profile tells of stages: seconds of computing, quality, bytes of a frame. Where nothing was measured, a
-guess from what is nearest. Pure."""
+"""The profile of stages: seconds of computation, quality, bytes of a frame. Without a measurement, a guess from the
+nearest one. Pure."""
 
 from __future__ import annotations
 

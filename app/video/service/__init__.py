@@ -1,4 +1,4 @@
-"""The verbs of video: users' jobs, stages of the catalog, plans, and what nodes say."""
+"""The operations on video: users' jobs, stages of the catalog, plans, and reports from nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users' video jobs. Every verb takes the user: another user's job is as if it did not exist."""
+"""Users' video jobs. Every operation takes the user: another user's job is treated as missing."""
 
 from __future__ import annotations
 

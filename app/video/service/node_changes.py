@@ -1,4 +1,4 @@
-"""What changed about nodes, and what that means for a job. Pure, but for JobChange.apply."""
+"""The effect of changes of nodes on a job. Pure, except for JobChange.apply."""
 
 from __future__ import annotations
 

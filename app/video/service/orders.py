@@ -1,4 +1,4 @@
-"""The orders that tell nodes to run jobs. In the caller's transactions; the caller nudges the nodes afterwards."""
+"""The orders that make nodes run jobs. In the caller's transactions; the caller nudges the nodes afterwards."""
 
 from __future__ import annotations
 

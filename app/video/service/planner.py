@@ -1,4 +1,4 @@
-"""From a request for a plan to the plan: what the scheduler's actor does."""
+"""From a request for a plan to the plan: the work of the scheduler's actor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy is called with: a job, the resources and what was measured, in the requirement's words. Pure."""
+"""The input of a policy: a job, the resources and the measurements, in the requirement's terms. Pure."""
 
 from __future__ import annotations
 

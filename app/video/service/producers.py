@@ -1,4 +1,4 @@
-"""Video jobs as those who keep results see them."""
+"""Video jobs as producers of results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runners report: results, how the plan does, profiles, their end."""
+"""Processes the reports of runners: results, the plan's performance, profiles, their end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The resource picture: which nodes there are, their videos, what they have left, and the bandwidth to them."""
+"""The resource picture: nodes, their videos, their free capacity, and the bandwidth to them."""
 
 from __future__ import annotations
 

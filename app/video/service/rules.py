@@ -1,4 +1,4 @@
-"""The rules of jobs: saved by their users, judged as rows arrive, their events kept, shown and handed on."""
+"""The rules of jobs: saved by users, evaluated as rows arrive; their events are stored, shown and forwarded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of jobs as they are kept: JPEG in the object store."""
+"""Stored pictures of jobs: JPEG in the object store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would be if: from a user's question in JSON to predictions."""
+"""What if: from a user's question in JSON to predictions."""
 
 from __future__ import annotations
 

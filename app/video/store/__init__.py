@@ -1,5 +1,5 @@
-"""Remembers video jobs, their events and decisions, the catalog of stages and what was measured of them, in SQL. Its
-only rule is which state may follow which. All runs in the caller's transactions."""
+"""The SQL store of video jobs, their events and decisions, the catalog of stages, and profiles. Its only rule is which
+state may follow which. Everything runs in the caller's transactions."""
 
 from app.video.store.history import (
     DecisionRecord,

@@ -1,4 +1,4 @@
-"""What happened to jobs, and what their policies decided. Of each the newest HISTORY rows of a job are kept."""
+"""The events of jobs, and the decisions of their policies. The newest HISTORY rows of each are kept per job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs: how they start, what changes them, and how they are found. Runs in the caller's transactions."""
+"""Jobs: creation, changes, and queries. Runs in the caller's transactions."""
 
 from __future__ import annotations
 

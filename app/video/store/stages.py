@@ -1,4 +1,4 @@
-"""The catalog of stages, and what was measured of stages."""
+"""The catalog of stages, and their profiles."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Does the model answer here as it answered where it was converted? Prints PASS, or the first output that differs.
 
-python smoke.py            run the tests of this pack
-python smoke.py --report   and tell the page of the job what came of it, with the token in pack.json
+python smoke.py            run the tests of this pack python smoke.py --report   and tell the page of the job what came
+of it, with the token in pack.json
 """
 
 from __future__ import annotations

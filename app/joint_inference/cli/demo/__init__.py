@@ -1,5 +1,5 @@
-"""`modelmill joint demo`: joint inference on one machine, with all that it needs made here and now.
+"""`modelmill joint demo`: joint inference on one machine, with everything it needs created on the spot.
 
-`digits` draws the pictures, `models` trains the two models and writes them as ONNX, `deployment` starts web and nodes,
-`stream` sends the pictures through the edge worker, `scores` says what that was worth, `show` tells it.
+`digits` draws the pictures, `models` trains the two models and writes them as ONNX, `deployment` starts web server and
+nodes, `stream` sends the pictures through the edge worker, `scores` evaluates the result, `show` prints it.
 """

@@ -1,4 +1,4 @@
-"""The demonstration on a product that runs already: its service answers until this is stopped, and nothing stays."""
+"""The demonstration on a running product: its service answers until this is stopped, and nothing remains."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The whole product in a folder of its own: the embedded stack, a cloud node and an edge node. All of it ends with the
-block, also when the block does not end well."""
+"""The whole product in its own folder: the embedded stack, a cloud node and an edge node. All of it ends with the
+block, also on an exception."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Drawn digits, and two classifiers of them, trained here in a second or two: a small one that knows a line from a
-curve, and one with a hundred times its weights. Numpy alone; the same seed gives the same models on the same machine.
-"""
+"""Drawn digits, and two classifiers of them, trained here in a second or two: a small one that distinguishes lines from
+curves, and one with a hundred times its weights. Only NumPy; the same seed gives the same models on the same
+machine."""
 
 from __future__ import annotations
 

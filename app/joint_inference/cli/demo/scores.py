@@ -1,4 +1,4 @@
-"""What joint inference was worth: how often each way was right, how much went up, how long it took. Pure."""
+"""The evaluation of joint inference: accuracy of each variant, share of uploads, time. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler: what its leader does every few seconds. Nobody else talks to Ray, or writes of attempts."""
+"""The scheduler: what its leader does every few seconds. Nothing else talks to Ray, or writes attempts."""
 
 from app.kit.redis.leader import Watch
 from app.training.service.scheduling.attempt_files import LogCopies

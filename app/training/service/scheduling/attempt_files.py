@@ -1,7 +1,7 @@
 """Writes into the folder of an attempt, jobs/<submission id>/ of its user's home: its files, and copies of its log.
 
-A job and its user may do there as they like, also while we write: no link is followed on the way or at its end, a file
-with a second name is not written to, and what stands in the way is replaced. Nobody reads half a file.
+A job and its user may change anything there, also while we write: no link is followed on the path or at its end, a file
+with a second name is not written to, and obstacles are replaced. Nobody reads half a file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Step finish: an attempt has ended. Its log is kept, its cause found; its task ends too, or joins the queue again."""
+"""Step finish: an attempt has ended. Its log is copied and its cause determined; its task ends too, or is queued
+again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every step of a tick has at hand."""
+"""The shared context of all steps of a tick."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Steps sync and cancel: what Ray says of an active task is noted, and what is to end is told so.
+"""Steps sync and cancel: records what Ray reports about active tasks, and stops those that should end.
 
-Also what active tasks have of the cluster by now, and who waits inside Ray for what it cannot give: a program that asks
-for placement groups is RUNNING to Ray while they are PENDING, if need be forever.
+Also records what active tasks hold of the cluster, and which wait inside Ray for unavailable resources: a program that
+requests placement groups is RUNNING for Ray while they are PENDING, possibly forever.
 """
 
 from __future__ import annotations

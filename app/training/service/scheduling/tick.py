@@ -1,8 +1,8 @@
-"""One tick: look after what Ray has, let in what there is room for, say why the rest waits, copy logs, delete
-checkpoints that are neither among the last nor among the best, where their task says how many stay.
+"""One tick: sync with Ray, admit tasks for which there is room, record why the others wait, copy logs, and delete
+checkpoints that are neither among the last nor among the best, for tasks with a limit.
 
-Whatever it does can be broken off between any two steps and done again. Ray that does not answer ends a tick and
-changes no state; it is asked again by the next one.
+It can be interrupted between any two steps and repeated. If Ray does not answer, the tick ends without changing a
+state; the next one queries it again.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""`modelmill video demo`: a job that runs, with rules and a sink. `modelmill video pseudo`: edge and cloud on one
-machine, with the requirement's ports. Both import what is heavy late."""
+"""`modelmill video demo`: a running job, with rules and a sink. `modelmill video pseudo`: edge and cloud on one
+machine, with the requirement's ports. Both import heavy modules late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demonstration on a product that runs already: its job runs until this is stopped, and nothing stays."""
+"""The demonstration on a running product: its job runs until this is stopped, and nothing remains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker of MQTT of the demonstration's own: Mosquitto, where it is installed."""
+"""The demonstration's own MQTT broker: Mosquitto, if it is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a folder of models to the catalog: which models are uploaded, and which stages are made of them."""
+"""From a folder of models to the catalog: which models are uploaded, and which stages they become."""
 
 from __future__ import annotations
 

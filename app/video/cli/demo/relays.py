@@ -1,4 +1,4 @@
-"""Further ports at which a server answers: each connection is passed on as it is. In a thread of its own."""
+"""Additional ports at which a server answers: each connection is forwarded unchanged, in a separate thread."""
 
 from __future__ import annotations
 

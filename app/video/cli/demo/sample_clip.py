@@ -1,5 +1,5 @@
-"""A clip to start with, drawn here: four heads that turn and nod, and somebody who walks past them if need be. People's
-faces need nobody's leave this way."""
+"""A rendered sample clip: four heads that turn and nod, and optionally somebody who walks past. It needs nobody's
+permission, unlike people's faces."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Models for the drawn clip, made here of arithmetic: faces are found by their color, and how they are turned by their
-nose. They have the inputs and outputs of the families that people use for real faces, and are read as these are."""
+"""Models for the rendered clip, built from arithmetic: faces are found by their color, and their pose by the nose. They
+have the inputs and outputs of the model families for real faces, and are decoded in the same way."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """The end of a float model from a node on, in which single tensors can be rounded like int8.
 
 Every tensor of its first section passes through x → clip(round(x / scale), low, high) × scale, with these four numbers
-as
-inputs of the graph; weights of that section are inputs, too. So one session measures the individual cost of each, and
-nothing before the section is computed again.
+as inputs of the graph; weights of that section are inputs, too. So one session measures the individual cost of each,
+and nothing before the section is computed again.
 """
 
 from __future__ import annotations
