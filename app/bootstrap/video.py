@@ -18,6 +18,7 @@ from app.video.service import (
     Catalogue,
     Controller,
     Jobs,
+    JobSets,
     Pictures,
     Planner,
     Reports,
@@ -71,6 +72,7 @@ def open_video(
         on_forget=(plots.forget, snapshots.forget),
         max_per_user=settings.video_jobs_per_user,
     )
+    sets = JobSets(database, jobs, resources, kick=lambda: kick(""))
     planning = Planner(database, jobs, resources, send=request_plan, policy_runner=lru_cache(maxsize=1)(PolicyRunner))
     rules = Rules(
         database,
@@ -87,6 +89,7 @@ def open_video(
     controller = Controller(
         database,
         jobs,
+        sets,
         resources,
         planning,
         reports,
@@ -97,4 +100,4 @@ def open_video(
     )
 
     pictures = Pictures(jobs, nodes, snapshots, on_snapshot=rules.keep_picture)
-    return Video(catalogue, jobs, resources, planning, reports, rules, pictures, controller)
+    return Video(catalogue, jobs, sets, resources, planning, reports, rules, pictures, controller)

@@ -25,7 +25,7 @@ from app.joint_inference.validation import advice
 from app.kit.clock import now
 from app.kit.errors import BadRequest
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_answer, query
+from app.kit.web.http import json_answer, json_body, query
 from app.kit.web.operations import NODES, USERS, Operations
 from app.kit.web.request_body import whole_body
 from app.nodes.access import node_of
@@ -114,6 +114,20 @@ async def replace_service(request: Request) -> Response:
 async def delete_service(request: Request) -> Response:
     service = await run_in_threadpool(joint_of(request).services.delete, user_of(request), *named(request), now=now())
     return await _whole(request, service, 202)
+
+
+@OPERATIONS.add(
+    "POST",
+    f"{_ONE}/rollout",
+    "Pause, resume, take back, retry or promote the roll-out of a service's edge model",
+    {200: schemas.ServiceAnswer},
+    more_errors=(409,),
+    body=schemas.RolloutChange,
+)
+async def change_rollout(request: Request) -> Response:
+    action, services = (await json_body(request, schemas.RolloutChange)).action, joint_of(request).services
+    service = await run_in_threadpool(services.act_on_rollout, user_of(request), *named(request), action, now=now())
+    return await _whole(request, service)
 
 
 @OPERATIONS.add("GET", f"{_ONE}/events", "What happened to a service, newest first", {200: schemas.EventsAnswer})

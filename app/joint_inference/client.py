@@ -32,6 +32,10 @@ class JointClient(ResultsClient):
         """
         yield from self._pages(SERVICES, "services", limit=limit, filters=filters)
 
+    def change_rollout(self, namespace: str, name: str, action: str) -> Record:
+        """action: pause, resume, roll-back, retry or promote."""
+        return self._json("POST", f"{path_of(namespace, name)}/rollout", json={"action": action})
+
     def delete(self, namespace: str, name: str) -> None:
         """Its workers are ended first: for a while it is still there, with a deletionTimestamp."""
         with self._answer("DELETE", path_of(namespace, name)) as answer:

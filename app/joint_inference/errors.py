@@ -35,6 +35,12 @@ class ModelsDiffer(InvalidResource):
     """Its two models are for different tasks."""
 
 
+class NoSuchRollout(Conflict):
+    """There is no roll-out, or none with which that can be done."""
+
+    code = "NO_SUCH_ROLLOUT"
+
+
 class SampleNotFound(NotFound):
     code = "SAMPLE_NOT_FOUND"
 

@@ -7,24 +7,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from app.joint_inference.problems import Problem, path_of, shown
+from app.kit.text.labels import DNS_LABEL, MAX_NAME, SUBDOMAIN, is_key, is_name, is_value
+from app.kit.text.labels import MAX_VALUE as MAX_LABEL
+from app.kit.text.labels import MOST as MAX_LABELS
 
 DEFAULT_NAMESPACE = "default"
-MAX_NAME = 253
-MAX_LABEL = 63
-MAX_LABELS = 64
 MAX_ANNOTATIONS = 256 * 1024
-_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
-_SUBDOMAIN = rf"{_LABEL}(?:\.{_LABEL})*"
-NAMESPACE_PATTERN, NAME_PATTERN = f"^{_LABEL}$", f"^{_SUBDOMAIN}$"
-_DNS_LABEL = re.compile(_LABEL)
-_DNS_SUBDOMAIN = re.compile(_SUBDOMAIN)
-_QUALIFIED = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+NAMESPACE_PATTERN, NAME_PATTERN = f"^{DNS_LABEL}$", f"^{SUBDOMAIN}$"
+_DNS_LABEL = re.compile(DNS_LABEL)
 _ALIKE = "of small letters, digits and -, with a letter or digit at both ends"
-
-
-def is_name(text: str) -> bool:
-    """RFC 1123 subdomain."""
-    return len(text) <= MAX_NAME and _DNS_SUBDOMAIN.fullmatch(text) is not None
 
 
 def is_namespace(text: str) -> bool:
@@ -77,7 +68,7 @@ def _labels(labels: Any) -> Iterator[Problem]:
         if len(labels) > MAX_LABELS:
             yield Problem("$.metadata.labels", f"may be {MAX_LABELS} at most")
         for key, value in labels.items():
-            if isinstance(value, str) and value and not _QUALIFIED.fullmatch(value):
+            if isinstance(value, str) and not is_value(value):
                 yield Problem(
                     path_of(("metadata", "labels", key)), f"is no label's value: at most {MAX_LABEL} of A-z 0-9 - _ ."
                 )
@@ -96,14 +87,9 @@ def _map_of_texts(entries: Any, field: str) -> Iterator[Problem]:
         yield Problem(f"$.metadata.{field}", "must be keys with texts")
         return
     for key, value in entries.items():
-        if not _is_key(key):
+        if not is_key(key):
             yield Problem(
                 path_of(("metadata", field, key)), "is no key: at most 63 of A-z 0-9 - _ . after an optional domain/"
             )
         if not isinstance(value, str):
             yield Problem(path_of(("metadata", field, key)), "must be a text; put it in quotes")
-
-
-def _is_key(key: str) -> bool:
-    domain, mark, name = key.rpartition("/")
-    return _QUALIFIED.fullmatch(name) is not None and (is_name(domain) if mark else True)

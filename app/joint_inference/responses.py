@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from app.inference.prediction import ModelCard
 from app.joint_inference import schemas
+from app.joint_inference.model.fleet import task_info_of
 from app.joint_inference.model.resource import Role, Service, Worker
+from app.joint_inference.model.rollout import Rollout
 from app.joint_inference.model.status import current_of
 from app.joint_inference.model.tally import Sample
 from app.joint_inference.service import ServiceEvent, WorkerView
+from app.joint_inference.service.rollouts import rollout_of
 from app.kit.web.http import answer_of
+from app.model_registry.model import version_on
 from app.nodes.model import WORKER_REPORT
 
 SERVICES = "/api/v2/services"
@@ -44,7 +49,8 @@ def whole(service: Service, workers: Sequence[WorkerView], warnings: Sequence[st
     return schemas.ServiceAnswer(
         resource=service.to_resource(),
         workers=[_worker_facts(view) for view in workers],
-        reported=dict(service.reported),
+        reported=task_info_of(service.reported) if service.specification.edge.selector else dict(service.reported),
+        rollout=_rollout(rollout_of(service)),
         warnings=list(warnings),
         links={
             "service": location,
@@ -68,8 +74,28 @@ def event(record: ServiceEvent) -> schemas.EventAnswer:
     return schemas.EventAnswer(**vars(record))
 
 
+def _rollout(rollout: Rollout | None) -> schemas.RolloutAnswer | None:
+    if rollout is None:
+        return None
+    return schemas.RolloutAnswer(
+        state=rollout.state,
+        former=_version(rollout.former),
+        target=_version(rollout.target),
+        wave=rollout.wave + 1 if rollout.nodes else 0,
+        wave_at=rollout.wave_at,
+        nodes=list(rollout.nodes),
+        reason=rollout.reason,
+    )
+
+
+def _version(card: ModelCard) -> dict[str, Any]:
+    model, version = version_on(card.name)
+    return {"model": model, "version": version, "sha256": card.sha256}
+
+
 def _worker(worker: Worker) -> dict[str, str]:
-    return {"name": worker.name, "node": worker.node, "model": worker.model}
+    """Its node; labels of nodes where it has several."""
+    return {"name": worker.name, "node": worker.place, "model": worker.model}
 
 
 def _worker_facts(view: WorkerView) -> dict[str, Any]:
@@ -80,6 +106,7 @@ def _worker_facts(view: WorkerView) -> dict[str, Any]:
         "is_online": view.is_online,
         "wanted": {"model": view.model, "version": view.version, "sha256": view.sha256},
         "runs": view.runs,
+        "reported": task_info_of(view.reported),
     }
     if report is None:
         return {**shown, "name": view.name, "state": None}

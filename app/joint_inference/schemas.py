@@ -6,6 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from app.joint_inference.model.rollout import RolloutAction, RolloutState
+from app.kit.web.strict import Strict
+
 
 class ServiceQuery(BaseModel):
     """namespace: of one; q: part of a name; state: type of the current condition."""
@@ -23,6 +26,27 @@ class ApplyQuery(BaseModel):
     apply: bool = False
 
 
+class RolloutAnswer(BaseModel):
+    """A new model of the edge on its way over the nodes."""
+
+    state: RolloutState
+    former: dict[str, Any]
+    """{model, version, sha256}: what it goes back to."""
+    target: dict[str, Any]
+    """Likewise: what it goes to."""
+    wave: int
+    """The present one, the first is 1; 0: none has begun."""
+    wave_at: str
+    nodes: list[str]
+    """Those that have the target."""
+    reason: str
+    """Why it went back."""
+
+
+class RolloutChange(Strict):
+    action: RolloutAction
+
+
 class ServiceAnswer(BaseModel):
     """The resource as the Kubernetes API shows it, and what that has no place for."""
 
@@ -31,7 +55,9 @@ class ServiceAnswer(BaseModel):
     """Of both sides, as their nodes report them: {role, node, is_online, name, state, pid, restarts, …}. wanted:
     {model, sha256}, what the node was told to run; detail has model and sha256 of what does run."""
     reported: dict[str, Any]
-    """The last taskInfo of the edge worker."""
+    """The last taskInfo of the edge worker; of several: added up. Each worker has its own."""
+    rollout: RolloutAnswer | None
+    """Null: a new model goes to all nodes at once."""
     warnings: list[str]
     """What of the resource was left out, or is not read by anything; a sentence each."""
     links: dict[str, str]

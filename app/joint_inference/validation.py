@@ -16,8 +16,10 @@ from app.joint_inference import metadata
 from app.joint_inference.documents import parse_document, parse_documents
 from app.joint_inference.model.crd import SPEC_SCHEMA, STATUS_SCHEMA
 from app.joint_inference.model.resource import API_VERSION, KIND, specification_of
+from app.joint_inference.model.rollout import size_of
 from app.joint_inference.problems import Problem, path_of, refuse, shown
 from app.joint_inference.sedna import from_sedna, is_sedna
+from app.kit.text.labels import BadLabels, checked_labels
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError  # type: ignore[import-untyped]
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 MAX_DEPTH = 64
 MAX_TEXT = 32 * 1024
 MAX_PARAMETERS = 500
+MAX_WAVES = 20
+MAX_COUNT = 1_000_000
 
 _KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
 _TYPE_NAMES = {"object": "an object", "array": "a list", "string": "a text", "integer": "a whole number"}
@@ -175,8 +179,54 @@ def _rules(spec: Mapping[str, Any]) -> Iterator[Problem]:
         for parts in _NAMED:
             yield from _not_empty(worker, (side, *parts))
         yield from _not_too_many(worker, side)
+    yield from _placement(spec["edgeWorker"])
+    yield from _rollout(spec["edgeWorker"].get("rollout") or {})
     if spec["edgeWorker"]["name"] == spec["cloudWorker"]["name"]:
         yield Problem("$.spec.cloudWorker.name", "must differ from that of the edge worker")
+
+
+def _placement(worker: Mapping[str, Any]) -> Iterator[Problem]:
+    """A node's name, or the labels of nodes."""
+    at = "$.spec.edgeWorker"
+    if "nodeSelector" not in worker:
+        if "nodeName" not in worker:
+            yield Problem(f"{at}.nodeName", "is missing")
+        return
+    selector = worker["nodeSelector"]
+    if "nodeName" in worker:
+        yield Problem(f"{at}.nodeSelector", "cannot stand beside nodeName")
+    elif not selector:
+        yield Problem(f"{at}.nodeSelector", "must name at least one label")
+    else:
+        try:
+            checked_labels(selector)
+        except BadLabels as error:
+            yield Problem(f"{at}.nodeSelector", error.message)
+
+
+def _rollout(rollout: Mapping[str, Any]) -> Iterator[Problem]:
+    at = "$.spec.edgeWorker.rollout"
+    waves = rollout.get("waves", ())
+    if len(waves) > MAX_WAVES:
+        yield Problem(f"{at}.waves", f"may be {MAX_WAVES} at most")
+    for place, wave in enumerate(waves):
+        try:
+            size_of(wave, 1)
+        except ValueError:
+            yield Problem(f"{at}.waves[{place}]", "must be a number of nodes as '2', or a share as '10%'")
+    for key in ("soakSeconds", "minPictures", "maxErrors"):
+        if not 0 <= rollout.get(key, 0) <= MAX_COUNT:
+            yield Problem(f"{at}.{key}", f"must be from 0 to {MAX_COUNT}")
+    for key, most in (("maxLatencyRatio", 1000.0), ("minAgreement", 1.0)):
+        if key in rollout and not _is_number_up_to(rollout[key], most):
+            yield Problem(f"{at}.{key}", f"must be a number from 0 to {most:g}, in quotes")
+
+
+def _is_number_up_to(text: str, most: float) -> bool:
+    try:
+        return 0 <= float(text) <= most
+    except ValueError:
+        return False
 
 
 def _not_empty(worker: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[Problem]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from starlette.requests import Request
 
 from app.kit.errors import Forbidden
-from app.kit.web.auth import caller_of
+from app.kit.web.auth import caller_of, user_of
 from app.kit.web.state import AppState, FromContainer
 from app.nodes.model import REPEAT_S, Order
 from app.nodes.service import Nodes
@@ -85,6 +85,17 @@ def this_node(request: Request) -> str:
     if name != node_of(request):
         raise Forbidden(f"This is for the node {name!r}.", hint="A node's token is good for its own paths.")
     return name
+
+
+def owns(request: Request, name: str) -> bool:
+    """Whether the caller may label this node, and say who may use it and its cameras."""
+    return caller_of(request).is_admin or nodes_of(request).access.is_owner(user_of(request), name)
+
+
+def require_owner(request: Request, name: str) -> None:
+    """Raises Forbidden."""
+    if not owns(request, name):
+        raise Forbidden("This is for the owners of a node and for administrators.", hint="Ask one of them.")
 
 
 def require_admin(request: Request) -> None:

@@ -15,6 +15,7 @@ from app.kit.errors import Conflict, NotFound
 from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.objects.blobs import SHA256, blob_key
 from app.kit.redis.change_hub import changed
+from app.kit.text.labels import labels_in, selects
 from app.kit.web.auth import LINK, caller_of, user_of
 from app.kit.web.http import json_answer, json_body, query, stream_bytes
 from app.kit.web.operations import NODES, Operations
@@ -24,7 +25,7 @@ from app.kit.web.shutdown import is_ending
 from app.kit.web.sse import hub_of
 from app.kit.web.state import objects_of
 from app.nodes import schemas
-from app.nodes.access import links_of, nodes_of, require_admin, this_node
+from app.nodes.access import links_of, nodes_of, require_admin, require_owner, this_node
 from app.nodes.commands import command_of
 from app.nodes.grants import read_grants
 from app.nodes.model import Order
@@ -77,9 +78,12 @@ async def register_node(request: Request) -> Response:
     return json_answer(answer, 201, {"Location": f"/neptune/nodes/{node.name}", **NO_STORE})
 
 
-@OPERATIONS.add("GET", "/neptune/nodes", "Nodes that I may use, by name", {200: schemas.NodesAnswer})
+@OPERATIONS.add(
+    "GET", "/neptune/nodes", "Nodes that I may use, by name", {200: schemas.NodesAnswer}, query=schemas.NodesQuery
+)
 def list_nodes(request: Request) -> Response:
-    at, is_whole, nodes = now(), caller_of(request).is_admin, nodes_of(request).access.seen_by(user_of(request))
+    at, is_whole, selector = now(), caller_of(request).is_admin, labels_in(query(request, schemas.NodesQuery).selector)
+    nodes = [n for n in nodes_of(request).access.seen_by(user_of(request)) if selects(selector, n.labels)]
     return json_answer(schemas.NodesAnswer(nodes=[schemas.node_answer(node, at, is_whole=is_whole) for node in nodes]))
 
 
@@ -92,41 +96,59 @@ def get_node(request: Request) -> Response:
 @OPERATIONS.add(
     "GET",
     "/neptune/nodes/{name}/access",
-    "Who may use a node and its cameras (administrators)",
+    "Who may use a node and its cameras (owners)",
     {200: schemas.Access},
     more_errors=(403,),
 )
 def get_access(request: Request) -> Response:
-    require_admin(request)
-    return json_answer(schemas.Access(**nodes_of(request).access.grants(request.path_params["name"]).to_json()))
+    name = request.path_params["name"]
+    require_owner(request, name)
+    return json_answer(schemas.Access(**nodes_of(request).access.grants(name).to_json()))
 
 
 @OPERATIONS.add(
     "PUT",
     "/neptune/nodes/{name}/access",
-    "Say who may use a node and its cameras; what of others' runs there is ended (administrators)",
+    "Say who may use a node and its cameras; what of others' runs there is ended (owners)",
     {200: schemas.Access},
     more_errors=(403,),
     body=schemas.Access,
 )
 async def put_access(request: Request) -> Response:
-    require_admin(request)
-    body, name = await json_body(request, schemas.Access), request.path_params["name"]
-    grants = read_grants(body.model_dump())
-    await run_in_threadpool(nodes_of(request).access.permit, name, grants, by=user_of(request))
+    name = request.path_params["name"]
+    await run_in_threadpool(require_owner, request, name)
+    grants = read_grants((await json_body(request, schemas.Access)).model_dump())
+    by, is_admin = user_of(request), caller_of(request).is_admin
+    await run_in_threadpool(nodes_of(request).access.permit, name, grants, by=by, is_admin=is_admin)
     return json_answer(schemas.Access(**grants.to_json()))
+
+
+@OPERATIONS.add(
+    "PUT",
+    "/neptune/nodes/{name}/labels",
+    "Label a node: what selects it by its labels begins there, what no longer does ends (owners)",
+    {200: schemas.NodeLabels},
+    more_errors=(403,),
+    body=schemas.NodeLabels,
+)
+async def put_labels(request: Request) -> Response:
+    name = request.path_params["name"]
+    await run_in_threadpool(require_owner, request, name)
+    labels = (await json_body(request, schemas.NodeLabels)).labels
+    await run_in_threadpool(nodes_of(request).access.label, name, labels, by=user_of(request))
+    return json_answer(schemas.NodeLabels(labels=labels))
 
 
 @OPERATIONS.add(
     "GET",
     "/neptune/nodes/{name}/cameras",
-    "Cameras that were added to a node while its agent ran (administrators)",
+    "Cameras that were added to a node while its agent ran (owners)",
     {200: schemas.CamerasAnswer},
     more_errors=(403,),
 )
 def list_cameras(request: Request) -> Response:
-    require_admin(request)
     nodes, name = nodes_of(request), request.path_params["name"]
+    require_owner(request, name)
     cameras = nodes.cameras.all(name).cameras
     return json_answer(schemas.cameras_answer(cameras, nodes.get(name).report.discovered))
 
@@ -134,14 +156,15 @@ def list_cameras(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     "/neptune/nodes/{name}/cameras",
-    "Add a camera; whether the node may and can open it is in its next report (administrators)",
+    "Add a camera; whether the node may and can open it is in its next report (owners)",
     {201: schemas.CameraAnswer},
     more_errors=(403, 409),
     body=schemas.NewCamera,
 )
 async def add_camera(request: Request) -> Response:
-    require_admin(request)
-    body, name = await json_body(request, schemas.NewCamera), request.path_params["name"]
+    name = request.path_params["name"]
+    await run_in_threadpool(require_owner, request, name)
+    body = await json_body(request, schemas.NewCamera)
     add = nodes_of(request).cameras.add
     camera = await run_in_threadpool(add, name, body.type, body.source, by=user_of(request))
     location = f"/neptune/nodes/{name}/cameras/{camera.id}"
@@ -151,14 +174,15 @@ async def add_camera(request: Request) -> Response:
 @OPERATIONS.add(
     "PATCH",
     "/neptune/nodes/{name}/cameras/{camera}",
-    "Change a camera; jobs that read it switch to the new source (administrators)",
+    "Change a camera; jobs that read it switch to the new source (owners)",
     {200: schemas.CameraAnswer},
     more_errors=(403,),
     body=schemas.ChangedCamera,
 )
 async def change_camera(request: Request) -> Response:
-    require_admin(request)
-    body, name = await json_body(request, schemas.ChangedCamera), request.path_params["name"]
+    name = request.path_params["name"]
+    await run_in_threadpool(require_owner, request, name)
+    body = await json_body(request, schemas.ChangedCamera)
     change, camera_id = nodes_of(request).cameras.change, request.path_params["camera"]
     camera = await run_in_threadpool(change, name, camera_id, type=body.type, source=body.source, by=user_of(request))
     return json_answer(schemas.camera_answer(camera))
@@ -167,13 +191,14 @@ async def change_camera(request: Request) -> Response:
 @OPERATIONS.add(
     "DELETE",
     "/neptune/nodes/{name}/cameras/{camera}",
-    "Remove a camera that no job reads (administrators)",
+    "Remove a camera that no job reads (owners)",
     {204: None},
     more_errors=(403, 409),
 )
 def remove_camera(request: Request) -> Response:
-    require_admin(request)
-    nodes_of(request).cameras.remove(request.path_params["name"], request.path_params["camera"], by=user_of(request))
+    name = request.path_params["name"]
+    require_owner(request, name)
+    nodes_of(request).cameras.remove(name, request.path_params["camera"], by=user_of(request))
     return Response(status_code=204)
 
 

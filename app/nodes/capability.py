@@ -3,6 +3,8 @@ see app.cli."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from app.kit.capability import Capability, WebPart, command_group
 from app.kit.web.navigation import Area, NavigationEntry
 
@@ -21,4 +23,5 @@ NODES = Capability(
     actors=("actors.nodes",),
     navigation=(NavigationEntry(Area.EDGE, 40, "Nodes", "/ui/nodes", "nodes", is_searched=True),),
     tables=("app.nodes.store",),
+    migrations=Path(__file__).parent / "migrations",
 )

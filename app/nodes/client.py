@@ -14,9 +14,18 @@ Record = dict[str, Any]
 class NodesClient(ApiClient):
     """The API of nodes."""
 
-    def nodes(self) -> list[Record]:
-        nodes: list[Record] = self._json("GET", NODES)["nodes"]
+    def nodes(self, selector: str = "") -> list[Record]:
+        """selector: only those with these labels, as site=berlin."""
+        nodes: list[Record] = self._json("GET", NODES, params={"selector": selector} if selector else {})["nodes"]
         return nodes
+
+    def node(self, name: str) -> Record:
+        return self._json("GET", f"{NODES}/{quote(name, safe='')}")
+
+    def put_labels(self, name: str, labels: Record) -> Record:
+        """All of them as they are then."""
+        stored: Record = self._json("PUT", f"{NODES}/{quote(name, safe='')}/labels", json={"labels": labels})["labels"]
+        return stored
 
     def register(self, name: str, side: str, *, replace: bool = False) -> Record:
         """The registered node with its token, which is shown only now."""

@@ -15,6 +15,8 @@ from app.nodes.model import Node
 
 CAMERAS = ("videos", "sources")
 MOST_CAMERAS = 500
+NOBODY = AccessRule(())
+"""But administrators."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class Grants:
     """Who may use a node and its cameras. A camera without a rule is for everybody who may use the node."""
 
     node: AccessRule = EVERYBODY
+    owners: AccessRule = NOBODY
+    """Who may besides say all this, label the node and change its cameras; they may use it, too."""
     videos: Mapping[str, AccessRule] = field(default_factory=dict)
     sources: Mapping[str, AccessRule] = field(default_factory=dict)
 
@@ -34,7 +38,7 @@ class Grants:
 
     def to_json(self) -> dict[str, Any]:
         shown = {kind: {name: rule.to_json() for name, rule in sorted(getattr(self, kind).items())} for kind in CAMERAS}
-        return {"allowed": self.node.to_json(), **shown}
+        return {"allowed": self.node.to_json(), "owners": list(self.owners.names or ()), **shown}
 
 
 def read_grants(data: Mapping[str, Any]) -> Grants:
@@ -45,12 +49,12 @@ def read_grants(data: Mapping[str, Any]) -> Grants:
         }
         for kind in CAMERAS
     }
-    return Grants(read_allowed(data.get("allowed")), **cameras)
+    return Grants(read_allowed(data.get("allowed")), read_allowed(data.get("owners") or ()), **cameras)
 
 
 def visible_node(member: Member, node: Node, grants: Grants) -> Node | None:
     """The node as this user may see it, without cameras that are not for them. None: they may not use the node."""
-    if not grants.node.admits(member):
+    if not grants.node.admits(member) and not grants.owners.admits(member):
         return None
     hidden = grants.hidden(member)
     if not any(hidden.values()):

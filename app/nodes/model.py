@@ -166,6 +166,12 @@ class Node:
     last_seen_at: str | None = None
     """None: it has never connected."""
     report: NodeReport = NodeReport()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """By which services and jobs select it."""
+
+    @property
+    def is_at_the_edge(self) -> bool:
+        return self.side is not Side.CLOUD
 
     def is_online(self, now: datetime) -> bool:
         if self.last_seen_at is None:

@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 from app.kit.access import EVERYBODY, BadAccess, read_typed
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
+from app.kit.text.labels import BadLabels, labels_in, text_of
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.forms import sent_fields
@@ -20,13 +21,13 @@ from app.kit.web.idempotency import form_once
 from app.kit.web.public_address import reached_url
 from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
-from app.nodes.access import nodes_of, require_admin
+from app.nodes.access import nodes_of, owns, require_admin, require_owner
 from app.nodes.cameras import MOST_SOURCE, BadCamera, CameraInUse
 from app.nodes.commands import command_of, plain_command
 from app.nodes.errors import BadNodeName, NodeBusy, NodeExists
 from app.nodes.grants import CAMERAS, Grants
 from app.nodes.model import Node, Side
-from app.nodes.schemas import CameraForm, NodeForm, camera_answer
+from app.nodes.schemas import CameraForm, LabelForm, NodeForm, camera_answer
 from app.nodes.view_models import access_fields, view_of
 
 PAGE = "/ui/nodes"
@@ -72,7 +73,7 @@ async def node_events(request: Request) -> Response:
 
 async def permit(request: Request) -> Response:
     """Of the page's form. A field of a camera that is left as * is for whoever may use the node."""
-    require_admin(request)
+    await run_in_threadpool(require_owner, request, request.path_params["name"])
     sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A list of who may use it")
     return await run_in_threadpool(_permit, request, sent)
 
@@ -88,15 +89,28 @@ def _permit(request: Request, sent: Mapping[str, str]) -> Response:
             }
             for kind in CAMERAS
         }
-        grants = Grants(read_typed(sent.get("allowed", "")), **cameras)
+        access, is_admin = nodes_of(request).access, caller_of(request).is_admin
+        owners = read_typed(sent.get("owners", "")) if is_admin else access.grants(name).owners
+        grants = Grants(read_typed(sent.get("allowed", "")), owners, **cameras)
     except BadAccess as error:
         return _page(request, sent, error)
-    nodes_of(request).access.permit(name, grants, by=user_of(request))
+    access.permit(name, grants, by=user_of(request), is_admin=is_admin)
     return see_other(f"{PAGE}/{name}?note=permitted")
 
 
+async def label(request: Request) -> Response:
+    name = request.path_params["name"]
+    await run_in_threadpool(require_owner, request, name)
+    text = (await form(request, LabelForm)).labels
+    try:
+        await run_in_threadpool(nodes_of(request).access.label, name, labels_in(text), by=user_of(request))
+    except BadLabels as error:
+        return await run_in_threadpool(_page, request, {"labels": text}, error)
+    return see_other(f"{PAGE}/{name}?note=labelled")
+
+
 async def add_camera(request: Request) -> Response:
-    require_admin(request)
+    await run_in_threadpool(require_owner, request, request.path_params["name"])
     name, fields = request.path_params["name"], await form(request, CameraForm)
     try:
         await run_in_threadpool(nodes_of(request).cameras.add, name, fields.type, fields.source, by=user_of(request))
@@ -107,7 +121,7 @@ async def add_camera(request: Request) -> Response:
 
 async def change_camera(request: Request) -> Response:
     """An empty address leaves it as it was: it is not shown, for it may hold a password."""
-    require_admin(request)
+    await run_in_threadpool(require_owner, request, request.path_params["name"])
     name, camera_id = request.path_params["name"], request.path_params["camera"]
     fields = await form(request, CameraForm)
     change, source = nodes_of(request).cameras.change, fields.source.strip() or None
@@ -119,7 +133,7 @@ async def change_camera(request: Request) -> Response:
 
 
 def remove_camera(request: Request) -> Response:
-    require_admin(request)
+    require_owner(request, request.path_params["name"])
     name = request.path_params["name"]
     try:
         nodes_of(request).cameras.remove(name, request.path_params["camera"], by=user_of(request))
@@ -138,12 +152,13 @@ def _page(
 
     Args:
         request: of the page or of a form.
-        sent: of the form of who may use it.
+        sent: of the form of who may use it, or of its labels.
         error: what is wrong.
         new_camera: of the form that adds one.
     """
     is_admin = caller_of(request).is_admin
     node = nodes_of(request).access.get_for(user_of(request), request.path_params["name"])
+    is_owner = owns(request, node.name)
     template = "nodes/_node_live.html" if is_fragment(request) else "nodes/node.html"
     return render(
         request,
@@ -151,13 +166,17 @@ def _page(
         error.status if error else 200,
         area="nodes",
         error=error,
-        fields=access_fields(node, nodes_of(request).access.grants(node.name), sent or {}) if is_admin else [],
+        is_owner=is_owner,
+        labels=(sent or {}).get("labels", text_of(node.labels)),
+        fields=access_fields(node, nodes_of(request).access.grants(node.name), sent or {}, is_admin=is_admin)
+        if is_owner
+        else [],
         note=request.query_params.get("note", ""),
         cameras=[camera_answer(camera) for camera in nodes_of(request).cameras.all(node.name).cameras]
-        if is_admin
+        if is_owner
         else [],
         new_camera=new_camera or CameraForm(source=request.query_params.get("source", "")[:MOST_SOURCE]),
-        discovered=node.report.discovered if is_admin else (),
+        discovered=node.report.discovered if is_owner else (),
         view=view_of(node, now(), is_whole=is_admin),
         every_s=EVERY_S,
         pending=nodes_of(request).pending(node.name) if is_admin else [],
@@ -232,6 +251,7 @@ ROUTES: list[BaseRoute] = [
     Route(PAGE + "/{name}", node),
     Route(PAGE + "/{name}/events", node_events),
     Route(PAGE + "/{name}/access", permit, methods=["POST"]),
+    Route(PAGE + "/{name}/labels", label, methods=["POST"]),
     Route(PAGE + "/{name}/cameras", form_once(add_camera), methods=["POST"]),
     Route(PAGE + "/{name}/cameras/{camera}", change_camera, methods=["POST"]),
     Route(PAGE + "/{name}/cameras/{camera}/remove", remove_camera, methods=["POST"]),

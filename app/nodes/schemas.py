@@ -50,10 +50,27 @@ class Access(Strict):
 
     allowed: Names | None = None
     """Who may use the node; null: everybody."""
+    owners: Names = Field([])
+    """Who may besides administrators say this, label the node and change its cameras. Administrators alone set them."""
     videos: Cameras = Field({})
     """By the id of a video, if it is for fewer: a user must be allowed here, too."""
     sources: Cameras = Field({})
     """By the path or pattern of a source that the node offers, likewise."""
+
+
+Labels = Annotated[
+    dict[Annotated[str, Field(max_length=317)], Annotated[str, Field(max_length=63)]], Field(max_length=64)
+]
+
+
+class NodeLabels(Strict):
+    labels: Labels
+    """All of them, as {"site": "berlin"}, by the rules of Kubernetes."""
+
+
+class NodesQuery(BaseModel):
+    selector: Annotated[str, Field(max_length=4000)] = ""
+    """Only those with these labels, as site=berlin,camera=yes."""
 
 
 class CameraAnswer(BaseModel):
@@ -119,6 +136,8 @@ class WorkerAnswer(BaseModel):
 class NodeAnswer(BaseModel):
     name: str
     side: Side
+    labels: dict[str, str]
+    """By which services and jobs select it."""
     is_online: bool
     created_at: str
     last_seen_at: str | None
@@ -183,6 +202,10 @@ class Report(BaseModel):
 class CameraForm(BaseModel):
     type: Annotated[str, Field(max_length=MOST_SOURCE)] = ""
     source: Annotated[str, Field(max_length=MOST_SOURCE)] = ""
+
+
+class LabelForm(BaseModel):
+    labels: Annotated[str, Field(max_length=30_000)] = ""
 
 
 class NodeForm(BaseModel):

@@ -31,6 +31,7 @@ nodes = sa.Table(
     sa.Column("last_seen_at", TIME),
     sa.Column("report", sa.Text, nullable=False),
     sa.Column("access", sa.Text, nullable=False, server_default="{}"),
+    sa.Column("labels", sa.Text, nullable=False, server_default="{}"),
 )
 """access: who may use it and its cameras, as Grants.to_json."""
 orders = sa.Table(
@@ -68,7 +69,7 @@ def add_node(conn: Connection, node: Node, token_hash: str) -> bool:
     """False when there is one of this name already."""
     report = as_text(NODE_REPORT.write(node.report))
     insert = insert_into(conn, nodes).values(
-        row_of(nodes, node, side=node.side.value, token_hash=token_hash, report=report)
+        row_of(nodes, node, side=node.side.value, token_hash=token_hash, report=report, labels=as_text(node.labels))
     )
     return conn.execute(insert.on_conflict_do_nothing().returning(nodes.c.name)).first() is not None
 
@@ -98,6 +99,10 @@ def grants_of(conn: Connection, name: str) -> tuple[Node, Grants] | None:
 
 def put_grants(conn: Connection, name: str, grants: Grants) -> None:
     conn.execute(sa.update(nodes).where(nodes.c.name == name).values(access=as_text(grants.to_json())))
+
+
+def put_labels(conn: Connection, name: str, labels: Mapping[str, str]) -> None:
+    conn.execute(sa.update(nodes).where(nodes.c.name == name).values(labels=as_text(labels)))
 
 
 def lock_node(conn: Connection, name: str, *, is_removing: bool = False) -> Node | None:
@@ -233,7 +238,8 @@ def contents_on(conn: Connection, node: str) -> list[Mapping[str, Any]]:
 
 
 def _node(row: Any) -> Node:
-    return from_row(Node, row, side=Side(row.side), report=NODE_REPORT.read(json.loads(row.report)))
+    report = NODE_REPORT.read(json.loads(row.report))
+    return from_row(Node, row, side=Side(row.side), report=report, labels=json.loads(row.labels))
 
 
 def _grants(row: Any) -> Grants:

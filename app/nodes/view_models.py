@@ -75,25 +75,31 @@ class AccessField:
     name: str
     """Of the form's field."""
     kind: str
-    """videos or sources; empty: the node."""
+    """videos, sources or owners; empty: the node."""
     camera: str
     text: str
 
 
-def access_fields(node: Node, grants: Grants, sent: Mapping[str, str]) -> list[AccessField]:
+def access_fields(node: Node, grants: Grants, sent: Mapping[str, str], *, is_admin: bool) -> list[AccessField]:
     """Fields for the node, for each camera that it offers, and for restricted cameras that are gone.
 
     Args:
         node: with its offers.
         grants: the present rules.
         sent: the form's values, which are shown instead of the present ones.
+        is_admin: with one for its owners.
     """
     cameras = [
         (kind, name, allowed)
         for kind, narrowed in (("videos", grants.videos), ("sources", grants.sources))
         for name, allowed in {**dict.fromkeys(_offered(node.report, kind), AccessRule()), **narrowed}.items()
     ]
-    rows = [("allowed", "", "", grants.node), *((f"{kind}.{name}", kind, name, rule) for kind, name, rule in cameras)]
+    owners = [("owners", "owners", "", grants.owners)] if is_admin else []
+    rows = [
+        ("allowed", "", "", grants.node),
+        *owners,
+        *((f"{kind}.{name}", kind, name, rule) for kind, name, rule in cameras),
+    ]
     return [AccessField(field, kind, name, sent.get(field, rule.text)) for field, kind, name, rule in rows]
 
 

@@ -10,6 +10,7 @@ from app.results.client import ResultsClient
 
 VIDEO = "/api/v2/video"
 JOBS = f"{VIDEO}/jobs"
+SETS = f"{VIDEO}/job-sets"
 Record = dict[str, Any]
 
 
@@ -19,6 +20,20 @@ class VideoClient(ResultsClient):
     def submit(self, job: Record) -> Record:
         """job: the body of POST /api/v2/video/jobs."""
         return self._json("POST", JOBS, json=job)
+
+    def add_set(self, job_set: Record) -> Record:
+        """job_set: the body of POST /api/v2/video/job-sets."""
+        return self._json("POST", SETS, json=job_set)
+
+    def sets(self) -> list[Record]:
+        """Newest first."""
+        return list(self._json("GET", SETS)["job_sets"])
+
+    def job_set(self, set_id: str) -> Record:
+        return self._json("GET", f"{SETS}/{quote(set_id, safe='')}")
+
+    def remove_set(self, set_id: str) -> None:
+        self._nothing("DELETE", f"{SETS}/{quote(set_id, safe='')}")
 
     def profile(self, video: Record) -> Record:
         """Submits a job that measures stages.

@@ -42,6 +42,10 @@ class UnknownPolicy(BadRequest):
     code = "UNKNOWN_POLICY"
 
 
+class JobSetNotFound(NotFound):
+    code = "JOB_SET_NOT_FOUND"
+
+
 class VideoJobNotFound(NotFound):
     code = "VIDEO_JOB_NOT_FOUND"
 

@@ -224,16 +224,21 @@ async def video_changes(request: Request) -> Response:
 
 # --- helpers --------------------------------------------------------------------------------------
 async def _submitted(request: Request, submission: Submission, stages: list[str] | None) -> Response:
-    video, user = video_of(request), user_of(request)
-    if (submission.dag is None) == (stages is None):
-        raise BadRequest("Either dag or stages is to be given.", hint="stages: names of the catalog, in their order.")
-    if stages is not None:
-        submission = replace(submission, dag=await run_in_threadpool(_dag_of, video.catalogue, user, stages))
-    job = await run_in_threadpool(video.jobs.submit, user, submission, now=now())
+    submission = replace(submission, dag=await with_dag(request, submission, stages))
+    job = await run_in_threadpool(video_of(request).jobs.submit, user_of(request), submission, now=now())
     return json_answer(responses.whole(job), 201, {"Location": responses.place_of(job.uid)})
 
 
-def _dag_of(catalogue: Catalogue, user: str, stages: list[str]) -> dict[str, Any]:
+async def with_dag(request: Request, submission: Submission, stages: list[str] | None) -> object:
+    """The DAG of a submission, or that of stages. Raises BadRequest."""
+    if (submission.dag is None) == (stages is None):
+        raise BadRequest("Either dag or stages is to be given.", hint="stages: names of the catalog, in their order.")
+    if stages is None:
+        return submission.dag
+    return await run_in_threadpool(dag_of_stages, video_of(request).catalogue, user_of(request), stages)
+
+
+def dag_of_stages(catalogue: Catalogue, user: str, stages: list[str]) -> dict[str, Any]:
     kinds = catalogue.kinds_of_stages(user)
     return chain_stages([(name, _known(name, kinds)) for name in stages])
 

@@ -54,6 +54,22 @@ class NewJob(Strict):
     """Its user's own."""
 
 
+class NewJobSet(Strict):
+    """A DAG, or stages: see NewJob."""
+
+    node_selector: Annotated[dict[str, str], Field(min_length=1, max_length=64)]
+    """Labels of nodes, as {"site": "berlin"}."""
+    video_id: VideoId | None = None
+    """Of each node this video; null: all of them."""
+    dag: Json | None = None
+    stages: StageNames | None = None
+    constraint: Json | None = None
+    policy: Text = ""
+    restart_policy: RestartPolicy = RestartPolicy.NEVER
+    realtime: bool = True
+    name: Text = ""
+
+
 class JobEdit(Strict):
     """Body of PATCH: what is left out stays."""
 
@@ -141,6 +157,27 @@ class JobSummary(BaseModel):
     """p50 of a frame, from capture to result."""
     fps: float | None
     links: dict[str, str]
+
+
+class JobSetAnswer(BaseModel):
+    set_id: str
+    name: str
+    created_at: str
+    node_selector: dict[str, str]
+    video_id: str
+    """Empty: all of each node."""
+    problem: str
+    """Why a job could not be submitted; empty: all were."""
+    running: int
+    """Jobs that run and are flagged with nothing."""
+    under_way: int
+    """Jobs that have not ended."""
+    jobs: list[JobSummary]
+    links: dict[str, str]
+
+
+class JobSetsAnswer(BaseModel):
+    job_sets: list[JobSetAnswer]
 
 
 class JobsAnswer(BaseModel):

@@ -32,6 +32,7 @@ CREATING = {
     "/api/v2/models",
     "/api/v2/services",
     "/api/v2/video/jobs",
+    "/api/v2/video/job-sets",
     "/api/v2/video/profile",
     "/neptune/nodes",
     "/neptune/nodes/{name}/cameras",

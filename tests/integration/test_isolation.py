@@ -165,6 +165,8 @@ LISTS = {
     "/ui/video/rows",
     "/ui/video/new",
     "/ui/video/what-if",
+    "/api/v2/video/job-sets",
+    "/ui/video/sets",
     "/api/v2/models",
     "/ui/models",
     "/ui/models/new",
@@ -236,6 +238,10 @@ THINGS = {
     "POST /ui/video/{job_uid}/zones",
     "POST /ui/video/{job_uid}/zones/remove",
     "GET /ui/video/{job_uid}/rule-events/{event_id:int}/picture",
+    f"GET {VIDEO}/job-sets/{{set_id}}",
+    f"DELETE {VIDEO}/job-sets/{{set_id}}",
+    "GET /ui/video/sets/{set_id}",
+    "POST /ui/video/sets/{set_id}/delete",
     "DELETE /jobs/{job_id}",
     "PATCH /uploads/resumable/{upload_id}",
     "DELETE /uploads/resumable/{upload_id}",
@@ -331,6 +337,7 @@ THINGS = {
             ("GET", ""),
             ("PUT", ""),
             ("DELETE", ""),
+            ("POST", "/rollout"),
             ("GET", "/events"),
             ("GET", "/samples"),
             ("GET", "/samples/{sample_id}"),
@@ -352,6 +359,7 @@ THINGS = {
             ("GET", "/yaml"),
             ("GET", "/edit"),
             ("POST", "/edit"),
+            ("POST", "/rollout"),
             ("GET", "/delete"),
             ("POST", "/delete"),
             ("GET", "/calibrate"),
@@ -515,6 +523,8 @@ SENDING = {
     "POST /ui/tasks/new/preview",
     "POST /ui/tasks/demonstration",
     f"POST {VIDEO}/jobs",
+    f"POST {VIDEO}/job-sets",
+    "POST /ui/video/sets",
     f"POST {VIDEO}/profile",
     f"POST {VIDEO}/what-if",
     "POST /user/submit_job",
@@ -555,6 +565,8 @@ def hers(shared: Deployment, alice: Person) -> dict[str, str]:
         samples = {"samples": ("set.npz", npz(x=np.zeros((3, 3, 16, 16), np.float32)))}
         calibration = api.http.post(f"/ui/services/default/{gate}/calibrate", files=samples, headers=OURS)
         assert calibration.status_code == 303, calibration.text
+        selected = {"name": MARK, "node_selector": {"site": "nowhere"}, "stages": ["face_detection"]}
+        video_set = api.http.post(f"{VIDEO}/job-sets", json=selected).json()
         target = {"kind": "webhook", "address": f"https://example.org/{MARK}"}
         target_id = api.http.post("/notifications/targets", json=target).json()["target_id"]
         share_id = api.http.post(f"/jobs/{job['job_id']}/shares", json={}).json()["share_id"]
@@ -573,6 +585,7 @@ def hers(shared: Deployment, alice: Person) -> dict[str, str]:
         "model": f"{MARK}-model",
         "calibration_id": calibration.headers["location"].rpartition("/")[2],
         "job_uid": video,
+        "set_id": video_set["set_id"],
         "target_id": target_id,
         "share_id": share_id,
         "sweep_id": sweep_id,
@@ -604,6 +617,7 @@ def nobodys() -> dict[str, str]:
         "model": "unheard-of-model",
         "calibration_id": UNKNOWN_CALIBRATION,
         "job_uid": UNKNOWN_VIDEO,
+        "set_id": UNKNOWN_CALIBRATION,
         "target_id": UNKNOWN_TARGET,
         "share_id": UNKNOWN_SHARE,
         "sweep_id": UNKNOWN_SWEEP,
@@ -692,6 +706,8 @@ def body_for(path: str, whose: Mapping[str, str]) -> dict[str, Any]:
     if "/upstream/" in path:
         info = {"inferenceNumber": 1, "hardExampleNumber": 0, "uploadCloudRatio": 0}
         return {"json": {"phase": "inference", "status": "running", "output": {"taskInfo": info}}}
+    if path.endswith("/rollout"):
+        return {"json": {"action": "pause"}} if path.startswith("/api/") else {"data": {"action": "pause"}}
     if path.startswith("/ui/"):
         return {"data": {"yaml": json.dumps(a_service(whose["service"]))}}
     return {"json": {**a_service(whose["service"]), "status": {"active": 7}}}
@@ -723,6 +739,8 @@ def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
         "POST /sweeps": nothing,
         "POST /ui/sweeps/new": [{"data": {"job": whose["job_id"], "method": "minmax", "scale": "channel"}}],
         f"POST {VIDEO}/jobs": nothing,
+        f"POST {VIDEO}/job-sets": nothing,
+        "POST /ui/video/sets": nothing,
         f"POST {VIDEO}/profile": nothing,
         "POST /user/submit_job": nothing,
         "POST /node/submit_job": nothing,
@@ -865,6 +883,8 @@ def test_a_list_shows_ones_own(spy: httpx.Client, alice: Person, hers: dict[str,
         "/api/v2/video/jobs",
         "/user/get_all_status",
         "/ui/video",
+        "/api/v2/video/job-sets",
+        "/ui/video/sets",
     ):
         with alice.browser() as own:
             seen = own.get(path, headers={"Accept": "application/json"}).text
@@ -972,6 +992,7 @@ def filled(path: str, whose: Mapping[str, str]) -> str:
         "share_id": whose["share_id"],
         "sweep_id": whose["sweep_id"],
         "task_sweep_id": whose["task_sweep_id"],
+        "set_id": whose["set_id"],
         "uid": UNKNOWN,
         "sha256": "0" * 64,
     }

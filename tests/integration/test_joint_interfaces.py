@@ -162,7 +162,7 @@ def test_no_interface_takes_a_service_that_lacks_a_field_or_has_one_of_another_t
     container = container_of(web)
     assert stored(web) == []
     with container.database.read() as conn:
-        assert store.not_running(conn, "9999", 10) == [], "nobody has anything to look at"
+        assert store.not_settled(conn, "9999", 10) == [], "nobody has anything to look at"
 
 
 # --- pairs of models

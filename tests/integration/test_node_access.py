@@ -22,7 +22,7 @@ from app.kit.clock import now
 from app.main import create_app
 from app.nodes.cli import commands
 from app.nodes.grants import Grants
-from app.nodes.model import Operation
+from app.nodes.model import Operation, Side
 from app.settings import Settings
 from app.video.cli import commands as video_commands
 from app.video.model.job import JOBS, SERVICES, Ending, JobState
@@ -34,6 +34,7 @@ from tests.harness.video.web import served
 
 K8S_NODE = "/neptune/nodes"
 VIDEO = "/api/v2/video"
+BERLIN = {"site": "berlin"}
 UNKNOWN, UNKNOWN_ADDRESS = "edge9", "192.168.56.109"
 STREAMS = re.compile(r"/(changes|events|node-events)$|^/metrics$|/link/")
 SIGNS = (*ADDRESSES.values(), *(video["name"] for video in VIDEOS.values()))
@@ -113,6 +114,7 @@ ASKING: list[tuple[str, str, dict[str, Any]]] = [
     ("POST", "/ui/video/what-if", {"data": {"video": "NODE/1", "dag": json.dumps(dag())}}),
     ("POST", "/ui/video/stages/measure", {"data": {"video": "NODE/1", "stage.face_detection": "on"}}),
     *(("GET", path, {}) for path in (f"{K8S_NODE}/NODE/access",)),
+    ("PUT", f"{K8S_NODE}/NODE/labels", {"json": {"labels": {"site": "berlin"}}}),
     ("PUT", f"{K8S_NODE}/NODE/access", {"json": {"allowed": None}}),
     ("GET", f"{K8S_NODE}/NODE/cameras", {}),
     ("POST", f"{K8S_NODE}/NODE/cameras", {"json": {"type": "yard", "source": "/yard.mp4"}}),
@@ -231,7 +233,7 @@ def test_the_page_of_a_node_says_who_may_use_it_and_takes_it(house: House) -> No
     sent = {"allowed": "*", "videos.0": "*", "videos.1": "alice, @lab"}
     assert house.boss.post(f"{page}/access", data=sent).status_code == 303
     grants = house.boss.get(f"{K8S_NODE}/{EDGE}/access").json()
-    assert grants == {"allowed": None, "videos": {"1": ["@lab", "alice"]}, "sources": {}}
+    assert grants == {"allowed": None, "owners": [], "videos": {"1": ["@lab", "alice"]}, "sources": {}}
     assert 'value="@lab alice"' in house.boss.get(page).text
     wrong = house.boss.post(f"{page}/access", data={**sent, "allowed": "No!"})
     assert wrong.status_code == 422 and 'value="No!"' in wrong.text
@@ -300,6 +302,40 @@ def test_a_service_is_told_which_cameras_of_its_node_are_not_for_its_user(contai
     container.nodes.access.permit("edge0", Grants(videos=cameras, sources={"/data": AccessRule(())}), by="boss")
     scene.settle()
     assert withheld() == {"videos": ["0"], "sources": ["/data"]}
+
+
+def test_a_service_runs_on_those_nodes_of_its_labels_that_its_user_may_use(container: Container) -> None:
+    scene = Services(container)
+    container.nodes.register("edge1", Side.EDGE, now=scene.now)
+    container.nodes.register("cloud1", Side.CLOUD, now=scene.now)
+    document = helmet()
+    edge = document["spec"]["edgeWorker"]
+    del edge["nodeName"]
+    service = container.joint.services.create(
+        "alice",
+        {**document, "spec": {**document["spec"], "edgeWorker": {**edge, "nodeSelector": BERLIN}}},
+        now=scene.now,
+    )
+
+    def at_the_edge() -> list[str]:
+        scene.settle()
+        with container.database.read() as conn:
+            orders_now = container.nodes.orders_of(conn, PLURAL, service.uid)
+        return sorted(o.node for o in orders_now if o.key.part == "edge" and o.operation is not Operation.DELETE)
+
+    access = container.nodes.access
+    assert at_the_edge() == []
+    for node in ("edge0", "edge1", "cloud1"):
+        access.label(node, BERLIN, by="boss")
+    assert at_the_edge() == ["edge0", "edge1"], "a node in the cloud is none at the edge"
+    access.permit("edge1", Grants(AccessRule(("bob",))), by="boss")
+    assert at_the_edge() == ["edge0"]
+    access.permit("edge1", Grants(AccessRule(("bob",)), owners=AccessRule(("alice",))), by="boss")
+    assert at_the_edge() == ["edge0", "edge1"], "its owners may use it"
+    access.label("edge0", {"site": "rome"}, by="boss")
+    assert at_the_edge() == ["edge1"]
+    container.joint.services.delete("alice", "default", "helmet", now=scene.now)
+    assert at_the_edge() == []
 
 
 STAGE, NO_STAGE = "face_alignment", "face_elsewhere"
@@ -409,3 +445,45 @@ def test_the_command_says_who_may_use_a_stage(house: House, monkeypatch: pytest.
         assert run("alice", "@lab") == f"{STAGE}: @lab alice\n"
         assert run("--administrators") == run() == f"{STAGE}: administrators alone\n"
         assert run("--everybody") == f"{STAGE}: everybody\n"
+
+
+def test_the_owners_of_a_node_say_who_uses_it_and_label_it(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    access, labels, page = f"{K8S_NODE}/{EDGE}/access", f"{K8S_NODE}/{EDGE}/labels", f"/ui/nodes/{EDGE}"
+    berlin = {"labels": {"site": "berlin"}}
+    assert house.alice.request("PUT", labels, json=berlin).status_code == 403
+    assert house.alice.post(f"{page}/labels", data={"labels": "site=berlin"}).status_code == 403
+    assert 'name="labels"' not in house.alice.get(page).text
+    owned = house.boss.request("PUT", access, json={"allowed": ["bob"], "owners": ["alice"]})
+    assert owned.json()["owners"] == ["alice"]
+
+    assert house.alice.request("PUT", labels, json=berlin).json() == berlin
+    seen = house.alice.get(f"{K8S_NODE}?selector=site=berlin").json()["nodes"]
+    assert [(node["name"], node["labels"]) for node in seen] == [(EDGE, berlin["labels"])]
+    assert house.alice.get(f"{K8S_NODE}?selector=site=rome").json()["nodes"] == []
+    assert house.alice.get(f"{K8S_NODE}?selector=site").status_code == 422
+    assert house.alice.post(f"{page}/labels", data={"labels": "no label"}).status_code == 422
+    assert house.alice.post(f"{page}/labels", data={"labels": "site=rome, floor=2"}).status_code == 303
+    assert 'value="floor=2 site=rome"' in house.alice.get(page).text
+
+    allowed = house.alice.request("PUT", access, json={"allowed": ["carol"], "owners": ["alice"]})
+    assert (allowed.status_code, allowed.json()["allowed"]) == (200, ["carol"])
+    others = house.alice.request("PUT", access, json={"allowed": None, "owners": ["alice", "carol"]})
+    assert others.status_code == 403, "who owns it is not theirs to say"
+    assert house.alice.post(f"{page}/access", data={"allowed": "*", "owners": "mallory"}).status_code == 303
+    assert house.boss.get(access).json() == {"allowed": None, "owners": ["alice"], "videos": {}, "sources": {}}
+    assert house.mallory.request("PUT", labels, json={"labels": {}}).status_code == 403
+    assert house.alice.request("PUT", f"{K8S_NODE}/{CLOUD}/labels", json=berlin).status_code == 403
+    assert house.alice.request("DELETE", f"{K8S_NODE}/{EDGE}").status_code == 403
+
+    monkeypatch.setenv("MODELMILL_TOKEN", house.tokens["alice"])
+    with served(house.alice.app) as url:
+
+        def run(*arguments: str) -> str:
+            ran = CliRunner().invoke(commands, [*arguments, "--url", url])
+            assert ran.exit_code == 0, ran.output
+            return ran.stdout
+
+        assert run("label", EDGE) == "floor=2\nsite=rome\n"
+        assert run("label", EDGE, "site=berlin", "floor-") == "site=berlin\n"
+        assert run("list", "--selector", "site=berlin").split()[0] == EDGE
+        assert run("allow", EDGE, "carol") == f"{EDGE}: carol\n{EDGE} owners: alice\n"

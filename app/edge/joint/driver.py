@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -44,9 +45,11 @@ class JointDriver:
         self._cameras = cameras
 
     def blobs(self, order: Order) -> list[Blob]:
-        card = content_of(order).model
-        blobs = [Blob(card.sha256, card.size_bytes)]
-        return [*blobs, Blob(card.twin_sha256, card.twin_size_bytes)] if card.twin_sha256 else blobs
+        content = content_of(order)
+        cards = [content.model, content.former] if content.former else [content.model]
+        sizes = {card.sha256: card.size_bytes for card in cards}
+        sizes |= {card.twin_sha256: card.twin_size_bytes for card in cards if card.twin_sha256}
+        return [Blob(sha256, size_bytes) for sha256, size_bytes in sizes.items()]
 
     def worker_name(self, order: Order) -> str:
         """As the service names it, even of an order that cannot be run."""
@@ -67,6 +70,8 @@ class JointDriver:
             agent_url=place.agent_url,
             node=place.node,
             source=self._source(content),
+            former=place.blobs.get(content.former.sha256) if content.former else None,
+            former_twin=place.blobs.get(content.former.twin_sha256) if content.former else None,
         )
         file = place.folder / "work.json"
         worker = content.worker
@@ -150,9 +155,10 @@ def content_of(order: Order) -> OrderContent:
 
 
 def _depends_on(content: OrderContent) -> dict[str, Any]:
-    """All but the other worker: a change of the edge's thresholds does not restart the big model."""
+    """All but the other worker, for a change of the edge's thresholds does not restart the big model, and the model
+    that it is compared with: when its roll-out is over, it need not start anew."""
     own = {name: value for name, value in content.resource["spec"].items() if name == f"{content.role}Worker"}
-    return {**content.to_json(), "resource": own}
+    return {**replace(content, former=None).to_json(), "resource": own}
 
 
 def script_environment(work: Work) -> dict[str, str]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
+from app.edge.joint.comparison import ModelComparison
 from app.edge.joint.outcome import Outcome, Pending
 from app.edge.joint.reporter import SampleQueue, StatusReporter
 from app.edge.joint.rows import RowQueue
@@ -33,6 +34,7 @@ from app.joint_inference.model.tally import Breaker, Source, Tally
 from app.joint_inference.worker_options import EdgeOptions, MiningMode, algorithm_of, edge_options
 from app.kit.clock import now as clock
 from app.kit.clock import to_text
+from app.kit.errors import ModelmillError
 
 OnFinal = Callable[[Pending, Outcome], None]
 """Called once for every sample, from any thread."""
@@ -59,6 +61,7 @@ class JointInference:
         service: str,
         folder: Path | None = None,
         on_final: OnFinal | None = None,
+        comparison: ModelComparison | None = None,
     ) -> None:
         """Args:
         predictor: the small model.
@@ -68,8 +71,10 @@ class JointInference:
         service: the service's name.
         folder: where the tally is saved; None: nowhere.
         on_final: called with every final outcome.
+        comparison: of the small model with the former one; None: there is nothing to compare.
         """
         self.predictor = predictor
+        self._comparison = comparison
         self.algorithm = algorithm
         self.options = options
         labels = options.labels or tuple(getattr(predictor, "labels", ()))
@@ -118,6 +123,7 @@ class JointInference:
             service=work.service,
             folder=work.folder,
             on_final=on_final,
+            comparison=_comparison(work, options),
         )
         runtime, why = getattr(predictor, "runtime", ""), getattr(predictor, "why", "")
         joint.detail = {"runtime": str(runtime), "why": str(why), **model_of(work)}
@@ -184,6 +190,8 @@ class JointInference:
     def status_report(self) -> dict[str, Any]:
         """The report to the agent."""
         detail = {**self.detail, "rowsLost": self.rows.lost} if self.rows.lost else dict(self.detail)
+        comparison = self._comparison.to_json() if self._comparison is not None else {}
+        detail["comparison"] = comparison  # also none: what was reported of a former comparison is over
         return {"status": self.status, "taskInfo": self.tally().to_task_info(), "detail": detail}
 
     def note(self, error: str) -> None:
@@ -221,7 +229,16 @@ class JointInference:
 
     def _predict(self, picture: Picture) -> tuple[Prediction, float]:
         started = time.perf_counter()
-        return self.predictor.predict(picture), (time.perf_counter() - started) * 1000
+        try:
+            prediction = self.predictor.predict(picture)
+        except Exception:
+            if self._comparison is not None:
+                self._comparison.count_error()
+            raise
+        ms = (time.perf_counter() - started) * 1000
+        if self._comparison is not None:
+            self._comparison.add(picture, prediction, ms)
+        return prediction, ms
 
     def _fallback_prediction(self, pending: Pending) -> tuple[Prediction, float]:
         """For a sample that the cloud left unanswered and the edge has not seen. A failing model predicts nothing."""
@@ -292,6 +309,21 @@ class JointInference:
             self._on_final(pending, outcome)
         except Exception:
             logger.exception("Sample %s is final, and its on_final has failed", pending.id)
+
+
+def _comparison(work: Work, options: EdgeOptions) -> ModelComparison | None:
+    """With the former model, where the order names one that can be opened."""
+    card = work.content.former
+    if card is None or work.former is None:
+        return None
+    try:
+        former = open_predictor(
+            replace(card, labels=options.labels or card.labels), work.former, work.former_twin, options.predictor
+        )
+    except ModelmillError as error:
+        logger.warning("The former model cannot be compared with: %s", error.message)
+        return None
+    return ModelComparison(former, work.content.model.sha256)
 
 
 def _now() -> str:

@@ -39,6 +39,9 @@ class Work:
     agent_url: str
     node: str
     """The name of this node."""
+    former: Path | None = None
+    """The file of the model that it compares its own with."""
+    former_twin: Path | None = None
     source: str = ""
     """What it may open as its stream, whatever its parameters say; empty: nothing."""
 
@@ -70,6 +73,8 @@ class Work:
             "agent_url": self.agent_url,
             "node": self.node,
             "source": self.source,
+            "former": str(self.former) if self.former else "",
+            "former_twin": str(self.former_twin) if self.former_twin else "",
         }
 
     @staticmethod
@@ -86,7 +91,9 @@ class Work:
                 Path(data["folder"]),
                 str(data["agent_url"]),
                 str(data["node"]),
-                str(data["source"]),
+                source=str(data["source"]),
+                former=Path(data["former"]) if data["former"] else None,
+                former_twin=Path(data["former_twin"]) if data["former_twin"] else None,
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise WorkMissing(f"{path} does not say what this worker is to do: {error}.") from None

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
-from app.inference.prediction import Box, Prediction
+from app.inference.agreement import matches
+from app.inference.prediction import Prediction
 from app.joint_inference.calibration.predictions import SamplePredictions
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-MIN_IOU = 0.5
 Sums: TypeAlias = "npt.NDArray[np.float64]"
 """[n, 2]: of each sample what is good of it and what it counts; quality is the sum of the one by that of the other."""
 
@@ -59,28 +59,6 @@ def ratio(sums: Sums) -> float:
     return float(good / counted) if counted else 1.0
 
 
-def iou(box: Box, other: Box) -> float:
-    width = min(box.x2, other.x2) - max(box.x1, other.x1)
-    height = min(box.y2, other.y2) - max(box.y1, other.y1)
-    if width <= 0 or height <= 0:
-        return 0.0
-    both = width * height
-    return both / (_area(box) + _area(other) - both)
-
-
-def matches(boxes: Sequence[Box], truth: Sequence[Box]) -> int:
-    """How many of the boxes are right: the surest first, each with the best one that is left."""
-    unmatched = list(truth)
-    right = 0
-    for box in sorted(boxes, key=lambda box: -box.score):
-        fits = [(iou(box, other), index) for index, other in enumerate(unmatched) if other.label == box.label]
-        best, index = max(fits, default=(0.0, -1))
-        if best >= MIN_IOU:
-            del unmatched[index]
-            right += 1
-    return right
-
-
 def _kind(answers: Sequence[SamplePredictions]) -> Kind:
     if not answers:
         raise ValueError("there is no sample")
@@ -96,7 +74,3 @@ def _worth(kind: Kind, answer: SamplePredictions, prediction: Prediction) -> tup
         return float(prediction.label == answer.cloud.label), 1.0
     truth = answer.truth.boxes if kind is Kind.F1 and answer.truth.boxes is not None else answer.cloud.boxes
     return 2.0 * matches(prediction.boxes, truth), float(len(prediction.boxes) + len(truth))
-
-
-def _area(box: Box) -> float:
-    return (box.x2 - box.x1) * (box.y2 - box.y1)

@@ -95,6 +95,29 @@ def show(
 
 
 @commands.command()
+def rollout(
+    context: typer.Context,
+    service: FullName,
+    action: Annotated[
+        str, typer.Argument(metavar="[pause|resume|roll-back|retry|promote]", help="Nothing: show how far it is.")
+    ] = "",
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """How far a new model of the edge has got over a service's nodes; pause it, take it back, or give it to all."""
+    from app.joint_inference.cli.tables import rollout_lines
+
+    namespace, name = parted(service)
+    with client_of(context, url) as client:
+        record = client.change_rollout(namespace, name, action) if action else client.service(namespace, name)
+    if as_json:
+        typer.echo(json.dumps(record["rollout"], indent=2))
+        return
+    for line in rollout_lines(record["rollout"]) if record["rollout"] else ["The service has no roll-out."]:
+        typer.echo(line)
+
+
+@commands.command()
 def delete(
     context: typer.Context,
     service: FullName,

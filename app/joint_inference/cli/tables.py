@@ -14,6 +14,7 @@ from app.joint_inference.model.status import Reason, current_of
 from app.joint_inference.model.tally import upload_share_key
 from app.kit.cli.tables import table_of
 from app.kit.clock import age
+from app.kit.text.labels import text_of
 
 Json = Mapping[str, Any]
 COLORS = {"Running": "green", "Failed": "red", "Pending": "yellow"}
@@ -50,9 +51,12 @@ def service_lines(record: Json) -> Iterator[str]:
         yield f"started    {status['startTime']}"
     for side in ("edge", "cloud"):
         worker = spec[f"{side}Worker"]
-        yield f"{side:<10} {worker['name']}: model {worker['model']['name']} on node {worker['nodeName']}"
+        selector = worker.get("nodeSelector")
+        place = f"all nodes with {text_of(selector)}" if selector else f"node {worker['nodeName']}"
+        yield f"{side:<10} {worker['name']}: model {worker['model']['name']} on {place}"
     yield f"algorithm  {spec['edgeWorker']['hardExampleAlgorithm']['name']}"
     yield f"workers    {status.get('active', 0)} active, {status.get('failed', 0)} failed"
+    yield from rollout_lines(record["rollout"]) if record["rollout"] else ()
     for worker in record["workers"]:
         yield from _worker_lines(worker)
     for condition in status.get("conditions") or ():
@@ -71,10 +75,24 @@ def _worker_lines(worker: Json) -> Iterator[str]:
     facts += [f"exit code {worker['exit_code']}"] if worker.get("exit_code") is not None else []
     runs = worker.get("runs")
     facts += [f"model {runs['model']} version {runs['version']} {runs['sha256'][:12]}"] if runs else []
+    counted = worker["reported"].get("inferenceNumber")
+    facts += [f"{counted} pictures"] if counted is not None else []
     facts += [worker.get("reason") or "", worker.get("message") or ""]
     yield f"worker     {worker['role']} {worker['name']}  {'  '.join(filter(None, facts))}"
     if worker["state"] in TROUBLED:
         yield from (f"           {line}" for line in worker.get("log") or ())
+
+
+def rollout_lines(rollout: Json) -> Iterator[str]:
+    """How far a new model has got."""
+    versions = [f"{rollout[key]['model']}@{rollout[key]['version']}" for key in ("former", "target")]
+    if rollout["state"] == "complete":
+        yield f"rollout    complete  {versions[1]} on all nodes"
+        return
+    change = f"{versions[0]} -> {versions[1]}  wave {rollout['wave']}"
+    yield f"rollout    {rollout['state']}  {change}  {rollout['reason']}".rstrip()
+    if rollout["nodes"]:
+        yield f"           on {', '.join(rollout['nodes'])}"
 
 
 def full_name(resource: Json) -> str:

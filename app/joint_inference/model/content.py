@@ -34,6 +34,8 @@ class OrderContent:
     """For an edge worker."""
     withheld: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Cameras of the node that are not for the service's user: {"videos": ids, "sources": patterns}."""
+    former: ModelCard | None = None
+    """For an edge worker: the model that it compares its own with."""
 
     @property
     def specification(self) -> Specification:
@@ -50,13 +52,14 @@ class OrderContent:
             "model": MODEL_CARD.write(self.model),
             "secret": self.secret,
             "bigModel": vars(self.big_model) if self.big_model else None,
+            **({"former": MODEL_CARD.write(self.former)} if self.former else {}),
             **({"withheld": dict(self.withheld)} if any(self.withheld.values()) else {}),
         }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> OrderContent:
         """Raises KeyError, TypeError, ValueError for data of another form."""
-        big = data.get("bigModel")
+        big, former = data.get("bigModel"), data.get("former")
         return OrderContent(
             Role(data["role"]),
             data["resource"],
@@ -64,14 +67,17 @@ class OrderContent:
             data.get("secret", ""),
             BigModel(**big) if big else None,
             data.get("withheld") or {},
+            MODEL_CARD.read(former) if former else None,
         )
 
 
 def resource_for_node(service: Service) -> dict[str, Any]:
-    """Without what changes all the time: an order is sent again when its content differs."""
+    """Without what changes all the time, for an order is sent again when its content differs, and what no node uses."""
     whole = service.to_resource()
     metadata = {name: whole["metadata"][name] for name in ("name", "namespace", "uid", "generation")}
-    return {"apiVersion": whole["apiVersion"], "kind": whole["kind"], "metadata": metadata, "spec": whole["spec"]}
+    edge = {key: value for key, value in whole["spec"]["edgeWorker"].items() if key != "rollout"}
+    spec = {**whole["spec"], "edgeWorker": edge}
+    return {"apiVersion": whole["apiVersion"], "kind": whole["kind"], "metadata": metadata, "spec": spec}
 
 
 __all__ = ["BigModel", "OrderContent", "resource_for_node"]

@@ -1,6 +1,7 @@
 """The CustomResourceDefinition of the JointInferenceService, from the requirement. Pure.
 
-One optional property is added: hardExampleAlgorithm.parameters. `python -m ops.crd` writes the file.
+Three optional properties are added: hardExampleAlgorithm.parameters, rollout, and nodeSelector, which replaces nodeName
+of the edge worker. `python -m ops.crd` writes the file.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ def _list_of(item: dict[str, Any]) -> dict[str, Any]:
 
 _PAIR = {"key": _TEXT, "value": _TEXT}
 _PARAMETERS = _list_of(_object(_PAIR, "key", "value"))
+_LABELS = {"type": "object", "additionalProperties": _TEXT}
 _NAMED = _object({"name": _TEXT}, "name")
 _WORKER_SPEC = _object(
     {
@@ -41,17 +43,28 @@ _WORKER_SPEC = _object(
     "frameworkVersion",
 )
 _ALGORITHM = _object({"name": _TEXT, "parameters": _PARAMETERS}, "name")
+_ROLLOUT = _object(
+    {
+        "waves": _list_of(_TEXT),
+        "soakSeconds": _COUNT,
+        "minPictures": _COUNT,
+        "maxErrors": _COUNT,
+        "maxLatencyRatio": _TEXT,
+        "minAgreement": _TEXT,
+    }
+)
 _EDGE_WORKER = _object(
     {
         "name": _TEXT,
         "model": _NAMED,
         "nodeName": _TEXT,
+        "nodeSelector": _LABELS,
+        "rollout": _ROLLOUT,
         "hardExampleAlgorithm": _ALGORITHM,
         "workerSpec": _WORKER_SPEC,
     },
     "name",
     "model",
-    "nodeName",
     "hardExampleAlgorithm",
     "workerSpec",
 )

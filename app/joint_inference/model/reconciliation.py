@@ -35,9 +35,15 @@ class ObservedState:
     """The last order of the edge node."""
     withheld: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """See OrderContent."""
+    former: ModelCard | None = None
+    """What the edge worker compares its model with."""
     problem: Condition | None = None
     """What is wrong with the service, whatever its nodes report."""
     warning: Condition | None = None
+
+
+Place = tuple[Role, str]
+"""A worker, and the name of the node that it runs on."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +51,16 @@ class ServicePlan:
     """What follows for a service: its condition, and the orders for its workers."""
 
     condition: Condition
-    orders: dict[Role, OrderContent]
-    """By worker. One without an order is left as it is, unless it is of an older generation."""
+    orders: dict[Place, OrderContent]
+    """A worker without an order is left as it is, unless it is of an older generation."""
     active: int
     """The requirement's count of active workers."""
     failed: int
     """The requirement's count of failed workers."""
-    ended: frozenset[Role] = frozenset()
-    """Workers whose node does not exist, or is no longer for the service's user."""
+    nodes: Mapping[Role, frozenset[str]] = field(default_factory=lambda: dict.fromkeys(Role, frozenset()))
+    """Those on which the workers may be: they exist, and are for the service's user."""
+    workers: Mapping[Role, ObservedWorker] = field(default_factory=dict)
+    """As they were observed; of a service of one edge node."""
 
 
 def key_of(service: Service, role: Role) -> WorkKey:
@@ -63,11 +71,15 @@ def plan_service(service: Service, state: ObservedState) -> ServicePlan:
     workers = {role: _observed(service, role, state) for role in Role}
     active = sum(worker.is_active for worker in workers.values())
     failed = sum(worker.counts_as_failed for worker in workers.values())
+    nodes = {
+        role: frozenset([node.name] if node is not None else [])
+        for role, node in ((Role.EDGE, state.edge_node), (Role.CLOUD, state.cloud_node))
+    }
     problem = state.problem or _missing(service, state)
-    if problem is not None:
-        nodes = {Role.EDGE: state.edge_node, Role.CLOUD: state.cloud_node}
-        return ServicePlan(problem, {}, active, failed, frozenset(role for role in Role if nodes[role] is None))
-    return ServicePlan(condition_of(service, workers), _orders(service, state, workers[Role.CLOUD]), active, failed)
+    condition = problem or condition_of(service, workers)
+    orders = {} if problem is not None else _orders(service, state, workers[Role.CLOUD])
+    placed = {(role, service.specification.worker(role).node): content for role, content in orders.items()}
+    return ServicePlan(condition, placed, active, failed, nodes, workers)
 
 
 def _observed(service: Service, role: Role, state: ObservedState) -> ObservedWorker:
@@ -117,7 +129,9 @@ def _orders(service: Service, state: ObservedState, cloud: ObservedWorker) -> di
     url = _big_model(service, state, cloud)
     if url:
         big = BigModel(url, service.secret)
-        orders[Role.EDGE] = OrderContent(Role.EDGE, resource, state.edge_model, big_model=big, withheld=state.withheld)
+        orders[Role.EDGE] = OrderContent(
+            Role.EDGE, resource, state.edge_model, big_model=big, withheld=state.withheld, former=state.former
+        )
     return orders
 
 

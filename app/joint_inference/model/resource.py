@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from app.kit.text.labels import text_of
+
 GROUP = "neptune.io"
 VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
@@ -33,17 +35,24 @@ class Worker:
     model: str
     """The name of its model."""
     node: str
-    """The name of its node."""
+    """The name of its node; empty where a selector selects its nodes."""
     script_dir: str = ""
     """Empty: the bundled worker."""
     script_boot_file: str = ""
     framework_version: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Of its workerSpec; of a repeated key the last value."""
+    selector: Mapping[str, str] = field(default_factory=dict)
+    """The labels of the nodes that it runs on, in place of a node's name."""
 
     @property
     def is_builtin(self) -> bool:
         return not self.script_dir
+
+    @property
+    def place(self) -> str:
+        """Its node, or the labels of its nodes, in words."""
+        return self.node or text_of(self.selector)
 
 
 @dataclass(frozen=True)
@@ -90,6 +99,8 @@ class Service:
     """The last taskInfo, with its phase."""
     managed: Sequence[Any] = ()
     """metadata.managedFields; empty: it is older than field ownership."""
+    rollout: Mapping[str, Any] = field(default_factory=dict)
+    """See ROLLOUT; empty: a new model goes to all nodes at once."""
 
     @property
     def specification(self) -> Specification:
@@ -142,11 +153,12 @@ def _worker(role: Role, worker: Mapping[str, Any]) -> Worker:
         role=role,
         name=worker["name"],
         model=worker["model"]["name"],
-        node=worker["nodeName"],
+        node=worker.get("nodeName", ""),
         script_dir=spec["scriptDir"],
         script_boot_file=spec["scriptBootFile"],
         framework_version=spec["frameworkVersion"],
         parameters=_parameters(spec.get("parameters", ())),
+        selector=worker.get("nodeSelector") or {},
     )
 
 

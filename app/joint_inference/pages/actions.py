@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -11,18 +12,20 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.joint_inference.access import joint_of
-from app.joint_inference.errors import InvalidResource, ServiceChanged
+from app.joint_inference.errors import InvalidResource, NoSuchRollout, ServiceChanged
 from app.joint_inference.model.resource import Service
 from app.joint_inference.pages.new import sent_texts, text_problems
 from app.joint_inference.pages.service import service_of
 from app.joint_inference.pages.service_list import url_of
 from app.joint_inference.pages.view_models import condition_of
 from app.joint_inference.pages.yaml_text import editable, to_yaml
+from app.joint_inference.schemas import RolloutChange
 from app.joint_inference.validation import parse_document, validated, warnings_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
+from app.kit.web.http import form
 from app.kit.web.templates import render
 
 
@@ -82,6 +85,15 @@ def _edit_page(
     )
 
 
+async def change_rollout(request: Request) -> Response:
+    service = await run_in_threadpool(service_of, request)
+    fields = await form(request, RolloutChange)
+    act = joint_of(request).services.act_on_rollout
+    with suppress(NoSuchRollout):  # it went on meanwhile, as its page shows
+        await run_in_threadpool(act, service.owner, service.namespace, service.name, fields.action, now=now())
+    return see_other(url_of(service.namespace, service.name) + "#rollout-title")
+
+
 def ask_delete(request: Request) -> Response:
     service = service_of(request)
     return render(
@@ -105,6 +117,7 @@ def delete(request: Request) -> Response:
 ROUTES = [
     Route("/ui/services/{namespace}/{name}/edit", edit),
     Route("/ui/services/{namespace}/{name}/edit", change, methods=["POST"]),
+    Route("/ui/services/{namespace}/{name}/rollout", change_rollout, methods=["POST"]),
     Route("/ui/services/{namespace}/{name}/delete", ask_delete),
     Route("/ui/services/{namespace}/{name}/delete", delete, methods=["POST"]),
 ]

@@ -13,6 +13,7 @@ from app.joint_inference.hard_examples.base import BadParameter, UnknownAlgorith
 from app.joint_inference.model.resource import API_VERSION, KIND
 from app.joint_inference.validation import validated
 from app.kit.errors import ModelmillError
+from app.kit.text.labels import BadLabels, labels_in, text_of
 from app.kit.web.editor import Problems
 
 Values = dict[str, str]
@@ -22,6 +23,7 @@ DEFAULTS: Mapping[str, str] = {
     "name": "",
     "namespace": "default",
     "edge_node": "",
+    "edge_selector": "",
     "edge_model": "",
     "cloud_node": "",
     "cloud_model": "",
@@ -31,12 +33,13 @@ DEFAULTS: Mapping[str, str] = {
     "edge_parameters": "",
     "cloud_parameters": "",
 }
-NEEDED = ("name", "edge_node", "edge_model", "cloud_node", "cloud_model")
+NEEDED = ("name", "edge_model", "cloud_node", "cloud_model")
 FIELD_OF = {
     "$.metadata.name": "name",
     "$.metadata.namespace": "namespace",
     "$.spec.edgeWorker.model.name": "edge_model",
     "$.spec.edgeWorker.nodeName": "edge_node",
+    "$.spec.edgeWorker.nodeSelector": "edge_selector",
     "$.spec.cloudWorker.model.name": "cloud_model",
     "$.spec.cloudWorker.nodeName": "cloud_node",
     "$.spec.edgeWorker.hardExampleAlgorithm.name": "algorithm",
@@ -65,6 +68,7 @@ def merged(sent: Mapping[str, str]) -> Values:
 def resource_of(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
     """The resource as far as it goes, and what is wrong with it."""
     problems: Problems = {name: "" for name in NEEDED if not values[name]}
+    placement = _placement(values, problems)
     edge, cloud = (_pairs(values[name], name, problems) for name in ("edge_parameters", "cloud_parameters"))
     for key in reversed(OWN_FIELDS):
         if values[key]:
@@ -79,7 +83,7 @@ def resource_of(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
             "edgeWorker": {
                 "name": EDGE_NAME,
                 "model": {"name": values["edge_model"]},
-                "nodeName": values["edge_node"],
+                **placement,
                 "hardExampleAlgorithm": algorithm,
                 "workerSpec": _worker_spec(edge),
             },
@@ -132,7 +136,8 @@ def _values(resource: Mapping[str, Any]) -> Values:
         **own,
         "name": resource["metadata"]["name"],
         "namespace": resource["metadata"]["namespace"],
-        "edge_node": edge["nodeName"],
+        "edge_node": edge.get("nodeName", ""),
+        "edge_selector": text_of(edge.get("nodeSelector", {})),
         "edge_model": edge["model"]["name"],
         "cloud_node": cloud["nodeName"],
         "cloud_model": cloud["model"]["name"],
@@ -140,6 +145,19 @@ def _values(resource: Mapping[str, Any]) -> Values:
         "edge_parameters": _lines([pair for pair in pairs if pair["key"] not in OWN_FIELDS]),
         "cloud_parameters": _lines(cloud["workerSpec"].get("parameters", [])),
     }
+
+
+def _placement(values: Mapping[str, str], problems: Problems) -> dict[str, Any]:
+    """Labels go before a node's name: who types some means them."""
+    if not values["edge_selector"]:
+        if not values["edge_node"]:
+            problems["edge_node"] = ""
+        return {"nodeName": values["edge_node"]}
+    try:
+        return {"nodeSelector": labels_in(values["edge_selector"])}
+    except BadLabels as error:
+        problems["edge_selector"] = f"{error.message} {error.hint}"
+        return {"nodeName": values["edge_node"]}
 
 
 def _lines(pairs: list[Mapping[str, str]]) -> str:

@@ -29,6 +29,7 @@ from app.kit.web.live_fragment import fragment, reload_page, version_of
 from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 from app.nodes.access import nodes_of
+from app.nodes.model import Node
 from app.results.model.producer import Producer
 
 SHOWN_EVENTS = 30
@@ -93,7 +94,11 @@ def _body(request: Request, service: Service, at: datetime) -> dict[str, Any]:
     joint, user = joint_of(request), user_of(request)
     series = joint.reports.series(service.uid)
     samples = joint.reports.samples(user, service.namespace, service.name)[:KEPT_SAMPLES]
-    workers = [_worker(request, service, role, at) for role in Role]
+    placements = joint.services.placements(service)
+    cloud = nodes_of(request).access.find_for(service.owner, service.specification.cloud.node)
+    edges = [_worker(placed, Role.EDGE, node, at) for placed, node in placements]
+    workers = [*edges, _worker(service, Role.CLOUD, cloud, at)]
+    is_fleet = bool(service.specification.edge.selector)
     return {
         "service": service,
         "url": url_of(service.namespace, service.name),
@@ -103,15 +108,18 @@ def _body(request: Request, service: Service, at: datetime) -> dict[str, Any]:
         "figures": view_models.figures_of(service.reported),
         "latency": latency_plot(series),
         "uploads": upload_plot(series),
-        "workers": workers,
+        "workers": workers[-1:] if is_fleet else workers,
+        "fleet": [view_models.fleet_node(worker) for worker in edges] if is_fleet else [],
+        "is_fleet": is_fleet,
+        "selector": service.specification.edge.place,
+        "rollout": view_models.rollout_view(service, edges),
         "events": joint.services.events(user, service.namespace, service.name)[:SHOWN_EVENTS],
         "samples": [view_models.sample_view(sample) for sample in samples],
         "seen": _version(service, series, [sample.id for sample in samples], workers, at),
     }
 
 
-def _worker(request: Request, service: Service, role: Role, at: datetime) -> view_models.ServiceWorkerView:
-    node = nodes_of(request).access.find_for(service.owner, service.specification.worker(role).node)
+def _worker(service: Service, role: Role, node: Node | None, at: datetime) -> view_models.ServiceWorkerView:
     return view_models.worker_of(service, role, node, is_online=node is not None and node.is_online(at))
 
 

@@ -10,16 +10,26 @@ from markupsafe import Markup
 
 from app.inference.prediction import Prediction
 from app.joint_inference.model.resource import Role, Service, Worker
+from app.joint_inference.model.rollout import (
+    Comparison,
+    Rollout,
+    RolloutAction,
+    RolloutPolicy,
+    acted,
+    change_text,
+    policy_of,
+)
 from app.joint_inference.model.state import running_model
 from app.joint_inference.model.status import ConditionType, Reason, current_of
-from app.joint_inference.model.stream import STREAM
+from app.joint_inference.model.stream import STREAM, stream_end
 from app.joint_inference.model.tally import Sample, Source, upload_share_key
+from app.joint_inference.service.rollouts import comparison_of, rollout_of
 from app.kit.web import charts
 from app.nodes.model import Node, WorkerReport
 
 ENDING = "Ending"
 TOP_CLASSES = 3
-SAID_ELSEWHERE = frozenset({"runtime", "why", "model", "sha256", STREAM})
+SAID_ELSEWHERE = frozenset({"runtime", "why", "model", "sha256", "comparison", STREAM})
 """Of what a worker says of itself: what has a place of its own."""
 
 
@@ -88,6 +98,8 @@ class ServiceWorkerView:
     """Name, version and hash of the model that runs; None: the worker does not say."""
     detail: Mapping[str, str]
     """What else the worker says of itself."""
+    figures: ServiceFigures | None
+    """What an edge worker has counted."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +191,71 @@ def worker_of(service: Service, role: Role, node: Node | None, *, is_online: boo
     further = {key: value for key, value in detail.items() if key not in SAID_ELSEWHERE}
     runtime, why = detail.get("runtime", ""), detail.get("why", "")
     worker = service.specification.worker(role)
-    return ServiceWorkerView(role, worker, node, is_online, report, runtime, why, running_model(report), further)
+    figures = figures_of(service.reported) if role is Role.EDGE else None
+    return ServiceWorkerView(
+        role, worker, node, is_online, report, runtime, why, running_model(report), further, figures
+    )
+
+
+@dataclass(frozen=True)
+class FleetNode:
+    """An edge node of a service that has several."""
+
+    worker: ServiceWorkerView
+    figures: ServiceFigures | None
+    problem: str
+    """Why it does not serve, or what its source lacks; empty: nothing."""
+
+
+def fleet_node(worker: ServiceWorkerView) -> FleetNode:
+    report = worker.report
+    end = stream_end(report.detail) if report is not None else None
+    told = (end.message if end is not None else "") or ((report.message or report.reason) if report is not None else "")
+    return FleetNode(worker, worker.figures, told)
+
+
+@dataclass(frozen=True)
+class WaveNode:
+    """A node that has the target of a roll-out, or is to get it."""
+
+    name: str
+    has_target: bool
+    runs: Mapping[str, Any] | None
+    comparison: Comparison
+
+
+@dataclass(frozen=True)
+class RolloutView:
+    rollout: Rollout
+    change: str
+    policy: RolloutPolicy
+    waves: tuple[tuple[str, str], ...]
+    """The size of each, and whether it is done, current or waiting."""
+    nodes: tuple[WaveNode, ...]
+    actions: tuple[RolloutAction, ...]
+    """What can be done with it now."""
+
+
+def rollout_view(service: Service, edges: Sequence[ServiceWorkerView]) -> RolloutView | None:
+    """None: a new model goes to all nodes at once."""
+    rollout, policy = rollout_of(service), policy_of(service.spec)
+    if rollout is None or policy is None:
+        return None
+    nodes = tuple(
+        WaveNode(
+            edge.specification.node,
+            edge.specification.node in rollout.nodes,
+            edge.runs,
+            comparison_of(edge.report.detail) if edge.report is not None else Comparison(),
+        )
+        for edge in edges
+    )
+    waves = tuple(
+        (size, "done" if place < rollout.wave else "current" if place == rollout.wave else "waiting")
+        for place, size in enumerate(policy.waves)
+    )
+    actions = tuple(action for action in RolloutAction if acted(rollout, action) is not None)
+    return RolloutView(rollout, change_text(rollout), policy, waves, nodes, actions)
 
 
 def sample_view(sample: Sample) -> SampleView:

@@ -6,7 +6,8 @@ transaction. The upstream controller is Reports.note. All are idempotent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,18 +15,21 @@ from sqlalchemy import Connection
 
 from app.joint_inference import store
 from app.joint_inference.hard_examples.base import BadParameter, UnknownAlgorithm
+from app.joint_inference.model.fleet import SUMMED_AT, fleet_plan, summed, task_info_of
 from app.joint_inference.model.reconciliation import ObservedState, ServicePlan, key_of, plan_service
 from app.joint_inference.model.resource import PLURAL, Role, Service
+from app.joint_inference.model.rollout import Rollout
 from app.joint_inference.model.state import change_of_model
-from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after, current_of
+from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after, current_of, metrics_of
 from app.joint_inference.service.model_pairs import mismatch
 from app.joint_inference.service.reports import Reports
+from app.joint_inference.service.rollouts import condition_with, next_rollout, note_change
 from app.joint_inference.service.services import Services
 from app.joint_inference.worker_options import algorithm_of, cloud_options, edge_options
 from app.kit.clock import from_text, to_text
 from app.kit.sql import Event, publish
 from app.model_registry.service import Model, Models
-from app.nodes.model import Node, Order, WorkKey
+from app.nodes.model import Node, Operation, Order, WorkKey
 from app.nodes.service import Nodes
 
 HEARTBEAT_S = 60
@@ -37,6 +41,23 @@ WATCHED_FOR_S = 3600
 """How long watchers can still see that a service is gone."""
 HasDataset = Callable[[str, str], bool]
 """user, path → whether the path exists among what they may read."""
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """What follows for a service from what it refers to."""
+
+    plan: ServicePlan
+    warning: Condition | None
+    rollout: Rollout | None
+    reported: Mapping[str, Any]
+    """The last taskInfo, of all its nodes together."""
+
+    def reported_after(self, service: Service) -> Mapping[str, Any]:
+        """What is stored of it."""
+        if not service.specification.edge.selector:
+            return service.reported
+        return {**self.reported, **{key: at for key, at in service.reported.items() if key == SUMMED_AT}}
 
 
 class Controller:
@@ -68,9 +89,7 @@ class Controller:
         if service.deleted_at is not None:
             self._end(service, now)
             return
-        state = self._observe(service, orders, now)
-        plan = plan_service(service, state)
-        nodes_to_nudge = self._write(service, plan, state.warning, now, looked_at)
+        nodes_to_nudge = self._write(service, self._plan(service, orders, now), now, looked_at)
         if nodes_to_nudge is None:
             self.services.kick(uid)
             return
@@ -83,7 +102,7 @@ class Controller:
         quiet, impatient = (to_text(now - timedelta(seconds=s)) for s in (HEARTBEAT_S, IMPATIENT_S))
         with self.database.read() as conn:
             uids_due = store.looked_at_before(conn, quiet, AT_ONCE)
-            uids_due += store.not_running(conn, impatient, AT_ONCE)
+            uids_due += store.not_settled(conn, impatient, AT_ONCE)
         uids = list(dict.fromkeys(uids_due))
         if uids:
             with self.database.write() as conn:
@@ -105,8 +124,10 @@ class Controller:
             self.services.kick(uid)
 
     def node_permitted(self, _: str, keys: Collection[WorkKey]) -> None:
-        """Listener of nodes: end at once what users run there who no longer may."""
-        for uid in {key.uid for key in keys if key.kind == PLURAL}:
+        """Listener of nodes: end at once what users run there who no longer may, and begin what selects it now."""
+        with self.database.read() as conn:
+            selecting = store.selecting(conn)
+        for uid in {*selecting, *(key.uid for key in keys if key.kind == PLURAL)}:
             self.services.kick(uid)
 
     def node_replaced(self, _: str, keys: Collection[WorkKey]) -> None:
@@ -131,27 +152,37 @@ class Controller:
             self.services.announce()
             self.reports.forget(service.uid)
 
-    def _observe(self, service: Service, orders: list[Order], now: datetime) -> ObservedState:
+    def _plan(self, service: Service, orders: list[Order], now: datetime) -> Reconciliation:
         specification = service.specification
         edge_model = self.models.find(service.owner, specification.edge.model, now=now)
         cloud_model = self.models.find(service.owner, specification.cloud.model, now=now)
         problem, warning = self._check(service, edge_model, cloud_model)
-        key = key_of(service, Role.EDGE)
-        edge_order = next((o for o in orders if o.key == key and o.node == specification.edge.node), None)
-        edge_node, cloud_node = (
-            self.nodes.access.find_for(service.owner, worker.node)
-            for worker in (specification.edge, specification.cloud)
-        )
-        return ObservedState(
-            now=now,
-            edge_model=edge_model.card if edge_model else None,
-            cloud_model=cloud_model.card if cloud_model else None,
-            edge_node=edge_node,
-            cloud_node=cloud_node,
-            edge_order=edge_order,
-            withheld=self.nodes.access.hidden_from(service.owner, specification.edge.node),
-            problem=problem,
-            warning=warning,
+        cloud_node = self.nodes.access.find_for(service.owner, specification.cloud.node)
+        edge_orders = {order.node: order for order in orders if order.key == key_of(service, Role.EDGE)}
+        placements = self.services.placements(service)
+        card = edge_model.card if edge_model else None
+        rollout = next_rollout(service, card if problem is None else None, placements, now)
+        plans = {}
+        for placed, node in placements:
+            name = placed.specification.edge.node
+            state = ObservedState(
+                now=now,
+                edge_model=rollout.model_of(name) if rollout is not None and card is not None else card,
+                cloud_model=cloud_model.card if cloud_model else None,
+                edge_node=node,
+                cloud_node=cloud_node,
+                edge_order=edge_orders.get(name),
+                withheld=self.nodes.access.hidden_from(service.owner, name),
+                former=rollout.compared_on(name) if rollout is not None else None,
+                problem=problem,
+                warning=warning,
+            )
+            plans[name] = plan_service(placed, state)
+        is_fleet = bool(specification.edge.selector)
+        plan = fleet_plan(service, plans) if is_fleet else plans[specification.edge.node]
+        reported = summed([placed.reported for placed, _ in placements]) if is_fleet else service.reported
+        return Reconciliation(
+            replace(plan, condition=condition_with(rollout, plan.condition)), warning, rollout, reported
         )
 
     def _check(
@@ -174,63 +205,85 @@ class Controller:
             message = f"{error.message} {error.hint}".strip()
             return Condition(ConditionType.FAILED, Reason.BAD_PARAMETERS, message), None
 
-    def _write(
-        self, service: Service, plan: ServicePlan, warning: Condition | None, now: datetime, looked_at: str | None
-    ) -> set[str] | None:
+    def _write(self, service: Service, result: Reconciliation, now: datetime, looked_at: str | None) -> set[str] | None:
         """Store condition and orders, unless the service has changed meanwhile.
 
         Args:
             service: as it was when this started.
-            plan: what follows for it.
-            warning: to show beside the condition.
+            result: what follows for it.
             now: the time.
             looked_at: when it was last reconciled before this started.
 
         Returns:
             The names of the nodes to nudge; None: it was reconciled by another meanwhile, and nothing was done.
         """
-        nodes_to_nudge = set[str]()
+        plan, nodes_to_nudge = result.plan, set[str]()
         with self.database.write() as conn:
             fresh = store.lock(conn, service.uid)
             if fresh is None or fresh.deleted_at is not None or fresh.generation != service.generation:
                 return nodes_to_nudge
-            if store.looked_at(conn, service.uid) != looked_at:
+            if store.looked_at(conn, service.uid) != looked_at or fresh.rollout != service.rollout:
                 return None
             for role in Role:
                 nodes_to_nudge |= self._order(conn, service, role, plan, now)
-            status = _status(fresh, plan, warning, now)
+            fields = {
+                "status": _status(fresh, result, now),
+                "rollout": note_change(conn, fresh, result.rollout, now),
+                "reported": result.reported_after(fresh),
+            }
+            changes = {name: value for name, value in fields.items() if value != getattr(fresh, name)}
             store.note_look(conn, [service.uid], to_text(now))
-            if status != fresh.status:
-                store.change_service(conn, fresh, status=status)
+            if changes:
+                store.change_service(conn, fresh, **changes)
+            if "status" in changes:
                 _publish(conn, fresh, plan.condition, now)
-        if status != fresh.status:
+        if changes:
             self.services.announce()
         return nodes_to_nudge
 
     def _order(self, conn: Connection, service: Service, role: Role, plan: ServicePlan, now: datetime) -> set[str]:
-        worker, key = service.specification.worker(role), key_of(service, role)
-        content = plan.orders.get(role)
-        orders = [order for order in self.nodes.orders_of(conn, PLURAL, service.uid) if order.key == key]
-        if content is None:
-            is_stale = any(order.generation != service.generation for order in orders)
-            is_wanted = plan.condition.type is not ConditionType.FAILED  # an edge worker waits for the new cloud's
-            is_over = role in plan.ended or (is_stale and not is_wanted)
-            return set(self.nodes.withdraw(conn, PLURAL, service.uid, role.value)) if is_over else set()
-        nodes_to_nudge = set(self.nodes.withdraw(conn, PLURAL, service.uid, role.value, but=worker.node))
-        is_new = self.nodes.order(
-            conn,
-            worker.node,
-            key,
-            namespace=service.namespace,
-            name=service.name,
-            generation=service.generation,
-            content=content.to_json(),
-        )
-        former = next((order.content for order in orders if order.node == worker.node and order.content), None)
-        change = change_of_model(worker, former["model"], content.model) if is_new and former else ""
-        if change:
-            store.add_event(conn, service.uid, to_text(now), type="Changed", reason="ModelChanged", message=change)
-        return nodes_to_nudge | {worker.node} if is_new else nodes_to_nudge
+        """Order what the plan has for this worker, and withdraw what is no longer to run."""
+        key = key_of(service, role)
+        contents = {node: content for (part, node), content in plan.orders.items() if part is role}
+        present = {
+            order.node: order
+            for order in self.nodes.orders_of(conn, PLURAL, service.uid)
+            if order.key == key and order.operation is not Operation.DELETE
+        }
+        kept = {node for node, order in present.items() if self._is_kept(service, role, order, plan, contents)}
+        nodes_to_nudge = set(self.nodes.withdraw(conn, PLURAL, service.uid, role.value, but=kept))
+        changes = []
+        for node, content in contents.items():
+            is_new = self.nodes.order(
+                conn,
+                node,
+                key,
+                namespace=service.namespace,
+                name=service.name,
+                generation=service.generation,
+                content=content.to_json(),
+            )
+            former = present[node].content if node in present else None
+            nodes_to_nudge |= {node} if is_new else set()
+            changes += [change_of_model(content.worker, former["model"], content.model)] if is_new and former else []
+        told = [change for change in changes if change]
+        if told:
+            further = f" So it is on {len(told) - 1} more nodes." if len(told) > 1 else ""
+            message = f"{told[0]}{further}"
+            store.add_event(conn, service.uid, to_text(now), type="Changed", reason="ModelChanged", message=message)
+        return nodes_to_nudge
+
+    @staticmethod
+    def _is_kept(service: Service, role: Role, order: Order, plan: ServicePlan, contents: Collection[str]) -> bool:
+        """A node's worker goes when it is no longer of this service; and one of an older generation when nothing takes
+        its place, for an edge worker waits for the new cloud's."""
+        if order.node in contents:
+            return True
+        is_failed = plan.condition.type is ConditionType.FAILED
+        is_stale = order.generation != service.generation
+        if order.node in plan.nodes[role]:
+            return not (is_stale and is_failed)
+        return is_stale and not is_failed and not contents
 
 
 def _warning(service: Service) -> Condition | None:
@@ -245,16 +298,19 @@ def _warning(service: Service) -> Condition | None:
     return Condition(ConditionType.WARNING, Reason.NEVER_HARD, why) if why else None
 
 
-def _status(service: Service, plan: ServicePlan, warning: Condition | None, now: datetime) -> dict[str, Any]:
+def _status(service: Service, result: Reconciliation, now: datetime) -> dict[str, Any]:
     """The new status; the former one when nothing has changed and no heartbeat is due."""
-    at = to_text(now)
+    at, plan = to_text(now), result.plan
+    is_fleet = bool(service.specification.edge.selector)
+    metrics = {"metrics": metrics_of(task_info_of(result.reported))} if is_fleet and result.reported else {}
     before = service.status.get("conditions", ())
     status = {
         **service.status,
         "startTime": service.status.get("startTime") or at,
-        "conditions": conditions_after(before, plan.condition, warning, at),
+        "conditions": conditions_after(before, plan.condition, result.warning, at),
         "active": plan.active,
         "failed": plan.failed,
+        **metrics,
     }
     last = current_of(service.status)
     if last is None or (now - from_text(last["lastHeartbeatTime"])).total_seconds() >= HEARTBEAT_S:

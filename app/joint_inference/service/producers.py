@@ -23,7 +23,7 @@ def producer_of_service(service: Service) -> Producer:
         f"/api/v2/services/{name}",
         f"/ui/services/{name}",
         "services",
-        {"service": name, "node": edge.node, "model": edge.model},
+        {"service": name, "node": edge.place, "model": edge.model},
         is_over=service.deleted_at is not None,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from app.joint_inference import store
 from app.joint_inference.errors import SampleNotFound, ServiceNotFound
+from app.joint_inference.model.fleet import SUMMED_AT, summed, task_info_of
 from app.joint_inference.model.resource import PLURAL, Service
 from app.joint_inference.model.status import metrics_of
 from app.joint_inference.model.tally import MOST_ROWS, Sample
@@ -24,7 +25,7 @@ from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.redis.time_series import TimeSeries
 from app.kit.sql import Database
 from app.kit.web.http import checked
-from app.nodes.model import Operation
+from app.nodes.model import Operation, Order
 from app.nodes.service import Nodes
 from app.nodes.wire import read
 from app.results import store as results
@@ -33,6 +34,8 @@ from app.results.model.frame_result import FrameRecord, moment_of
 KEPT_SAMPLES = 20
 RECENT_EVENTS = 50
 SERIES = 360
+SUM_EVERY_S = 2.0
+"""Where a service has many edge workers, each of which reports by itself."""
 POINT_EVERY_S = 5.0
 """Half an hour of points."""
 
@@ -88,19 +91,32 @@ class Reports:
         status = read_status(body)
         with self.database.read() as conn:
             service = self._reported(conn, namespace, name, node=node, user=user, uid=status.uid)
-        self.send(service.uid, status)
+        self.send(service.uid, status.model_copy(update={"node": node}))
 
     def note(self, uid: str, status: UpstreamStatus, *, now: datetime) -> None:
         """The upstream controller: store a status, unless a newer one is stored. Idempotent."""
         with self.database.write() as conn:
             service = store.lock(conn, uid)
-            reported = {**status.task_info, "phase": status.status}
-            if service is None or service.gone_at or not _is_newer(service.reported, reported):
+            if service is None or service.gone_at:
                 return
-            shown = {**service.status, "metrics": metrics_of(status.task_info)}
-            is_other_worker = any(service.reported.get(key) != reported.get(key) for key in ("breaker", "phase"))
-            store.change_service(conn, service, reported=reported, status=shown)
-        self.plots.add(uid, vars(TallyPoint(to_text(now), status.task_info)))
+            is_fleet = bool(service.specification.edge.selector)
+            reports = store.reports_of(conn, uid) if is_fleet else {}
+            before = reports.get(status.node, {}) if is_fleet else service.reported
+            reported = {**status.task_info, "phase": status.status}
+            if not _is_newer(before, reported):
+                return
+            is_other_worker = any(before.get(key) != reported.get(key) for key in ("breaker", "phase"))
+            if is_fleet:
+                store.put_report(conn, uid, status.node, reported)
+                running = {order.node for order in self.nodes.orders_of(conn, PLURAL, uid) if not _is_ending(order)}
+                reports = {node: told for node, told in {**reports, status.node: reported}.items() if node in running}
+                reported = {**summed(reports.values()), SUMMED_AT: to_text(now)}
+            is_due = not is_fleet or _is_older(service.reported.get(SUMMED_AT), now)
+            if is_due:
+                shown = {**service.status, "metrics": metrics_of(task_info_of(reported))}
+                store.change_service(conn, service, reported=reported, status=shown)
+        if is_due:
+            self.plots.add(uid, vars(TallyPoint(to_text(now), task_info_of(reported))))
         if is_other_worker:
             self.services.kick(uid)
         self.services.announce()
@@ -123,6 +139,7 @@ class Reports:
         """
         with self.database.read() as conn:
             self._check_runs_on(conn, uid, node)
+        sample = replace(sample, extra={**sample.extra, "node": node})
         self.objects.put(_picture(uid, sample.id), [picture], content_type=content_type)
         try:
             with self.database.write() as conn:
@@ -153,10 +170,12 @@ class Reports:
             self._check_runs_on(conn, uid, node)
             if service is None or service.gone_at is not None or not report.rows:
                 return
-            first = store.take_numbers(conn, uid, report.run, report.batch, len(report.rows))
+            first = store.take_numbers(conn, uid, node, report.run, report.batch, len(report.rows))
             if first is None:
                 return
-            records = [FrameRecord(n, moment_of(row, now), row) for n, row in enumerate(report.rows, first)]
+            origin = {"node": node} if service.specification.edge.selector else {}
+            rows = [{**row, **origin} for row in report.rows]
+            records = [FrameRecord(n, moment_of(row, now), row) for n, row in enumerate(rows, first)]
             results.add_rows(conn, uid, records)
             is_awaited = results.has_sinks(conn, uid)
         if is_awaited:
@@ -224,11 +243,20 @@ class Reports:
     def _runs_on(self, conn: Connection, uid: str, node: str) -> bool:
         """What it is to end does not count: the worker that took its place says how things are."""
         orders = self.nodes.orders_of(conn, PLURAL, uid)
-        return any(order.node == node and order.operation is not Operation.DELETE for order in orders)
+        return any(order.node == node and not _is_ending(order) for order in orders)
 
     def _check_runs_on(self, conn: Connection, uid: str, node: str) -> None:
         if not self._runs_on(conn, uid, node):
             raise ServiceNotFound(f"The node {node!r} runs no service of the uid {uid!r}.")
+
+
+def _is_ending(order: Order) -> bool:
+    return order.operation is Operation.DELETE
+
+
+def _is_older(at: str | None, now: datetime) -> bool:
+    """Whether the nodes of a service were last added up so long ago that it is due again."""
+    return at is None or (now - from_text(at)).total_seconds() >= SUM_EVERY_S
 
 
 def _is_newer(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

@@ -12,8 +12,10 @@ from sqlalchemy import Connection
 from app.joint_inference import store
 from app.joint_inference.errors import ServiceExists, ServiceNotFound
 from app.joint_inference.model.field_ownership import Manager
+from app.joint_inference.model.fleet import placed_on
 from app.joint_inference.model.reconciliation import key_of
 from app.joint_inference.model.resource import PLURAL, Role, Service, specification_of
+from app.joint_inference.model.rollout import RolloutAction
 from app.joint_inference.model.state import running_model
 from app.joint_inference.model.status import completed
 from app.joint_inference.service.changes import (
@@ -25,13 +27,14 @@ from app.joint_inference.service.changes import (
     terminating,
 )
 from app.joint_inference.service.model_pairs import refuse_mismatch
+from app.joint_inference.service.rollouts import Placement, Rollouts, rollout_of
 from app.joint_inference.store import ServiceEvent, ServiceFilter
 from app.joint_inference.validation import validated
 from app.kit.clock import to_text
 from app.kit.errors import BadInput
 from app.kit.sql import Database, new_secret
 from app.model_registry.model import Model, ModelUse, parted, version_on
-from app.nodes.model import WorkerReport
+from app.nodes.model import Node, WorkerReport
 from app.nodes.service import Nodes
 
 Kick = Callable[[str], None]
@@ -64,6 +67,8 @@ class WorkerView:
     """Of this model; None: it has no order yet."""
     runs: Mapping[str, Any] | None
     """What runs, as far as the worker says: name of the model, version, sha256."""
+    reported: Mapping[str, Any]
+    """The last taskInfo of an edge worker."""
 
 
 class Services:
@@ -265,11 +270,36 @@ class Services:
             return store.events_of(conn, _get(conn, user, namespace, name).uid, EVENTS)
 
     def workers(self, service: Service, *, now: datetime) -> list[WorkerView]:
-        """Edge, then cloud, as their nodes last reported them."""
+        """Those of the edge by their nodes' names, then the cloud's, as their nodes last reported them."""
         with self.database.read() as conn:
             orders = self.nodes.orders_of(conn, PLURAL, service.uid)
         contents = {(order.key.part, order.node): order.content for order in orders}
-        return [_view(service, role, self.nodes, contents, now) for role in Role]
+        cloud = self.nodes.access.find_for(service.owner, service.specification.cloud.node)
+        edges = [_view(placed, Role.EDGE, node, contents, now) for placed, node in self.placements(service)]
+        return [*edges, _view(service, Role.CLOUD, cloud, contents, now)]
+
+    def placements(self, service: Service) -> list[Placement]:
+        """The service as it is for each of its edge nodes: the one that it names, or those that it selects, by name."""
+        edge = service.specification.edge
+        if not edge.selector:
+            return [(service, self.nodes.access.find_for(service.owner, edge.node))]
+        nodes = self.nodes.access.selected_by(service.owner, edge.selector)
+        with self.database.read() as conn:
+            reports = store.reports_of(conn, service.uid)
+        return [(placed_on(service, node, reports.get(node.name, {})), node) for node in nodes]
+
+    def act_on_rollout(self, user: str, namespace: str, name: str, action: RolloutAction, *, now: datetime) -> Service:
+        """Pause, resume, take back, retry or promote the roll-out of its edge model.
+
+        Args:
+            name: of the service.
+            action: which of these.
+
+        Raises:
+            ServiceNotFound: It is not this user's, either.
+            NoSuchRollout: There is none, or none with which that can be done.
+        """
+        return Rollouts(self.database, self._notify).act(self.get(user, namespace, name), action, now=now)
 
     def count(self, user: str) -> int:
         """Of those that are not being deleted."""
@@ -318,16 +348,22 @@ class Services:
         return service
 
 
-def models_of(service: Service) -> tuple[str, str]:
-    """The names of its models."""
-    return service.specification.edge.model, service.specification.cloud.model
+def models_of(service: Service) -> tuple[str, ...]:
+    """The names of its models, and of those that its roll-out may go back to."""
+    rollout = rollout_of(service)
+    held = [version_on(card.name) for card in (rollout.former, rollout.target)] if rollout is not None else ()
+    pinned = (f"{name}@{version}" for name, version in held)
+    return service.specification.edge.model, service.specification.cloud.model, *pinned
 
 
 def _view(
-    service: Service, role: Role, nodes: Nodes, contents: Mapping[tuple[str, str], Mapping[str, Any]], now: datetime
+    service: Service,
+    role: Role,
+    node: Node | None,
+    contents: Mapping[tuple[str, str], Mapping[str, Any]],
+    now: datetime,
 ) -> WorkerView:
     worker = service.specification.worker(role)
-    node = nodes.access.find_for(service.owner, worker.node)
     is_online = node is not None and node.is_online(now)
     report = node.worker(key_of(service, role)) if node else None
     card = contents.get((role.value, worker.node), {}).get("model") or {}
@@ -341,6 +377,7 @@ def _view(
         sha256=str(card.get("sha256", "")),
         version=version_on(card["name"])[1] if card else None,
         runs=running_model(report),
+        reported=service.reported if role is Role.EDGE else {},
     )
 
 

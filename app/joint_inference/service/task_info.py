@@ -84,6 +84,8 @@ class UpstreamStatus(BaseModel):
 
     status: str
     uid: str
+    node: str = ""
+    """That reported it; empty: a user's program did."""
     task_info: dict[str, Any]
     """JSON-able, with currentTime where the worker said when it was."""
 

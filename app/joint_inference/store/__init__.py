@@ -1,6 +1,7 @@
 """The SQL store of services, their events, and their newest hard samples. Everything runs in the caller's transactions.
 Each change of a service gets the next version, so that watchers see changes in one order."""
 
+from app.joint_inference.store.edges import put_report, reports_of, take_numbers
 from app.joint_inference.store.samples import content_type_of, put_sample, samples_of
 from app.joint_inference.store.services import (
     NameTaken,
@@ -21,11 +22,11 @@ from app.joint_inference.store.services import (
     looked_at,
     looked_at_before,
     newest_version,
-    not_running,
+    not_settled,
     note_look,
     of_this_name,
     page,
-    take_numbers,
+    selecting,
     there_for,
     uids,
 )

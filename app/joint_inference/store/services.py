@@ -12,12 +12,15 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from app.joint_inference.model.resource import Service
+from app.joint_inference.model.rollout import RolloutState
 from app.joint_inference.model.status import ConditionType, current_of
-from app.joint_inference.store.tables import events, row_numbers, samples, services, versions
-from app.kit.sql.rows import from_row, upsert
+from app.joint_inference.store.tables import edges, events, samples, services, versions
+from app.kit.sql.rows import from_row
 from app.results.store import forget_producers
 
-JSON = frozenset({"spec", "status", "labels", "annotations", "reported", "managed"})
+JSON = frozenset({"spec", "status", "labels", "annotations", "reported", "managed", "rollout"})
+ROLLING = f'"{RolloutState.PROGRESSING}"'
+"""Stands in the rollout of such a service."""
 IS_THERE = services.c.gone_at.is_(None)
 
 
@@ -172,8 +175,16 @@ def there_for(conn: Connection, owner: str) -> list[Service]:
     return [to_service(row) for row in conn.execute(query)]
 
 
-def not_running(conn: Connection, looked_at_before: str, limit: int) -> list[str]:
-    is_due = (services.c.looked_at < looked_at_before, services.c.state != ConditionType.RUNNING.value, IS_THERE)
+def selecting(conn: Connection) -> list[str]:
+    """The uids of those that select their edge nodes by labels."""
+    is_fleet = services.c.spec.contains('"nodeSelector"')
+    return list(conn.execute(sa.select(services.c.uid).where(is_fleet, IS_THERE)).scalars())
+
+
+def not_settled(conn: Connection, looked_at_before: str, limit: int) -> list[str]:
+    """Those that do not run, or on whose nodes a new model is under way."""
+    is_settled = (services.c.state == ConditionType.RUNNING.value) & ~services.c.rollout.contains(ROLLING)
+    is_due = (services.c.looked_at < looked_at_before, ~is_settled, IS_THERE)
     return list(
         conn.execute(sa.select(services.c.uid).where(*is_due).order_by(services.c.looked_at).limit(limit)).scalars()
     )
@@ -186,7 +197,7 @@ def gone_before(conn: Connection, at: str) -> list[str]:
 def forget(conn: Connection, uids: Collection[str]) -> None:
     forget_events(conn, uids)
     forget_producers(conn, uids)
-    conn.execute(sa.delete(row_numbers).where(row_numbers.c.uid.in_(uids)))
+    conn.execute(sa.delete(edges).where(edges.c.uid.in_(uids)))
     conn.execute(sa.delete(samples).where(samples.c.uid.in_(uids)))
     conn.execute(sa.delete(services).where(services.c.uid.in_(uids)))
 
@@ -223,8 +234,7 @@ def _note_condition(conn: Connection, uid: str, before: Mapping[str, Any], after
 
 
 def to_service(row: Any) -> Service:
-    documents = ("spec", "status", "labels", "annotations", "reported", "managed")
-    return from_row(Service, row, **{name: json.loads(getattr(row, name)) for name in documents})
+    return from_row(Service, row, **{name: json.loads(getattr(row, name)) for name in JSON})
 
 
 KEPT = 200
@@ -266,23 +276,3 @@ def events_of(conn: Connection, uid: str, limit: int) -> list[ServiceEvent]:
 
 def forget_events(conn: Connection, uids: Collection[str]) -> None:
     conn.execute(sa.delete(events).where(events.c.uid.in_(uids)))
-
-
-def take_numbers(conn: Connection, uid: str, run: str, batch: int, count: int) -> int | None:
-    """Numbers for rows that a worker reports. Whoever asks holds the service's lock.
-
-    Args:
-        uid: of the service.
-        run: which start of which worker they are of.
-        batch: rises with each report of a run.
-        count: how many rows there are.
-
-    Returns:
-        The first of their numbers; None: this report was taken in before.
-    """
-    row = conn.execute(sa.select(row_numbers).where(row_numbers.c.uid == uid)).first()
-    if row is not None and row.run == run and batch <= row.batch:
-        return None
-    last = row.number if row is not None else 0
-    upsert(conn, row_numbers, {"uid": uid, "number": last + count, "run": run, "batch": batch})
-    return int(last) + 1

@@ -29,6 +29,7 @@ services = sa.Table(
     sa.Column("secret", Sealed(new_secret), nullable=False),
     sa.Column("reported", sa.Text, nullable=False),
     sa.Column("managed", sa.Text, nullable=False, server_default="[]"),
+    sa.Column("rollout", sa.Text, nullable=False, server_default="{}"),
     sa.Column("looked_at", TIME, nullable=False, index=True),
     sa.Index(
         "uq_joint_services_owner_namespace_name",
@@ -69,15 +70,18 @@ samples = sa.Table(
     sa.Column("sample", sa.Text, nullable=False),
     sa.Column("content_type", sa.String(32), nullable=False),
 )
-row_numbers = sa.Table(
-    "joint_row_numbers",
+edges = sa.Table(
+    "joint_edges",
     metadata,
     sa.Column("uid", UID, primary_key=True),
-    sa.Column("number", sa.Integer, nullable=False),
-    sa.Column("run", sa.String(64), nullable=False),
-    sa.Column("batch", sa.Integer, nullable=False),
+    sa.Column("node", sa.String(63), primary_key=True),
+    sa.Column("reported", sa.Text, nullable=False, server_default="{}"),
+    sa.Column("number", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("run", sa.String(64), nullable=False, server_default=""),
+    sa.Column("batch", sa.Integer, nullable=False, server_default="0"),
 )
-"""number: of the newest row of a service. run, batch: of the newest rows that were taken in, see store.row_numbers."""
+"""The edge workers of services. reported: the last taskInfo, where a service has several. number: of the newest row of
+the service that is from there. run, batch: of the newest rows that were taken in, see store.take_numbers."""
 calibrations = sa.Table(
     "joint_calibrations",
     metadata,

@@ -17,6 +17,7 @@ from app.kit.cli.service_options import AsJson, Url, token, url_of
 from app.kit.cli.tables import print_lines
 from app.kit.clock import age
 from app.kit.errors import BadInput
+from app.kit.text.labels import text_of
 
 if TYPE_CHECKING:
     from app.nodes.client import NodesClient
@@ -39,10 +40,15 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.")]
 
 
 @commands.command("list")
-def list_nodes(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
+def list_nodes(
+    context: typer.Context,
+    selector: Annotated[str, typer.Option(metavar="KEY=VALUE,…", help="Only those with these labels.")] = "",
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
     """All nodes, by name, and how many workers run on each."""
     with client_of(context, url) as client:
-        nodes = client.nodes()
+        nodes = client.nodes(selector)
     nothing = "There are no nodes. `modelmill nodes add NAME` adds one."
     print_lines(nodes, partial(_node_line, now=datetime.now(UTC)), nothing, as_json=as_json)
 
@@ -73,12 +79,38 @@ def add(
 
 
 @commands.command()
+def label(
+    context: typer.Context,
+    name: Name,
+    changes: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE|KEY-]…", help="KEY- removes it.")] = None,
+    url: Url = None,
+) -> None:
+    """Label a node, for services and jobs to select it. Without labels: print those that it has."""
+    pairs = [(*change.partition("="), change) for change in changes or ()]
+    unfit = next((change for key, mark, _, change in pairs if not mark and not key.endswith("-")), None)
+    if unfit is not None:
+        raise BadInput(f"{unfit!r} is no label.", hint="Give KEY=VALUE, or KEY- to remove one.")
+    removed = {key.removesuffix("-") for key, mark, _, _ in pairs if not mark}
+    with client_of(context, url) as client:
+        before = client.node(name)["labels"]
+        added = {key: value for key, mark, value, _ in pairs if mark}
+        labels = {key: value for key, value in {**before, **added}.items() if key not in removed}
+        if labels != before:
+            labels = client.put_labels(name, labels)
+    for key, value in sorted(labels.items()):
+        print(f"{key}={value}")
+
+
+@commands.command()
 def allow(
     context: typer.Context,
     name: Name,
     who: Annotated[list[str] | None, typer.Argument(metavar="[USER|@GROUP]…", help="These and no others.")] = None,
     everybody: Annotated[bool, typer.Option("--everybody", help="Whoever is signed in.")] = False,
     administrators: Annotated[bool, typer.Option("--administrators", help="Administrators alone.")] = False,
+    owner: Annotated[
+        list[str] | None, typer.Option(metavar="USER|@GROUP", help="Owns it: may say this too, and label it.")
+    ] = None,
     video: Annotated[str | None, typer.Option(metavar="ID", help="Of the node this video only.")] = None,
     source: Annotated[str | None, typer.Option(metavar="PATH|URL", help="This source, as the node offers it.")] = None,
     url: Url = None,
@@ -90,6 +122,8 @@ def allow(
         )
     with client_of(context, url) as client:
         access = client.access(name)
+        if owner:
+            access = client.put_access(name, {**access, "owners": owner})
         if who or everybody or administrators:
             access = client.put_access(name, _changed(access, None if everybody else who or [], video, source))
     for line in _access_lines(name, access):
@@ -110,7 +144,8 @@ def _access_lines(name: str, access: dict[str, Any]) -> list[str]:
         for kind in ("videos", "sources")
         for camera, allowed in access[kind].items()
     ]
-    return [f"{name}: {words_of(access['allowed'])}", *cameras]
+    owners = [f"{name} owners: {words_of(access['owners'])}"] if access["owners"] else []
+    return [f"{name}: {words_of(access['allowed'])}", *owners, *cameras]
 
 
 @commands.command()
@@ -131,7 +166,8 @@ def _node_line(node: dict[str, Any], now: datetime) -> str:
     running = f"{states.get('RUNNING', 0)} of {count} workers run"
     if "UNKNOWN" in states:
         running = f"of {count} workers nothing is known"
-    return f"{node['name']:32}  {node['side']:5}  {state:20}  {running}"
+    labels = text_of(node["labels"])
+    return f"{node['name']:32}  {node['side']:5}  {state:20}  {running}{f'  {labels}' if labels else ''}"
 
 
 def _print_note(text: str) -> None:

@@ -21,7 +21,7 @@ Nudge = Callable[[str], None]
 """Notify the connection of this node that there are orders for it."""
 OnKeys = Callable[[str, Collection[WorkKey]], None]
 """Called with a node's name and its orders outside of any transaction: it got a new token, perhaps for another machine,
-or others may use it."""
+others may use it, or it is selected by other labels."""
 Note = Callable[[Connection, str, str, str, dict[str, Any]], None]
 OnChange = Callable[[Node, Collection[WorkKey]], None]
 """Called outside of any transaction: a node came or went, these workers of it changed, or its offers did."""

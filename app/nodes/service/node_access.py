@@ -1,16 +1,18 @@
-"""Access rules for nodes and their cameras."""
+"""Access rules for nodes and their cameras, and the labels of nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
 from app.kit.access import Member
+from app.kit.errors import Forbidden
 from app.kit.sql import Database
+from app.kit.text.labels import checked_labels, selects
 from app.nodes import store
 from app.nodes.errors import NodeNotFound
 from app.nodes.grants import Grants, visible_node
-from app.nodes.model import Node
+from app.nodes.model import Node, WorkKey
 from app.nodes.service.contract import MemberOf, Note, OnKeys
 
 T = TypeVar("T")
@@ -30,7 +32,7 @@ class NodeAccess:
         """Args:
         member_of: gives a user's groups.
         note: writes an entry of the audit log in the transaction: by whom, what, to what, details.
-        permitted: called after it was changed who may use a node.
+        permitted: called after it was changed who may use a node, or by which labels it is selected.
         """
         self.database = database
         self.member_of = member_of
@@ -43,6 +45,17 @@ class NodeAccess:
         with self.database.read() as conn:
             granted = store.nodes_with_grants(conn)
         return [visible for node, grants in granted if (visible := visible_node(member, node, grants)) is not None]
+
+    def selected_by(self, user: str, selector: Mapping[str, str]) -> list[Node]:
+        """By name, those at the edge that this user may use and that have these labels."""
+        return [node for node in self.seen_by(user) if node.is_at_the_edge and selects(selector, node.labels)]
+
+    def is_owner(self, user: str, name: str) -> bool:
+        """Whether this user may label the node, and say who else may use it. Nobody owns an unknown node."""
+        member = self.member_of(user)
+        with self.database.read() as conn:
+            granted = store.grants_of(conn, name)
+        return granted is not None and granted[1].owners.admits(member)
 
     def find_for(self, user: str, name: str) -> Node | None:
         """The node as this user may see it; None: they may not use it, or it does not exist."""
@@ -68,13 +81,39 @@ class NodeAccess:
             _, granted = require_node(store.grants_of(conn, name), name)
         return granted
 
-    def permit(self, name: str, grants: Grants, *, by: str) -> None:
-        """Set who may use a node; its listeners end the work of others there. Raises NodeNotFound."""
+    def permit(self, name: str, grants: Grants, *, by: str, is_admin: bool = True) -> None:
+        """Set who may use a node; its listeners end the work of others there.
+
+        Args:
+            by: whoever does, for the audit log.
+            is_admin: whether they may say who owns it, too.
+
+        Raises:
+            NodeNotFound
+            Forbidden: Its owners would be others.
+        """
         with self.database.write() as conn:
             require_node(store.lock_node(conn, name), name)
+            former = require_node(store.grants_of(conn, name), name)[1]
+            if grants.owners != former.owners and not is_admin:
+                raise Forbidden("Who owns a node is for administrators to say.", hint="Ask one of them.")
             store.put_grants(conn, name, grants)
             self.note(conn, by, "node.access", f"node:{name}", grants.to_json())
             keys = store.keys_on(conn, name)
+        self._tell(name, keys)
+
+    def label(self, name: str, labels: Mapping[str, str], *, by: str) -> None:
+        """Set the labels of a node; services that select it by them begin there, others end. Raises NodeNotFound,
+        BadLabels."""
+        checked = checked_labels(labels)
+        with self.database.write() as conn:
+            require_node(store.lock_node(conn, name), name)
+            store.put_labels(conn, name, checked)
+            self.note(conn, by, "node.labels", f"node:{name}", checked)
+            keys = store.keys_on(conn, name)
+        self._tell(name, keys)
+
+    def _tell(self, name: str, keys: Collection[WorkKey]) -> None:
         for listener in self.permitted:
             listener(name, keys)
 

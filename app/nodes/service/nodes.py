@@ -225,7 +225,9 @@ class Nodes:
         """
         return orders.put(conn, Order(0, node, key, namespace, name, Operation.INSERT, generation, content))
 
-    def withdraw(self, conn: Connection, kind: str, uid: str, part: str | None = None, *, but: str = "") -> list[str]:
+    def withdraw(
+        self, conn: Connection, kind: str, uid: str, part: str | None = None, *, but: Collection[str] = ()
+    ) -> list[str]:
         """End the workers of a resource. A deletion stays until its node has acknowledged it.
 
         Args:
@@ -233,7 +235,7 @@ class Nodes:
             kind: of the resource.
             uid: of the resource.
             part: only these workers; None: all.
-            but: the node whose workers stay.
+            but: the nodes whose workers stay.
 
         Returns:
             The names of the nodes to nudge.

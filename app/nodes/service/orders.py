@@ -39,12 +39,12 @@ def _operation(former: Order | None) -> Operation:
     return Operation.UPDATE if former.is_acknowledged else former.operation
 
 
-def withdraw(conn: Connection, kind: str, uid: str, part: str | None, but: str) -> list[str]:
+def withdraw(conn: Connection, kind: str, uid: str, part: str | None, but: Collection[str]) -> list[str]:
     """See `Nodes.withdraw`."""
     withdrawn = [
         order
         for order in store.orders_of(conn, kind, uid, is_locked=True)
-        if order.operation is not Operation.DELETE and order.node != but and part in (None, order.key.part)
+        if order.operation is not Operation.DELETE and order.node not in but and part in (None, order.key.part)
     ]
     for order in withdrawn:
         store.put_order(conn, _deletion(order, store.next_seq(conn)))

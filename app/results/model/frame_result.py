@@ -10,7 +10,21 @@ from typing import Any
 from app.kit.clock import to_text
 
 FACTS = frozenset(
-    {"n_loop", "at", "pts", "e2e", "tracked", "bbox", "labels", "scores", "size", "sample", "answered_by", "is_hard"}
+    {
+        "n_loop",
+        "at",
+        "pts",
+        "e2e",
+        "tracked",
+        "bbox",
+        "labels",
+        "scores",
+        "size",
+        "sample",
+        "answered_by",
+        "is_hard",
+        "node",
+    }
 )
 """What a row has beside its counts."""
 MOST_SECONDS = 2.0e11

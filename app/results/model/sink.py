@@ -25,7 +25,7 @@ MOST_SINKS = 5
 """Of a producer."""
 
 
-TOLD = ("pts", "size", "tracked", "sample", "answered_by", "is_hard")
+TOLD = ("pts", "size", "tracked", "sample", "answered_by", "is_hard", "node")
 """Of a row beside its counts and objects, where it has them."""
 
 

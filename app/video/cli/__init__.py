@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from app.results.cli import add_result_commands
 from app.video.cli import job_commands as _jobs
+from app.video.cli import job_set_commands as _sets
 from app.video.cli import plan_commands as _plans  # adds its commands
 from app.video.cli import resource_commands as _resources
 from app.video.cli import rule_commands as _rules

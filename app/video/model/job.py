@@ -103,6 +103,8 @@ class VideoJob:
     """0..1, of profiling."""
     name: str = ""
     """Its user's own name for it."""
+    set_id: str = ""
+    """Of the job set that it was submitted for; empty: of none."""
 
     @property
     def title(self) -> str:

@@ -14,6 +14,7 @@ from app.video.pages.actions import ROUTES as ACTIONS
 from app.video.pages.job import ROUTES as JOB
 from app.video.pages.job import job_of
 from app.video.pages.job_list import ROUTES as LISTING
+from app.video.pages.job_sets import ROUTES as SETS
 from app.video.pages.new import ROUTES as NEW
 from app.video.pages.rules import ROUTES as RULES
 from app.video.pages.stages import ROUTES as STAGES
@@ -26,4 +27,4 @@ def _producer_of(request: Request) -> Producer:
 
 
 RESULTS = routes("/ui/video/{uid}", _producer_of)
-ROUTES: list[BaseRoute] = [*LISTING, *NEW, *STAGES, *WHAT_IF, *ACTIONS, *RULES, *RESULTS, *JOB]
+ROUTES: list[BaseRoute] = [*LISTING, *NEW, *SETS, *STAGES, *WHAT_IF, *ACTIONS, *RULES, *RESULTS, *JOB]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from app.video.service.catalogue import Catalogue
 from app.video.service.controller import Controller
+from app.video.service.job_sets import JobSets
 from app.video.service.jobs import Jobs, Submission
 from app.video.service.pictures import Pictures
 from app.video.service.planner import Planner
@@ -20,6 +21,7 @@ from app.video.store import DecisionRecord, JobEvent
 class Video:
     catalogue: Catalogue
     jobs: Jobs
+    sets: JobSets
     resources: Resources
     planning: Planner
     reports: Reports

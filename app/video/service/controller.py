@@ -13,6 +13,7 @@ from app.nodes.service import Nodes
 from app.video import store
 from app.video.model.job import JOBS, JobState, StageHost
 from app.video.service import orders as ordering
+from app.video.service.job_sets import JobSets
 from app.video.service.jobs import Jobs
 from app.video.service.node_changes import NodeSnapshot, changes_of
 from app.video.service.planner import Planner
@@ -38,6 +39,7 @@ class Controller:
         self,
         database: Database,
         jobs: Jobs,
+        sets: JobSets,
         resources: Resources,
         planning: Planner,
         reports: Reports,
@@ -49,6 +51,7 @@ class Controller:
     ) -> None:
         self.database = database
         self.jobs = jobs
+        self.sets = sets
         self.resources = resources
         self.planning = planning
         self.reports = reports
@@ -62,9 +65,10 @@ class Controller:
     def reconcile(self, uid: str, *, now: datetime) -> None:
         """Orders the runner of a job with the hosts of stages there are now, until the job is DONE; with an empty uid
         it orders the hosts of stages, on nodes that have videos or are of the cloud, while there is a stage to
-        serve."""
+        serve, and submits the jobs of job sets."""
         if not uid:
             self.deployment.reconcile(now)
+            self.sets.reconcile(now)
             return
         with self.database.read() as conn:
             stored = store.get(conn, uid)
@@ -150,7 +154,7 @@ class Controller:
                     return
                 for change in changes_of(stored, nodes, now):
                     change.apply(conn, stored, to_text(now))
-                changed_nodes = set(self.nodes.withdraw(conn, JOBS, uid, but=stored.job.node))
+                changed_nodes = set(self.nodes.withdraw(conn, JOBS, uid, but=[stored.job.node]))
                 changed_nodes |= ordering.order_job(self.nodes, conn, stored.job, hosts)
         for node in changed_nodes:
             self.nodes.nudge(node)

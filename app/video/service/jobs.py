@@ -84,11 +84,15 @@ class Jobs:
         self.on_forget = on_forget
         self.max_per_user = max_per_user
 
-    def submit(self, owner: str, submission: Submission, *, now: datetime) -> VideoJob:
-        """Raises VideoNotFound, BadDag, BadStage, BadConstraint, UnknownPolicy, TooMany, Conflict (the uid is taken).
-        Nothing is stored then."""
+    def submit(self, owner: str, submission: Submission, *, now: datetime, set_id: str = "") -> VideoJob:
+        """Raises VideoNotFound, BadDag, BadStage, BadConstraint, UnknownPolicy, TooMany, Conflict (the uid is taken, or
+        the set has a job on this video). Nothing is stored then.
+
+        Args:
+            set_id: of the job set that it is for.
+        """
         video = self.video_of(owner, submission.node, submission.video_id, now)
-        job = self._validated(owner, submission, video.node, now)
+        job = replace(self.validated(owner, submission, video.node, now), set_id=set_id)
         try:
             with self.database.write() as conn:
                 if store.count_unended(conn, owner) >= self.max_per_user:
@@ -262,7 +266,15 @@ class Jobs:
                 raise JobEnded(f"The job {uid} has ended.", hint="Submit it again.")
             yield conn, stored
 
-    def _validated(self, owner: str, submission: Submission, node: str, now: datetime) -> VideoJob:
+    def validated(self, owner: str, submission: Submission, node: str, now: datetime) -> VideoJob:
+        """The job, not stored yet.
+
+        Args:
+            node: the name of its node.
+
+        Raises:
+            BadDag, BadStage, BadConstraint, UnknownPolicy, BadJobName
+        """
         dag = read_dag(submission.dag)
         stages = self.catalogue.resolve(owner, dag, now=now)
         kinds = self.catalogue.kinds()

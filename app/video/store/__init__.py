@@ -10,6 +10,7 @@ from app.video.store.history import (
     events_of,
     last_decision,
 )
+from app.video.store.job_sets import add_set, all_sets, forget_set, get_set, jobs_of_set, note_problem
 from app.video.store.jobs import (
     InvalidTransition,
     JobFilter,

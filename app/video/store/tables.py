@@ -66,8 +66,31 @@ jobs = sa.Table(
     sa.Column("claimed_at", TIME),
     sa.Column("due_at", TIME),
     sa.Column("is_open", sa.Boolean, nullable=False, index=True),
+    sa.Column("set_id", sa.String(36), nullable=False, server_default="", index=True),
+    sa.Index(
+        "uq_video_jobs_set_id_node_video_id",
+        "set_id",
+        "node",
+        "video_id",
+        unique=True,
+        sqlite_where=sa.text("set_id <> '' AND ended_at IS NULL"),
+        # The same in PostgreSQL, where the migration says it: said here, every process would load that dialect.
+    ),
 )
 """The columns are those of VideoJob and of StoredJob, where they are explained."""
+job_sets = sa.Table(
+    "video_job_sets",
+    metadata,
+    sa.Column("set_id", sa.String(36), primary_key=True),
+    sa.Column("owner", sa.String(32), nullable=False, index=True),
+    sa.Column("name", sa.String(200), nullable=False),
+    sa.Column("created_at", TIME, nullable=False),
+    sa.Column("selector", sa.Text, nullable=False),
+    sa.Column("video_id", sa.String(64), nullable=False),
+    sa.Column("submission", sa.Text, nullable=False),
+    sa.Column("problem", sa.Text, nullable=False),
+)
+"""See JobSet."""
 events = sa.Table(
     "video_events",
     metadata,

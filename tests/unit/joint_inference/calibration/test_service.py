@@ -19,11 +19,12 @@ from PIL import Image
 
 from app.bootstrap.container import Container
 from app.conversion.errors import ImagesTooLarge
+from app.inference.agreement import iou, matches
 from app.inference.prediction import Box, Prediction
 from app.joint_inference.calibration import samples as sample_sets
 from app.joint_inference.calibration.model import LOST_AFTER, Calibration, State
 from app.joint_inference.calibration.predictions import GroundTruth, SamplePredictions
-from app.joint_inference.calibration.quality import Kind, iou, matches, measure, ratio
+from app.joint_inference.calibration.quality import Kind, measure, ratio
 from app.joint_inference.calibration.samples import MAX_SAMPLES, read_labels, read_samples
 from app.joint_inference.calibration.service import MOST_OPEN, Calibrations, calibrations_using
 from app.joint_inference.calibration.sweep import SWEEP, Setting, Sweep, best_within, pareto, sweep

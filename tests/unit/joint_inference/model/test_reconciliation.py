@@ -67,15 +67,15 @@ def edge_order(generation: int = 2) -> Order:
 
 def test_the_cloud_worker_is_ordered_first() -> None:
     plan = planned(node("edge0"), node("cloud0"))
-    assert set(plan.orders) == {Role.CLOUD}
-    assert plan.orders[Role.CLOUD].secret == "s3cret"
+    assert {role for role, _ in plan.orders} == {Role.CLOUD}
+    assert plan.orders[Role.CLOUD, "cloud0"].secret == "s3cret"
     assert plan.condition.type is ConditionType.PENDING
     assert plan.condition.reason == Reason.CLOUD_STARTING
 
 
 def test_the_edge_worker_is_ordered_once_the_big_model_serves_and_is_told_where() -> None:
     plan = planned(node("edge0"), node("cloud0", worker(Role.CLOUD)))
-    big = plan.orders[Role.EDGE].big_model
+    big = plan.orders[Role.EDGE, "edge0"].big_model
     assert big is not None
     assert (big.url, big.secret) == ("http://10.0.0.9:5000", "s3cret")
     assert plan.condition.reason == Reason.EDGE_STARTING
@@ -84,7 +84,7 @@ def test_the_edge_worker_is_ordered_once_the_big_model_serves_and_is_told_where(
 
 def test_a_cloud_worker_that_has_not_said_that_it_serves_is_no_address() -> None:
     plan = planned(node("edge0"), node("cloud0", worker(Role.CLOUD, WorkerState.STARTING)))
-    assert Role.EDGE not in plan.orders
+    assert (Role.EDGE, "edge0") not in plan.orders
 
 
 def test_it_runs_when_both_serve() -> None:
@@ -103,7 +103,7 @@ def test_what_is_reported_of_another_generation_does_not_count() -> None:
 def test_an_edge_worker_stays_where_it_is_while_the_cloud_is_away() -> None:
     edge, away = node("edge0", worker(Role.EDGE)), node("cloud0", worker(Role.CLOUD), is_online=False)
     plan = planned(edge, away, edge_order=edge_order())
-    big = plan.orders[Role.EDGE].big_model
+    big = plan.orders[Role.EDGE, "edge0"].big_model
     assert big is not None
     assert big.url == "http://10.0.0.9:4000"
     assert (plan.condition.type, plan.condition.reason) == (ConditionType.RUNNING, Reason.NODE_OFFLINE)
@@ -112,7 +112,7 @@ def test_an_edge_worker_stays_where_it_is_while_the_cloud_is_away() -> None:
 
 def test_an_order_of_the_last_generation_says_nothing_of_where_the_big_model_is() -> None:
     plan = planned(node("edge0"), node("cloud0"), edge_order=edge_order(generation=1))
-    assert Role.EDGE not in plan.orders
+    assert (Role.EDGE, "edge0") not in plan.orders
 
 
 def test_a_breaker_that_is_open_shows_as_degraded_with_what_was_wrong() -> None:
@@ -140,7 +140,7 @@ def test_of_an_edge_node_that_is_silent_nobody_says_that_its_worker_goes_on() ->
     assert (plan.condition.type, plan.condition.reason) == (ConditionType.PENDING, Reason.NODE_OFFLINE)
     assert "not known" in plan.condition.message
     assert plan.active == 1
-    assert set(plan.orders) == {Role.CLOUD, Role.EDGE}, "it is told when it is back"
+    assert {role for role, _ in plan.orders} == {Role.CLOUD, Role.EDGE}, "it is told when it is back"
 
 
 def test_a_cloud_worker_that_starts_anew_is_not_said_to_be_missed_before_it_is() -> None:
@@ -254,7 +254,7 @@ def test_a_source_that_gives_nothing_fails_it_and_its_worker_counts_as_failed(re
     assert (plan.condition.type, plan.condition.reason) == (ConditionType.FAILED, reason)
     assert "cam cannot be opened: refused." in plan.condition.message
     assert (plan.active, plan.failed) == (1, 1)
-    assert set(plan.orders) == {Role.CLOUD, Role.EDGE}, "it is tried again"
+    assert {role for role, _ in plan.orders} == {Role.CLOUD, Role.EDGE}, "it is tried again"
 
 
 def test_a_source_that_has_ended_is_told_while_the_worker_answers() -> None:

@@ -1,0 +1,81 @@
+"""A new small model beside the former one, on some of the same pictures: what a roll-out is judged by."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from app.inference.agreement import agreement
+from app.inference.prediction import Picture, Prediction
+
+EVERY_S = 0.2
+MOST = 1000
+"""Pictures: it is known by then, and the former model need not run for ever."""
+TOLD_EVERY_S = 2.0
+logger = logging.getLogger(__name__)
+
+
+class FormerModel(Protocol):
+    def predict(self, picture: Picture) -> Prediction: ...
+
+
+class ModelComparison:
+    """Called by one thread at a time.
+
+    Args:
+        former: the former model.
+        sha256: of the new one.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, former: FormerModel, sha256: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._former = former
+        self._sha256 = sha256
+        self._clock = clock
+        self._compared_at = self._told_at = -1000.0
+        self._agreement = self._ms = self._former_ms = 0.0
+        self._pictures = self._errors = 0
+        self._told: dict[str, Any] = {}
+
+    def add(self, picture: Picture, prediction: Prediction, ms: float) -> None:
+        """Compare, if it is time again.
+
+        Args:
+            prediction: of the new model, which took so many `ms`.
+        """
+        now = self._clock()
+        if self._pictures >= MOST or now - self._compared_at < EVERY_S:
+            return
+        self._compared_at = now
+        started = time.perf_counter()
+        try:
+            former = self._former.predict(picture)
+        except Exception:
+            logger.exception("The former model has failed")
+            return
+        self._former_ms += (time.perf_counter() - started) * 1000
+        self._ms += ms
+        self._agreement += agreement(prediction, former)
+        self._pictures += 1
+
+    def count_error(self) -> None:
+        """The new model could not answer a picture."""
+        self._errors += 1
+
+    def to_json(self) -> dict[str, Any]:
+        """As the roll-out's Comparison; a new one now and then, for each is a report."""
+        now = self._clock()
+        if now - self._told_at >= TOLD_EVERY_S:
+            count = max(1, self._pictures)
+            self._told_at = now
+            self._told = {
+                "sha256": self._sha256,
+                "pictures": self._pictures,
+                "agreement": round(self._agreement / count, 4) if self._pictures else 1.0,
+                "ms": round(self._ms / count, 3),
+                "former_ms": round(self._former_ms / count, 3),
+                "errors": self._errors,
+            }
+        return self._told

@@ -1,0 +1,43 @@
+"""How far two answers to the same picture agree. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.inference.prediction import Box, Prediction
+
+MIN_IOU = 0.5
+
+
+def agreement(one: Prediction, other: Prediction) -> float:
+    """Of classifiers: do both name the same class? Of detectors: the F1 of their boxes, 1 where both find nothing."""
+    if one.probabilities or other.probabilities:
+        return float(bool(one.probabilities and other.probabilities) and one.label == other.label)
+    count = len(one.boxes) + len(other.boxes)
+    return 2.0 * matches(one.boxes, other.boxes) / count if count else 1.0
+
+
+def iou(box: Box, other: Box) -> float:
+    width = min(box.x2, other.x2) - max(box.x1, other.x1)
+    height = min(box.y2, other.y2) - max(box.y1, other.y1)
+    if width <= 0 or height <= 0:
+        return 0.0
+    both = width * height
+    return both / (_area(box) + _area(other) - both)
+
+
+def matches(boxes: Sequence[Box], truth: Sequence[Box]) -> int:
+    """How many of the boxes are right: the surest first, each with the best one that is left."""
+    unmatched = list(truth)
+    right = 0
+    for box in sorted(boxes, key=lambda box: -box.score):
+        fits = [(iou(box, other), index) for index, other in enumerate(unmatched) if other.label == box.label]
+        best, index = max(fits, default=(0.0, -1))
+        if best >= MIN_IOU:
+            del unmatched[index]
+            right += 1
+    return right
+
+
+def _area(box: Box) -> float:
+    return (box.x2 - box.x1) * (box.y2 - box.y1)

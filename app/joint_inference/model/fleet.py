@@ -1,0 +1,155 @@
+"""A service whose edge worker runs on every node that its nodeSelector selects: each node is as a service of one edge
+node, with its own parameters, order, tally and condition; what follows for the whole is put together here. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+from app.joint_inference.model.reconciliation import ServicePlan
+from app.joint_inference.model.resource import Role, Service
+from app.joint_inference.model.status import Condition, ConditionType, Reason
+from app.joint_inference.model.tally import UPLOAD_SHARE, Breaker
+from app.kit.text.labels import text_of
+from app.nodes.model import Node
+
+_VARIABLE = re.compile(r"\$\((?:NODE_NAME|NODE_LABEL:([^()]+))\)")
+SUMMED_AT = "summedAt"
+"""When the nodes were last added up."""
+CAUSES = 5
+NAMES = 3
+"""So many causes, and nodes of each, are named in a message."""
+COUNTS = (
+    "inferenceNumber",
+    "hardExampleNumber",
+    "uploadNumber",
+    "uploadFailedNumber",
+    "keptNumber",
+    "fallbackNumber",
+    "bytesUploaded",
+)
+
+
+def placed_on(service: Service, node: Node, reported: Mapping[str, Any]) -> Service:
+    """The service as it is for one of its edge nodes. In the edge worker's parameters $(NODE_NAME) is the node's name,
+    and $(NODE_LABEL:site) the value of its label; that of a label which it lacks is empty.
+
+    Args:
+        reported: the last taskInfo of that node.
+    """
+    worker = {key: value for key, value in service.spec["edgeWorker"].items() if key != "nodeSelector"}
+    pairs = [{**pair, "value": _expanded(pair["value"], node)} for pair in worker["workerSpec"].get("parameters") or ()]
+    worker |= {"nodeName": node.name, "workerSpec": {**worker["workerSpec"], "parameters": pairs}}
+    return replace(service, spec={**service.spec, "edgeWorker": worker}, reported=reported)
+
+
+def _expanded(text: str, node: Node) -> str:
+    return _VARIABLE.sub(lambda match: node.labels.get(match[1], "") if match[1] else node.name, text)
+
+
+def fleet_plan(service: Service, plans: Mapping[str, ServicePlan]) -> ServicePlan:
+    """What follows for the whole service.
+
+    Args:
+        plans: of the service as it is for each of its nodes, by their names.
+    """
+    if not plans:
+        selector = text_of(service.specification.edge.selector)
+        message = f"No edge node that you may use has the labels {selector}. Label one, or select others."
+        return ServicePlan(Condition(ConditionType.FAILED, Reason.NODE_NOT_FOUND, message), {}, 0, 0)
+    orders = {place: content for plan in plans.values() for place, content in plan.orders.items()}
+    first = next(iter(plans.values()))
+    cloud, edges = first.workers[Role.CLOUD], [plan.workers[Role.EDGE] for plan in plans.values()]
+    return ServicePlan(
+        fleet_condition({node: plan.condition for node, plan in plans.items()}),
+        orders,
+        sum(worker.is_active for worker in (*edges, cloud)),
+        sum(worker.counts_as_failed for worker in (*edges, cloud)),
+        {**first.nodes, Role.EDGE: frozenset(plans)},
+    )
+
+
+def fleet_condition(conditions: Mapping[str, Condition]) -> Condition:
+    """Running as soon as one node does, and then Degraded as long as another does not serve; with how many run, and the
+    causes by how many nodes have them.
+
+    Args:
+        conditions: of the service for each of its nodes, by their names; at least one.
+    """
+    count = len(conditions)
+    running = sum(condition.type is ConditionType.RUNNING for condition in conditions.values())
+    troubled = {
+        node: c for node, c in conditions.items() if (c.type, c.reason) != (ConditionType.RUNNING, Reason.SERVING)
+    }
+    head = f"{running} of {count} edge nodes run."
+    first = next(iter(conditions.values()))
+    if first.type is ConditionType.FAILED and all(condition == first for condition in conditions.values()):
+        return first  # nothing of it is a node's
+    if not troubled:
+        return Condition(ConditionType.RUNNING, Reason.SERVING, head)
+    causes = Counter((c.type, c.reason) for c in troubled.values()).most_common()
+    lines = [
+        _cause(reason, [(node, c) for node, c in troubled.items() if (c.type, c.reason) == (kind, reason)])
+        for (kind, reason), _ in causes[:CAUSES]
+    ]
+    message = "\n".join([head, *lines])
+    if running:
+        kinds = {c.reason for c in troubled.values()}
+        is_over = running == count and kinds == {Reason.SOURCE_ENDED} and len(troubled) == count
+        return Condition(ConditionType.RUNNING, Reason.SOURCE_ENDED if is_over else Reason.DEGRADED, message)
+    kind, reason = causes[0][0]
+    return Condition(kind, reason, message)
+
+
+def _cause(reason: str, nodes: Sequence[tuple[str, Condition]]) -> str:
+    """`NodeOffline (3): cam1, cam2, cam3. The node 'cam1' is not connected…`"""
+    names = ", ".join(node for node, _ in nodes[:NAMES]) + (", …" if len(nodes) > NAMES else "")
+    return f"{reason} ({len(nodes)}): {names}. {nodes[0][1].message.partition(chr(10))[0]}"
+
+
+def summed(infos: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The taskInfo of the whole: counts and pictures a second are added up, p50 is the middle of the nodes', p95 that
+    of the slowest, and the breaker the worst.
+
+    Args:
+        infos: the last taskInfo of each node.
+    """
+    known = [info for info in infos if "inferenceNumber" in info]
+    if not known:
+        return {}
+    total: dict[str, Any] = {key: sum(int(info.get(key) or 0) for info in known) for key in COUNTS}
+    pictures = total["inferenceNumber"]
+    total["uploadCloudRatio"] = round(total["hardExampleNumber"] / pictures, 4) if pictures else 0.0
+    total[UPLOAD_SHARE] = round(total["uploadNumber"] / pictures, 4) if pictures else 0.0
+    for key, combine in (("MsP50", median), ("MsP95", max)):
+        for side in ("edge", "cloud"):
+            values = _numbers(known, f"{side}{key}")
+            total[f"{side}{key}"] = round(float(combine(values)), 3) if values else None
+    rates = _numbers(known, "fps")
+    total["fps"] = round(sum(rates), 2) if rates else None
+    worst = [
+        breaker for breaker in (Breaker.OPEN, Breaker.HALF_OPEN) if any(i.get("breaker") == breaker for i in known)
+    ]
+    total["breaker"] = (worst[0] if worst else Breaker.CLOSED).value
+    total["lastError"] = next((str(info["lastError"]) for info in known if info.get("lastError")), "")
+    for key, combine_times in (("startTime", min), ("updateTime", max), ("currentTime", max)):
+        times = [str(info[key]) for info in known if info.get(key)]
+        if times:
+            total[key] = combine_times(times)
+    total["phase"] = "running" if any(info.get("phase") == "running" for info in known) else known[0].get("phase", "")
+    total["nodeNumber"] = len(known)
+    return total
+
+
+def task_info_of(reported: Mapping[str, Any]) -> dict[str, Any]:
+    """What is counted of what is stored."""
+    return {key: value for key, value in reported.items() if key not in ("phase", SUMMED_AT)}
+
+
+def _numbers(infos: Sequence[Mapping[str, Any]], key: str) -> list[float]:
+    values = (info.get(key) for info in infos)
+    return [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]

@@ -1,0 +1,277 @@
+"""A new version of the edge model on its way over the nodes of a service, wave by wave: what comes next. Pure.
+
+The nodes of a wave run the new model and, on some of the same pictures, the former one beside it. The next wave begins
+when those of all waves so far are well; as soon as one is not, all go back to the former model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from app.inference.prediction import ModelCard
+from app.kit.clock import from_text, to_text
+from app.kit.text.json_form import JsonForm
+from app.model_registry.model import version_on
+
+
+class RolloutState(StrEnum):
+    PROGRESSING = "progressing"
+    PAUSED = "paused"
+    """No further wave begins; it still goes back by itself."""
+    ROLLED_BACK = "rolled-back"
+    """The former model runs on all nodes, until the service's model is another one."""
+    COMPLETE = "complete"
+    """The target runs on all nodes."""
+
+
+UNDER_WAY = (RolloutState.PROGRESSING, RolloutState.PAUSED)
+
+
+class RolloutAction(StrEnum):
+    """What a user may do with one."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    ROLL_BACK = "roll-back"
+    RETRY = "retry"
+    """Begin anew after a roll-back."""
+    PROMOTE = "promote"
+    """Skip the waves that are left."""
+
+
+@dataclass(frozen=True)
+class RolloutPolicy:
+    """The spec's edgeWorker.rollout."""
+
+    waves: tuple[str, ...] = ("1", "10%", "50%", "100%")
+    """So many nodes, or so many of a hundred, have the new model after each wave; after the last all have."""
+    soak_s: float = 60.0
+    """A wave lasts at least so long."""
+    least_pictures: int = 50
+    """A node has compared so many pictures before it counts as well."""
+    most_errors: int = 0
+    """Pictures of a node that the new model could not answer."""
+    most_latency: float = 1.5
+    """The new model may take so many times as long as the former one."""
+    least_agreement: float = 0.9
+    """Of both models' answers to the same pictures, from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Of both models on the same pictures, as an edge worker reports it."""
+
+    pictures: int = 0
+    agreement: float = 1.0
+    """The mean over the pictures."""
+    ms: float = 0.0
+    """The mean of the new model."""
+    former_ms: float = 0.0
+    """The mean of the former model."""
+    errors: int = 0
+    """Pictures that the new model could not answer."""
+
+    @property
+    def latency(self) -> float:
+        return self.ms / self.former_ms if self.former_ms > 0 else 1.0
+
+
+COMPARISON = JsonForm(Comparison)
+
+
+@dataclass(frozen=True)
+class NodeHealth:
+    """An edge node of the service, as far as a roll-out goes."""
+
+    node: str
+    is_online: bool
+    sha256: str = ""
+    """Of the model that runs there; empty: it is not known."""
+    failure: str = ""
+    """Why the worker does not stay up; empty: it does."""
+    comparison: Comparison = Comparison()
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """How far a service has got from one model to another."""
+
+    former: ModelCard
+    target: ModelCard
+    state: RolloutState = RolloutState.COMPLETE
+    wave: int = 0
+    """The present one; the first is 0."""
+    wave_at: str = ""
+    """When it began, text in ISO 8601."""
+    nodes: tuple[str, ...] = ()
+    """Those that have the target, in the order in which they got it."""
+    reason: str = ""
+    """Why it went back."""
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.state in UNDER_WAY
+
+    def model_of(self, node: str) -> ModelCard:
+        """What this node is to run."""
+        if self.state is RolloutState.COMPLETE:
+            return self.target
+        return self.target if self.is_under_way and node in self.nodes else self.former
+
+    def compared_on(self, node: str) -> ModelCard | None:
+        """What this node is to compare its model with; None: nothing."""
+        return self.former if self.is_under_way and node in self.nodes else None
+
+
+ROLLOUT = JsonForm(Rollout)
+
+
+def policy_of(spec: Mapping[str, Any]) -> RolloutPolicy | None:
+    """Of a validated spec; None: a new model goes to all nodes at once."""
+    raw = spec["edgeWorker"].get("rollout")
+    if raw is None:
+        return None
+    default = RolloutPolicy()
+    return RolloutPolicy(
+        waves=tuple(raw.get("waves") or default.waves),
+        soak_s=float(raw.get("soakSeconds", default.soak_s)),
+        least_pictures=int(raw.get("minPictures", default.least_pictures)),
+        most_errors=int(raw.get("maxErrors", default.most_errors)),
+        most_latency=float(raw.get("maxLatencyRatio", default.most_latency)),
+        least_agreement=float(raw.get("minAgreement", default.least_agreement)),
+    )
+
+
+def size_of(wave: str, count: int) -> int:
+    """How many of so many nodes have the target after a wave. Raises ValueError for what is none."""
+    share = float(wave[:-1]) if wave.endswith("%") else 100.0
+    size = int(wave) if not wave.endswith("%") else 1
+    if size < 1 or not 0 < share <= 100:
+        raise ValueError(f"{wave!r} is no wave")
+    return min(math.ceil(share * count / 100) if wave.endswith("%") else size, count)
+
+
+def advanced(
+    rollout: Rollout | None, policy: RolloutPolicy, model: ModelCard, nodes: Sequence[NodeHealth], now: datetime
+) -> Rollout:
+    """What the roll-out is now.
+
+    Args:
+        rollout: as it was; None: the service has had none.
+        model: what the service's name of the edge model means now.
+        nodes: all that the service selects.
+    """
+    if rollout is None:
+        return Rollout(model, model)
+    runs = rollout.target if rollout.state is RolloutState.COMPLETE else rollout.former
+    if _is_same(model, rollout.target) and rollout.state in (RolloutState.COMPLETE, RolloutState.ROLLED_BACK):
+        return rollout
+    if _is_same(model, runs):
+        return Rollout(model, model)
+    if not _is_same(model, rollout.target):
+        rollout = Rollout(runs, model, RolloutState.PROGRESSING)
+        return _begun(rollout, policy, 0, nodes, now)
+    return _continued(rollout, policy, nodes, now)
+
+
+def acted(rollout: Rollout, action: RolloutAction) -> Rollout | None:
+    """What a user makes of it; None: that cannot be done now."""
+    state = rollout.state
+    if action is RolloutAction.PAUSE and state is RolloutState.PROGRESSING:
+        return replace(rollout, state=RolloutState.PAUSED)
+    if action is RolloutAction.RESUME and state is RolloutState.PAUSED:
+        return replace(rollout, state=RolloutState.PROGRESSING)
+    if action is RolloutAction.ROLL_BACK and rollout.is_under_way:
+        return replace(rollout, state=RolloutState.ROLLED_BACK, reason="Its user took it back.")
+    if action is RolloutAction.RETRY and state is RolloutState.ROLLED_BACK:
+        return Rollout(rollout.former, rollout.target, RolloutState.PROGRESSING)
+    if action is RolloutAction.PROMOTE and state is not RolloutState.COMPLETE:
+        return Rollout(rollout.target, rollout.target)
+    return None
+
+
+def _continued(rollout: Rollout, policy: RolloutPolicy, nodes: Sequence[NodeHealth], now: datetime) -> Rollout:
+    changed = [node for node in nodes if node.node in rollout.nodes]
+    problem = next((text for node in changed if (text := problem_of(node, rollout, policy))), "")
+    if problem:
+        return replace(rollout, state=RolloutState.ROLLED_BACK, reason=problem)
+    if rollout.state is RolloutState.PAUSED:
+        return rollout
+    if not rollout.nodes:
+        return _begun(rollout, policy, 0, nodes, now)
+    is_soaked = (now - from_text(rollout.wave_at)).total_seconds() >= policy.soak_s
+    online = [node for node in changed if node.is_online]
+    if not is_soaked or not online or not all(is_well(node, rollout, policy) for node in online):
+        return rollout
+    return _begun(rollout, policy, rollout.wave + 1, nodes, now)
+
+
+def _begun(rollout: Rollout, policy: RolloutPolicy, wave: int, nodes: Sequence[NodeHealth], now: datetime) -> Rollout:
+    """The wave of this number, or one behind it that has further nodes; after the last the roll-out is complete. Nodes
+    that are connected come first."""
+    names = [node.node for node in nodes]
+    kept = tuple(name for name in rollout.nodes if name in names)
+    waiting = sorted(
+        (node for node in nodes if node.node not in kept), key=lambda node: (not node.is_online, node.node)
+    )
+    for number in range(wave, len(policy.waves)):
+        further = size_of(policy.waves[number], len(names)) - len(kept)
+        if further > 0:
+            added = tuple(node.node for node in waiting[:further])
+            return replace(rollout, wave=number, wave_at=to_text(now), nodes=kept + added)
+    return Rollout(rollout.target, rollout.target) if not waiting else _last(rollout, policy, kept, waiting, now)
+
+
+def _last(
+    rollout: Rollout, policy: RolloutPolicy, kept: tuple[str, ...], waiting: Sequence[NodeHealth], now: datetime
+) -> Rollout:
+    """The waves that are named end before all nodes have the target, or nodes have come since: one more."""
+    nodes = kept + tuple(node.node for node in waiting)
+    return replace(rollout, wave=len(policy.waves), wave_at=to_text(now), nodes=nodes)
+
+
+def is_well(node: NodeHealth, rollout: Rollout, policy: RolloutPolicy) -> bool:
+    """Whether a node that has the target has run it long enough to be judged, and nothing speaks against it."""
+    runs_target = node.sha256 == rollout.target.sha256
+    return runs_target and node.comparison.pictures >= policy.least_pictures and not problem_of(node, rollout, policy)
+
+
+def problem_of(node: NodeHealth, rollout: Rollout, policy: RolloutPolicy) -> str:
+    """What speaks against the target on a node that has it; empty: nothing so far."""
+    if node.failure:
+        return f"{node.node}: {node.failure}"
+    if node.sha256 != rollout.target.sha256:
+        return ""
+    seen, name = node.comparison, node.node
+    if seen.errors > policy.most_errors:
+        return f"{name}: the new model could not answer {seen.errors} pictures, of which {policy.most_errors} may be."
+    return _difference(name, seen, policy) if seen.pictures >= max(1, policy.least_pictures) else ""
+
+
+def _difference(name: str, seen: Comparison, policy: RolloutPolicy) -> str:
+    if seen.agreement < policy.least_agreement:
+        return (
+            f"{name}: on {seen.pictures} pictures the agreement with the former model is {seen.agreement:.3f}, "
+            f"and {policy.least_agreement:g} is needed."
+        )
+    if seen.latency > policy.most_latency:
+        return (
+            f"{name}: the new model takes {seen.ms:.1f} ms for a picture, {seen.latency:.2f} times as long as the "
+            f"former one, and {policy.most_latency:g} times is allowed."
+        )
+    return ""
+
+
+def _is_same(one: ModelCard, other: ModelCard) -> bool:
+    return one.sha256 == other.sha256
+
+
+def change_text(rollout: Rollout) -> str:
+    """`version 2 of 'faces' to version 3`"""
+    (name, former), (_, target) = version_on(rollout.former.name), version_on(rollout.target.name)
+    return f"{name!r} from version {former} to version {target}"

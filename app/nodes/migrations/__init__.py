@@ -1,0 +1,1 @@
+"""The database's versions that concern nodes alone."""

@@ -1,0 +1,89 @@
+"""The commands about job sets."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from app.kit.cli.command import EPILOG
+from app.kit.cli.service_options import AsJson, Url
+from app.kit.errors import BadRequest
+from app.kit.text.labels import labels_in, text_of
+from app.video.cli.command_group import (
+    Json,
+    client_of,
+    comma_separated,
+    commands,
+    number_or_text,
+    print_record,
+    read_json,
+)
+
+sets = typer.Typer(help="A job on every video of the nodes with certain labels.", no_args_is_help=True, epilog=EPILOG)
+commands.add_typer(sets, name="sets")
+SetId = Annotated[str, typer.Argument(metavar="SET", help="Its id.")]
+
+
+@sets.command()
+def add(
+    context: typer.Context,
+    selector: Annotated[str, typer.Option(metavar="KEY=VALUE,…", help="Labels of the nodes.")],
+    file: Annotated[
+        str | None, typer.Argument(metavar="[FILE]", help="Body of POST /api/v2/video/job-sets; - is stdin.")
+    ] = None,
+    flow: Annotated[str | None, typer.Option(metavar="A,B", help="Stages in their order, instead of a DAG.")] = None,
+    video: Annotated[str | None, typer.Option(metavar="ID", help="Of each node this video; without: all.")] = None,
+    restart: Annotated[str, typer.Option(metavar="never|eos|error|always", help="Read it again at …")] = "always",
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Your own for it.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Run a DAG of stages on every video of the nodes with these labels, also of those that come later."""
+    body = {"restart_policy": restart, **(read_json(file) if file else {}), "node_selector": labels_in(selector)}
+    if flow:
+        body.pop("dag", None)
+        body["stages"] = comma_separated(flow)
+    body |= {"video_id": number_or_text(video)} if video else {}
+    body |= {"name": name} if name else {}
+    if not {"dag", "stages"} & set(body):
+        raise BadRequest("a DAG or --flow is missing", hint="Give a FILE with a dag, or --flow.")
+    with client_of(context, url) as client:
+        record = client.add_set(body)
+    print_record(record, as_json=as_json, text=f"{record['set_id']} added")
+
+
+@sets.command("list")
+def list_sets(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
+    """My job sets, newest first."""
+    with client_of(context, url) as client:
+        records = client.sets()
+    if as_json:
+        typer.echo(json.dumps(records, indent=2))
+        return
+    for record in records:
+        typer.echo(_line(record))
+
+
+@sets.command()
+def show(context: typer.Context, job_set: SetId, as_json: AsJson = False, url: Url = None) -> None:
+    """A job set and its jobs."""
+    with client_of(context, url) as client:
+        record = client.job_set(job_set)
+    lines = [f"{j['node']}/{j['video_id']}  {j['uid']}  {j['state']}  {j['reason']}".rstrip() for j in record["jobs"]]
+    print_record(record, as_json=as_json, text="\n".join([_line(record), *lines]))
+
+
+@sets.command()
+def remove(context: typer.Context, job_set: SetId, url: Url = None) -> None:
+    """Forget a job set, and end its jobs."""
+    with client_of(context, url) as client:
+        client.remove_set(job_set)
+    typer.echo(f"{job_set} removed")
+
+
+def _line(record: Json) -> str:
+    counts = f"{record['running']} of {record['under_way']} jobs run"
+    facts = (record["set_id"], record["name"] or "-", text_of(record["node_selector"]), counts, record["problem"])
+    return "  ".join(facts).rstrip()

@@ -1,0 +1,86 @@
+"""The endpoints of /api/v2/video/job-sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.kit.clock import now
+from app.kit.web.auth import user_of
+from app.kit.web.http import json_answer, json_body
+from app.kit.web.operations import Operations
+from app.video import responses, schemas
+from app.video.access import video_of
+from app.video.job_endpoints import with_dag
+from app.video.model.job import JobState, VideoJob
+from app.video.model.job_set import JobSet
+from app.video.responses import VIDEO
+from app.video.service import Submission
+
+SETS = f"{VIDEO}/job-sets"
+_ID: dict[str, dict[str, Any]] = {"set_id": {"type": "string", "pattern": "^[0-9a-f-]{36}$"}}
+OPERATIONS = Operations(_ID)
+
+
+@OPERATIONS.add(
+    "POST",
+    SETS,
+    "Run a DAG of stages on every video of the nodes with these labels, now and from now on",
+    {201: schemas.JobSetAnswer},
+    more_errors=(404, 409),
+    body=schemas.NewJobSet,
+)
+async def create_job_set(request: Request) -> Response:
+    body, video = await json_body(request, schemas.NewJobSet), video_of(request)
+    submission = Submission(
+        "",
+        str(body.video_id) if body.video_id is not None else "",
+        body.dag,
+        body.constraint,
+        body.policy,
+        body.restart_policy,
+        body.realtime,
+        name=body.name,
+    )
+    submission = replace(submission, dag=await with_dag(request, submission, body.stages))
+    made = await run_in_threadpool(video.sets.create, user_of(request), body.node_selector, submission, now=now())
+    return json_answer(answer_of_set(made, ()), 201, {"Location": f"{SETS}/{made.set_id}"})
+
+
+@OPERATIONS.add("GET", SETS, "My job sets, newest first", {200: schemas.JobSetsAnswer})
+def list_job_sets(request: Request) -> Response:
+    sets = video_of(request).sets.all(user_of(request))
+    return json_answer(schemas.JobSetsAnswer(job_sets=[answer_of_set(one, jobs) for one, jobs in sets]))
+
+
+@OPERATIONS.add("GET", f"{SETS}/{{set_id}}", "A job set and its jobs", {200: schemas.JobSetAnswer})
+def get_job_set(request: Request) -> Response:
+    one, jobs = video_of(request).sets.get(user_of(request), request.path_params["set_id"])
+    return json_answer(answer_of_set(one, jobs))
+
+
+@OPERATIONS.add("DELETE", f"{SETS}/{{set_id}}", "Forget a job set, and end its jobs", {204: None})
+def delete_job_set(request: Request) -> Response:
+    video_of(request).sets.delete(user_of(request), request.path_params["set_id"], now=now())
+    return Response(status_code=204)
+
+
+def answer_of_set(one: JobSet, jobs: Sequence[VideoJob]) -> schemas.JobSetAnswer:
+    place = f"{SETS}/{one.set_id}"
+    return schemas.JobSetAnswer(
+        set_id=one.set_id,
+        name=one.name,
+        created_at=one.created_at,
+        node_selector=dict(one.selector),
+        video_id=one.video_id,
+        problem=one.problem,
+        running=sum(job.state is JobState.EXEC and not job.flags for job in jobs),
+        under_way=sum(job.state is not JobState.DONE for job in jobs),
+        jobs=[responses.summary(job) for job in jobs],
+        links={"job_set": place, "page": f"/ui/video/sets/{one.set_id}"},
+    )
