@@ -80,12 +80,12 @@ class Container:
         from app.bootstrap.accounts import open_accounts
         from app.bootstrap.events import account_listeners, active_work, changes_committed
 
-        def kick(entry_id: int) -> None:
+        def wake(entry_id: int) -> None:
             self.waker.send(Message.APPLY_DOOR, entry_id=entry_id)
 
         return open_accounts(
             self.settings,
-            on_change=account_listeners(self.settings, kick),
+            on_change=account_listeners(self.settings, wake),
             works=active_work(self),
             announce=lambda keys: changes_committed(self.waker, keys),
         )
@@ -222,7 +222,7 @@ class Container:
     def sweeps(self) -> Sweeps:
         from app.sweeps.service import Sweeps
 
-        return Sweeps(self.database, self.conversion, kick=lambda: self.waker.send(Message.SUBMIT_SWEEPS))
+        return Sweeps(self.database, self.conversion, wake=lambda: self.waker.send(Message.SUBMIT_SWEEPS))
 
     @cached_property
     def demonstrations(self) -> Demonstrations:

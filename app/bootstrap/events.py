@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Protocol
 
 from app.accounts.service import ActiveWork, OnChange
-from app.homes.service.outbox import Kick, listener
+from app.homes.service.outbox import Wake, listener
 from app.kit.clock import now
 from app.kit.queue.messages import Message
 from app.kit.queue.waker import Waker
@@ -46,13 +46,13 @@ class Capabilities(Protocol):
     def video(self) -> Video: ...
 
 
-def account_listeners(settings: Settings, kick: Kick | None = None) -> tuple[OnChange, ...]:
+def account_listeners(settings: Settings, wake: Wake | None = None) -> tuple[OnChange, ...]:
     """A user was made, changed or removed: the data homes hear of it, in the same transaction.
 
     Args:
-        kick: see homes.service.outbox.listener.
+        wake: see homes.service.outbox.listener.
     """
-    return (listener(kick, has_sftp=settings.sftp != "off"),)
+    return (listener(wake, has_sftp=settings.sftp != "off"),)
 
 
 def active_work(of: Capabilities) -> tuple[ActiveWork, ...]:

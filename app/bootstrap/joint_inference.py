@@ -49,7 +49,7 @@ def open_joint(
         folders: of data homes, for hard samples that are to be kept there.
     """
 
-    def kick(uid: str) -> None:
+    def wake(uid: str) -> None:
         waker.send(Message.RECONCILE, uid=uid)
 
     def announce() -> None:
@@ -66,7 +66,7 @@ def open_joint(
             return False
         return True
 
-    services = Services(database, nodes, kick, announce, get_model)
+    services = Services(database, nodes, wake, announce, get_model)
 
     def wake_sinks() -> None:
         waker.send(Message.DELIVER_ROWS)

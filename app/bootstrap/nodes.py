@@ -18,10 +18,10 @@ def open_nodes(settings: Settings, accounts: Accounts, waker: Waker, listeners: 
         listeners: what other capabilities do when a node changes or goes.
     """
 
-    def nudge(node: str) -> None:
+    def notify(node: str) -> None:
         """A node that does not hear it hears of it a few seconds later, when it is looked for what it has not stored.
         Open pages are told, too."""
         waker.notify(f"node:{node}", f"nodes:{node}", "nodes")
 
     hasher = SecretHasher(settings.secret_key.get_secret_value())
-    return Nodes(accounts.database, hasher, nudge, member_of=accounts.users.member, note=note, listeners=listeners)
+    return Nodes(accounts.database, hasher, notify, member_of=accounts.users.member, note=note, listeners=listeners)

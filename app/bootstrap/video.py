@@ -47,7 +47,7 @@ def open_video(
         waker: wakes controller and scheduler, and tells open pages of changes.
     """
 
-    def kick(uid: str) -> None:
+    def wake(uid: str) -> None:
         waker.send(Message.RECONCILE_VIDEO, uid=uid)
 
     def request_plan(uid: str, why: str) -> None:
@@ -58,7 +58,7 @@ def open_video(
         waker.notify(f"{CHANNEL}:{uid}", CHANNEL)
 
     catalogue = Catalogue(
-        database, models, on_change=lambda: kick(""), member_of=nodes.access.member_of, note=nodes.access.note
+        database, models, on_change=lambda: wake(""), member_of=nodes.access.member_of, note=nodes.access.note
     )
     resources = Resources(nodes)
     plots, snapshots = plots_in(client), Snapshots(objects)
@@ -66,13 +66,13 @@ def open_video(
         database,
         catalogue,
         resources,
-        kick=kick,
+        wake=wake,
         announce=announce,
         request_plan=request_plan,
         on_forget=(plots.forget, snapshots.forget),
         max_per_user=settings.video_jobs_per_user,
     )
-    sets = JobSets(database, jobs, resources, kick=lambda: kick(""))
+    sets = JobSets(database, jobs, resources, wake=lambda: wake(""))
     planning = Planner(database, jobs, resources, send=request_plan, policy_runner=lru_cache(maxsize=1)(PolicyRunner))
     rules = Rules(
         database,

@@ -57,8 +57,8 @@ class JointCollector(Collector):
             )
 
     def _look(self, conn: Connection) -> JointSnapshot:
-        nodes, pending = self._nodes.census(conn)
-        return JointSnapshot(nodes, pending, store.census(conn))
+        nodes, pending = self._nodes.all_with_pending(conn)
+        return JointSnapshot(nodes, pending, store.count_by_state(conn))
 
 
 def _of_nodes(nodes: Iterable[Node], now: datetime) -> Metric:

@@ -46,12 +46,12 @@ _OVER = {"COMPLETED", "FAILED", "REFUSED", "CANCELLED", "GONE"}
 
 
 class Sweeps:
-    """kick: has what is pending submitted soon."""
+    """wake: has what is pending submitted soon."""
 
-    def __init__(self, database: Database, conversion: Conversion, *, kick: Callable[[], None]) -> None:
+    def __init__(self, database: Database, conversion: Conversion, *, wake: Callable[[], None]) -> None:
         self.database = database
         self.conversion = conversion
-        self.kick = kick
+        self.wake = wake
 
     def add(
         self,
@@ -100,7 +100,7 @@ class Sweeps:
             if store.count(conn, owner) >= MOST_SWEEPS:
                 raise TooManySweeps(f"You have {MOST_SWEEPS} sweeps.", hint="Delete one that is not needed any more.")
             store.add(conn, sweep, entries)
-        self.kick()
+        self.wake()
         return SweepView(sweep, tuple(_row_of(entry, None) for entry in entries))
 
     def begin(

@@ -10,7 +10,7 @@ from app.conversion import model
 from app.conversion.model import Stage, Status
 from app.conversion.options import Options
 from app.kit.clock import now, to_text
-from app.kit.redis.records import NUDGES
+from app.kit.redis.records import CHANGES
 
 BIE_S = 1.0
 """How long a BIE stage of busy_actors takes."""
@@ -38,20 +38,20 @@ def submit(container: Container, *, owner: str = "bench", name: str = "", job_id
 
 
 class Watcher:
-    """Hears of a job's end as its page does, by a nudge. How it ended is looked at when nothing is measured (check)."""
+    """Hears of a job's end as its page does, by a notification. How it ended is read when nothing is measured."""
 
     def __init__(self, container: Container) -> None:
         self.redis = container.redis
         self.records = container.store.records
-        self.nudges = container.redis.pubsub(ignore_subscribe_messages=True)
-        self.nudges.psubscribe(f"{NUDGES}*")
+        self.changes = container.redis.pubsub(ignore_subscribe_messages=True)
+        self.changes.psubscribe(f"{CHANGES}*")
         self.ended: list[str] = []
 
     def wait(self, job_id: str, timeout_s: float = 60) -> None:
         key = self.records.key(job_id)
-        channel, deadline = f"{NUDGES}{key}".encode(), time.monotonic() + timeout_s
+        channel, deadline = f"{CHANGES}{key}".encode(), time.monotonic() + timeout_s
         while time.monotonic() < deadline:
-            message = self.nudges.get_message(timeout=1)
+            message = self.changes.get_message(timeout=1)
             if message is not None and message["channel"] == channel and message["data"] == b"ended":
                 self.ended.append(key)
                 return

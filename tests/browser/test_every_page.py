@@ -17,7 +17,7 @@ from tests.harness.browser.complaints import Watch
 from tests.harness.browser.joint_records import set_scene
 from tests.harness.browser.page_rules import assert_fits_a_phone, assert_sound, axe_issues
 from tests.harness.browser.phone import Phone, opened_phone
-from tests.harness.browser.video_records import VideoScene, set_video_scene
+from tests.harness.browser.video_records import VideoPages, set_video_scene
 from tests.harness.deployment import Deployment
 
 PAGES = {
@@ -137,7 +137,7 @@ def joint(service: Deployment, finished: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def video(service: Deployment, joint: None) -> VideoScene:
+def video(service: Deployment, joint: None) -> VideoPages:
     """What the pages of video show. After joint: both have nodes of the same names."""
     container = assemble(service.settings())
     scene = set_video_scene(container)
@@ -158,7 +158,7 @@ def chinese_phone(chromium: Browser, service: Deployment) -> Iterator[Phone]:
 
 
 @pytest.fixture(scope="module")
-def addresses(finished: str, another: str, failed: str, filled_home: None, video: VideoScene) -> dict[str, str]:
+def addresses(finished: str, another: str, failed: str, filled_home: None, video: VideoPages) -> dict[str, str]:
     """Of the pages, by their names."""
     uids = {f"{state}_video": uid for state, uid in video._asdict().items()}
     given = {"finished": finished, "another": another, "failed": failed, **uids}

@@ -44,7 +44,7 @@ PAGES = {
     "metrics": "/ui/tasks/{succeeded}/metrics",
     "no metrics": "/ui/tasks/{waiting}/metrics",
     "question": "/ui/tasks/{retried}/cancel",
-    **{scene: f"/ui/tasks/{{{scene}}}" for scene in SCENES},
+    **{builder: f"/ui/tasks/{{{builder}}}" for builder in SCENES},
 }
 
 
@@ -100,21 +100,21 @@ def test_the_page_of_a_task_follows_it_to_its_end_and_asks_no_more(
     page: Page, deployment: Deployment, ids: dict[str, str]
 ) -> None:
     with database_of(deployment) as database:
-        scene = begin(deployment, database, "local", "followed", ago_s=30)
-        page.goto(f"/ui/tasks/{scene.task.task_id}")
+        builder = begin(deployment, database, "local", "followed", ago_s=30)
+        page.goto(f"/ui/tasks/{builder.task.task_id}")
         badge = page.locator(".title-line .badge")
         expect(badge).to_have_text("Queued")
-        scene.after(5).run().log("the first line\n")
+        builder.after(5).run().log("the first line\n")
         expect(badge).to_have_text("Running")
         expect(page.locator(".log-preview")).to_contain_text("the first line")
         page.get_by_role("button", name="Cancel", exact=True).click()
         question = page.get_by_role("dialog")
         expect(question).to_be_visible()
-        scene.log("the first line\nthe second line\n")
+        builder.log("the first line\nthe second line\n")
         expect(page.locator(".log-preview")).to_contain_text("the second line")
         expect(question).to_be_visible()  # what is renewed does not close it
         page.keyboard.press("Escape")
-        scene.after(5).end(Event.SUCCEED, "SUCCEEDED")
+        builder.after(5).end(Event.SUCCEED, "SUCCEEDED")
         expect(badge).to_have_text("Succeeded")
     expect(page.locator("[hx-trigger^=every]")).to_have_count(0)
 
@@ -123,13 +123,13 @@ def test_a_row_of_the_list_changes_by_itself_and_the_focus_stays(
     page: Page, deployment: Deployment, ids: dict[str, str]
 ) -> None:
     with database_of(deployment) as database:
-        scene = begin(deployment, database, "local", "in the list", ago_s=30)
+        builder = begin(deployment, database, "local", "in the list", ago_s=30)
         page.goto("/ui/tasks?q=in+the+list")
-        row = page.locator(f"#task-row-{scene.task.task_id}")
+        row = page.locator(f"#task-row-{builder.task.task_id}")
         expect(row).to_contain_text("Queued")
         link = row.get_by_role("link", name="in the list", exact=True)
         link.focus()
-        scene.after(1).run()
+        builder.after(1).run()
         expect(row).to_contain_text("Running")
         expect(link).to_be_focused()
 
@@ -195,17 +195,17 @@ def test_enter_in_a_field_submits_nothing(page: Page, ids: dict[str, str]) -> No
 
 def test_the_log_opens_at_its_end_and_stays_there(page: Page, deployment: Deployment, ids: dict[str, str]) -> None:
     with database_of(deployment) as database:
-        scene = begin(deployment, database, "local", "talks", ago_s=30).run()
+        builder = begin(deployment, database, "local", "talks", ago_s=30).run()
         text = "".join(f"line {n}\n" for n in range(1, 301))
-        scene.log(text)
-        page.goto(f"/ui/tasks/{scene.task.task_id}/logs")
+        builder.log(text)
+        page.goto(f"/ui/tasks/{builder.task.task_id}/logs")
         is_seen = """(text) => {
             const box = document.querySelector(".log-box"), pre = document.querySelector(".log-lines");
             return pre.textContent.trimEnd().endsWith(text)
                 && pre.getBoundingClientRect().bottom <= box.getBoundingClientRect().bottom + 1;
         }"""
         page.wait_for_function(is_seen, arg="line 300")
-        scene.log(text + "line 301\n")
+        builder.log(text + "line 301\n")
         page.wait_for_function(is_seen, arg="line 301")
         page.get_by_role("link", name="Stop refreshing").click()
         expect(page.locator("[hx-trigger^=every]")).to_have_count(0)

@@ -64,14 +64,14 @@ class SlowAccess(NodeAccess):
         return service
 
 
-class Scene:
+class Env:
     def __init__(self, database: Database, folder: Path) -> None:
         self.database = database
-        self.kicked: list[str] = []
+        self.woken: list[str] = []
         self.objects = FilesystemStore(folder)
         self.nodes = Nodes(database, SecretHasher("a key"), lambda _: None)
         self.nodes.access = self.access = SlowAccess(database)
-        self.services = Services(database, self.nodes, self.kicked.append, lambda: None)
+        self.services = Services(database, self.nodes, self.woken.append, lambda: None)
         self.reports = Reports(self.services, self.nodes, self.objects, NOWHERE, lambda _, __: None)
         self.registry = Registry()
         models = cast(Models, self.registry)
@@ -131,8 +131,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(database: Database, tmp_path: Path) -> Scene:
-    return Scene(database, tmp_path / "objects")
+def env(database: Database, tmp_path: Path) -> Env:
+    return Env(database, tmp_path / "objects")
 
 
 def status(count: int, at: str, state: str = "running", **more: Any) -> UpstreamStatus:
@@ -145,10 +145,10 @@ def sample(name: str = "s1") -> Sample:
     return Sample(name, to_text(NOW), 8, 8, "why", 0.5, Source.CLOUD, Prediction())
 
 
-def in_a_thread_while_held(scene: Scene, uid: str, work: Callable[[], None], **change: Any) -> None:
+def in_a_thread_while_held(env: Env, uid: str, work: Callable[[], None], **change: Any) -> None:
     """Another has changed the service and not yet committed when this begins."""
     thread = threading.Thread(target=work)
-    with scene.database.write() as conn:
+    with env.database.write() as conn:
         held = store.by_uid(conn, uid)
         assert held is not None
         assert store.change_service(conn, held, **change) is not None
@@ -157,67 +157,67 @@ def in_a_thread_while_held(scene: Scene, uid: str, work: Callable[[], None], **c
     thread.join()
 
 
-def test_a_report_that_comes_while_a_controller_writes_is_not_lost(scene: Scene) -> None:
-    uid = scene.run().uid
+def test_a_report_that_comes_while_a_controller_writes_is_not_lost(env: Env) -> None:
+    uid = env.run().uid
     note = status(7, "2026-11-22T12:00:00.000Z")
-    in_a_thread_while_held(scene, uid, lambda: scene.reports.note(uid, note, now=NOW), labels={"site": "north"})
-    assert scene.known(uid).reported["inferenceNumber"] == 7
-    assert scene.known(uid).labels == {"site": "north"}
+    in_a_thread_while_held(env, uid, lambda: env.reports.note(uid, note, now=NOW), labels={"site": "north"})
+    assert env.known(uid).reported["inferenceNumber"] == 7
+    assert env.known(uid).labels == {"site": "north"}
 
 
-def test_a_user_who_names_no_version_is_not_refused_for_what_a_controller_writes(scene: Scene) -> None:
-    uid, refused = scene.run().uid, list[Exception]()
+def test_a_user_who_names_no_version_is_not_refused_for_what_a_controller_writes(env: Env) -> None:
+    uid, refused = env.run().uid, list[Exception]()
 
     def move() -> None:
         try:
-            scene.services.replace("alice", "default", "gate", scene.gate("edge1"), now=NOW)
+            env.services.replace("alice", "default", "gate", env.gate("edge1"), now=NOW)
         except Exception as error:  # noqa: BLE001
             refused.append(error)
 
-    in_a_thread_while_held(scene, uid, move, reported={"inferenceNumber": 3})
+    in_a_thread_while_held(env, uid, move, reported={"inferenceNumber": 3})
     assert refused == []
-    assert scene.known(uid).generation == 2
+    assert env.known(uid).generation == 2
 
 
-def test_a_service_that_is_deleted_while_it_is_looked_at_leaves_no_worker_behind(scene: Scene) -> None:
-    uid = scene.make().uid
-    in_a_thread_while_held(scene, uid, lambda: scene.reconcile(uid), deleted_at=to_text(NOW))
-    scene.reconcile(uid)
-    assert scene.orders(uid) == {}
-    assert scene.known(uid).gone_at
+def test_a_service_that_is_deleted_while_it_is_looked_at_leaves_no_worker_behind(env: Env) -> None:
+    uid = env.make().uid
+    in_a_thread_while_held(env, uid, lambda: env.reconcile(uid), deleted_at=to_text(NOW))
+    env.reconcile(uid)
+    assert env.orders(uid) == {}
+    assert env.known(uid).gone_at
 
 
-def test_who_looked_before_another_does_not_overwrite_what_that_one_found(scene: Scene) -> None:
-    service = scene.run()
+def test_who_looked_before_another_does_not_overwrite_what_that_one_found(env: Env) -> None:
+    service = env.run()
 
     def restarted() -> None:
-        scene.serve(service, 5001)
-        scene.reconcile(service.uid, 3)
+        env.serve(service, 5001)
+        env.reconcile(service.uid, 3)
 
-    scene.access.meanwhile = restarted
-    scene.kicked.clear()
-    scene.reconcile(service.uid, 2)
-    assert scene.url(service.uid) == "http://10.0.0.9:5001"
-    assert scene.kicked == [service.uid]
+    env.access.meanwhile = restarted
+    env.woken.clear()
+    env.reconcile(service.uid, 2)
+    assert env.url(service.uid) == "http://10.0.0.9:5001"
+    assert env.woken == [service.uid]
 
 
-def test_an_edge_worker_that_moves_ends_where_it_was_once_the_new_one_may_start(scene: Scene) -> None:
-    service = scene.run()
-    moved = scene.services.replace("alice", "default", "gate", scene.gate("edge1"), now=NOW)
-    scene.reconcile(service.uid, 2)
-    assert scene.orders(service.uid)["edge0", "edge"] is Operation.INSERT  # it goes on until then
-    scene.serve(moved, 5000)
-    scene.reconcile(service.uid, 3)
-    orders = scene.orders(service.uid)
+def test_an_edge_worker_that_moves_ends_where_it_was_once_the_new_one_may_start(env: Env) -> None:
+    service = env.run()
+    moved = env.services.replace("alice", "default", "gate", env.gate("edge1"), now=NOW)
+    env.reconcile(service.uid, 2)
+    assert env.orders(service.uid)["edge0", "edge"] is Operation.INSERT  # it goes on until then
+    env.serve(moved, 5000)
+    env.reconcile(service.uid, 3)
+    orders = env.orders(service.uid)
     assert (orders["edge0", "edge"], orders["edge1", "edge"]) == (Operation.DELETE, Operation.INSERT)
 
 
-def test_a_worker_that_was_replaced_says_nothing_any_more(scene: Scene) -> None:
-    service = scene.run()
-    with scene.database.write() as conn:
-        scene.nodes.withdraw(conn, PLURAL, service.uid, "edge")
+def test_a_worker_that_was_replaced_says_nothing_any_more(env: Env) -> None:
+    service = env.run()
+    with env.database.write() as conn:
+        env.nodes.withdraw(conn, PLURAL, service.uid, "edge")
     with pytest.raises(ServiceNotFound):
-        scene.reports.take(
+        env.reports.take(
             "default",
             "gate",
             {
@@ -239,55 +239,55 @@ def test_a_worker_that_was_replaced_says_nothing_any_more(scene: Scene) -> None:
         (status(1, "2026-11-22T11:00:00.000Z", startTime="2026-11-22T10:59:00.000Z"), True),  # another machine
     ],
 )
-def test_a_report_is_news_whatever_the_edges_clock_does(scene: Scene, then: UpstreamStatus, *, is_taken: bool) -> None:
-    uid = scene.run().uid
-    scene.reports.note(uid, status(10, "2026-11-22T12:00:00.000Z", breaker="open"), now=NOW)
-    scene.reports.note(uid, then, now=NOW)
-    assert (scene.known(uid).reported == {**then.task_info, "phase": then.status}) is is_taken
+def test_a_report_is_news_whatever_the_edges_clock_does(env: Env, then: UpstreamStatus, *, is_taken: bool) -> None:
+    uid = env.run().uid
+    env.reports.note(uid, status(10, "2026-11-22T12:00:00.000Z", breaker="open"), now=NOW)
+    env.reports.note(uid, then, now=NOW)
+    assert (env.known(uid).reported == {**then.task_info, "phase": then.status}) is is_taken
 
 
-def test_the_same_report_twice_changes_nothing(scene: Scene) -> None:
-    uid = scene.run().uid
-    scene.reports.note(uid, status(10, "2026-11-22T12:00:00.000Z"), now=NOW)
-    before = scene.known(uid)
-    scene.reports.note(uid, status(10, "2026-11-22T12:00:00.000Z"), now=NOW)
-    assert scene.known(uid) == before
+def test_the_same_report_twice_changes_nothing(env: Env) -> None:
+    uid = env.run().uid
+    env.reports.note(uid, status(10, "2026-11-22T12:00:00.000Z"), now=NOW)
+    before = env.known(uid)
+    env.reports.note(uid, status(10, "2026-11-22T12:00:00.000Z"), now=NOW)
+    assert env.known(uid) == before
 
 
-def test_a_node_cannot_replace_the_picture_of_a_service_that_it_does_not_run(scene: Scene) -> None:
-    service = scene.run()
-    scene.reports.add_sample("edge0", service.uid, sample(), b"right", "image/png", now=NOW)
+def test_a_node_cannot_replace_the_picture_of_a_service_that_it_does_not_run(env: Env) -> None:
+    service = env.run()
+    env.reports.add_sample("edge0", service.uid, sample(), b"right", "image/png", now=NOW)
     with pytest.raises(ServiceNotFound):
-        scene.reports.add_sample("edge1", service.uid, sample(), b"wrong", "image/png", now=NOW)
-    assert scene.reports.picture("alice", "default", "gate", "s1") == (b"right", "image/png")
+        env.reports.add_sample("edge1", service.uid, sample(), b"wrong", "image/png", now=NOW)
+    assert env.reports.picture("alice", "default", "gate", "s1") == (b"right", "image/png")
 
 
-def test_a_sample_of_a_service_that_goes_while_it_arrives_leaves_no_picture(scene: Scene) -> None:
-    service = scene.run()
-    put = scene.objects.put
+def test_a_sample_of_a_service_that_goes_while_it_arrives_leaves_no_picture(env: Env) -> None:
+    service = env.run()
+    put = env.objects.put
 
     def put_late(*given: Any, **more: Any) -> Any:
         made = put(*given, **more)
-        with scene.database.write() as conn:
-            scene.nodes.withdraw(conn, PLURAL, service.uid)
+        with env.database.write() as conn:
+            env.nodes.withdraw(conn, PLURAL, service.uid)
         return made
 
-    scene.objects.put = put_late  # type: ignore[method-assign]
+    env.objects.put = put_late  # type: ignore[method-assign]
     with pytest.raises(ServiceNotFound):
-        scene.reports.add_sample("edge0", service.uid, sample(), b"late", "image/png", now=NOW)
-    assert scene.keys() == []
+        env.reports.add_sample("edge0", service.uid, sample(), b"late", "image/png", now=NOW)
+    assert env.keys() == []
 
 
-def test_pictures_that_could_not_be_deleted_with_their_service_go_later(scene: Scene) -> None:
-    service = scene.make()
-    scene.objects.put(f"joint/{service.uid}/samples/s1", [b"left"], content_type="image/png")
-    with scene.database.write() as conn:
+def test_pictures_that_could_not_be_deleted_with_their_service_go_later(env: Env) -> None:
+    service = env.make()
+    env.objects.put(f"joint/{service.uid}/samples/s1", [b"left"], content_type="image/png")
+    with env.database.write() as conn:
         store.change_service(conn, service, gone_at=to_text(NOW))
-    scene.controller.forget_gone(NOW + timedelta(minutes=59))
-    assert len(scene.keys()) == 1
-    scene.controller.forget_gone(NOW + timedelta(minutes=61))
+    env.controller.forget_gone(NOW + timedelta(minutes=59))
+    assert len(env.keys()) == 1
+    env.controller.forget_gone(NOW + timedelta(minutes=61))
     with pytest.raises(ObjectMissing):
-        scene.objects.info(f"joint/{service.uid}/samples/s1")
+        env.objects.info(f"joint/{service.uid}/samples/s1")
 
 
 @pytest.mark.parametrize(
@@ -301,37 +301,39 @@ def test_pictures_that_could_not_be_deleted_with_their_service_go_later(scene: S
         {"metrics": [{}]},
     ],
 )
-def test_a_status_that_somebody_puts_is_put_right_at_the_next_look(scene: Scene, put: dict[str, Any]) -> None:
-    service = scene.run()
-    scene.services.put_status("alice", "default", "gate", validated_status(put), now=NOW)
-    summary(scene.known(service.uid))  # it can be listed meanwhile
-    scene.reconcile(service.uid, 2)
-    assert scene.known(service.uid).status["conditions"][-1]["reason"] == "EdgeWorkerStarting"
+def test_a_status_that_somebody_puts_is_put_right_at_the_next_look(env: Env, put: dict[str, Any]) -> None:
+    service = env.run()
+    env.services.put_status("alice", "default", "gate", validated_status(put), now=NOW)
+    summary(env.known(service.uid))  # it can be listed meanwhile
+    env.reconcile(service.uid, 2)
+    assert env.known(service.uid).status["conditions"][-1]["reason"] == "EdgeWorkerStarting"
 
 
-def test_services_that_name_a_model_are_looked_at_when_its_names_change_and_keep_what_they_name(scene: Scene) -> None:
+def test_services_that_name_a_model_are_looked_at_when_its_names_change_and_keep_what_they_name(
+    env: Env,
+) -> None:
     names = {"plain": "s", "pinned": "s@3", "tagged": "s@stable", "other": "t"}
     uids = {}
     for name, small in names.items():
         made = resource(name, edge="edge0", cloud="cloud0", small=small, big="b")
-        uids[name] = scene.services.create("alice", made, now=NOW).uid
-    scene.kicked.clear()
-    scene.services.model_changed("bob", "s")
-    assert scene.kicked == []
-    scene.services.model_changed("alice", "s")
-    assert set(scene.kicked) == {uids[name] for name in ("plain", "pinned", "tagged")}
-    used = {name: scene.services.using(ModelUse("alice", frozenset({name}))) for name in ("s@3", "s@stable", "s@4")}
+        uids[name] = env.services.create("alice", made, now=NOW).uid
+    env.woken.clear()
+    env.services.model_changed("bob", "s")
+    assert env.woken == []
+    env.services.model_changed("alice", "s")
+    assert set(env.woken) == {uids[name] for name in ("plain", "pinned", "tagged")}
+    used = {name: env.services.using(ModelUse("alice", frozenset({name}))) for name in ("s@3", "s@stable", "s@4")}
     assert used == {"s@3": ["default/pinned"], "s@stable": ["default/tagged"], "s@4": []}
-    assert scene.services.using(ModelUse("bob", frozenset({"s"}))) == []
+    assert env.services.using(ModelUse("bob", frozenset({"s"}))) == []
 
 
-def test_that_a_worker_is_told_to_run_another_version_is_an_event_and_the_same_one_is_none(scene: Scene) -> None:
-    uid = scene.run().uid
-    scene.reconcile(uid, 2)
-    scene.registry.newest = 2
-    scene.reconcile(uid, 3)
-    scene.reconcile(uid, 4)
-    changes = [event.message for event in scene.services.events("alice", "default", "gate") if event.type == "Changed"]
+def test_that_a_worker_is_told_to_run_another_version_is_an_event_and_the_same_one_is_none(env: Env) -> None:
+    uid = env.run().uid
+    env.reconcile(uid, 2)
+    env.registry.newest = 2
+    env.reconcile(uid, 3)
+    env.reconcile(uid, 4)
+    changes = [event.message for event in env.services.events("alice", "default", "gate") if event.type == "Changed"]
     names = {"edge": ("gate-edge", "edge0", "s"), "cloud": ("gate-cloud", "cloud0", "b")}
     assert sorted(changes) == sorted(
         f"The {role} worker {name!r} on {node!r} is told to change from version 1 of {model!r} (sha256 000000000000…) "

@@ -31,7 +31,7 @@ class Told:
     """Who was to be looked at, and how often somebody was told that something changed."""
 
     def __init__(self) -> None:
-        self.kicked: list[str] = []
+        self.woken: list[str] = []
         self.announced = 0
 
     def announce(self) -> None:
@@ -46,7 +46,7 @@ def told() -> Told:
 @pytest.fixture
 def services(database: Database, told: Told) -> Services:
     nodes = Nodes(database, SecretHasher("a key"), lambda _: None)
-    return Services(database, nodes, told.kicked.append, told.announce)
+    return Services(database, nodes, told.woken.append, told.announce)
 
 
 def gate(name: str = "gate", **changes: Any) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def test_a_new_service_is_pending_of_the_first_generation_and_looked_at(services
     service = made(services)
     assert (service.generation, service.namespace) == (1, "default")
     assert service.status["conditions"][-1]["type"] == "Pending"
-    assert told.kicked == [service.uid]
+    assert told.woken == [service.uid]
     assert told.announced == 1
     assert services.get("alice", "default", "gate") == service
 

@@ -24,11 +24,11 @@ CONTENT = {"model": {"sha256": SHA, "labels": ["one", "two"]}, "說明": "好"}
 
 
 class Heard:
-    """What on_change was told, and who was nudged."""
+    """What on_change was told, and who was notified."""
 
     def __init__(self) -> None:
         self.changes: list[tuple[str, set[WorkKey]]] = []
-        self.nudged: list[str] = []
+        self.notified: list[str] = []
 
     def changed(self, node: Node, keys: Collection[WorkKey]) -> None:
         self.changes.append((node.name, set(keys)))
@@ -41,7 +41,7 @@ class Heard:
 def opened(database: Database, heard: Heard | None = None) -> Nodes:
     heard = heard or Heard()
     listeners = NodeListeners(changed=[heard.changed])
-    return Nodes(database, SecretHasher("a key"), heard.nudged.append, listeners=listeners)
+    return Nodes(database, SecretHasher("a key"), heard.notified.append, listeners=listeners)
 
 
 @pytest.fixture
@@ -104,13 +104,13 @@ def test_a_node_is_known_by_its_token_alone(nodes: Nodes) -> None:
 def test_a_new_token_ends_the_old_one_and_keeps_what_the_node_is_told(nodes: Nodes, heard: Heard) -> None:
     _, old = nodes.register("edge2", Side.EDGE, now=NOW)
     tell(nodes, "edge2")
-    heard.nudged.clear()
+    heard.notified.clear()
     node, token = nodes.register("edge2", Side.HOST, now=NOW + timedelta(days=1), replace=True)
     assert nodes.authenticate(old) is None
     assert nodes.authenticate(token) == "edge2"
     assert (node.side, node.created_at) == (Side.HOST, "2026-11-20T12:00:00.000Z")
     assert len(nodes.pending("edge2")) == 1
-    assert heard.nudged == ["edge2"]
+    assert heard.notified == ["edge2"]
 
 
 def test_a_name_is_taken_once_and_is_one_of_a_host(nodes: Nodes) -> None:

@@ -62,7 +62,7 @@ def node(tmp_path: Path, url: str) -> Iterator[Node]:
 def order(nodes: Nodes, generation: int, **content: object) -> None:
     with nodes.database.write() as conn:
         nodes.order(conn, "edge0", KEY, namespace="default", name="helmet", generation=generation, content=content)
-    nodes.nudge("edge0")
+    nodes.notify("edge0")
 
 
 def seen(nodes: Nodes, is_enough: Callable[[WorkerReport], bool]) -> WorkerReport:
@@ -107,7 +107,7 @@ def test_a_file_that_an_order_names_is_fetched_from_the_object_store(
     assert (node.data / "blobs" / digest).read_bytes() == data
     with nodes.database.write() as conn:
         nodes.withdraw(conn, KIND, KEY.uid)
-    nodes.nudge("edge0")
+    nodes.notify("edge0")
     until(lambda: not (node.data / "blobs" / digest).exists())
 
 
@@ -123,7 +123,7 @@ def test_what_was_forgotten_on_the_node_is_told_again(nodes: Nodes, node: Node) 
     until(node.workers)
     with nodes.database.write() as conn:
         nodes.withdraw(conn, KIND, KEY.uid)
-    nodes.nudge("edge0")
+    nodes.notify("edge0")
     until(lambda: not node.workers())
 
 

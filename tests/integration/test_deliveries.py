@@ -170,10 +170,10 @@ def test_every_message_that_is_sent_has_an_actor_on_its_queue(
     container.conversion.dispatch.send_done(job_id="a-job", step="bie", result="ok")
     container.waker.send(Message.APPLY_DOOR, entry_id=1)
     task_succeeded(container.waker, a_task())
-    container.joint.services.kick("a-service")
+    container.joint.services.wake("a-service")
     container.joint.reports.send("a-service", UpstreamStatus(status="running", uid="", task_info={}))
     container.calibrations.start("a-calibration")
-    container.video.jobs.kick("a-video-job")
+    container.video.jobs.wake("a-video-job")
     container.video.planning.send("a-video-job", "start")
     sent = []
     for queue in Queue:

@@ -21,7 +21,7 @@ from app.kit.cli.command import Exit
 from app.main import create_app
 from app.settings import Settings
 from tests.harness.joint.cli import typed
-from tests.harness.joint.nodes import Scene, helmet
+from tests.harness.joint.nodes import Env, helmet
 from tests.harness.web import served
 
 
@@ -33,8 +33,8 @@ def web(settings: Settings) -> Iterator[str]:
 
 
 @pytest.fixture
-def scene(container: Container, settings: Settings, web: str) -> Scene:
-    return Scene(container, user=settings.local_user)
+def env(container: Container, settings: Settings, web: str) -> Env:
+    return Env(container, user=settings.local_user)
 
 
 def written(folder: Path, *resources: Any) -> Path:
@@ -43,7 +43,7 @@ def written(folder: Path, *resources: Any) -> Path:
     return file
 
 
-def test_several_documents_are_applied_and_applied_again(monkeypatch, capsys, tmp_path, web, scene):
+def test_several_documents_are_applied_and_applied_again(monkeypatch, capsys, tmp_path, web, env):
     file = written(tmp_path, helmet("one"), helmet("two", namespace="shop"))
     assert typed(monkeypatch, "apply", "-f", file, "--url", web) == Exit.OK
     assert capsys.readouterr().out.splitlines() == ["default/one created", "shop/two created"]
@@ -51,7 +51,7 @@ def test_several_documents_are_applied_and_applied_again(monkeypatch, capsys, tm
     assert capsys.readouterr().out.splitlines() == ["default/one configured", "shop/two configured"]
 
 
-def test_stdin_is_a_file_too(monkeypatch, capsys, web, scene):
+def test_stdin_is_a_file_too(monkeypatch, capsys, web, env):
     class Stdin:
         buffer = io.BytesIO(json.dumps(helmet()).encode())
 
@@ -61,14 +61,14 @@ def test_stdin_is_a_file_too(monkeypatch, capsys, web, scene):
     assert record["resource"]["metadata"]["name"] == "helmet"
 
 
-def test_a_service_that_is_none_is_told_by_the_path_of_what_is_wrong(monkeypatch, capsys, tmp_path, web, scene):
+def test_a_service_that_is_none_is_told_by_the_path_of_what_is_wrong(monkeypatch, capsys, tmp_path, web, env):
     wrong = helmet()
     del wrong["spec"]["cloudWorker"]["nodeName"]
     assert typed(monkeypatch, "apply", "-f", written(tmp_path, wrong), "--url", web) == Exit.BAD_INPUT
     assert "spec.cloudWorker" in capsys.readouterr().err
 
 
-def test_all_that_is_wrong_with_a_service_is_told_a_line_each(monkeypatch, capsys, tmp_path, web, scene):
+def test_all_that_is_wrong_with_a_service_is_told_a_line_each(monkeypatch, capsys, tmp_path, web, env):
     wrong = helmet()
     del wrong["spec"]["cloudWorker"]["nodeName"]
     del wrong["spec"]["edgeWorker"]["model"]
@@ -78,9 +78,9 @@ def test_all_that_is_wrong_with_a_service_is_told_a_line_each(monkeypatch, capsy
     assert stderr.count("spec.edgeWorker") == 1
 
 
-def test_the_list_shows_state_and_counts_and_can_be_narrowed(monkeypatch, capsys, tmp_path, web, scene):
+def test_the_list_shows_state_and_counts_and_can_be_narrowed(monkeypatch, capsys, tmp_path, web, env):
     typed(monkeypatch, "apply", "-f", written(tmp_path, helmet("one"), helmet("two", namespace="shop")), "--url", web)
-    scene.settle()
+    env.settle()
     capsys.readouterr()
     assert typed(monkeypatch, "list", "--url", web) == Exit.OK
     shown = capsys.readouterr().out
@@ -94,11 +94,11 @@ def test_the_list_shows_state_and_counts_and_can_be_narrowed(monkeypatch, capsys
     assert [record["name"] for record in json.loads(capsys.readouterr().out)] == ["one"]
 
 
-def test_show_tells_workers_conditions_and_the_last_words_of_one_that_failed(monkeypatch, capsys, tmp_path, web, scene):
+def test_show_tells_workers_conditions_and_the_last_words_of_one_that_failed(monkeypatch, capsys, tmp_path, web, env):
     typed(monkeypatch, "apply", "-f", written(tmp_path, helmet()), "--url", web)
-    scene.settle()
-    scene.fail("edge", log=("Traceback", "ValueError: it cannot be"), exit_code=3)
-    scene.settle()
+    env.settle()
+    env.fail("edge", log=("Traceback", "ValueError: it cannot be"), exit_code=3)
+    env.settle()
     capsys.readouterr()
     assert typed(monkeypatch, "show", "helmet", "--url", web) == Exit.OK
     shown = capsys.readouterr().out
@@ -115,20 +115,20 @@ def test_show_tells_workers_conditions_and_the_last_words_of_one_that_failed(mon
     assert typed(monkeypatch, "show", "default/helmet", "--json", "--url", web) == Exit.OK
     told = json.loads(capsys.readouterr().out)
     assert told["resource"]["status"]["failed"] == 1
-    sha256 = scene.container.models.get(scene.user, "small-model").card.sha256
+    sha256 = env.container.models.get(env.user, "small-model").card.sha256
     assert told["workers"][0]["wanted"] == {"model": "small-model", "version": 1, "sha256": sha256}
 
 
-def test_one_that_is_not_there_is_not_found(monkeypatch, web, scene):
+def test_one_that_is_not_there_is_not_found(monkeypatch, web, env):
     assert typed(monkeypatch, "show", "nobody", "--url", web) == Exit.NOT_FOUND
     assert typed(monkeypatch, "show", "nobody", "--watch", "--url", web) == Exit.NOT_FOUND
     assert typed(monkeypatch, "delete", "nobody", "--url", web) == Exit.NOT_FOUND
 
 
-def test_watching_goes_on_until_the_service_is_gone(monkeypatch, capsys, tmp_path, web, scene):
+def test_watching_goes_on_until_the_service_is_gone(monkeypatch, capsys, tmp_path, web, env):
     monkeypatch.setattr(services, "POLL_S", 0.01)
     typed(monkeypatch, "apply", "-f", written(tmp_path, helmet()), "--url", web)
-    looks = iter([scene.settle, lambda: httpx.delete(f"{web}/api/v2/services/default/helmet"), scene.settle])
+    looks = iter([env.settle, lambda: httpx.delete(f"{web}/api/v2/services/default/helmet"), env.settle])
     sleep = time.sleep
 
     def happen(seconds: float) -> None:
@@ -142,15 +142,15 @@ def test_watching_goes_on_until_the_service_is_gone(monkeypatch, capsys, tmp_pat
     assert [word for word in ("Pending", "Running", "Terminating", "is gone") if word not in shown] == []
 
 
-def test_delete_waits_until_its_workers_have_ended(monkeypatch, capsys, tmp_path, web, scene):
+def test_delete_waits_until_its_workers_have_ended(monkeypatch, capsys, tmp_path, web, env):
     monkeypatch.setattr(services, "POLL_S", 0.01)
     typed(monkeypatch, "apply", "-f", written(tmp_path, helmet()), "--url", web)
-    scene.settle()
-    scene.go_away("edge0")
+    env.settle()
+    env.go_away("edge0")
     assert typed(monkeypatch, "delete", "helmet", "--timeout", 0.1, "--url", web) == Exit.FAILED
     assert "still being deleted" in capsys.readouterr().err
-    scene.come_back("edge0")
-    scene.settle()
+    env.come_back("edge0")
+    env.settle()
     typed(monkeypatch, "apply", "-f", written(tmp_path, helmet()), "--url", web)
     capsys.readouterr()
     assert typed(monkeypatch, "delete", "helmet", "--no-wait", "--url", web) == Exit.OK

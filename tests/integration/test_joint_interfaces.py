@@ -21,7 +21,7 @@ from app.kit.clock import from_text, now, to_text
 from app.model_registry.errors import ModelInUse
 from app.settings import Settings
 from tests.harness.api import small_model
-from tests.harness.joint.nodes import Scene, helmet
+from tests.harness.joint.nodes import Env, helmet
 from tests.harness.kubernetes import SAMPLE, path
 from tests.harness.users import OURS, Within, within
 
@@ -203,65 +203,63 @@ def test_of_a_dry_run_and_of_a_change_models_for_different_tasks_are_refused_too
 
 # --- conditions over time ---------------------------------------------------------------------------------
 @pytest.fixture
-def scene(container: Container) -> Scene:
-    return Scene(container)
+def env(container: Container) -> Env:
+    return Env(container)
 
 
-def the_service(scene: Scene) -> Any:
-    return scene.container.joint.services.get(scene.user, "default", "helmet")
+def the_service(env: Env) -> Any:
+    return env.container.joint.services.get(env.user, "default", "helmet")
 
 
-def create(scene: Scene) -> None:
-    scene.container.joint.services.create(scene.user, helmet(), now=scene.now)
+def create(env: Env) -> None:
+    env.container.joint.services.create(env.user, helmet(), now=env.now)
 
 
-def times(scene: Scene) -> tuple[datetime, datetime]:
+def times(env: Env) -> tuple[datetime, datetime]:
     """Heartbeat and transition of the current condition."""
-    last = the_service(scene).status["conditions"][-1]
+    last = the_service(env).status["conditions"][-1]
     return from_text(last["lastHeartbeatTime"]), from_text(last["lastTransitionTime"])
 
 
-def test_a_model_that_a_service_names_cannot_be_removed_before_the_service(scene: Scene) -> None:
-    joint, models = scene.container.joint.services, scene.container.models
-    joint.create(scene.user, helmet("gate", namespace="shop"), now=scene.now)
-    scene.settle()
+def test_a_model_that_a_service_names_cannot_be_removed_before_the_service(env: Env) -> None:
+    joint, models = env.container.joint.services, env.container.models
+    joint.create(env.user, helmet("gate", namespace="shop"), now=env.now)
+    env.settle()
     for name in ("small-model", "big-model"):
         with pytest.raises(ModelInUse, match=f"{name}.*service shop/gate"):
-            models.remove(scene.user, name)
-    joint.delete(scene.user, "shop", "gate", now=scene.now)
-    models.remove(scene.user, "small-model")
-    assert models.find(scene.user, "small-model", now=scene.now) is None
+            models.remove(env.user, name)
+    joint.delete(env.user, "shop", "gate", now=env.now)
+    models.remove(env.user, "small-model")
+    assert models.find(env.user, "small-model", now=env.now) is None
 
 
-def test_a_heartbeat_comes_every_period_and_a_transition_only_with_a_change(scene: Scene) -> None:
-    create(scene)
-    scene.settle()
-    heartbeat, transition = times(scene)
-    started = the_service(scene).status["startTime"]
+def test_a_heartbeat_comes_every_period_and_a_transition_only_with_a_change(env: Env) -> None:
+    create(env)
+    env.settle()
+    heartbeat, transition = times(env)
+    started = the_service(env).status["startTime"]
     for _ in range(3):
-        scene.now = heartbeat + timedelta(seconds=HEARTBEAT_S - 2)
-        scene.step()
-        assert times(scene) == (heartbeat, transition), "the period is not over"
-        scene.now = heartbeat + timedelta(seconds=HEARTBEAT_S)
-        assert the_service(scene).uid in scene.container.joint.controller.due(
-            scene.now + timedelta(seconds=HEARTBEAT_S)
-        )
-        scene.step()
-        assert times(scene)[0] >= heartbeat + timedelta(seconds=HEARTBEAT_S)
-        assert times(scene)[1] == transition
-        heartbeat = times(scene)[0]
-    scene.fail("edge", log=("no",))
-    scene.settle()
-    assert times(scene)[1] > transition
-    assert the_service(scene).status["startTime"] == started
+        env.now = heartbeat + timedelta(seconds=HEARTBEAT_S - 2)
+        env.step()
+        assert times(env) == (heartbeat, transition), "the period is not over"
+        env.now = heartbeat + timedelta(seconds=HEARTBEAT_S)
+        assert the_service(env).uid in env.container.joint.controller.due(env.now + timedelta(seconds=HEARTBEAT_S))
+        env.step()
+        assert times(env)[0] >= heartbeat + timedelta(seconds=HEARTBEAT_S)
+        assert times(env)[1] == transition
+        heartbeat = times(env)[0]
+    env.fail("edge", log=("no",))
+    env.settle()
+    assert times(env)[1] > transition
+    assert the_service(env).status["startTime"] == started
 
 
-def test_a_failure_says_who_it_was_how_it_ended_and_its_last_twenty_lines(scene: Scene) -> None:
-    create(scene)
-    scene.settle()
-    scene.fail("edge", log=tuple(f"line {number}." for number in range(30)), exit_code=7)
-    scene.settle()
-    last = the_service(scene).status["conditions"][-1]
+def test_a_failure_says_who_it_was_how_it_ended_and_its_last_twenty_lines(env: Env) -> None:
+    create(env)
+    env.settle()
+    env.fail("edge", log=tuple(f"line {number}." for number in range(30)), exit_code=7)
+    env.settle()
+    last = the_service(env).status["conditions"][-1]
     assert (last["type"], last["status"], last["reason"]) == ("Failed", "True", "WorkerFailed")
     assert "edgeworker" in last["message"]
     assert "exit code 7" in last["message"]

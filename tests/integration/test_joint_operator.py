@@ -31,7 +31,7 @@ from app.joint_inference.service.task_info import read_status
 from app.kit.cli.command import Exit
 from app.settings import Settings
 from tests.harness.api import small_model
-from tests.harness.joint.nodes import USER, Scene, helmet
+from tests.harness.joint.nodes import USER, Env, helmet
 from tests.harness.kubernetes import SAMPLE
 from tests.harness.users import Within, within
 
@@ -56,8 +56,8 @@ def collected() -> Iterator[None]:
 
 
 @pytest.fixture
-def scene(container: Container) -> Scene:
-    return Scene(container)
+def env(container: Container) -> Env:
+    return Env(container)
 
 
 @pytest.fixture
@@ -81,10 +81,10 @@ def cluster(kmock: Cluster) -> Cluster:
 
 
 @asynccontextmanager
-async def operator(cluster: Cluster, scene: Scene) -> AsyncIterator[None]:
+async def operator(cluster: Cluster, env: Env) -> AsyncIterator[None]:
     """It runs as long as the block, and is cancelled then: told to stop, kopf waits five seconds for all tasks of the
     loop, among which are the cluster's. The command's own process is told."""
-    registry = registry_of(Mirror(scene.container.joint.services, scene.user), look_s=0.2)
+    registry = registry_of(Mirror(env.container.joint.services, env.user), look_s=0.2)
 
     @kopf.on.login(registry=registry)
     def log_in(**_: Any) -> kopf.ConnectionInfo:
@@ -148,50 +148,50 @@ async def until(look: Callable[[], Any], is_enough: Callable[[Any], Any] = bool)
     return value
 
 
-def here(scene: Scene) -> list[str]:
-    return [service.name for service in scene.container.joint.services.all(scene.user)[0]]
+def here(env: Env) -> list[str]:
+    return [service.name for service in env.container.joint.services.all(env.user)[0]]
 
 
-def generation(scene: Scene) -> int:
-    return scene.container.joint.services.get(scene.user, "default", "helmet").generation
+def generation(env: Env) -> int:
+    return env.container.joint.services.get(env.user, "default", "helmet").generation
 
 
 # --- a life ---------------------------------------------------------------------------------------
 async def test_what_is_created_in_the_cluster_runs_here_and_goes_when_it_is_deleted_there(
-    cluster: Cluster, scene: Scene
+    cluster: Cluster, env: Env
 ) -> None:
-    async with operator(cluster, scene):
+    async with operator(cluster, env):
         await put(cluster, helmet())
-        await until(lambda: here(scene) == ["helmet"])
-        scene.settle()
+        await until(lambda: here(env) == ["helmet"])
+        env.settle()
         await until(lambda: current(status_in(cluster)) == ("Running", "Serving"))
         assert status_in(cluster)["active"] == 2
 
         changed = helmet(algorithm="CrossEntropy")
         await put(cluster, changed)
-        await until(lambda: generation(scene) == 2)
-        assert scene.container.joint.services.get(USER, "default", "helmet").spec == changed["spec"]
+        await until(lambda: generation(env) == 2)
+        assert env.container.joint.services.get(USER, "default", "helmet").spec == changed["spec"]
 
-        scene.go_away("edge0")
+        env.go_away("edge0")
         await cluster.delete(f"{PATH}/helmet")
-        await until(lambda: scene.container.joint.services.get(USER, "default", "helmet").deleted_at)
-        scene.settle()
+        await until(lambda: env.container.joint.services.get(USER, "default", "helmet").deleted_at)
+        env.settle()
         await asyncio.sleep(0.5)
         assert seen(cluster) is not None, "it went before its worker had ended"
-        scene.come_back("edge0")
-        scene.settle()
+        env.come_back("edge0")
+        env.settle()
         await until(lambda: seen(cluster) is None)
-        assert here(scene) == []
+        assert here(env) == []
 
 
-async def test_the_requirements_sample_is_taken_as_it_is(cluster: Cluster, scene: Scene) -> None:
+async def test_the_requirements_sample_is_taken_as_it_is(cluster: Cluster, env: Env) -> None:
     sample = yaml.safe_load(SAMPLE.read_text())
-    async with operator(cluster, scene):
+    async with operator(cluster, env):
         await put(cluster, sample)
-        await until(lambda: here(scene) == ["helmet-detection-demo"])
-        scene.settle()
+        await until(lambda: here(env) == ["helmet-detection-demo"])
+        env.settle()
         resource = await until(lambda: seen(cluster, "helmet-detection-demo"), running)
-    service = scene.container.joint.services.get(USER, "default", "helmet-detection-demo")
+    service = env.container.joint.services.get(USER, "default", "helmet-detection-demo")
     assert service.spec == resource["spec"] == sample["spec"]
 
 
@@ -199,76 +199,74 @@ def running(resource: dict[str, Any]) -> bool:
     return current(resource.get("status") or {}) == ("Running", "Serving")
 
 
-async def test_nothing_of_the_operators_own_is_in_the_status(cluster: Cluster, scene: Scene) -> None:
-    async with operator(cluster, scene):
+async def test_nothing_of_the_operators_own_is_in_the_status(cluster: Cluster, env: Env) -> None:
+    async with operator(cluster, env):
         await put(cluster, helmet())
-        await until(lambda: here(scene))
-        scene.settle()
+        await until(lambda: here(env))
+        env.settle()
         await until(lambda: current(status_in(cluster)) == ("Running", "Serving"))
-        service = scene.container.joint.services.get(USER, "default", "helmet")
+        service = env.container.joint.services.get(USER, "default", "helmet")
         assert status_in(cluster) == service.status
         assert service.annotations == {}
 
 
-async def test_what_is_no_service_is_failed_and_the_next_one_is_taken_all_the_same(
-    cluster: Cluster, scene: Scene
-) -> None:
+async def test_what_is_no_service_is_failed_and_the_next_one_is_taken_all_the_same(cluster: Cluster, env: Env) -> None:
     wrong = helmet()
     del wrong["spec"]["edgeWorker"]["nodeName"]
-    async with operator(cluster, scene):
+    async with operator(cluster, env):
         await put(cluster, wrong)
         await until(lambda: current(status_in(cluster)) == ("Failed", "InvalidResource"))
         assert "nodeName" in status_in(cluster)["conditions"][-1]["message"]
-        assert here(scene) == []
+        assert here(env) == []
         await put(cluster, helmet())
-        await until(lambda: here(scene))
-        scene.settle()
+        await until(lambda: here(env))
+        env.settle()
         await until(lambda: current(status_in(cluster)) == ("Running", "Serving"))
 
 
-async def test_a_change_that_is_no_service_leaves_the_one_before_as_it_was(cluster: Cluster, scene: Scene) -> None:
+async def test_a_change_that_is_no_service_leaves_the_one_before_as_it_was(cluster: Cluster, env: Env) -> None:
     wrong = helmet()
     wrong["spec"]["cloudWorker"]["model"] = {"name": 7}
-    async with operator(cluster, scene):
+    async with operator(cluster, env):
         await put(cluster, helmet())
-        await until(lambda: here(scene))
-        scene.settle()
+        await until(lambda: here(env))
+        env.settle()
         await put(cluster, wrong)
         await until(lambda: current(status_in(cluster)) == ("Failed", "InvalidResource"))
         assert "goes on as it was" in status_in(cluster)["conditions"][-1]["message"]
         assert status_in(cluster)["active"] == 2
-        assert generation(scene) == 1
+        assert generation(env) == 1
 
 
-async def test_models_for_different_tasks_are_refused_until_one_is_another(cluster: Cluster, scene: Scene) -> None:
-    models = scene.container.models
+async def test_models_for_different_tasks_are_refused_until_one_is_another(cluster: Cluster, env: Env) -> None:
+    models = env.container.models
     models.remove(USER, "big-model")
-    models.add_upload(USER, "big-model", [small_model()], now=scene.now, decoder=Decoder.CLASSIFIER)
+    models.add_upload(USER, "big-model", [small_model()], now=env.now, decoder=Decoder.CLASSIFIER)
     models.remove(USER, "small-model")
-    models.add_upload(USER, "small-model", [small_model()], now=scene.now, decoder=Decoder.YOLOX)
-    async with operator(cluster, scene):
+    models.add_upload(USER, "small-model", [small_model()], now=env.now, decoder=Decoder.YOLOX)
+    async with operator(cluster, env):
         await put(cluster, helmet())
         await until(lambda: current(status_in(cluster)) == ("Failed", "ModelsDiffer"))
-        assert here(scene) == []
+        assert here(env) == []
         models.remove(USER, "big-model")
-        models.add_upload(USER, "big-model", [small_model()], now=scene.now, decoder=Decoder.YOLOX)
-        await until(lambda: here(scene) == ["helmet"])
+        models.add_upload(USER, "big-model", [small_model()], now=env.now, decoder=Decoder.YOLOX)
+        await until(lambda: here(env) == ["helmet"])
 
 
-async def test_what_was_created_while_no_operator_ran_is_found_when_one_starts(cluster: Cluster, scene: Scene) -> None:
+async def test_what_was_created_while_no_operator_ran_is_found_when_one_starts(cluster: Cluster, env: Env) -> None:
     await put(cluster, helmet())
-    async with operator(cluster, scene):
-        await until(lambda: here(scene) == ["helmet"])
+    async with operator(cluster, env):
+        await until(lambda: here(env) == ["helmet"])
 
 
-async def test_what_is_deleted_here_while_the_cluster_wants_it_is_made_anew(cluster: Cluster, scene: Scene) -> None:
-    async with operator(cluster, scene):
+async def test_what_is_deleted_here_while_the_cluster_wants_it_is_made_anew(cluster: Cluster, env: Env) -> None:
+    async with operator(cluster, env):
         await put(cluster, helmet())
-        await until(lambda: here(scene))
-        services = scene.container.joint.services
+        await until(lambda: here(env))
+        services = env.container.joint.services
         uid = services.get(USER, "default", "helmet").uid
-        services.delete(USER, "default", "helmet", now=scene.now)
-        scene.settle()
+        services.delete(USER, "default", "helmet", now=env.now)
+        env.settle()
 
         def again() -> bool:
             try:
@@ -304,36 +302,36 @@ async def test_what_a_status_has_no_more_is_taken_out_of_the_cluster() -> None:
 
 
 async def test_the_command_takes_over_what_the_kubeconfigs_cluster_holds_and_ends_when_it_is_told_to(
-    cluster: Cluster, scene: Scene, tmp_path: Path
+    cluster: Cluster, env: Env, tmp_path: Path
 ) -> None:
     """All of them: kmock cannot list namespaces, which kopf does for a single one."""
-    async with command(cluster, scene, tmp_path, "--user", USER, "--all-namespaces") as process:
+    async with command(cluster, env, tmp_path, "--user", USER, "--all-namespaces") as process:
         await put(cluster, helmet())
-        await until(lambda: here(scene) == ["helmet"])
+        await until(lambda: here(env) == ["helmet"])
         process.terminate()
         assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
 
 
 @pytest.mark.parametrize(("key", "stderr"), [("", b"has no key"), ("another", b"another secret key")])
 async def test_the_command_ends_at_once_without_the_key_of_the_installation(
-    cluster: Cluster, scene: Scene, tmp_path: Path, key: str, stderr: bytes
+    cluster: Cluster, env: Env, tmp_path: Path, key: str, stderr: bytes
 ) -> None:
-    async with command(cluster, scene, tmp_path, "--user", USER, "--all-namespaces", key=key) as process:
+    async with command(cluster, env, tmp_path, "--user", USER, "--all-namespaces", key=key) as process:
         assert await asyncio.wait_for(process.wait(), PATIENCE_S) not in (0, None)
     assert stderr in (tmp_path / "operator.log").read_bytes()
 
 
-async def test_the_command_refuses_a_user_whom_nobody_knows(cluster: Cluster, scene: Scene, tmp_path: Path) -> None:
-    async with command(cluster, scene, tmp_path, "--user", "nobody", "--all-namespaces") as process:
+async def test_the_command_refuses_a_user_whom_nobody_knows(cluster: Cluster, env: Env, tmp_path: Path) -> None:
+    async with command(cluster, env, tmp_path, "--user", "nobody", "--all-namespaces") as process:
         assert await asyncio.wait_for(process.wait(), PATIENCE_S) == Exit.NOT_FOUND
 
 
 @asynccontextmanager
 async def command(
-    cluster: Cluster, scene: Scene, folder: Path, *options: str, key: str = "a secret"
+    cluster: Cluster, env: Env, folder: Path, *options: str, key: str = "a secret"
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """`modelmill joint operator`, on the store of the scene."""
-    settings = scene.container.settings
+    """`modelmill joint operator`, on the store of the env."""
+    settings = env.container.settings
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
     config = {
         "apiVersion": "v1",
@@ -386,9 +384,9 @@ class Native:
 class InCluster:
     """The cluster's API, with the operator behind it."""
 
-    def __init__(self, cluster: Cluster, scene: Scene) -> None:
+    def __init__(self, cluster: Cluster, env: Env) -> None:
         self.cluster = cluster
-        self.scene = scene
+        self.env = env
 
     async def put(self, resource: dict[str, Any]) -> None:
         await put(self.cluster, resource)
@@ -397,15 +395,15 @@ class InCluster:
 
     async def delete(self) -> None:
         await self.cluster.delete(f"{PATH}/helmet")
-        await until(lambda: self.scene.container.joint.services.get(self.scene.user, "default", "helmet").deleted_at)
+        await until(lambda: self.env.container.joint.services.get(self.env.user, "default", "helmet").deleted_at)
 
     async def status(self) -> dict[str, Any] | None:
         return None if seen(self.cluster) is None else status_in(self.cluster)
 
     def _algorithm(self) -> str:
-        if not here(self.scene):
+        if not here(self.env):
             return ""
-        return self.scene.container.joint.services.get(self.scene.user, "default", "helmet").specification.hard_example
+        return self.env.container.joint.services.get(self.env.user, "default", "helmet").specification.hard_example
 
 
 STORY = Path(__file__).parent / "joint_story.json"
@@ -419,7 +417,7 @@ TASK_INFO = {
 }
 
 
-async def life(interface: Native | InCluster, scene: Scene) -> list[dict[str, Any]]:
+async def life(interface: Native | InCluster, env: Env) -> list[dict[str, Any]]:
     """What the status says along the way, without times."""
     stages: list[tuple[Callable[[], Awaitable[None]], tuple[str, str], int]] = []
 
@@ -428,19 +426,19 @@ async def life(interface: Native | InCluster, scene: Scene) -> list[dict[str, An
 
     async def count() -> None:
         body = {"phase": "inference", "status": "running", "output": {"models": [], "taskInfo": TASK_INFO}}
-        service = scene.container.joint.services.get(scene.user, "default", "helmet")
-        scene.container.joint.reports.note(service.uid, read_status(body), now=scene.now)
+        service = env.container.joint.services.get(env.user, "default", "helmet")
+        env.container.joint.reports.note(service.uid, read_status(body), now=env.now)
 
     async def change() -> None:
         await interface.put(helmet(algorithm="CrossEntropy"))
 
     async def break_edge() -> None:
-        scene.fail("edge", log=("Traceback", "ValueError: no"))
+        env.fail("edge", log=("Traceback", "ValueError: no"))
 
     async def heal() -> None:
-        scene.heal("edge")
-        scene.go_away("solar-corona-cloud")
-        scene.now += timedelta(minutes=1)
+        env.heal("edge")
+        env.go_away("solar-corona-cloud")
+        env.now += timedelta(minutes=1)
 
     stages += [(create, ("Running", "Serving"), 0), (count, ("Running", "Serving"), 3)]
     stages += [(change, ("Running", "Serving"), 3), (break_edge, ("Failed", "WorkerFailed"), 3)]
@@ -448,11 +446,11 @@ async def life(interface: Native | InCluster, scene: Scene) -> list[dict[str, An
     seen_states = []
     for act, state, counted in stages:
         await act()
-        scene.settle()
+        env.settle()
         seen_states.append(timeless(await reached(interface, state, counted)))
-    scene.come_back("solar-corona-cloud")
+    env.come_back("solar-corona-cloud")
     await interface.delete()
-    scene.settle()
+    env.settle()
     async with asyncio.timeout(PATIENCE_S):
         while await interface.status() is not None:
             await asyncio.sleep(0.05)
@@ -477,11 +475,11 @@ def timeless(status: dict[str, Any]) -> dict[str, Any]:
 async def test_through_both_interfaces_the_status_tells_the_same_story(
     interface: str, cluster: Cluster, container: Container, settings: Settings
 ) -> None:
-    scene = Scene(container, user=settings.local_user)
+    env = Env(container, user=settings.local_user)
     if interface == "native":
         with within(settings) as web:
-            told = await life(Native(web), scene)
+            told = await life(Native(web), env)
     else:
-        async with operator(cluster, scene):
-            told = await life(InCluster(cluster, scene), scene)
+        async with operator(cluster, env):
+            told = await life(InCluster(cluster, env), env)
     assert json.dumps(told, indent=1, sort_keys=True) == STORY.read_text().rstrip()

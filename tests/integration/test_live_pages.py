@@ -71,7 +71,7 @@ def container(web: Starlette, client: httpx.Client) -> Container:
 
 
 @dataclass(frozen=True)
-class Scene:
+class Env:
     """A page, and what changes it. Where the fragment has no version it is sent whenever it is asked for."""
 
     page: str
@@ -93,53 +93,53 @@ def change_task(container: Container) -> None:
         store.change(conn, task, to_text(now()), error_summary=f"version {task.version}")
 
 
-def tasks(container: Container) -> Scene:
+def tasks(container: Container) -> Env:
     add_task(container)
-    return Scene("/ui/tasks", lambda: change_task(container))
+    return Env("/ui/tasks", lambda: change_task(container))
 
 
-def task(container: Container) -> Scene:
+def task(container: Container) -> Env:
     add_task(container)
-    return Scene(f"/ui/tasks/{TASK}", lambda: change_task(container))
+    return Env(f"/ui/tasks/{TASK}", lambda: change_task(container))
 
 
-def cluster(container: Container) -> Scene:
+def cluster(container: Container) -> Env:
     picture, queued = ClusterPicture(container.redis), iter(range(1, 100))
     picture.put(ClusterView(to_text(now())))
-    return Scene("/ui/cluster", lambda: picture.put(ClusterView(to_text(now()), queued=next(queued))), False)
+    return Env("/ui/cluster", lambda: picture.put(ClusterView(to_text(now()), queued=next(queued))), False)
 
 
-def services(container: Container) -> Scene:
+def services(container: Container) -> Env:
     container.joint.services.create(USER, resource("listed", **PLACES), now=now())
-    return Scene("/ui/services", lambda: container.joint.services.create(USER, resource("later", **PLACES), now=now()))
+    return Env("/ui/services", lambda: container.joint.services.create(USER, resource("later", **PLACES), now=now()))
 
 
-def service(container: Container) -> Scene:
+def service(container: Container) -> Env:
     container.joint.services.create(USER, resource("shown", **PLACES), now=now())
     change = lambda: container.joint.services.delete(USER, "default", "shown", now=now())  # noqa: E731
-    return Scene("/ui/services/default/shown", change)
+    return Env("/ui/services/default/shown", change)
 
 
-def videos(container: Container) -> Scene:
+def videos(container: Container) -> Env:
     job = running_video(container.video, USER, now=now())
-    return Scene("/ui/video", lambda: container.video.jobs.cancel(USER, job.uid, now=now()))
+    return Env("/ui/video", lambda: container.video.jobs.cancel(USER, job.uid, now=now()))
 
 
-def video(container: Container) -> Scene:
+def video(container: Container) -> Env:
     job = running_video(container.video, USER, now=now())
-    return Scene(f"/ui/video/{job.uid}", lambda: container.video.jobs.cancel(USER, job.uid, now=now()))
+    return Env(f"/ui/video/{job.uid}", lambda: container.video.jobs.cancel(USER, job.uid, now=now()))
 
 
-def nodes(container: Container) -> Scene:
+def nodes(container: Container) -> Env:
     container.nodes.register("listed", Side.EDGE, now=now())
-    return Scene("/ui/nodes", lambda: container.nodes.register("later", Side.EDGE, now=now()), False)
+    return Env("/ui/nodes", lambda: container.nodes.register("later", Side.EDGE, now=now()), False)
 
 
-def node(container: Container) -> Scene:
+def node(container: Container) -> Env:
     container.nodes.register("shown", Side.EDGE, now=now())
     report = NodeReport(cpu=12.0)
     change = lambda: container.nodes.report("shown", report, address="127.0.0.1", version="1", now=now())  # noqa: E731
-    return Scene("/ui/nodes/shown", change, False)
+    return Env("/ui/nodes/shown", change, False)
 
 
 def begun_job(container: Container) -> JobRecord:
@@ -151,25 +151,25 @@ def begun_job(container: Container) -> JobRecord:
     return record
 
 
-def jobs(container: Container) -> Scene:
+def jobs(container: Container) -> Env:
     record = begun_job(container)
     change = lambda: container.store.apply(record.job_id, claimed(Stage.ONNX, worker="w/onnx/0"))  # noqa: E731
-    return Scene("/ui/jobs", change, False)
+    return Env("/ui/jobs", change, False)
 
 
-def system(container: Container) -> Scene:
-    return Scene("/ui/system", lambda: begun_job(container), False)
+def system(container: Container) -> Env:
+    return Env("/ui/system", lambda: begun_job(container), False)
 
 
-def sweep(container: Container) -> Scene:
+def sweep(container: Container) -> Env:
     made = Sweep(uuid.uuid4().hex, USER, "methods", (), to_text(now()))
     entry = Entry(made.sweep_id, 0, str(uuid.uuid4()), "model", "model.onnx", "images.zip", "plain", {})
     with container.database.write() as conn:
         sweeps.add(conn, made, [entry])
-    return Scene(f"/ui/sweeps/{made.sweep_id}", lambda: container.sweeps.cancel(USER, made.sweep_id), False)
+    return Env(f"/ui/sweeps/{made.sweep_id}", lambda: container.sweeps.cancel(USER, made.sweep_id), False)
 
 
-def calibration(container: Container) -> Scene:
+def calibration(container: Container) -> Env:
     request = CalibrationRequest("default", "faces", "small", "big", "set.npz", 1)
     made = Calibration(uuid.uuid4().hex, USER, to_text(now()), State.RUNNING, request)
     with container.database.write() as conn:
@@ -179,12 +179,12 @@ def calibration(container: Container) -> Scene:
         with container.database.write() as conn:
             calibrations.change(conn, made.calibration_id, progress=50)
 
-    return Scene(f"/ui/calibrations/{made.calibration_id}", go_on)
+    return Env(f"/ui/calibrations/{made.calibration_id}", go_on)
 
 
-def demonstrations(container: Container) -> Scene:
+def demonstrations(container: Container) -> Env:
     nobody = "http://127.0.0.1:9"
-    return Scene("/ui/demonstrations", lambda: container.demonstrations.start(DemoName.VIDEO, nobody))
+    return Env("/ui/demonstrations", lambda: container.demonstrations.start(DemoName.VIDEO, nobody))
 
 
 SCENES = (
@@ -197,23 +197,23 @@ SCENES = (
 
 @pytest.mark.parametrize("of", SCENES)
 def test_a_change_is_told_without_a_question_and_a_question_is_answered_without_a_stream(
-    client: httpx.Client, container: Container, of: Callable[[Container], Scene]
+    client: httpx.Client, container: Container, of: Callable[[Container], Env]
 ) -> None:
-    scene = of(container)
-    page = client.get(scene.page)
+    env = of(container)
+    page = client.get(env.page)
     stream, fragment = STREAM.search(page.text), FRAGMENT.search(page.text)
     assert page.status_code == 200 and stream and fragment
     url = html.unescape(fragment[1])
     answer = client.get(url)
-    if scene.has_version and answer.status_code == 200:  # a quarter of a minute was over: its bars have grown
+    if env.has_version and answer.status_code == 200:  # a quarter of a minute was over: its bars have grown
         grown = FRAGMENT.search(answer.text)
         assert grown
         url = html.unescape(grown[1])
         answer = client.get(url)
-    assert answer.status_code == (204 if scene.has_version else 200)
+    assert answer.status_code == (204 if env.has_version else 200)
     assert client.head(stream[1]).headers["content-type"].startswith("text/event-stream")
     with client.stream("GET", stream[1]) as answer:
-        change = threading.Timer(0.3, scene.change)
+        change = threading.Timer(0.3, env.change)
         change.start()
         told = next(line for line in answer.iter_lines() if line.startswith("event:"))
         change.join()

@@ -26,7 +26,7 @@ from app.nodes.model import Operation, Side
 from app.settings import Settings
 from app.video.cli import commands as video_commands
 from app.video.model.job import JOBS, SERVICES, Ending, JobState
-from tests.harness.joint.nodes import Scene as Services
+from tests.harness.joint.nodes import Env as Services
 from tests.harness.joint.nodes import helmet
 from tests.harness.users import OURS, Within
 from tests.harness.video.records import ADDRESSES, AGENT_PORT, CLOUD, EDGE, VIDEOS, dag, running_video
@@ -260,8 +260,8 @@ def test_the_command_says_who_may_use_it(house: House, monkeypatch: pytest.Monke
 def test_a_service_ends_when_its_user_may_no_longer_use_a_node_and_comes_back_when_they_may(
     container: Container,
 ) -> None:
-    scene = Services(container)
-    service = container.joint.services.create("alice", helmet(), now=scene.now)
+    env = Services(container)
+    service = container.joint.services.create("alice", helmet(), now=env.now)
 
     def orders() -> list[str]:
         with container.database.read() as conn:
@@ -287,8 +287,8 @@ def test_a_service_ends_when_its_user_may_no_longer_use_a_node_and_comes_back_wh
 
 
 def test_a_service_is_told_which_cameras_of_its_node_are_not_for_its_user(container: Container) -> None:
-    scene = Services(container)
-    service = container.joint.services.create("alice", helmet(), now=scene.now)
+    env = Services(container)
+    service = container.joint.services.create("alice", helmet(), now=env.now)
 
     def withheld() -> Any:
         with container.database.read() as conn:
@@ -296,29 +296,29 @@ def test_a_service_is_told_which_cameras_of_its_node_are_not_for_its_user(contai
         (edge,) = (order for order in orders_found if order.key.part == "edge")
         return edge.content.get("withheld")
 
-    scene.settle()
+    env.settle()
     assert withheld() is None
     cameras = {"0": AccessRule(("bob",)), "1": AccessRule(("alice",))}
     container.nodes.access.permit("edge0", Grants(videos=cameras, sources={"/data": AccessRule(())}), by="boss")
-    scene.settle()
+    env.settle()
     assert withheld() == {"videos": ["0"], "sources": ["/data"]}
 
 
 def test_a_service_runs_on_those_nodes_of_its_labels_that_its_user_may_use(container: Container) -> None:
-    scene = Services(container)
-    container.nodes.register("edge1", Side.EDGE, now=scene.now)
-    container.nodes.register("cloud1", Side.CLOUD, now=scene.now)
+    services = Services(container)
+    container.nodes.register("edge1", Side.EDGE, now=services.now)
+    container.nodes.register("cloud1", Side.CLOUD, now=services.now)
     document = helmet()
     edge = document["spec"]["edgeWorker"]
     del edge["nodeName"]
     service = container.joint.services.create(
         "alice",
         {**document, "spec": {**document["spec"], "edgeWorker": {**edge, "nodeSelector": BERLIN}}},
-        now=scene.now,
+        now=services.now,
     )
 
     def at_the_edge() -> list[str]:
-        scene.settle()
+        services.settle()
         with container.database.read() as conn:
             orders_now = container.nodes.orders_of(conn, PLURAL, service.uid)
         return sorted(o.node for o in orders_now if o.key.part == "edge" and o.operation is not Operation.DELETE)
@@ -334,7 +334,7 @@ def test_a_service_runs_on_those_nodes_of_its_labels_that_its_user_may_use(conta
     assert at_the_edge() == ["edge0", "edge1"], "its owners may use it"
     access.label("edge0", {"site": "rome"}, by="boss")
     assert at_the_edge() == ["edge1"]
-    container.joint.services.delete("alice", "default", "helmet", now=scene.now)
+    container.joint.services.delete("alice", "default", "helmet", now=services.now)
     assert at_the_edge() == []
 
 

@@ -20,12 +20,12 @@ def contents(container: Container, uid: str) -> dict[Role, OrderContent]:
 
 
 def test_both_workers_of_a_service_get_another_secret(container: Container) -> None:
-    scene = joint.Scene(container)
-    service = container.joint.services.apply(joint.USER, joint.helmet(), now=scene.now)[0]
-    scene.settle()
+    env = joint.Env(container)
+    service = container.joint.services.apply(joint.USER, joint.helmet(), now=env.now)[0]
+    env.settle()
     before = contents(container, service.uid)
-    container.nodes.register("edge0", Side.EDGE, now=scene.now, replace=True)
-    scene.settle()
+    container.nodes.register("edge0", Side.EDGE, now=env.now, replace=True)
+    env.settle()
     after = contents(container, service.uid)
     assert after[Role.CLOUD].secret != before[Role.CLOUD].secret
     assert after[Role.EDGE].big_model is not None
@@ -33,13 +33,13 @@ def test_both_workers_of_a_service_get_another_secret(container: Container) -> N
 
 
 def test_a_service_elsewhere_keeps_its_secret(container: Container) -> None:
-    scene = joint.Scene(container)
-    service = container.joint.services.apply(joint.USER, joint.helmet(), now=scene.now)[0]
-    scene.settle()
+    env = joint.Env(container)
+    service = container.joint.services.apply(joint.USER, joint.helmet(), now=env.now)[0]
+    env.settle()
     before = contents(container, service.uid)
-    container.nodes.register("another", Side.EDGE, now=scene.now)
-    container.nodes.register("another", Side.EDGE, now=scene.now, replace=True)
-    scene.settle()
+    container.nodes.register("another", Side.EDGE, now=env.now)
+    container.nodes.register("another", Side.EDGE, now=env.now, replace=True)
+    env.settle()
     assert contents(container, service.uid) == before
 
 
@@ -48,25 +48,25 @@ def standing(orders: list[Order]) -> list[Order]:
 
 
 @pytest.fixture
-def scene(container: Container) -> video.Scene:
-    return video.Scene(container)
+def env(container: Container) -> video.Env:
+    return video.Env(container)
 
 
-def test_the_hosts_of_a_video_job_get_other_secrets_and_the_job_hears_of_them(scene: video.Scene) -> None:
-    job = scene.running()
+def test_the_hosts_of_a_video_job_get_other_secrets_and_the_job_hears_of_them(env: video.Env) -> None:
+    job = env.running()
 
     def secrets() -> dict[str, str]:
         return {
             node: ServicesContent.from_json(order.content).secret
             for node in ("edge0", "cloud0")
-            for order in standing(scene.orders(SERVICES, node))
+            for order in standing(env.orders(SERVICES, node))
         }
 
     before = secrets()
-    scene.container.nodes.register("edge0", Side.EDGE, now=scene.now, replace=True)
-    assert "" in scene.kicked and job.uid in scene.kicked
-    scene.settle()
+    env.container.nodes.register("edge0", Side.EDGE, now=env.now, replace=True)
+    assert "" in env.woken and job.uid in env.woken
+    env.settle()
     after = secrets()
     assert before.keys() == after.keys() and all(before[node] != after[node] for node in before)
-    (order,) = standing(scene.orders(JOBS, job.uid))
+    (order,) = standing(env.orders(JOBS, job.uid))
     assert {host.node: host.secret for host in JobContent.from_json(order.content).hosts} == after

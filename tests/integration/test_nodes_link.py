@@ -164,14 +164,14 @@ def tell(nodes: Nodes, machine: Machine, **changes: Any) -> int:
     key = what.pop("key", KEY)
     with nodes.database.write() as conn:
         nodes.order(conn, machine.name, key, **what)
-    nodes.nudge(machine.name)
+    nodes.notify(machine.name)
     return next(order.seq for order in nodes.pending(machine.name) if order.key == key)
 
 
 def end(nodes: Nodes, machine: Machine) -> None:
     with nodes.database.write() as conn:
         nodes.withdraw(conn, KEY.kind, KEY.uid)
-    nodes.nudge(machine.name)
+    nodes.notify(machine.name)
 
 
 def closed(socket: ClientConnection) -> tuple[int, str]:
@@ -314,7 +314,7 @@ def test_what_is_not_acknowledged_is_said_again_and_what_is_acknowledged_never(
         socket.send(dump_frame(acknowledge_frame([heard])))
         until(lambda: [order.seq for order in nodes.pending("sock1")] == [other])
         monkeypatch.setattr(REPEAT_S, 0.5)  # no sooner: before it was heard, both might be said again
-        nodes.nudge("sock1")
+        nodes.notify("sock1")
         assert [machine.received(socket).seq for _ in range(2)] == [other, other]
 
 
@@ -354,7 +354,7 @@ def test_nothing_is_said_before_the_node_has_said_what_it_has(
     with machine.dial() as socket:
         socket.send(machine.sign(None))
         until(lambda: nodes.get("sock4").last_seen_at)
-        nodes.nudge("sock4")
+        nodes.notify("sock4")
         with pytest.raises(TimeoutError):
             socket.recv(timeout=1.5)
         socket.send(machine.sign({}))

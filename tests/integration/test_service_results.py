@@ -20,7 +20,7 @@ from app.joint_inference.model.tally import Sample, Source
 from app.joint_inference.service.reports import RowReport
 from app.results import store
 from app.results.model.sink import SinkKind
-from tests.harness.joint.nodes import Scene, helmet
+from tests.harness.joint.nodes import Env, helmet
 from tests.harness.models.vision import plain
 from tests.harness.mosquitto import PATIENCE_S, Mosquitto
 from tests.harness.users import OURS, Within, within
@@ -41,19 +41,19 @@ def web(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Iter
 
 
 @pytest.fixture(scope="module")
-def scene(web: Within) -> Scene:
+def env(web: Within) -> Env:
     container: Container = web.app.state.container
-    return Scene(container, user=container.settings.local_user)
+    return Env(container, user=container.settings.local_user)
 
 
 @pytest.fixture
-def service(scene: Scene) -> Iterator[Service]:
+def service(env: Env) -> Iterator[Service]:
     name = f"door-{next(NUMBERS)}"
-    made = scene.container.joint.services.create(scene.user, helmet(name), now=scene.now)
-    scene.settle()
+    made = env.container.joint.services.create(env.user, helmet(name), now=env.now)
+    env.settle()
     yield made
-    scene.container.joint.services.delete(scene.user, "default", name, now=scene.now)
-    scene.settle()
+    env.container.joint.services.delete(env.user, "default", name, now=env.now)
+    env.settle()
 
 
 def row(n: int) -> dict[str, Any]:
@@ -70,9 +70,9 @@ def row(n: int) -> dict[str, Any]:
     }
 
 
-def take(scene: Scene, service: Service, run: str, batch: int, *numbers: int, node: str = "edge0") -> None:
+def take(env: Env, service: Service, run: str, batch: int, *numbers: int, node: str = "edge0") -> None:
     report = RowReport(run=run, batch=batch, rows=[row(n) for n in numbers])
-    scene.container.joint.reports.add_rows(node, service.uid, report, now=scene.now)
+    env.container.joint.reports.add_rows(node, service.uid, report, now=env.now)
 
 
 def place_of(service: Service) -> str:
@@ -80,25 +80,25 @@ def place_of(service: Service) -> str:
 
 
 def test_each_report_is_taken_in_once_and_rows_are_numbered_over_all_workers(
-    scene: Scene, web: Within, service: Service
+    env: Env, web: Within, service: Service
 ) -> None:
-    take(scene, service, "first", 1, 1, 2)
-    take(scene, service, "first", 1, 1, 2)  # it had arrived, and its node did not know
-    take(scene, service, "first", 2, 3)
-    take(scene, service, "second", 1, 4)  # the worker was started anew
+    take(env, service, "first", 1, 1, 2)
+    take(env, service, "first", 1, 1, 2)  # it had arrived, and its node did not know
+    take(env, service, "first", 2, 3)
+    take(env, service, "second", 1, 4)  # the worker was started anew
     rows = web.get(f"{place_of(service)}/rows").json()["rows"]
     assert [(one["n_loop"], one["row"]["sample"][-1]) for one in rows] == [(1, "1"), (2, "2"), (3, "3"), (4, "4")]
     assert rows[0]["at"].startswith("2026-09-21")
 
 
-def test_a_node_that_does_not_run_it_adds_nothing(scene: Scene, web: Within, service: Service) -> None:
+def test_a_node_that_does_not_run_it_adds_nothing(env: Env, web: Within, service: Service) -> None:
     with pytest.raises(ServiceNotFound):
-        take(scene, service, "first", 1, 1, node="elsewhere")
+        take(env, service, "first", 1, 1, node="elsewhere")
     assert web.get(f"{place_of(service)}/rows").json()["rows"] == []
 
 
-def test_rows_are_found_by_class_and_given_as_files_and_shown(scene: Scene, web: Within, service: Service) -> None:
-    take(scene, service, "first", 1, *range(1, 7))
+def test_rows_are_found_by_class_and_given_as_files_and_shown(env: Env, web: Within, service: Service) -> None:
+    take(env, service, "first", 1, *range(1, 7))
     people = web.get(f"{place_of(service)}/rows", params={"label": "person", "limit": 2}).json()
     assert [one["n_loop"] for one in people["rows"]] == [2, 4]
     rest = web.get(f"{place_of(service)}/rows", params={"label": "person", "cursor": people["next_cursor"]}).json()
@@ -114,20 +114,20 @@ def test_rows_are_found_by_class_and_given_as_files_and_shown(scene: Scene, web:
 
 
 def test_rows_go_to_a_broker_with_the_name_of_the_service(
-    scene: Scene, web: Within, service: Service, tmp_path: Path
+    env: Env, web: Within, service: Service, tmp_path: Path
 ) -> None:
-    take(scene, service, "first", 1, 1)
+    take(env, service, "first", 1, 1)
     with Mosquitto(tmp_path) as broker:
         address = f"mqtt://127.0.0.1:{broker.port}/door"
         body = {"kind": "mqtt", "address": address, "content": "rows"}
         added = web.post(f"{place_of(service)}/sinks", json=body)
         assert added.status_code == 201, added.text
         messages = broker.subscribe("door")
-        sinks = scene.container.results.sinks
+        sinks = env.container.results.sinks
         test = web.post(f"{place_of(service)}/sinks/{added.json()['sink_id']}/test").json()
         assert test == {"is_taken": True, "problem": ""}
         assert json.loads(messages.get(timeout=PATIENCE_S).payload)["type"] == "modelmill.joint.test"
-        take(scene, service, "first", 2, 2, 3)
+        take(env, service, "first", 2, 2, 3)
         assert sinks.deliver_due() >= 1
         events = [json.loads(messages.get(timeout=PATIENCE_S).payload) for _ in range(2)]
     assert [(one["type"], one["id"], one["source"]) for one in events] == [
@@ -141,13 +141,13 @@ def test_rows_go_to_a_broker_with_the_name_of_the_service(
 
 
 def test_home_assistant_sees_a_device_of_the_services_name(
-    scene: Scene, web: Within, service: Service, tmp_path: Path
+    env: Env, web: Within, service: Service, tmp_path: Path
 ) -> None:
     with Mosquitto(tmp_path) as broker:
         body = {"kind": "home_assistant", "address": f"mqtt://127.0.0.1:{broker.port}/door", "content": "rows"}
         assert web.post(f"{place_of(service)}/sinks", json=body).status_code == 201
-        take(scene, service, "first", 1, 2)
-        scene.container.results.sinks.deliver_due()
+        take(env, service, "first", 1, 2)
+        env.container.results.sinks.deliver_due()
         device = json.loads(broker.subscribe("homeassistant/#").get(timeout=PATIENCE_S).payload)["device"]
         state = json.loads(broker.subscribe("door/state").get(timeout=PATIENCE_S).payload)
     assert (device["name"], device["model"]) == (f"default/{service.name}", "Service")
@@ -161,17 +161,17 @@ def test_what_has_no_rules_has_no_events_to_send(web: Within, service: Service) 
     assert "rows of all frames" in page and "events of its rules" not in page
 
 
-def test_rows_and_sinks_go_with_the_service(scene: Scene, web: Within) -> None:
-    joint = scene.container.joint
-    made = joint.services.create(scene.user, helmet("passing"), now=scene.now)
-    scene.settle()
-    take(scene, made, "first", 1, 1)
-    producer = joint.services.get(scene.user, "default", "passing")
+def test_rows_and_sinks_go_with_the_service(env: Env, web: Within) -> None:
+    joint = env.container.joint
+    made = joint.services.create(env.user, helmet("passing"), now=env.now)
+    env.settle()
+    take(env, made, "first", 1, 1)
+    producer = joint.services.get(env.user, "default", "passing")
     web.post(f"{place_of(producer)}/sinks", json={"kind": "file", "address": "datasets/a", "content": "rows"})
-    joint.services.delete(scene.user, "default", "passing", now=scene.now)
-    scene.settle()
-    assert scene.container.results.sinks.deliver_due() == 0
-    with scene.container.database.write() as conn:
+    joint.services.delete(env.user, "default", "passing", now=env.now)
+    env.settle()
+    assert env.container.results.sinks.deliver_due() == 0
+    with env.container.database.write() as conn:
         service_store.forget(conn, [made.uid])
         assert store.last_row(conn, made.uid) == 0
         assert not store.has_sinks(conn, made.uid)
@@ -189,38 +189,38 @@ def test_a_sink_is_added_tried_and_removed_on_the_page(web: Within, service: Ser
     assert web.get(f"{place_of(service)}/sinks").json()["sinks"] == []
 
 
-def collecting(scene: Scene, name: str, folder: str) -> Service:
+def collecting(env: Env, name: str, folder: str) -> Service:
     resource = helmet(name)
     resource["spec"]["edgeWorker"]["workerSpec"]["parameters"] = [{"key": "collect", "value": folder}]
-    made = scene.container.joint.services.create(scene.user, resource, now=scene.now)
-    scene.settle()
+    made = env.container.joint.services.create(env.user, resource, now=env.now)
+    env.settle()
     return made
 
 
-def show(scene: Scene, service: Service, id: str, dhash: str) -> None:
+def show(env: Env, service: Service, id: str, dhash: str) -> None:
     boxes = Prediction(boxes=(Box(100, 50, 300, 150, 0.9, 0),))
     extra = {"dhash": dhash, "preview": [320, 240]}
     sample = Sample(id, "2026-11-26T12:00:00.000Z", 640, 480, "unsure", 0.5, Source.CLOUD, boxes, boxes, extra=extra)
-    scene.container.joint.reports.add_sample("edge0", service.uid, sample, JPEG, "image/jpeg", now=scene.now)
+    env.container.joint.reports.add_sample("edge0", service.uid, sample, JPEG, "image/jpeg", now=env.now)
 
 
-def test_hard_samples_are_kept_in_the_data_home_without_those_that_look_alike(scene: Scene) -> None:
-    service = collecting(scene, "collects", "datasets/door")
+def test_hard_samples_are_kept_in_the_data_home_without_those_that_look_alike(env: Env) -> None:
+    service = collecting(env, "collects", "datasets/door")
     for id, dhash in (("1", "0" * 16), ("2", "0" * 15 + "1"), ("3", "f" * 16)):
-        show(scene, service, id, dhash)
-    homes = scene.container.homes.files
-    kept = json.loads(b"".join(homes.read(scene.user, "datasets/door/annotations.json")))
+        show(env, service, id, dhash)
+    homes = env.container.homes.files
+    kept = json.loads(b"".join(homes.read(env.user, "datasets/door/annotations.json")))
     assert [image["file_name"] for image in kept["images"]] == ["images/000001.jpg", "images/000002.jpg"]
     assert [one["bbox"] for one in kept["annotations"]] == [[50.0, 25.0, 100.0, 50.0]] * 2
-    assert b"".join(homes.read(scene.user, "datasets/door/images/000002.jpg")) == JPEG
+    assert b"".join(homes.read(env.user, "datasets/door/images/000002.jpg")) == JPEG
 
 
 @pytest.mark.parametrize("folder", ["jobs/mine", "../elsewhere"])
-def test_why_a_hard_sample_was_not_kept_is_an_event_once(scene: Scene, folder: str) -> None:
-    service = collecting(scene, f"refused-{len(folder)}", folder)
+def test_why_a_hard_sample_was_not_kept_is_an_event_once(env: Env, folder: str) -> None:
+    service = collecting(env, f"refused-{len(folder)}", folder)
     for id in ("1", "2"):
-        show(scene, service, id, "0" * 16)
-    joint = scene.container.joint
-    events = joint.services.events(scene.user, "default", service.name)
+        show(env, service, id, "0" * 16)
+    joint = env.container.joint
+    events = joint.services.events(env.user, "default", service.name)
     assert [event.reason for event in events].count("NotCollected") == 1
-    assert len(joint.reports.samples(scene.user, "default", service.name)) == 2, "the page shows them all the same"
+    assert len(joint.reports.samples(env.user, "default", service.name)) == 2, "the page shows them all the same"

@@ -25,7 +25,7 @@ def test_demands_and_looks_are_done_by_workers_and_what_came_too_early_a_little_
         running, waiting = running_video(video, user, now=now()), waiting_video(video, user, now=now())
         for why in ("one", "two", "three"):
             video.planning.send(waiting.uid, why)
-        video.jobs.kick(running.uid)
+        video.jobs.wake(running.uid)
         worker = deployment.start(
             [DRAMATIQ, "actors", "--queues", "video", "video_plans", "--processes", "1", "--threads", "2"]
         )

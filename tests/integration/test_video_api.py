@@ -28,21 +28,21 @@ def started(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> 
 
 
 @pytest.fixture
-def scene(started: VideoWeb) -> VideoWeb:
+def env(started: VideoWeb) -> VideoWeb:
     started.empty()
     return started
 
 
 @pytest.fixture
-def client(scene: VideoWeb) -> httpx.Client:
-    return scene.client
+def client(env: VideoWeb) -> httpx.Client:
+    return env.client
 
 
 @pytest.fixture
-def plain(scene: VideoWeb) -> dict[str, str]:
+def plain(env: VideoWeb) -> dict[str, str]:
     """Headers of a user who is no administrator."""
-    scene.container.accounts.users.create("plain", Role.USER, by="test")
-    return bearer(scene.container.accounts.tokens.issue("plain", by="test")[1])
+    env.container.accounts.users.create("plain", Role.USER, by="test")
+    return bearer(env.container.accounts.tokens.issue("plain", by="test")[1])
 
 
 def refused(answer: httpx.Response, status: int) -> str:
@@ -52,8 +52,8 @@ def refused(answer: httpx.Response, status: int) -> str:
 
 
 # --- what there is ----------------------------------------------------------------------------------
-def test_nodes_kinds_and_policies_are_told(scene: VideoWeb, client: httpx.Client) -> None:
-    scene.running()
+def test_nodes_kinds_and_policies_are_told(env: VideoWeb, client: httpx.Client) -> None:
+    env.running()
     (node,) = client.get(f"{VIDEO}/nodes").json()["nodes"]
     assert (node["node"], node["is_online"], sorted(node["videos"])) == (EDGE, True, ["0", "1"])
     kinds = client.get(f"{VIDEO}/kinds").json()
@@ -64,8 +64,8 @@ def test_nodes_kinds_and_policies_are_told(scene: VideoWeb, client: httpx.Client
     assert policies["default"] in policies["policies"] and len(policies["policies"]) >= 4
 
 
-def test_stages_are_an_administrators_to_set(scene: VideoWeb, client: httpx.Client, plain: dict[str, str]) -> None:
-    scene.container.models.add_upload(scene.user, "small", [small_model()], now=now())
+def test_stages_are_an_administrators_to_set(env: VideoWeb, client: httpx.Client, plain: dict[str, str]) -> None:
+    env.container.models.add_upload(env.user, "small", [small_model()], now=now())
     body = {"kind": "face_detection", "models": ["small", ["small"]], "parameters": {}}
     assert refused(client.put(f"{VIDEO}/stages/faces", json=body, headers=plain), 403) == "FORBIDDEN"
     answer = client.put(f"{VIDEO}/stages/faces", json=body)
@@ -80,8 +80,8 @@ def test_stages_are_an_administrators_to_set(scene: VideoWeb, client: httpx.Clie
 
 
 # --- jobs -------------------------------------------------------------------------------------------
-def test_a_job_is_submitted_by_a_dag_or_by_its_stages(scene: VideoWeb, client: httpx.Client) -> None:
-    scene.running()
+def test_a_job_is_submitted_by_a_dag_or_by_its_stages(env: VideoWeb, client: httpx.Client) -> None:
+    env.running()
     body: dict[str, Any] = {"node": EDGE, "video_id": 1}
     answer = client.post(JOBS, json={**body, "dag": dag(), "constraint": {"delay": 0.4}, "realtime": False})
     assert answer.status_code == 201, answer.text
@@ -98,8 +98,8 @@ def test_a_job_is_submitted_by_a_dag_or_by_its_stages(scene: VideoWeb, client: h
     assert refused(client.post(JOBS, json={**body, "node": "edge9", "dag": dag()}), 404) == "VIDEO_NOT_FOUND"
 
 
-def test_jobs_are_listed_newest_first_page_by_page(scene: VideoWeb, client: httpx.Client) -> None:
-    made = [scene.running().uid for _ in range(3)][::-1]
+def test_jobs_are_listed_newest_first_page_by_page(env: VideoWeb, client: httpx.Client) -> None:
+    made = [env.running().uid for _ in range(3)][::-1]
     first = client.get(JOBS, params={"limit": 2}).json()
     rest = client.get(JOBS, params={"limit": 2, "cursor": first["next_cursor"]}).json()
     assert [job["uid"] for job in first["jobs"] + rest["jobs"]] == made
@@ -110,8 +110,8 @@ def test_jobs_are_listed_newest_first_page_by_page(scene: VideoWeb, client: http
     assert (first["jobs"][0]["delay_s"], first["jobs"][0]["n_loop"]) == (0.23, 50)
 
 
-def test_all_is_told_of_a_job(scene: VideoWeb, client: httpx.Client) -> None:
-    place = f"{JOBS}/{scene.running().uid}"
+def test_all_is_told_of_a_job(env: VideoWeb, client: httpx.Client) -> None:
+    place = f"{JOBS}/{env.running().uid}"
     job = client.get(place).json()
     assert (job["plan"]["seq"], job["plan_result"]["fps"], job["constraint"]["delay"]) == (2, 5.8, 0.8)
     assert len(client.get(f"{place}/results").json()["results"]) == 10
@@ -123,8 +123,8 @@ def test_all_is_told_of_a_job(scene: VideoWeb, client: httpx.Client) -> None:
     assert refused(client.get(f"{place}/picture"), 503) == "NO_PICTURE"
 
 
-def test_a_job_is_changed_cancelled_and_deleted(scene: VideoWeb, client: httpx.Client) -> None:
-    place = f"{JOBS}/{scene.running().uid}"
+def test_a_job_is_changed_cancelled_and_deleted(env: VideoWeb, client: httpx.Client) -> None:
+    place = f"{JOBS}/{env.running().uid}"
     assert client.put(f"{place}/constraint", json={"delay": 0.2}).json()["constraint"]["delay"] == 0.2
     assert refused(client.put(f"{place}/constraint", json={"delay": "x"}), 400) == "BAD_CONSTRAINT"
     assert client.put(f"{place}/policy", json={"policy": "fixed"}).json()["policy"] == "fixed"
@@ -145,10 +145,8 @@ def test_a_job_is_changed_cancelled_and_deleted(scene: VideoWeb, client: httpx.C
     assert refused(client.get(place), 404) == "VIDEO_JOB_NOT_FOUND"
 
 
-def test_anothers_job_is_as_one_that_does_not_exist(
-    scene: VideoWeb, client: httpx.Client, plain: dict[str, str]
-) -> None:
-    uid = scene.running().uid
+def test_anothers_job_is_as_one_that_does_not_exist(env: VideoWeb, client: httpx.Client, plain: dict[str, str]) -> None:
+    uid = env.running().uid
     bodies: dict[str, Any] = {
         "/constraint": {"delay": 1},
         "/policy": {"policy": "fixed"},
@@ -163,12 +161,12 @@ def test_anothers_job_is_as_one_that_does_not_exist(
             seen.append((answer.status_code, answer.text.replace(one, "")))
         assert seen[0] == seen[1], (method, rest)
         assert seen[0][0] == 404, (method, rest, seen)
-        assert scene.video.jobs.get(scene.user, uid).state is JobState.EXEC, (method, rest)
+        assert env.video.jobs.get(env.user, uid).state is JobState.EXEC, (method, rest)
 
 
 # --- what would be, and what was measured -----------------------------------------------------------
-def test_it_is_predicted_what_a_cut_would_take(scene: VideoWeb, client: httpx.Client) -> None:
-    job = scene.running()
+def test_it_is_predicted_what_a_cut_would_take(env: VideoWeb, client: httpx.Client) -> None:
+    job = env.running()
     predictions = client.post(f"{VIDEO}/what-if", json={"job_uid": job.uid}).json()["predictions"]
     assert predictions == sorted(predictions, key=lambda one: one["delay_s"])
     assert {"delay_s", "bottleneck", "flow_mapping", "by_stage", "fps", "is_measured"} <= set(predictions[0])
@@ -178,8 +176,8 @@ def test_it_is_predicted_what_a_cut_would_take(scene: VideoWeb, client: httpx.Cl
     refused(client.post(f"{VIDEO}/what-if", json={"job_uid": NOBODYS}), 404)
 
 
-def test_stages_are_profiled_by_a_job_of_its_own(scene: VideoWeb, client: httpx.Client) -> None:
-    scene.running()
+def test_stages_are_profiled_by_a_job_of_its_own(env: VideoWeb, client: httpx.Client) -> None:
+    env.running()
     body = {"node": EDGE, "video_id": 1, "stages": ["face_detection", "face_alignment"]}
     made = client.post(f"{VIDEO}/profile", json=body)
     assert made.status_code == 201, made.text
@@ -192,27 +190,27 @@ def test_stages_are_profiled_by_a_job_of_its_own(scene: VideoWeb, client: httpx.
 
 
 # --- streams ----------------------------------------------------------------------------------------
-def test_the_changes_of_a_job_are_told_until_it_ends(scene: VideoWeb, client: httpx.Client) -> None:
-    job = scene.running()
+def test_the_changes_of_a_job_are_told_until_it_ends(env: VideoWeb, client: httpx.Client) -> None:
+    job = env.running()
     with client.stream("GET", f"{JOBS}/{job.uid}/changes") as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         told = events(answer.iter_lines())
         event, shown = next(told)
         assert (event, shown["state"]) == ("status", "EXEC")
-        scene.video.jobs.cancel(scene.user, job.uid, now=now())
+        env.video.jobs.cancel(env.user, job.uid, now=now())
         (event, shown), (last, _) = next(told), next(told)
         assert (event, shown["state"], last) == ("status", "DONE", "done")
         assert list(told) == []
 
 
 def test_the_changes_of_the_list_are_told_of_ones_own_jobs(
-    scene: VideoWeb, client: httpx.Client, plain: dict[str, str]
+    env: VideoWeb, client: httpx.Client, plain: dict[str, str]
 ) -> None:
-    job = scene.running()
+    job = env.running()
     with client.stream("GET", f"{VIDEO}/changes") as answer:
         told = events(answer.iter_lines())
         assert [one["uid"] for one in next(told)[1]["jobs"]] == [job.uid]
-        scene.video.jobs.cancel(scene.user, job.uid, now=now())
+        env.video.jobs.cancel(env.user, job.uid, now=now())
         assert next(told)[1]["jobs"][0]["state"] == "DONE"
     with client.stream("GET", f"{VIDEO}/changes", headers=plain) as answer:
         assert next(events(answer.iter_lines()))[1]["jobs"] == []

@@ -15,74 +15,72 @@ from app.video.errors import BadDag, BadStage, StageInUse, StageNotFound
 from app.video.model.dag import read_dag
 from app.video.model.kinds import StageSpec
 from tests.harness.api import vector_model
-from tests.harness.video.nodes import USER, Scene
+from tests.harness.video.nodes import USER, Env
 from tests.harness.video.records import MODELS, dag
 
 SPEC = StageSpec("faces", "face_detection", (("face_rfb_640",), ("face_slim_320",)))
 
 
 @pytest.fixture
-def scene(container: Container) -> Scene:
-    return Scene(container)
+def env(container: Container) -> Env:
+    return Env(container)
 
 
-def names(scene: Scene) -> list[str]:
-    return [spec.name for spec, _ in scene.video.catalogue.all()]
+def names(env: Env) -> list[str]:
+    return [spec.name for spec, _ in env.video.catalogue.all()]
 
 
-def test_a_stage_is_added_with_its_models_pinned_and_replaced(scene: Scene, container: Container) -> None:
-    catalogue = scene.video.catalogue
-    scene.kicked.clear()
-    stage = catalogue.put(USER, SPEC, now=scene.now)
+def test_a_stage_is_added_with_its_models_pinned_and_replaced(env: Env, container: Container) -> None:
+    catalogue = env.video.catalogue
+    env.woken.clear()
+    stage = catalogue.put(USER, SPEC, now=env.now)
     assert [[card.name for card in cards] for cards in stage.variants] == [["face_rfb_640"], ["face_slim_320"]]
-    assert names(scene) == ["face_alignment", "face_detection", "faces"]
+    assert names(env) == ["face_alignment", "face_detection", "faces"]
     assert dict((spec.name, stage) for spec, stage in catalogue.all())["faces"] == stage
-    assert scene.kicked == [""], "nodes are to serve it at once"
-    catalogue.put(USER, replace(SPEC, models=(("face_slim_320",),)), now=scene.now)
+    assert env.woken == [""], "nodes are to serve it at once"
+    catalogue.put(USER, replace(SPEC, models=(("face_slim_320",),)), now=env.now)
     assert len(dict((spec.name, stage) for spec, stage in catalogue.all())["faces"].variants) == 1
 
 
-def test_a_model_of_a_job_that_goes_on_is_not_removed(scene: Scene, container: Container) -> None:
-    container.models.add_upload(USER, "mine", [vector_model()], now=scene.now)
+def test_a_model_of_a_job_that_goes_on_is_not_removed(env: Env, container: Container) -> None:
+    container.models.add_upload(USER, "mine", [vector_model()], now=env.now)
     own = {"face_detection": {"kind": "face_detection", "models": ["mine"]}}
-    job = scene.submit(dag={**dag(), "stages": own})
+    job = env.submit(dag={**dag(), "stages": own})
     with pytest.raises(ModelInUse, match=f"video job {job.uid}"):
         container.models.remove(USER, "mine")
-    scene.video.jobs.cancel(USER, job.uid, now=scene.now)
+    env.video.jobs.cancel(USER, job.uid, now=env.now)
     container.models.remove(USER, "mine")
 
 
-def test_a_model_of_a_stage_of_the_catalogue_is_not_removed(scene: Scene, container: Container) -> None:
-    catalogue = scene.video.catalogue
-    container.models.add_upload(USER, "mine", [vector_model()], now=scene.now)
-    catalogue.put(USER, replace(SPEC, models=(("face_rfb_640",), ("mine",))), now=scene.now)
+def test_a_model_of_a_stage_of_the_catalogue_is_not_removed(env: Env, container: Container) -> None:
+    catalogue = env.video.catalogue
+    container.models.add_upload(USER, "mine", [vector_model()], now=env.now)
+    catalogue.put(USER, replace(SPEC, models=(("face_rfb_640",), ("mine",))), now=env.now)
     with pytest.raises(ModelInUse, match="stage faces") as raised:
         container.models.remove(USER, "mine")
     assert raised.value.detail == {"used_by": ["stage faces"]}
     container.accounts.users.create("mallory", Role.USER, by="test")
-    container.models.add_upload("mallory", "theirs", [vector_model()], now=scene.now)
+    container.models.add_upload("mallory", "theirs", [vector_model()], now=env.now)
     container.models.remove("mallory", "theirs")
-    catalogue.put(USER, SPEC, now=scene.now)
+    catalogue.put(USER, SPEC, now=env.now)
     container.models.remove(USER, "mine")
 
 
-def test_a_stage_follows_a_tag_and_the_newest_version_and_keeps_what_it_names(
-    scene: Scene, container: Container
-) -> None:
-    models, catalogue = container.models, scene.video.catalogue
+def test_a_stage_follows_a_tag_and_the_newest_version_and_keeps_what_it_names(env: Env, container: Container) -> None:
+    models, catalogue = container.models, env.video.catalogue
     for outputs in (1, 2, 3):
-        models.add_upload(USER, "mine", [vector_model(outputs)], now=scene.now, versioning=Versioning(is_next=True))
-    models.set_tag(USER, "mine", "stable", 1, now=scene.now)
+        models.add_upload(USER, "mine", [vector_model(outputs)], now=env.now, versioning=Versioning(is_next=True))
+    models.set_tag(USER, "mine", "stable", 1, now=env.now)
     spec = replace(SPEC, models=(("mine",), ("mine@stable",), ("mine@2",)))
 
     def pinned() -> list[str]:
         return [cards[0].name for cards in dict((s.name, stage) for s, stage in catalogue.all())["faces"].variants]
 
-    catalogue.put(USER, spec, now=scene.now)
+    catalogue.put(USER, spec, now=env.now)
     assert pinned() == ["mine@3", "mine", "mine@2"]
-    models.set_tag(USER, "mine", "stable", 2, now=scene.now)
+    models.set_tag(USER, "mine", "stable", 2, now=env.now)
     assert pinned() == ["mine@3", "mine@2", "mine@2"]
-    models.add_upload(USER, "mine", [vector_model(4)], now=scene.now, versioning=Versioning(is_next=True))
+    models.add_upload(USER, "mine", [vector_model(4)], now=env.now, versioning=Versioning(is_next=True))
     assert pinned() == ["mine@4", "mine@2", "mine@2"]
     for name in ("mine@4", "mine@2"):
         with pytest.raises(ModelInUse):
@@ -107,53 +105,53 @@ NO_STAGES = (
 )
 
 
-def test_what_is_no_stage_is_refused(scene: Scene) -> None:
+def test_what_is_no_stage_is_refused(env: Env) -> None:
     for spec, message in NO_STAGES:
         with pytest.raises(BadStage, match=message):
-            scene.video.catalogue.put(USER, spec, now=scene.now)
-        assert names(scene) == ["face_alignment", "face_detection"], spec
+            env.video.catalogue.put(USER, spec, now=env.now)
+        assert names(env) == ["face_alignment", "face_detection"], spec
 
 
-def test_a_missing_model_is_named_and_where_to_add_it(scene: Scene) -> None:
+def test_a_missing_model_is_named_and_where_to_add_it(env: Env) -> None:
     with pytest.raises(BadStage) as raised:
-        scene.video.catalogue.put(USER, replace(SPEC, models=(("nowhere",),)), now=scene.now)
+        env.video.catalogue.put(USER, replace(SPEC, models=(("nowhere",),)), now=env.now)
     assert "'nowhere'" in raised.value.message
     assert "Models" in raised.value.hint
 
 
-def test_anothers_model_is_none(scene: Scene, container: Container) -> None:
+def test_anothers_model_is_none(env: Env, container: Container) -> None:
     container.accounts.users.create("mallory", Role.USER, by="test")
     with pytest.raises(BadStage, match="face_rfb_640"):
-        scene.video.catalogue.put("mallory", SPEC, now=scene.now)
+        env.video.catalogue.put("mallory", SPEC, now=env.now)
 
 
-def test_a_stage_that_a_job_names_stays(scene: Scene) -> None:
-    catalogue, job = scene.video.catalogue, scene.submit()
+def test_a_stage_that_a_job_names_stays(env: Env) -> None:
+    catalogue, job = env.video.catalogue, env.submit()
     with pytest.raises(StageInUse, match=job.uid):
         catalogue.remove("face_detection")
     with pytest.raises(StageNotFound):
         catalogue.remove("nose")
-    scene.jobs.cancel(USER, job.uid, now=scene.now)
-    scene.kicked.clear()
+    env.jobs.cancel(USER, job.uid, now=env.now)
+    env.woken.clear()
     catalogue.remove("face_detection")
-    assert names(scene) == ["face_alignment"]
-    assert scene.kicked == [""]
+    assert names(env) == ["face_alignment"]
+    assert env.woken == [""]
     with pytest.raises(BadDag) as raised:
-        scene.submit()
+        env.submit()
     assert "face_detection" in raised.value.message
     assert "face_alignment" in raised.value.hint
 
 
-def test_a_job_has_its_own_stages_first_and_the_others_of_the_catalogue(scene: Scene, container: Container) -> None:
-    container.models.add_upload(USER, "mine", [vector_model()], now=scene.now)
+def test_a_job_has_its_own_stages_first_and_the_others_of_the_catalogue(env: Env, container: Container) -> None:
+    container.models.add_upload(USER, "mine", [vector_model()], now=env.now)
     own: dict[str, Any] = {"face_detection": {"kind": "face_detection", "models": ["mine", "face_slim_320"]}}
-    stages = scene.video.catalogue.resolve(USER, read_dag({**dag(), "stages": own}), now=scene.now)
+    stages = env.video.catalogue.resolve(USER, read_dag({**dag(), "stages": own}), now=env.now)
     assert [stage.name for stage in stages] == ["face_detection", "face_alignment"]
     assert [cards[0].name for cards in stages[0].variants] == ["mine", "face_slim_320"]
     assert [cards[0].name for cards in stages[1].variants] == [models[0] for models in MODELS["face_alignment"]]
 
 
-def test_kinds_are_those_of_the_product(scene: Scene) -> None:
-    kinds = scene.video.catalogue.kinds()
+def test_kinds_are_those_of_the_product(env: Env) -> None:
+    kinds = env.video.catalogue.kinds()
     assert {"face_detection", "face_alignment"} <= set(kinds)
     assert all(kind.name == name for name, kind in kinds.items())

@@ -31,7 +31,7 @@ def started(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> 
 
 
 @pytest.fixture
-def scene(started: VideoWeb, monkeypatch: pytest.MonkeyPatch) -> VideoWeb:
+def env(started: VideoWeb, monkeypatch: pytest.MonkeyPatch) -> VideoWeb:
     monkeypatch.setattr(job_follower, "POLL_S", 0.02)
     monkeypatch.setenv("MODELMILL_URL", started.url)
     started.empty()
@@ -93,9 +93,9 @@ def test_help_names_the_commands(capsys: pytest.CaptureFixture[str], monkeypatch
 
 
 def test_a_job_is_submitted_by_a_file_or_by_options(
-    scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    env: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    scene.running()
+    env.running()
     body = {
         "node_addr": f"{ADDRESSES[EDGE]}:{AGENT_PORT}",
         "video_id": 1,
@@ -106,15 +106,15 @@ def test_a_job_is_submitted_by_a_file_or_by_options(
     assert (made["node"], made["dag"], made["constraint"]["delay"]) == (EDGE, dag(), 0.3)
     flow = ("--flow", "face_detection,face_alignment")
     text = said(capsys, monkeypatch, "submit", "--node", EDGE, "--video", 0, *flow, "--delay", 0.5, "--each-frame")
-    job = scene.video.jobs.get(scene.user, text.split()[0])
+    job = env.video.jobs.get(env.user, text.split()[0])
     assert (job.video_id, job.constraint.hi, job.realtime, job.dag.to_json()) == ("0", 0.5, False, dag())
 
 
 def test_jobs_are_listed_and_shown(
-    scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    env: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert said(capsys, monkeypatch, "list") == "There are no video jobs.\n"
-    job = scene.running()
+    job = env.running()
     line = next(line for line in said(capsys, monkeypatch, "list").splitlines() if job.uid in line)
     assert ("EXEC" in line, "230.0 ms" in line, "5.8" in line) == (True, True, True)
     assert said(capsys, monkeypatch, "list", "--state", "done") == "There are no video jobs.\n"
@@ -125,9 +125,9 @@ def test_jobs_are_listed_and_shown(
 
 
 def test_a_job_is_changed_cancelled_and_deleted(
-    scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    env: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    uid = scene.running().uid
+    uid = env.running().uid
     assert "0.1, 0.4" in said(capsys, monkeypatch, "constrain", uid, "--delay", "0.1,0.4", "--level", 3)
     assert "0.1, 0.4" in said(capsys, monkeypatch, "constrain", uid, "--accuracy", 0.5)
     assert said(capsys, monkeypatch, "policy", uid, "fixed") == f"{uid} is scheduled by fixed\n"
@@ -139,7 +139,7 @@ def test_a_job_is_changed_cancelled_and_deleted(
     assert parsed(capsys, monkeypatch, "plan", uid, plan)["plan"]["video_conf"]["resolution"] == "240p"
     assert typed(monkeypatch, "delete", uid) == Exit.BAD_INPUT
     assert said(capsys, monkeypatch, "cancel", uid) == f"{uid} cancelled\n"
-    assert scene.video.jobs.get(scene.user, uid).state is JobState.DONE
+    assert env.video.jobs.get(env.user, uid).state is JobState.DONE
     assert said(capsys, monkeypatch, "delete", uid) == f"{uid} deleted\n"
     assert typed(monkeypatch, "show", uid) == Exit.NOT_FOUND
 
@@ -149,17 +149,17 @@ def test_a_job_is_changed_cancelled_and_deleted(
     [(Ending.FINISHED, Exit.OK), (Ending.ERROR, Exit.FAILED), (Ending.CANCELLED, Exit.CANCELLED)],
 )
 def test_watching_ends_as_the_job_does(
-    scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, ending: Ending, code: Exit
+    env: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, ending: Ending, code: Exit
 ) -> None:
-    job = ended_video(scene.video, scene.user, now=now(), ending=ending, reason="So it was.")
+    job = ended_video(env.video, env.user, now=now(), ending=ending, reason="So it was.")
     assert typed(monkeypatch, "watch", job.uid) == code
     assert f"DONE {ending.value}  So it was." in capsys.readouterr().out
 
 
 def test_rules_are_given_by_a_file_and_events_are_told_oldest_first(
-    scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    env: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    job = scene.running()
+    job = env.running()
     assert json.loads(said(capsys, monkeypatch, "rules", job.uid)) == {"zones": [], "rules": []}
     rules = {"rules": [{"name": "anything", "cooldown_s": 0}]}
     kept = json.loads(said(capsys, monkeypatch, "rules", job.uid, written(tmp_path, rules)))
@@ -169,7 +169,7 @@ def test_rules_are_given_by_a_file_and_events_are_told_oldest_first(
     for n, box in enumerate(boxes, 1):
         row = {"n_loop": 50 + n, "at": now().timestamp() + 60 * n, "bbox": box, "size": [100, 100]}
         report: Any = {"job_uid": job.uid, "seq": 50 + n, "results": [row]}
-        scene.video.reports.take(report, node=EDGE, user="", now=now())
+        env.video.reports.take(report, node=EDGE, user="", now=now())
     lines = said(capsys, monkeypatch, "rule-events", job.uid).splitlines()
     assert [line.split("  ")[1:] for line in lines] == [["anything", "object", f"(frame {n})"] for n in (51, 53)]
     assert parsed(capsys, monkeypatch, "rule-events", job.uid, "--limit", 1)["n_loop"] == 53
@@ -180,9 +180,9 @@ def test_rules_are_given_by_a_file_and_events_are_told_oldest_first(
 
 
 def test_sinks_are_added_listed_and_removed(
-    scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    env: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = scene.running()
+    job = env.running()
     assert said(capsys, monkeypatch, "sinks", "list", job.uid) == "There are no sinks.\n"
     added = said(capsys, monkeypatch, "sinks", "add", job.uid, "https://93.184.215.14/x")
     sink_id = added.split()[0]
@@ -204,10 +204,10 @@ def test_sinks_are_added_listed_and_removed(
 
 
 def test_what_there_is_is_told(
-    scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    env: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert said(capsys, monkeypatch, "nodes") == "There are no nodes with videos.\n"
-    uid = scene.running().uid
+    uid = env.running().uid
     assert "classroom-270p.mp4" in said(capsys, monkeypatch, "nodes")
     assert "bbox: boxes" in said(capsys, monkeypatch, "kinds")
     assert "(default)" in said(capsys, monkeypatch, "policies")
@@ -217,9 +217,9 @@ def test_what_there_is_is_told(
 
 
 def test_stages_are_set_and_removed(
-    scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    env: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene.container.models.add_upload(scene.user, "small", [small_model()], now=now())
+    env.container.models.add_upload(env.user, "small", [small_model()], now=now())
     arguments = ("stages", "set", "faces", "--kind", "face_detection", "--model", "small", "--model", "small")
     assert parsed(capsys, monkeypatch, *arguments)["models"] == [["small"], ["small"]]
     assert said(capsys, monkeypatch, "stages", "remove", "faces") == "stage faces removed\n"
@@ -228,15 +228,15 @@ def test_stages_are_set_and_removed(
 
 
 def test_profiling_waits_for_the_end_and_prints_what_was_measured(
-    scene: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    env: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene.running()
-    submit, jobs = scene.video.jobs.submit, scene.video.jobs
+    env.running()
+    submit, jobs = env.video.jobs.submit, env.video.jobs
 
     def submit_and_end(*given: Any, **more: Any) -> Any:
         job = submit(*given, **more)
         report = {"job_uid": job.uid, "seq": 1, "results": [], "progress": 1.0, "ending": "finished", "reason": "Done."}
-        scene.video.reports.take(report, node=EDGE, now=now())  # type: ignore[arg-type]
+        env.video.reports.take(report, node=EDGE, now=now())  # type: ignore[arg-type]
         return job
 
     monkeypatch.setattr(jobs, "submit", submit_and_end)

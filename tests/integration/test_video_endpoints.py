@@ -115,14 +115,14 @@ def started(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> 
 
 
 @pytest.fixture
-def scene(started: VideoWeb) -> VideoWeb:
+def env(started: VideoWeb) -> VideoWeb:
     started.empty()
     return started
 
 
 @pytest.fixture
-def client(scene: VideoWeb) -> httpx.Client:
-    return scene.client
+def client(env: VideoWeb) -> httpx.Client:
+    return env.client
 
 
 def body(**changed: Any) -> dict[str, Any]:
@@ -138,8 +138,8 @@ def refused(answer: httpx.Response, status: int) -> str:
 
 
 # --- /user ------------------------------------------------------------------------------------------
-def test_status_of_all_nodes_has_the_form_of_the_requirement(scene: VideoWeb, client: httpx.Client) -> None:
-    job = scene.running()
+def test_status_of_all_nodes_has_the_form_of_the_requirement(env: VideoWeb, client: httpx.Client) -> None:
+    job = env.running()
     body = client.get("/user/get_all_status").json()
     assert body["status"] == 0
     assert list(body["data"]) == [ADDRESS]
@@ -148,13 +148,13 @@ def test_status_of_all_nodes_has_the_form_of_the_requirement(scene: VideoWeb, cl
     assert (status["online"], status["job_uid_list"]) == (True, [job.uid])
 
 
-def test_a_job_is_submitted_with_the_requirements_body(scene: VideoWeb, client: httpx.Client) -> None:
-    scene.running()
+def test_a_job_is_submitted_with_the_requirements_body(env: VideoWeb, client: httpx.Client) -> None:
+    env.running()
     answer = client.post("/user/submit_job", json=body(user_constraint={"delay": 0.3, "accuracy": 0.9}))
     assert answer.status_code == 200, answer.text
     reply = answer.json()
     assert reply["status"] == 0 and reply["job_uid"].startswith("GLOBAL_ID_") and ".SUB_ID_" in reply["job_uid"]
-    job = scene.video.jobs.get(scene.user, reply["job_uid"])
+    job = env.video.jobs.get(env.user, reply["job_uid"])
     assert (job.node, job.video_id, job.state, job.constraint.hi) == (EDGE, "1", JobState.UNSCHED, 0.3)
     again = client.post("/user/submit_job", json=body(video_id="1")).json()["job_uid"]
     assert again != reply["job_uid"]
@@ -177,11 +177,11 @@ NO_JOBS: tuple[tuple[dict[str, Any], int, str], ...] = (
 """What is other than in a job, the status and a word of the answer."""
 
 
-def test_what_is_no_job_is_refused_and_nothing_is_stored(scene: VideoWeb, client: httpx.Client) -> None:
-    job = scene.running()
+def test_what_is_no_job_is_refused_and_nothing_is_stored(env: VideoWeb, client: httpx.Client) -> None:
+    job = env.running()
     for changed, status, word in NO_JOBS:
         assert word in refused(client.post("/user/submit_job", json=body(**changed)), status), changed
-        assert [stored.uid for stored in scene.video.jobs.page(scene.user)[0]] == [job.uid], changed
+        assert [stored.uid for stored in env.video.jobs.page(env.user)[0]] == [job.uid], changed
 
 
 @pytest.mark.parametrize(
@@ -205,19 +205,19 @@ def test_a_body_that_is_too_large_is_refused(client: httpx.Client) -> None:
     refused(client.post("/user/submit_job", content=b'{"a": "' + b"x" * (1 << 20) + b'"}'), 413)
 
 
-def test_a_constraint_is_in_force(scene: VideoWeb, client: httpx.Client) -> None:
-    job = scene.running()
+def test_a_constraint_is_in_force(env: VideoWeb, client: httpx.Client) -> None:
+    job = env.running()
     sent = {"job_uid": job.uid, "user_constraint": {"delay": [0.1, 0.5], "acc_level": 3}}
     assert client.post("/user/submit_job_user_constraint", json=sent).json()["status"] == 0
-    assert scene.video.jobs.get(scene.user, job.uid).constraint.to_json() == sent["user_constraint"]
+    assert env.video.jobs.get(env.user, job.uid).constraint.to_json() == sent["user_constraint"]
     for wrong in ({"delay": "x"}, {"delay": [1]}, {"acc_level": 6}, 7):
         refused(client.post("/user/submit_job_user_constraint", json={**sent, "user_constraint": wrong}), 400)
     refused(client.post("/user/submit_job_user_constraint", json={"job_uid": job.uid}), 400)
     refused(client.post("/user/submit_job_user_constraint", json={**sent, "job_uid": NOBODYS}), 404)
 
 
-def test_results_have_the_form_of_the_requirement(scene: VideoWeb, client: httpx.Client) -> None:
-    job = scene.running()
+def test_results_have_the_form_of_the_requirement(env: VideoWeb, client: httpx.Client) -> None:
+    job = env.running()
     body = client.get(f"/user/sync_job_result/{job.uid}").json()
     assert body["status"] == 0
     assert [one["n_loop"] for one in body["result"]["appended_result"]] == list(range(41, 51))
@@ -239,17 +239,17 @@ def test_results_have_the_form_of_the_requirement(scene: VideoWeb, client: httpx
     assert latest["plan_result"]["delay"] == {"face_detection": 0.12, "face_alignment": 0.09}
 
 
-def test_of_a_job_without_a_plan_there_is_none(scene: VideoWeb, client: httpx.Client) -> None:
-    scene.running()
+def test_of_a_job_without_a_plan_there_is_none(env: VideoWeb, client: httpx.Client) -> None:
+    env.running()
     uid = client.post("/user/submit_job", json=body()).json()["job_uid"]
     latest = client.get(f"/user/sync_job_result/{uid}").json()["result"]["latest_result"]
     assert latest == {"plan": None, "plan_result": {"delay": {}}}
 
 
-def test_anothers_job_is_as_one_that_does_not_exist(scene: VideoWeb, client: httpx.Client) -> None:
-    scene.container.accounts.users.create("mallory", Role.USER, by="test")
-    spy = bearer(scene.container.accounts.tokens.issue("mallory", by="test")[1])
-    job = scene.running()
+def test_anothers_job_is_as_one_that_does_not_exist(env: VideoWeb, client: httpx.Client) -> None:
+    env.container.accounts.users.create("mallory", Role.USER, by="test")
+    spy = bearer(env.container.accounts.tokens.issue("mallory", by="test")[1])
+    job = env.running()
     for method, path, sent in (
         ("GET", "/user/sync_job_result/{}", None),
         ("GET", "/user/video/{}", None),
@@ -269,31 +269,31 @@ def test_anothers_job_is_as_one_that_does_not_exist(scene: VideoWeb, client: htt
 
 @pytest.mark.parametrize(("path", "number"), [("/user/submit_job", ""), ("/node/submit_job", "GLOBAL_ID_72.SUB_ID_1")])
 def test_a_job_that_is_sent_twice_with_one_key_is_one_job(
-    scene: VideoWeb, client: httpx.Client, path: str, number: str
+    env: VideoWeb, client: httpx.Client, path: str, number: str
 ) -> None:
-    running = scene.running()
+    running = env.running()
     once, sent = {HEADER: "once"}, body(unique_job_id=number)
     first, again = (client.post(path, json=sent, headers=once) for _ in range(2))
     assert first.status_code == 200, first.text
     assert (again.status_code, again.json(), again.headers[REPLAYED]) == (200, first.json(), "true")
-    assert [job.uid for job in scene.video.jobs.page(scene.user)[0]] == [first.json()["job_uid"], running.uid]
+    assert [job.uid for job in env.video.jobs.page(env.user)[0]] == [first.json()["job_uid"], running.uid]
     refused(client.post(path, json=body(unique_job_id=number, video_id=0), headers=once), 409)
     assert HEADER in refused(client.post(path, json=sent, headers={HEADER: "x" * 201}), 400)
 
 
 # --- /node ------------------------------------------------------------------------------------------
-def test_a_job_may_bring_its_own_number(scene: VideoWeb, client: httpx.Client) -> None:
-    scene.running()
+def test_a_job_may_bring_its_own_number(env: VideoWeb, client: httpx.Client) -> None:
+    env.running()
     sent = body(unique_job_id="GLOBAL_ID_71.SUB_ID_2")
     assert client.post("/node/submit_job", json=sent).json()["job_uid"] == "GLOBAL_ID_71.SUB_ID_2"
     refused(client.post("/node/submit_job", json=sent), 409)
     assert "unique_job_id" in refused(client.post("/node/submit_job", json=body()), 400)
 
 
-def test_the_bodies_of_the_requirement_are_taken_as_they_stand(scene: VideoWeb, client: httpx.Client) -> None:
+def test_the_bodies_of_the_requirement_are_taken_as_they_stand(env: VideoWeb, client: httpx.Client) -> None:
     """Its nodes have these addresses here, too. The one of /node/submit_job has no Render. Of the plan
     alone the cloud's address is another: the requirement has the host's, with the role cloud."""
-    scene.running()
+    env.running()
     submitted = client.post("/user/submit_job", content=SUBMIT_JOB)
     assert submitted.json()["status"] == 0, submitted.text
     constrained = CONSTRAINT.replace("GLOBAL_ID_1.SUB_ID", submitted.json()["job_uid"])
@@ -315,9 +315,9 @@ def test_the_bodies_of_the_requirement_are_taken_as_they_stand(scene: VideoWeb, 
         assert {key: latest["plan"]["flow_mapping"][stage][key] for key in place} == place
 
 
-def test_nodes_that_share_an_address_are_told_apart_by_their_names(scene: VideoWeb, client: httpx.Client) -> None:
-    scene.running()
-    nodes = scene.video.resources.nodes
+def test_nodes_that_share_an_address_are_told_apart_by_their_names(env: VideoWeb, client: httpx.Client) -> None:
+    env.running()
+    nodes = env.video.resources.nodes
     edge = nodes.get(EDGE)
     nodes.register("edge2", edge.side, now=now())
     nodes.report("edge2", replace(edge.report, workers=()), address=edge.address, version="1", now=now())
@@ -326,9 +326,9 @@ def test_nodes_that_share_an_address_are_told_apart_by_their_names(scene: VideoW
     assert client.post("/user/submit_job", json=body(node_addr=EDGE)).json()["status"] == 0
 
 
-def test_what_was_measured_is_not_a_users_to_tell(scene: VideoWeb, client: httpx.Client) -> None:
+def test_what_was_measured_is_not_a_users_to_tell(env: VideoWeb, client: httpx.Client) -> None:
     """It is what everybody's jobs are planned by."""
-    job = scene.running()
+    job = env.running()
     row = {
         "node": EDGE,
         "stage": "face_detection",
@@ -344,7 +344,7 @@ def test_what_was_measured_is_not_a_users_to_tell(scene: VideoWeb, client: httpx
     before = client.get("/api/v2/video/profile").json()
     assert "profile" in refused(client.post("/node/sync_job_result", json=report), 400)
     assert client.get("/api/v2/video/profile").json() == before
-    node = bearer(scene.token(EDGE))
+    node = bearer(env.token(EDGE))
     for wrong in (
         {"stage": "x" * 65},
         {"node": "n" * 64},
@@ -361,10 +361,10 @@ def test_what_was_measured_is_not_a_users_to_tell(scene: VideoWeb, client: httpx
 
 
 def test_a_runner_asks_for_a_plan_with_its_nodes_token(
-    scene: VideoWeb, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+    env: VideoWeb, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job, requests = scene.running(), list[tuple[str, str]]()
-    for part, name in ((scene.video.planning, "send"), (scene.video.jobs, "request_plan")):
+    job, requests = env.running(), list[tuple[str, str]]()
+    for part, name in ((env.video.planning, "send"), (env.video.jobs, "request_plan")):
         monkeypatch.setattr(part, name, lambda uid, why: requests.append((uid, why)))
     demand = {
         "job_uid": job.uid,
@@ -374,24 +374,24 @@ def test_a_runner_asks_for_a_plan_with_its_nodes_token(
         "asked": 3,
         "why": "late",
     }
-    answer = client.post("/node/get_plan", json=demand, headers=bearer(scene.token(EDGE)))
+    answer = client.post("/node/get_plan", json=demand, headers=bearer(env.token(EDGE)))
     assert answer.json()["status"] == 0, answer.text
     assert requests == [(job.uid, "late")]
-    refused(client.post("/node/get_plan", json=demand, headers=bearer(scene.token(CLOUD))), 404)
+    refused(client.post("/node/get_plan", json=demand, headers=bearer(env.token(CLOUD))), 404)
     refused(client.post("/node/get_plan", json={**demand, "asked": "often"}), 400)
 
 
-def test_results_are_taken_from_the_node_that_runs_the_job_alone(scene: VideoWeb, client: httpx.Client) -> None:
-    job = scene.running()
+def test_results_are_taken_from_the_node_that_runs_the_job_alone(env: VideoWeb, client: httpx.Client) -> None:
+    job = env.running()
     report = {
         "job_uid": job.uid,
         "seq": 51,
         "results": [{"n_loop": 51, "up": 2, "total": 4}],
         "plan_result": {"delay": {"face_detection": 0.2}},
     }
-    refused(client.post("/node/sync_job_result", json=report, headers=bearer(scene.token(CLOUD))), 404)
+    refused(client.post("/node/sync_job_result", json=report, headers=bearer(env.token(CLOUD))), 404)
     for _ in range(2):
-        answer = client.post("/node/sync_job_result", json=report, headers=bearer(scene.token(EDGE)))
+        answer = client.post("/node/sync_job_result", json=report, headers=bearer(env.token(EDGE)))
         assert answer.json()["status"] == 0, answer.text
     results = client.get(f"/user/sync_job_result/{job.uid}").json()["result"]["appended_result"]
     assert [one["n_loop"] for one in results] == list(range(42, 52))
@@ -399,49 +399,49 @@ def test_results_are_taken_from_the_node_that_runs_the_job_alone(scene: VideoWeb
         refused(client.post("/node/sync_job_result", json={**report, **wrong}), 400)
 
 
-def test_a_plan_is_given_by_its_user_and_by_no_node(scene: VideoWeb, client: httpx.Client) -> None:
-    job = scene.running()
+def test_a_plan_is_given_by_its_user_and_by_no_node(env: VideoWeb, client: httpx.Client) -> None:
+    job = env.running()
     conf = {"resolution": "360p", "fps": 12, "nskip": 0, "ntracking": 0, "encoder": "JPEG"}
     mapping = {
         name: {"model_id": 0, "node_role": "host", "node_ip": ADDRESSES[EDGE]}
         for name in ("face_detection", "face_alignment")
     }
     plan = {"job_uid": job.uid, "video_conf": conf, "flow_mapping": mapping}
-    refused(client.post("/node/update_plan", json=plan, headers=bearer(scene.token(EDGE))), 403)
+    refused(client.post("/node/update_plan", json=plan, headers=bearer(env.token(EDGE))), 403)
     answer = client.post("/node/update_plan", json=plan)
     assert answer.json()["status"] == 0, answer.text
-    given = scene.video.jobs.get(scene.user, job.uid).plan
+    given = env.video.jobs.get(env.user, job.uid).plan
     assert given is not None and (given.video_conf.resolution, given.seq > 2) == ("360p", True)
     refused(client.post("/node/update_plan", json={**plan, "flow_mapping": {}}), 400)
     refused(client.post("/node/update_plan", json={**plan, "video_conf": {"resolution": "8k"}}), 400)
 
 
-def test_the_origins_join_is_answered_to_nodes_that_are_known(scene: VideoWeb, client: httpx.Client) -> None:
-    scene.running()
+def test_the_origins_join_is_answered_to_nodes_that_are_known(env: VideoWeb, client: httpx.Client) -> None:
+    env.running()
     status = {"node_port": AGENT_PORT, "video_id": 0, "video_type": "traffic flow"}
-    answer = client.post("/node/update_status", json=status, headers=bearer(scene.token(EDGE)))
+    answer = client.post("/node/update_status", json=status, headers=bearer(env.token(EDGE)))
     assert answer.json() == {"status": 0, "node_addr": ADDRESS}
     answer = client.post("/node/update_status", json=status)
     refused(answer, 404)
     assert "modelmill node" in answer.json()["hint"]
-    refused(client.post("/node/update_status", json={**status, "video_id": 9}, headers=bearer(scene.token(EDGE))), 404)
+    refused(client.post("/node/update_status", json={**status, "video_id": 9}, headers=bearer(env.token(EDGE))), 404)
     refused(client.post("/node/update_status", json={"node_port": 0}), 400)
 
 
-def test_a_snapshot_is_taken_from_the_jobs_node_alone(scene: VideoWeb, client: httpx.Client) -> None:
-    job = scene.running()
+def test_a_snapshot_is_taken_from_the_jobs_node_alone(env: VideoWeb, client: httpx.Client) -> None:
+    job = env.running()
     path = f"/node/video/{job.uid}/picture"
     refused(client.post(path, content=JPEG), 403)
-    refused(client.post(path, content=JPEG, headers=bearer(scene.token(CLOUD))), 404)
-    refused(client.post(path, content=b"GIF89a", headers=bearer(scene.token(EDGE))), 400)
-    refused(client.post(path, content=JPEG + b"x" * (2 << 20), headers=bearer(scene.token(EDGE))), 413)
-    assert client.post(path, content=JPEG, headers=bearer(scene.token(EDGE))).json()["status"] == 0
+    refused(client.post(path, content=JPEG, headers=bearer(env.token(CLOUD))), 404)
+    refused(client.post(path, content=b"GIF89a", headers=bearer(env.token(EDGE))), 400)
+    refused(client.post(path, content=JPEG + b"x" * (2 << 20), headers=bearer(env.token(EDGE))), 413)
+    assert client.post(path, content=JPEG, headers=bearer(env.token(EDGE))).json()["status"] == 0
     assert client.get(f"/api/v2/video/jobs/{job.uid}/picture").content == JPEG
 
 
-def test_a_node_may_not_do_what_users_do(scene: VideoWeb, client: httpx.Client) -> None:
-    scene.running()
-    node = bearer(scene.token(EDGE))
+def test_a_node_may_not_do_what_users_do(env: VideoWeb, client: httpx.Client) -> None:
+    env.running()
+    node = bearer(env.token(EDGE))
     for path in ("/user/get_all_status", "/get_service_list", "/api/v2/video/jobs"):
         assert client.get(path, headers=node).status_code == 401
     assert client.post("/service/face_detection", json={}, headers=node).status_code == 401
@@ -482,8 +482,8 @@ def _at(one: services.ServingNode, url: str) -> services.ServingNode:
     return replace(one, host=replace(one.host, url=url, secret="the host's secret"))
 
 
-def test_a_stage_is_called_on_a_node_of_the_cloud(scene: VideoWeb, client: httpx.Client, host: Host) -> None:
-    scene.running()
+def test_a_stage_is_called_on_a_node_of_the_cloud(env: VideoWeb, client: httpx.Client, host: Host) -> None:
+    env.running()
     sent = {"image": base64.b64encode(JPEG).decode()}
     for place in ("/service", "/execute_task"):
         host.calls.clear()
@@ -495,9 +495,9 @@ def test_a_stage_is_called_on_a_node_of_the_cloud(scene: VideoWeb, client: httpx
         assert client.post(f"{place}/face_alignment", json=sent).status_code == 400
 
 
-def test_each_url_of_a_stage_leads_to_its_own_node(scene: VideoWeb, client: httpx.Client, host: Host) -> None:
+def test_each_url_of_a_stage_leads_to_its_own_node(env: VideoWeb, client: httpx.Client, host: Host) -> None:
     """The edge's cannot be reached: what was meant for it is run nowhere else."""
-    scene.running()
+    env.running()
     urls = client.get("/get_execute_url/face_detection").json()
     assert client.post(urls[ADDRESSES[CLOUD]]["url"] + "&want=bbox", json={}).json()["want"] == "bbox"
     assert len(host.calls) == 1
@@ -506,7 +506,7 @@ def test_each_url_of_a_stage_leads_to_its_own_node(scene: VideoWeb, client: http
     assert len(host.calls) == 1
 
 
-def test_whoever_refuses_does_so_in_the_requirements_form(scene: VideoWeb, client: httpx.Client) -> None:
+def test_whoever_refuses_does_so_in_the_requirements_form(env: VideoWeb, client: httpx.Client) -> None:
     wrong = bearer("mm_nothing")
     for method, path in (
         ("GET", "/user/get_all_status"),
@@ -521,10 +521,8 @@ def test_whoever_refuses_does_so_in_the_requirements_form(scene: VideoWeb, clien
     )
 
 
-def test_a_stage_that_nobody_serves_is_said_to_be_unregistered(
-    scene: VideoWeb, client: httpx.Client, host: Host
-) -> None:
-    scene.running()
+def test_a_stage_that_nobody_serves_is_said_to_be_unregistered(env: VideoWeb, client: httpx.Client, host: Host) -> None:
+    env.running()
     for path in ("/service/helmet", "/execute_task/helmet"):
         assert refused(client.post(path, json={}), 404) == "unregistered services"
     refused(client.get("/get_execute_url/helmet"), 404)
@@ -532,9 +530,9 @@ def test_a_stage_that_nobody_serves_is_said_to_be_unregistered(
 
 
 def test_a_call_that_is_too_large_is_refused(
-    scene: VideoWeb, client: httpx.Client, host: Host, monkeypatch: pytest.MonkeyPatch
+    env: VideoWeb, client: httpx.Client, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene.running()
+    env.running()
     monkeypatch.setattr(services, "MAX_BODY_BYTES", 1000)
     refused(client.post("/service/face_detection", content=b"x" * 1001), 413)
     refused(client.post("/service/face_detection", content=iter([b"x" * 600, b"x" * 600])), 413)
@@ -542,9 +540,9 @@ def test_a_call_that_is_too_large_is_refused(
 
 
 def test_an_answer_that_is_too_large_is_not_passed_on(
-    scene: VideoWeb, client: httpx.Client, host: Host, monkeypatch: pytest.MonkeyPatch
+    env: VideoWeb, client: httpx.Client, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene.running()
+    env.running()
     answer = client.post("/service/face_detection", json={})
     assert "sandbox" in answer.headers["content-security-policy"], "a node's answer is no page of ours"
     monkeypatch.setattr(services, "MAX_ANSWER_BYTES", len(answer.content))
@@ -554,9 +552,9 @@ def test_an_answer_that_is_too_large_is_not_passed_on(
 
 
 def test_without_a_host_that_can_be_reached_a_call_is_to_be_tried_again(
-    scene: VideoWeb, client: httpx.Client, host: Host, monkeypatch: pytest.MonkeyPatch
+    env: VideoWeb, client: httpx.Client, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene.running()
+    env.running()
     serving, nowhere = services.serving_nodes, "http://127.0.0.1:1"
     monkeypatch.setattr(services, "serving_nodes", lambda *given: [_at(one, nowhere) for one in serving(*given)])
     answer = client.post("/service/face_detection", json={})
@@ -564,15 +562,15 @@ def test_without_a_host_that_can_be_reached_a_call_is_to_be_tried_again(
     assert "retry-after" in answer.headers
 
 
-def test_what_is_served_where_is_told_as_the_origin_does(scene: VideoWeb, client: httpx.Client) -> None:
-    scene.running()
+def test_what_is_served_where_is_told_as_the_origin_does(env: VideoWeb, client: httpx.Client) -> None:
+    env.running()
     assert client.get("/get_service_list").json() == ["face_alignment", "face_detection"]
     urls = client.get("/get_execute_url/face_detection").json()
     assert {key: entry["node_role"] for key, entry in urls.items()} == {
         ADDRESSES[CLOUD]: "cloud",
         ADDRESSES[EDGE]: "edge",
     }
-    assert urls[ADDRESSES[CLOUD]]["url"] == f"{scene.url}/execute_task/face_detection?node={CLOUD}"
+    assert urls[ADDRESSES[CLOUD]]["url"] == f"{env.url}/execute_task/face_detection?node={CLOUD}"
     resources = client.get("/get_resource_info").json()
     assert resources[ADDRESSES[EDGE]]["face_alignment"] == {"n_process": 2, "cpu_ratio": 0.3, "mem_ratio": 0.2}
     cluster = client.get("/get_cluster_info").json()[ADDRESSES[CLOUD]]

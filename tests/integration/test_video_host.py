@@ -146,7 +146,7 @@ def log_of(host: VideoHost, message: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def own_stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Environment in which a package with stages of somebody's own is installed."""
+    """Env in which a package with stages of somebody's own is installed."""
     folder = tmp_path_factory.mktemp("site")
     about = folder / "own_faults-1.0.dist-info"
     about.mkdir()

@@ -91,7 +91,7 @@ def started(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> 
 
 
 @pytest.fixture
-def scene(started: VideoWeb, runner: Runner, monkeypatch: pytest.MonkeyPatch) -> VideoWeb:
+def env(started: VideoWeb, runner: Runner, monkeypatch: pytest.MonkeyPatch) -> VideoWeb:
     monkeypatch.setattr(live, "RETRY_S", 0.05)
     monkeypatch.setattr(live, "SNAPSHOT_EVERY_S", 0.1)
     monkeypatch.setattr(live, "FIRST_WITHIN_S", 2.0)
@@ -103,8 +103,8 @@ def scene(started: VideoWeb, runner: Runner, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture
-def job(scene: VideoWeb) -> VideoJob:
-    return scene.running()
+def job(env: VideoWeb) -> VideoJob:
+    return env.running()
 
 
 class Viewer:
@@ -123,9 +123,9 @@ class Viewer:
 
 
 @contextmanager
-def viewer(scene: VideoWeb, job: VideoJob, path: str = "/user/video/{}") -> Iterator[Viewer]:
+def viewer(env: VideoWeb, job: VideoJob, path: str = "/user/video/{}") -> Iterator[Viewer]:
     with (
-        httpx.Client(base_url=scene.url, timeout=60, trust_env=False) as client,
+        httpx.Client(base_url=env.url, timeout=60, trust_env=False) as client,
         client.stream("GET", path.format(job.uid)) as answer,
     ):
         assert answer.status_code == 200, answer.read()
@@ -140,14 +140,14 @@ def level(picture: bytes) -> int:
     return int(image.getpixel((0, 0)))  # type: ignore[arg-type]
 
 
-def feeds(scene: VideoWeb) -> dict[str, Any]:
-    return scene.app.state.video_live._feeds if hasattr(scene.app.state, "video_live") else {}
+def feeds(env: VideoWeb) -> dict[str, Any]:
+    return env.app.state.video_live._feeds if hasattr(env.app.state, "video_live") else {}
 
 
 @pytest.mark.parametrize("path", ["/user/video/{}", "/api/v2/video/jobs/{}/live"])
-def test_five_parts_are_pictures_in_their_order(scene: VideoWeb, runner: Runner, job: VideoJob, path: str) -> None:
+def test_five_parts_are_pictures_in_their_order(env: VideoWeb, runner: Runner, job: VideoJob, path: str) -> None:
     runner.show(10)
-    with viewer(scene, job, path) as one:
+    with viewer(env, job, path) as one:
         assert one.answer.headers["content-type"] == "multipart/x-mixed-replace; boundary=frame"
         assert one.answer.headers["cache-control"] == "no-store"
         seen = [level(one.next())]
@@ -157,19 +157,19 @@ def test_five_parts_are_pictures_in_their_order(scene: VideoWeb, runner: Runner,
     assert seen == [10, 20, 30, 40, 50]
 
 
-def test_two_viewers_see_the_same_by_one_connection(scene: VideoWeb, runner: Runner, job: VideoJob) -> None:
+def test_two_viewers_see_the_same_by_one_connection(env: VideoWeb, runner: Runner, job: VideoJob) -> None:
     runner.show(10)
-    with viewer(scene, job) as one, viewer(scene, job) as other:
+    with viewer(env, job) as one, viewer(env, job) as other:
         for number in (10, 20, 30):
             runner.show(number)
             assert level(one.next()) == level(other.next()) == number
     assert runner.most == 1
 
 
-def test_a_slow_viewer_leaves_pictures_out_and_holds_nobody_up(scene: VideoWeb, runner: Runner, job: VideoJob) -> None:
+def test_a_slow_viewer_leaves_pictures_out_and_holds_nobody_up(env: VideoWeb, runner: Runner, job: VideoJob) -> None:
     runner.padding = b"\0" * (1 << 20)
     runner.show(1)
-    with viewer(scene, job) as slow, viewer(scene, job) as quick:
+    with viewer(env, job) as slow, viewer(env, job) as quick:
         for number in range(1, 60):
             runner.show(number)
             quick.next()
@@ -180,25 +180,25 @@ def test_a_slow_viewer_leaves_pictures_out_and_holds_nobody_up(scene: VideoWeb, 
     assert seen == sorted(seen)
 
 
-def test_with_the_last_viewer_the_runner_is_left_alone(scene: VideoWeb, runner: Runner, job: VideoJob) -> None:
+def test_with_the_last_viewer_the_runner_is_left_alone(env: VideoWeb, runner: Runner, job: VideoJob) -> None:
     runner.show(10)
-    with viewer(scene, job) as one:
-        with viewer(scene, job) as other:
+    with viewer(env, job) as one:
+        with viewer(env, job) as other:
             other.next()
         runner.show(20)
         one.next()
         assert runner.connections == 1
     runner.show(30)
     until(lambda: runner.connections, lambda count: count == 0)
-    until(lambda: feeds(scene), lambda watched: not watched)
+    until(lambda: feeds(env), lambda watched: not watched)
 
 
 def test_a_runner_that_is_away_is_stood_in_for_by_snapshots_and_tried_again(
-    scene: VideoWeb, runner: Runner, job: VideoJob
+    env: VideoWeb, runner: Runner, job: VideoJob
 ) -> None:
-    scene.video.pictures.put_snapshot(job.node, job.uid, jpeg(100), now=now())
+    env.video.pictures.put_snapshot(job.node, job.uid, jpeg(100), now=now())
     runner.show(10)
-    with viewer(scene, job) as one:
+    with viewer(env, job) as one:
         assert level(one.next()) == 10
         runner.is_broken = True
         assert until(lambda: level(one.next()), lambda seen: seen == 100)
@@ -208,49 +208,49 @@ def test_a_runner_that_is_away_is_stood_in_for_by_snapshots_and_tried_again(
     assert runner.begun == 2
 
 
-def test_without_any_picture_the_answer_is_that_it_is_not_ready(scene: VideoWeb, runner: Runner, job: VideoJob) -> None:
+def test_without_any_picture_the_answer_is_that_it_is_not_ready(env: VideoWeb, runner: Runner, job: VideoJob) -> None:
     runner.is_broken = True
-    answer = httpx.get(f"{scene.url}/user/video/{job.uid}", trust_env=False)
+    answer = httpx.get(f"{env.url}/user/video/{job.uid}", trust_env=False)
     assert (answer.status_code, answer.json()["status"], answer.json()["code"]) == (503, 1, "NO_PICTURE")
-    assert feeds(scene) == {}
+    assert feeds(env) == {}
 
 
-def test_the_picture_of_a_job_that_has_ended_is_its_last(scene: VideoWeb, runner: Runner, job: VideoJob) -> None:
-    scene.video.pictures.put_snapshot(job.node, job.uid, jpeg(100), now=now())
+def test_the_picture_of_a_job_that_has_ended_is_its_last(env: VideoWeb, runner: Runner, job: VideoJob) -> None:
+    env.video.pictures.put_snapshot(job.node, job.uid, jpeg(100), now=now())
     runner.is_broken = True
-    scene.video.jobs.cancel(scene.user, job.uid, now=now())
-    with viewer(scene, job) as one:
+    env.video.jobs.cancel(env.user, job.uid, now=now())
+    with viewer(env, job) as one:
         assert level(one.next()) == 100
         with pytest.raises(StopIteration):
             one.next()
 
 
 def test_so_many_may_look_and_no_more(
-    scene: VideoWeb, runner: Runner, job: VideoJob, monkeypatch: pytest.MonkeyPatch
+    env: VideoWeb, runner: Runner, job: VideoJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "MAX_VIEWERS", 2)
     runner.show(10)
-    with viewer(scene, job) as one, viewer(scene, job) as other:
+    with viewer(env, job) as one, viewer(env, job) as other:
         one.next()
         other.next()
-        answer = httpx.get(f"{scene.url}/user/video/{job.uid}", trust_env=False)
+        answer = httpx.get(f"{env.url}/user/video/{job.uid}", trust_env=False)
         assert (answer.status_code, answer.json()["status"]) == (429, 1)
 
 
 def test_who_may_look_no_longer_sees_no_more(
-    scene: VideoWeb, runner: Runner, job: VideoJob, monkeypatch: pytest.MonkeyPatch
+    env: VideoWeb, runner: Runner, job: VideoJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "HOLDS_S", 0.05)
-    scene.container.accounts.users.create("alice", Role.USER, by="test")
-    token, text = scene.container.accounts.tokens.issue("alice", by="test")
-    hers = scene.running("alice")
+    env.container.accounts.users.create("alice", Role.USER, by="test")
+    token, text = env.container.accounts.tokens.issue("alice", by="test")
+    hers = env.running("alice")
     runner.show(10)
     with (
-        httpx.Client(base_url=scene.url, timeout=60, trust_env=False) as client,
+        httpx.Client(base_url=env.url, timeout=60, trust_env=False) as client,
         client.stream("GET", f"/user/video/{hers.uid}", headers={"Authorization": f"Bearer {text}"}) as answer,
     ):
         one = Viewer(answer)
         assert level(one.next()) == 10
-        scene.container.accounts.tokens.revoke("alice", token.token_id, by="test")
+        env.container.accounts.tokens.revoke("alice", token.token_id, by="test")
         with pytest.raises(StopIteration):
             one.next()

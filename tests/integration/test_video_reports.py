@@ -15,112 +15,112 @@ from app.kit.redis.time_series import TimeSeries
 from app.video.errors import VideoJobNotFound
 from app.video.model.job import JOBS, Ending, JobState
 from app.video.service.reports import SERIES
-from tests.harness.video.nodes import USER, Scene
+from tests.harness.video.nodes import USER, Env
 from tests.harness.video.records import measured, plan_result, result
 
 
 @pytest.fixture
-def scene(container: Container) -> Scene:
-    return Scene(container)
+def env(container: Container) -> Env:
+    return Env(container)
 
 
-def take(scene: Scene, uid: str, seq: int, *, node: str = "edge0", user: str = "", **other: Any) -> None:
+def take(env: Env, uid: str, seq: int, *, node: str = "edge0", user: str = "", **other: Any) -> None:
     report: Any = {"job_uid": uid, "seq": seq, "results": [], **other}
-    scene.reports.take(report, node=node, user=user, now=scene.now)
+    env.reports.take(report, node=node, user=user, now=env.now)
 
 
-def loops(scene: Scene, uid: str) -> list[int]:
-    return [one["n_loop"] for one in scene.job(uid).results]
+def loops(env: Env, uid: str) -> list[int]:
+    return [one["n_loop"] for one in env.job(uid).results]
 
 
-def test_the_newest_ten_results_are_kept_each_once_newest_last(scene: Scene) -> None:
-    job = scene.running()
-    take(scene, job.uid, 1, results=[result(n) for n in range(1, 8)])
-    take(scene, job.uid, 1, results=[result(n) for n in range(1, 9)])
-    assert loops(scene, job.uid) == [1, 2, 3, 4, 5, 6, 7], "the same report again"
-    take(scene, job.uid, 3, results=[result(n) for n in (9, 7, 8, 6, 10)])
-    take(scene, job.uid, 2, results=[result(99)])
-    assert loops(scene, job.uid) == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], "an older report comes too late"
-    take(scene, job.uid, 4, results=[result(n) for n in range(8, 31)])
-    assert loops(scene, job.uid) == list(range(21, 31))
-    after = scene.job(job.uid)
+def test_the_newest_ten_results_are_kept_each_once_newest_last(env: Env) -> None:
+    job = env.running()
+    take(env, job.uid, 1, results=[result(n) for n in range(1, 8)])
+    take(env, job.uid, 1, results=[result(n) for n in range(1, 9)])
+    assert loops(env, job.uid) == [1, 2, 3, 4, 5, 6, 7], "the same report again"
+    take(env, job.uid, 3, results=[result(n) for n in (9, 7, 8, 6, 10)])
+    take(env, job.uid, 2, results=[result(99)])
+    assert loops(env, job.uid) == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], "an older report comes too late"
+    take(env, job.uid, 4, results=[result(n) for n in range(8, 31)])
+    assert loops(env, job.uid) == list(range(21, 31))
+    after = env.job(job.uid)
     assert after.n_loop == 30
     assert after.results[-1] == result(30)
     assert after.reported_at
 
 
-def test_how_the_plan_does_is_kept_and_goes_into_the_plots(scene: Scene) -> None:
-    job = scene.running()
+def test_how_the_plan_does_is_kept_and_goes_into_the_plots(env: Env) -> None:
+    job = env.running()
     for number in range(5):
-        take(scene, job.uid, number + 1, plan_result={**plan_result(), "frames": number})
-        scene.later(1)
-    after = scene.job(job.uid)
+        take(env, job.uid, number + 1, plan_result={**plan_result(), "frames": number})
+        env.later(1)
+    after = env.job(job.uid)
     assert after.plan_result["frames"] == 4
     assert after.plan_result["delay"] == {"face_detection": 0.12, "face_alignment": 0.09}
-    points = scene.reports.series(job.uid)
+    points = env.reports.series(job.uid)
     assert [point.plan_result["frames"] for point in points] == [0, 2, 4], "one every two seconds"
     assert after.plan is not None
     assert (points[0].plan, points[0].hi) == (after.plan.to_json(), 0.8)
-    take(scene, job.uid, 9)
-    assert scene.job(job.uid).plan_result["frames"] == 4, "nothing was said of it"
+    take(env, job.uid, 9)
+    assert env.job(job.uid).plan_result["frames"] == 4, "nothing was said of it"
 
 
-def test_plots_have_an_end_and_go_when_they_are_forgotten(scene: Scene) -> None:
-    job = scene.running()
+def test_plots_have_an_end_and_go_when_they_are_forgotten(env: Env) -> None:
+    job = env.running()
     for number in range(SERIES + 3):
-        scene.later(2)
-        take(scene, job.uid, number + 1, plan_result={"delay": {}, "frames": number})
-    points = scene.reports.series(job.uid)
+        env.later(2)
+        take(env, job.uid, number + 1, plan_result={"delay": {}, "frames": number})
+    points = env.reports.series(job.uid)
     assert (len(points), points[-1].plan_result["frames"]) == (SERIES, SERIES + 2)
-    scene.reports.plots.forget(job.uid)
-    assert scene.reports.series(job.uid) == []
+    env.reports.plots.forget(job.uid)
+    assert env.reports.series(job.uid) == []
 
 
-def test_without_redis_reports_are_taken_and_the_plots_have_a_hole(scene: Scene) -> None:
-    job = scene.running()
-    scene.reports.plots = TimeSeries(connect_to_look("redis://127.0.0.1:1"), "plots", most=9, every_s=1)
-    take(scene, job.uid, 1, results=[result(1)], plan_result=plan_result())
-    assert loops(scene, job.uid) == [1]
-    assert scene.reports.series(job.uid) == []
-    scene.reports.plots.forget(job.uid)
+def test_without_redis_reports_are_taken_and_the_plots_have_a_hole(env: Env) -> None:
+    job = env.running()
+    env.reports.plots = TimeSeries(connect_to_look("redis://127.0.0.1:1"), "plots", most=9, every_s=1)
+    take(env, job.uid, 1, results=[result(1)], plan_result=plan_result())
+    assert loops(env, job.uid) == [1]
+    assert env.reports.series(job.uid) == []
+    env.reports.plots.forget(job.uid)
 
 
 @pytest.mark.parametrize("ending", list(Ending))
-def test_a_job_ends_as_its_runner_says_and_what_comes_later_is_passed_over(scene: Scene, ending: Ending) -> None:
-    job = scene.running()
-    scene.kicked.clear()
-    take(scene, job.uid, 1, results=[result(1)], ending=ending.value, reason="The video came to its end.")
-    after = scene.job(job.uid)
+def test_a_job_ends_as_its_runner_says_and_what_comes_later_is_passed_over(env: Env, ending: Ending) -> None:
+    job = env.running()
+    env.woken.clear()
+    take(env, job.uid, 1, results=[result(1)], ending=ending.value, reason="The video came to its end.")
+    after = env.job(job.uid)
     assert (after.state, after.ending, after.reason) == (JobState.DONE, ending, "The video came to its end.")
     assert after.ended_at
-    assert job.uid in scene.kicked
-    take(scene, job.uid, 2, results=[result(2)], ending="error")
-    assert scene.job(job.uid) == after
-    scene.settle()
-    assert scene.orders(JOBS, job.uid) == []
-    assert scene.jobs.events(USER, job.uid)[-1].type == "DONE"
+    assert job.uid in env.woken
+    take(env, job.uid, 2, results=[result(2)], ending="error")
+    assert env.job(job.uid) == after
+    env.settle()
+    assert env.orders(JOBS, job.uid) == []
+    assert env.jobs.events(USER, job.uid)[-1].type == "DONE"
 
 
-def test_flags_come_and_go_but_whether_its_node_is_heard_is_not_the_runners_to_say(scene: Scene) -> None:
-    job = scene.running()
-    take(scene, job.uid, 1, flags=["degraded"])
-    assert scene.job(job.uid).flags == ("degraded",)
-    scene.later(31)
-    scene.controller.reconcile(job.uid, now=scene.now)
-    assert scene.job(job.uid).flags == ("degraded", "offline")
-    take(scene, job.uid, 2)
-    assert scene.job(job.uid).flags == ("degraded", "offline")
-    take(scene, job.uid, 3, flags=[])
-    assert scene.job(job.uid).flags == ("offline",)
+def test_flags_come_and_go_but_whether_its_node_is_heard_is_not_the_runners_to_say(env: Env) -> None:
+    job = env.running()
+    take(env, job.uid, 1, flags=["degraded"])
+    assert env.job(job.uid).flags == ("degraded",)
+    env.later(31)
+    env.controller.reconcile(job.uid, now=env.now)
+    assert env.job(job.uid).flags == ("degraded", "offline")
+    take(env, job.uid, 2)
+    assert env.job(job.uid).flags == ("degraded", "offline")
+    take(env, job.uid, 3, flags=[])
+    assert env.job(job.uid).flags == ("offline",)
 
 
-def test_a_profile_is_kept_by_node_stage_model_and_size(scene: Scene) -> None:
-    job, rows = scene.running(), [row.to_json() for row in measured(scene.now)]
-    take(scene, job.uid, 1, profile=rows, progress=0.5, note="The golden configuration is 720p.")
-    assert scene.job(job.uid).progress == 0.5
-    assert scene.jobs.events(USER, job.uid)[-1].message == "The golden configuration is 720p."
-    take(scene, job.uid, 2, profile=[{**rows[0], "delay_s": 9.0}, {**rows[0], "resolution": "240p"}])
-    measurements = scene.reports.measurements(node=rows[0]["node"], stage=rows[0]["stage"])
+def test_a_profile_is_kept_by_node_stage_model_and_size(env: Env) -> None:
+    job, rows = env.running(), [row.to_json() for row in measured(env.now)]
+    take(env, job.uid, 1, profile=rows, progress=0.5, note="The golden configuration is 720p.")
+    assert env.job(job.uid).progress == 0.5
+    assert env.jobs.events(USER, job.uid)[-1].message == "The golden configuration is 720p."
+    take(env, job.uid, 2, profile=[{**rows[0], "delay_s": 9.0}, {**rows[0], "resolution": "240p"}])
+    measurements = env.reports.measurements(node=rows[0]["node"], stage=rows[0]["stage"])
     assert [(row.model_id, row.resolution) for row in measurements][:4] == [
         (0, "240p"),
         (0, "360p"),
@@ -128,8 +128,8 @@ def test_a_profile_is_kept_by_node_stage_model_and_size(scene: Scene) -> None:
         (0, "720p"),
     ]
     assert measurements[1].delay_s == 9.0
-    assert len(scene.reports.measurements()) == len(rows) + 1
-    assert {row.stage for row in scene.reports.measurements(stage="face_alignment")} == {"face_alignment"}
+    assert len(env.reports.measurements()) == len(rows) + 1
+    assert {row.stage for row in env.reports.measurements(stage="face_alignment")} == {"face_alignment"}
 
 
 NO_REPORTS: tuple[dict[str, Any], ...] = (
@@ -158,44 +158,44 @@ NO_REPORTS: tuple[dict[str, Any], ...] = (
 """What is other than in a report."""
 
 
-def test_a_report_that_is_none_is_refused_whole(scene: Scene) -> None:
-    job = scene.running()
+def test_a_report_that_is_none_is_refused_whole(env: Env) -> None:
+    job = env.running()
     for wrong in NO_REPORTS:
         with pytest.raises((BadRequest, VideoJobNotFound)):
-            take(scene, **{"uid": job.uid, "seq": 1, "results": [result(1)], **_named(wrong)})
-        assert loops(scene, job.uid) == [], wrong
+            take(env, **{"uid": job.uid, "seq": 1, "results": [result(1)], **_named(wrong)})
+        assert loops(env, job.uid) == [], wrong
 
 
 def _named(wrong: dict[str, Any]) -> dict[str, Any]:
     return {"uid" if key == "job_uid" else key: value for key, value in wrong.items()}
 
 
-def test_only_the_node_that_runs_a_job_and_its_owner_speak_of_it(scene: Scene) -> None:
-    job = scene.running()
+def test_only_the_node_that_runs_a_job_and_its_owner_speak_of_it(env: Env) -> None:
+    job = env.running()
     for who in ({"node": "cloud0"}, {"node": "", "user": "mallory"}, {"node": "", "user": ""}):
         with pytest.raises(VideoJobNotFound):
-            take(scene, job.uid, 1, results=[result(1)], **who)
+            take(env, job.uid, 1, results=[result(1)], **who)
     with pytest.raises(VideoJobNotFound):
-        take(scene, "GLOBAL_ID_99.SUB_ID_1", 1)
-    take(scene, job.uid, 1, node="", user=USER, results=[result(1)])
-    assert loops(scene, job.uid) == [1]
+        take(env, "GLOBAL_ID_99.SUB_ID_1", 1)
+    take(env, job.uid, 1, node="", user=USER, results=[result(1)])
+    assert loops(env, job.uid) == [1]
 
 
-def test_a_job_without_a_signal_says_since_when_until_there_are_pictures_again(scene: Scene) -> None:
-    job = scene.running()
+def test_a_job_without_a_signal_says_since_when_until_there_are_pictures_again(env: Env) -> None:
+    job = env.running()
     none = {"delay": {}, "fps": 0.0, "frames": 0}
-    take(scene, job.uid, 1, flags=["no_signal"], silent_s=12.0, plan_result=none)
-    since = to_text(scene.now - timedelta(seconds=12))
-    stored = scene.job(job.uid)
+    take(env, job.uid, 1, flags=["no_signal"], silent_s=12.0, plan_result=none)
+    since = to_text(env.now - timedelta(seconds=12))
+    stored = env.job(job.uid)
     assert (stored.flags, stored.no_signal_since, stored.plan_result["fps"]) == (("no_signal",), since, 0.0)
-    scene.later(5)
-    take(scene, job.uid, 2, flags=["no_signal"], silent_s=17.4)
-    assert scene.job(job.uid).no_signal_since == since, "as it was told first"
-    take(scene, job.uid, 3, flags=[], results=[result(51)])
-    stored = scene.job(job.uid)
+    env.later(5)
+    take(env, job.uid, 2, flags=["no_signal"], silent_s=17.4)
+    assert env.job(job.uid).no_signal_since == since, "as it was told first"
+    take(env, job.uid, 3, flags=[], results=[result(51)])
+    stored = env.job(job.uid)
     assert (stored.flags, stored.no_signal_since) == ((), None)
-    take(scene, job.uid, 4, flags=["no_signal"], silent_s=1.0, ending="error", reason="It was given up.")
-    stored = scene.job(job.uid)
+    take(env, job.uid, 4, flags=["no_signal"], silent_s=1.0, ending="error", reason="It was given up.")
+    stored = env.job(job.uid)
     assert (stored.state, stored.flags, stored.no_signal_since) == (JobState.DONE, (), None), (
         "an ended job waits for none"
     )

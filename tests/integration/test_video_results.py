@@ -14,19 +14,19 @@ from app.results.model.frame_result import ResultFilter
 from app.video.model.job import VideoJob
 from app.video.service.producers import producer_of_job
 from tests.harness.users import Within
-from tests.harness.video.nodes import Scene
+from tests.harness.video.environments import container, env, web
+from tests.harness.video.nodes import Env
 from tests.harness.video.records import result
-from tests.harness.video.scenes import container, scene, web
 
-__all__ = ["container", "scene", "web"]
+__all__ = ["container", "env", "web"]
 BEGIN = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
 
 
 @pytest.fixture
-def job(scene: Scene) -> VideoJob:
+def job(env: Env) -> VideoJob:
     """With twelve rows: people in every third, cars in every fourth."""
-    made = scene.running()
-    take(scene, made.uid, 1, [row(n) for n in range(1, 13)])
+    made = env.running()
+    take(env, made.uid, 1, [row(n) for n in range(1, 13)])
     return made
 
 
@@ -36,14 +36,14 @@ def row(n: int) -> dict[str, Any]:
     return {**result(n), "at": BEGIN.timestamp() + n, "bbox": boxes, "labels": names, "scores": scores}
 
 
-def take(scene: Scene, uid: str, seq: int, rows: list[dict[str, Any]]) -> None:
+def take(env: Env, uid: str, seq: int, rows: list[dict[str, Any]]) -> None:
     report: Any = {"job_uid": uid, "seq": seq, "results": rows}
-    scene.reports.take(report, node="edge0", user="", now=scene.now)
+    env.reports.take(report, node="edge0", user="", now=env.now)
 
 
-def test_rows_stay_when_the_newest_ten_have_gone_on(scene: Scene, container: Container, job: VideoJob) -> None:
-    take(scene, job.uid, 1, [row(99)])  # the same report again
-    take(scene, job.uid, 2, [row(n) for n in range(11, 40)])
+def test_rows_stay_when_the_newest_ten_have_gone_on(env: Env, container: Container, job: VideoJob) -> None:
+    take(env, job.uid, 1, [row(99)])  # the same report again
+    take(env, job.uid, 2, [row(n) for n in range(11, 40)])
     page = container.results.rows.page(producer_of_job(job), ResultFilter(), limit=1000)
     assert [one.n_loop for one in page.records] == list(range(1, 40))
     assert page.cursor is None
@@ -60,18 +60,18 @@ def test_pages_follow_each_other_also_where_a_score_is_asked_for(container: Cont
     assert [one.n_loop for one in newest.records] == [12, 9, 6]
 
 
-def test_old_rows_are_swept(scene: Scene, container: Container, job: VideoJob) -> None:
+def test_old_rows_are_swept(env: Env, container: Container, job: VideoJob) -> None:
     results = container.results.rows
-    assert results.forget_old(scene.now) == 0
-    assert results.forget_old(scene.now + timedelta(days=400)) == 12
+    assert results.forget_old(env.now) == 0
+    assert results.forget_old(env.now + timedelta(days=400)) == 12
     assert results.page(producer_of_job(job), ResultFilter(), limit=10).records == []
 
 
-def test_a_row_without_a_time_has_that_of_its_report(scene: Scene, container: Container) -> None:
-    made = scene.running()
-    take(scene, made.uid, 1, [result(1), {**result(2), "at": 1e300}])
+def test_a_row_without_a_time_has_that_of_its_report(env: Env, container: Container) -> None:
+    made = env.running()
+    take(env, made.uid, 1, [result(1), {**result(2), "at": 1e300}])
     kept = container.results.rows.page(producer_of_job(made), ResultFilter(), limit=10).records
-    assert [one.at for one in kept] == [to_text(scene.now)] * 2
+    assert [one.at for one in kept] == [to_text(env.now)] * 2
 
 
 def test_programs_get_rows_by_pages_and_whole(web: Within, job: VideoJob) -> None:

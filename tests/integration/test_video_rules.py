@@ -18,11 +18,11 @@ from app.video.errors import NoPicture, RuleEventNotFound, VideoJobNotFound
 from app.video.model.job import VideoJob
 from app.video.model.rule import RULE_SET, Rule, RuleSet, Zone
 from tests.harness.users import OURS, Within
-from tests.harness.video.nodes import USER, Scene
+from tests.harness.video.environments import container, env, web
+from tests.harness.video.nodes import USER, Env
 from tests.harness.video.records import result
-from tests.harness.video.scenes import container, scene, web
 
-__all__ = ["container", "scene", "web"]
+__all__ = ["container", "env", "web"]
 DOOR = Zone("door", ((0.5, 0.0), (1.0, 0.0), (1.0, 1.0), (0.5, 1.0)))
 COME = Rule("come", zone="door", label="person", cooldown_s=0)
 DOCUMENT = RULE_SET.write(RuleSet((DOOR,), (COME,)))
@@ -31,54 +31,54 @@ ALL = RuleEventFilter()
 
 
 @pytest.fixture
-def job(scene: Scene) -> VideoJob:
+def job(env: Env) -> VideoJob:
     """With a rule: a person in the right half."""
-    made = scene.running()
-    scene.video.rules.put(USER, made.uid, RuleSet((DOOR,), (COME,)))
+    made = env.running()
+    env.video.rules.put(USER, made.uid, RuleSet((DOOR,), (COME,)))
     return made
 
 
-def row(scene: Scene, n: int, middle: float, label: str = "person") -> dict[str, Any]:
+def row(env: Env, n: int, middle: float, label: str = "person") -> dict[str, Any]:
     """A row of now, with an object whose middle is so many pixels from the left."""
     box = [middle - 50, 100, middle + 50, 300]
     facts = {"bbox": [box], "labels": [label], "scores": [0.9], "size": [1000, 500]}
-    return {**result(n), "at": scene.now.timestamp(), **facts}
+    return {**result(n), "at": env.now.timestamp(), **facts}
 
 
-def take(scene: Scene, uid: str, *rows: dict[str, Any]) -> None:
+def take(env: Env, uid: str, *rows: dict[str, Any]) -> None:
     """A report; each is a minute after the one before."""
     report: Any = {"job_uid": uid, "seq": rows[-1]["n_loop"], "results": list(rows)}
-    scene.reports.take(report, node="edge0", user="", now=scene.now)
-    scene.later(60)
+    env.reports.take(report, node="edge0", user="", now=env.now)
+    env.later(60)
 
 
-def come_and_go(scene: Scene, uid: str, times: int) -> None:
+def come_and_go(env: Env, uid: str, times: int) -> None:
     """So many events of COME."""
     for time in range(times):
-        take(scene, uid, row(scene, 2 * time + 1, 700))
-        take(scene, uid, row(scene, 2 * time + 2, 200))
+        take(env, uid, row(env, 2 * time + 1, 700))
+        take(env, uid, row(env, 2 * time + 2, 200))
 
 
-def test_an_event_is_kept_with_what_was_seen_also_over_reports(scene: Scene, job: VideoJob) -> None:
-    seen_at = scene.now
-    come_and_go(scene, job.uid, 2)
-    first, second = reversed(scene.video.rules.events(USER, job.uid, ALL, limit=10).events)
+def test_an_event_is_kept_with_what_was_seen_also_over_reports(env: Env, job: VideoJob) -> None:
+    seen_at = env.now
+    come_and_go(env, job.uid, 2)
+    first, second = reversed(env.video.rules.events(USER, job.uid, ALL, limit=10).events)
     assert (first.rule, first.zone, first.n_loop, first.at) == ("come", "door", 1, to_text(seen_at))
     assert first.objects == [{"label": "person", "score": 0.9, "bbox": [650, 100, 750, 300], "track": 1}]
     assert second.n_loop == 3
     assert second.event_id > first.event_id
 
 
-def test_a_report_that_comes_twice_is_judged_once(scene: Scene, job: VideoJob) -> None:
-    again: Any = {"job_uid": job.uid, "seq": 1, "results": [row(scene, 1, 700)]}
+def test_a_report_that_comes_twice_is_judged_once(env: Env, job: VideoJob) -> None:
+    again: Any = {"job_uid": job.uid, "seq": 1, "results": [row(env, 1, 700)]}
     for _ in range(2):
-        scene.reports.take(again, node="edge0", user="", now=scene.now)
-    assert len(scene.video.rules.events(USER, job.uid, ALL, limit=10).events) == 1
+        env.reports.take(again, node="edge0", user="", now=env.now)
+    assert len(env.video.rules.events(USER, job.uid, ALL, limit=10).events) == 1
 
 
-def test_its_user_is_told_by_their_targets(scene: Scene, container: Container, job: VideoJob) -> None:
+def test_its_user_is_told_by_their_targets(env: Env, container: Container, job: VideoJob) -> None:
     container.notifications.targets.add(USER, NewTarget(Kind.WEBHOOK, "https://example.org/hook"))
-    come_and_go(scene, job.uid, 2)
+    come_and_go(env, job.uid, 2)
     messages = container.notifications.outbox.newest(USER)
     assert [each.event_kind for each in messages] == ["video.event"] * 2
     data = json.loads(messages[-1].body)["data"]
@@ -86,46 +86,46 @@ def test_its_user_is_told_by_their_targets(scene: Scene, container: Container, j
     assert data["url"].endswith(f"/ui/video/{job.uid}/rules")
 
 
-def test_the_next_picture_is_kept_of_it_and_later_ones_are_not(scene: Scene, job: VideoJob) -> None:
-    rules, pictures = scene.video.rules, scene.video.pictures
-    report: Any = {"job_uid": job.uid, "seq": 1, "results": [row(scene, 1, 700)]}
-    scene.reports.take(report, node="edge0", user="", now=scene.now)
+def test_the_next_picture_is_kept_of_it_and_later_ones_are_not(env: Env, job: VideoJob) -> None:
+    rules, pictures = env.video.rules, env.video.pictures
+    report: Any = {"job_uid": job.uid, "seq": 1, "results": [row(env, 1, 700)]}
+    env.reports.take(report, node="edge0", user="", now=env.now)
     (event,) = rules.events(USER, job.uid, ALL, limit=1).events
     with pytest.raises(NoPicture):
         rules.picture(USER, job.uid, event.event_id)
     for number in (1, 2):
-        pictures.put_snapshot("edge0", job.uid, JPEG % number, now=scene.later(3))
+        pictures.put_snapshot("edge0", job.uid, JPEG % number, now=env.later(3))
     assert rules.picture(USER, job.uid, event.event_id) == JPEG % 1
     (event,) = rules.events(USER, job.uid, ALL, limit=1).events
-    assert event.picture_at == to_text(scene.now - timedelta(seconds=3))
+    assert event.picture_at == to_text(env.now - timedelta(seconds=3))
     for unknown in (event.event_id + 1, 10**30):
         with pytest.raises(RuleEventNotFound):
             rules.picture(USER, job.uid, unknown)
 
 
-def test_what_was_reported_late_gets_no_picture_of_now(scene: Scene, job: VideoJob) -> None:
-    old = row(scene, 1, 700)
-    scene.later(3600)
+def test_what_was_reported_late_gets_no_picture_of_now(env: Env, job: VideoJob) -> None:
+    old = row(env, 1, 700)
+    env.later(3600)
     report: Any = {"job_uid": job.uid, "seq": 1, "results": [old]}
-    scene.reports.take(report, node="edge0", user="", now=scene.now)
-    scene.video.pictures.put_snapshot("edge0", job.uid, JPEG % 1, now=scene.later(1))
-    (event,) = scene.video.rules.events(USER, job.uid, ALL, limit=1).events
+    env.reports.take(report, node="edge0", user="", now=env.now)
+    env.video.pictures.put_snapshot("edge0", job.uid, JPEG % 1, now=env.later(1))
+    (event,) = env.video.rules.events(USER, job.uid, ALL, limit=1).events
     assert event.picture_at is None
 
 
 def test_old_events_go_with_their_pictures_and_all_go_with_their_job(
-    scene: Scene, container: Container, job: VideoJob
+    env: Env, container: Container, job: VideoJob
 ) -> None:
-    rules = scene.video.rules
-    report: Any = {"job_uid": job.uid, "seq": 1, "results": [row(scene, 1, 700)]}
-    scene.reports.take(report, node="edge0", user="", now=scene.now)
-    scene.video.pictures.put_snapshot("edge0", job.uid, JPEG % 1, now=scene.later(1))
-    assert rules.forget_old(scene.now) == 0
-    assert rules.forget_old(scene.now + timedelta(days=400)) == 1
+    rules = env.video.rules
+    report: Any = {"job_uid": job.uid, "seq": 1, "results": [row(env, 1, 700)]}
+    env.reports.take(report, node="edge0", user="", now=env.now)
+    env.video.pictures.put_snapshot("edge0", job.uid, JPEG % 1, now=env.later(1))
+    assert rules.forget_old(env.now) == 0
+    assert rules.forget_old(env.now + timedelta(days=400)) == 1
     assert [one.key for one in container.objects.list("video/")] == [f"video/{job.uid}/snapshot.jpg"]
-    come_and_go(scene, job.uid, 2)
-    scene.jobs.cancel(USER, job.uid, now=scene.now)
-    scene.jobs.delete(USER, job.uid)
+    come_and_go(env, job.uid, 2)
+    env.jobs.cancel(USER, job.uid, now=env.now)
+    env.jobs.delete(USER, job.uid)
     with pytest.raises(VideoJobNotFound):
         rules.get(USER, job.uid)
     with container.database.read() as conn:
@@ -133,21 +133,21 @@ def test_old_events_go_with_their_pictures_and_all_go_with_their_job(
             assert conn.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar() == 0
 
 
-def test_a_job_that_has_too_many_keeps_the_newest(scene: Scene, job: VideoJob) -> None:
-    come_and_go(scene, job.uid, 4)
-    scene.video.rules.most_per_job = 2
-    assert scene.video.rules.forget_old(scene.now) == 2
-    assert [one.n_loop for one in scene.video.rules.events(USER, job.uid, ALL, limit=9).events] == [7, 5]
-    scene.video.rules.most_per_job = 1_000_000
+def test_a_job_that_has_too_many_keeps_the_newest(env: Env, job: VideoJob) -> None:
+    come_and_go(env, job.uid, 4)
+    env.video.rules.most_per_job = 2
+    assert env.video.rules.forget_old(env.now) == 2
+    assert [one.n_loop for one in env.video.rules.events(USER, job.uid, ALL, limit=9).events] == [7, 5]
+    env.video.rules.most_per_job = 1_000_000
 
 
-def test_programs_save_rules_and_follow_events(web: Within, scene: Scene) -> None:
-    made = scene.running()
+def test_programs_save_rules_and_follow_events(web: Within, env: Env) -> None:
+    made = env.running()
     place = f"/api/v2/video/jobs/{made.uid}"
     assert web.get(f"{place}/rules").json() == {"zones": [], "rules": [], "problem": ""}
     assert web.request("PUT", f"{place}/rules", json=DOCUMENT).json() == {**DOCUMENT, "problem": ""}
     assert web.get(f"{place}/rules").json()["rules"][0]["label"] == "person"
-    come_and_go(scene, made.uid, 3)
+    come_and_go(env, made.uid, 3)
     newest = web.get(f"{place}/rule-events", params={"limit": 2}).json()
     assert [one["n_loop"] for one in newest["events"]] == [5, 3]
     rest = web.get(f"{place}/rule-events", params={"limit": 2, "cursor": newest["next_cursor"]}).json()
@@ -179,16 +179,16 @@ def test_rules_that_cannot_be_change_nothing(web: Within, job: VideoJob, change:
     assert web.get(place).json() == {**DOCUMENT, "problem": ""}
 
 
-def test_a_job_that_has_ended_keeps_its_rules(web: Within, scene: Scene, job: VideoJob) -> None:
-    scene.jobs.cancel(USER, job.uid, now=scene.now)
+def test_a_job_that_has_ended_keeps_its_rules(web: Within, env: Env, job: VideoJob) -> None:
+    env.jobs.cancel(USER, job.uid, now=env.now)
     place = f"/api/v2/video/jobs/{job.uid}/rules"
     assert web.request("PUT", place, json=DOCUMENT).status_code == 409
     assert web.get(place).json()["rules"]
     assert 'name="points"' not in web.get(f"/ui/video/{job.uid}/rules").text
 
 
-def test_zones_and_rules_are_made_changed_and_removed_by_the_page(web: Within, scene: Scene) -> None:
-    made = scene.running()
+def test_zones_and_rules_are_made_changed_and_removed_by_the_page(web: Within, env: Env) -> None:
+    made = env.running()
     page = f"/ui/video/{made.uid}/rules"
 
     def send(path: str, **fields: str) -> str:
@@ -199,14 +199,14 @@ def test_zones_and_rules_are_made_changed_and_removed_by_the_page(web: Within, s
     send(f"/ui/video/{made.uid}/zones", zone_name="gate", points="0.5,0.1 0.5,0.9")
     text = send(page, name="over", zone="gate", direction="left", cooldown_s="5")
     assert re.search(r"crosses gate,\s+to the left", text)
-    assert [rule.cooldown_s for rule in scene.video.rules.get(USER, made.uid).rule_set.rules] == [5.0]
+    assert [rule.cooldown_s for rule in env.video.rules.get(USER, made.uid).rule_set.rules] == [5.0]
     assert 'value="over"' in web.get(page, params={"edit": "over"}).text
     refused = web.post(f"/ui/video/{made.uid}/zones/remove", data={"name": "gate"}, headers=OURS)
     assert refused.status_code == 400
     assert "rules name it: over" in refused.text
     send(f"{page}/remove", name="over")
     send(f"/ui/video/{made.uid}/zones/remove", name="gate")
-    assert scene.video.rules.get(USER, made.uid).rule_set == RuleSet()
+    assert env.video.rules.get(USER, made.uid).rule_set == RuleSet()
 
 
 @pytest.mark.parametrize(
@@ -228,12 +228,12 @@ def test_the_page_says_what_is_wrong_and_loses_nothing(
     assert all(value in answer.text for value in fields.values())
 
 
-def test_the_pages_show_events_with_their_pictures(web: Within, scene: Scene, job: VideoJob) -> None:
-    report: Any = {"job_uid": job.uid, "seq": 1, "results": [row(scene, 1, 700)]}
-    scene.reports.take(report, node="edge0", user="", now=scene.now)
+def test_the_pages_show_events_with_their_pictures(web: Within, env: Env, job: VideoJob) -> None:
+    report: Any = {"job_uid": job.uid, "seq": 1, "results": [row(env, 1, 700)]}
+    env.reports.take(report, node="edge0", user="", now=env.now)
     before = web.get(f"/ui/video/{job.uid}").text
-    scene.video.pictures.put_snapshot("edge0", job.uid, JPEG % 1, now=scene.later(1))
-    (event,) = scene.video.rules.events(USER, job.uid, ALL, limit=1).events
+    env.video.pictures.put_snapshot("edge0", job.uid, JPEG % 1, now=env.later(1))
+    (event,) = env.video.rules.events(USER, job.uid, ALL, limit=1).events
     place = f"/ui/video/{job.uid}/rule-events/{event.event_id}/picture"
     page = web.get(f"/ui/video/{job.uid}/rules").text
     assert "person 0.90" in page
@@ -247,8 +247,8 @@ def test_the_pages_show_events_with_their_pictures(web: Within, scene: Scene, jo
     assert "There were none yet." in web.get(f"/ui/video/{job.uid}/rules", params={"rule": "go"}).text
 
 
-def test_the_page_says_why_no_rule_can_hold(web: Within, scene: Scene, job: VideoJob) -> None:
-    take(scene, job.uid, result(1))
+def test_the_page_says_why_no_rule_can_hold(web: Within, env: Env, job: VideoJob) -> None:
+    take(env, job.uid, result(1))
     assert "give no boxes" in web.get(f"/ui/video/{job.uid}/rules").text
-    take(scene, job.uid, row(scene, 2, 700))
+    take(env, job.uid, row(env, 2, 700))
     assert "give no boxes" not in web.get(f"/ui/video/{job.uid}/rules").text

@@ -103,7 +103,7 @@ def draw(outlines: Sequence[GraphOutline], quality: Quality, colour: GraphColour
     steps = [None if before is None else difference(before, after) for before, after in pairs]
     following = [*steps[1:], None]
     return [
-        _drawn(outline, _Painter(quality, layers, times, colour, step, after), step)
+        _drawn(outline, _NodeRenderer(quality, layers, times, colour, step, after), step)
         for outline, step, after in zip(outlines, steps, following, strict=True)
     ]
 
@@ -114,17 +114,17 @@ def node_times(quality: Quality) -> dict[str, float]:
     return {node.origin or node.node: node.runtime_ms for node in slowest if node.runtime_ms is not None}
 
 
-def _drawn(outline: GraphOutline, painter: _Painter, step: GraphDifference | None) -> DrawnGraph:
+def _drawn(outline: GraphOutline, renderer: _NodeRenderer, step: GraphDifference | None) -> DrawnGraph:
     placed = layout([node.sources for node in outline.nodes])
     nodes = tuple(
-        painter.node(index, node.op, node.key, node.outputs, node.bits, place.x, place.y)
+        renderer.node(index, node.op, node.key, node.outputs, node.bits, place.x, place.y)
         for index, (node, place) in enumerate(zip(outline.nodes, placed.nodes, strict=True))
     )
     return DrawnGraph(outline.name, placed, nodes, step, outline.is_too_large, outline.total)
 
 
 @dataclass(frozen=True)
-class _Painter:
+class _NodeRenderer:
     """Gives a node its color and its mark."""
 
     quality: Quality

@@ -36,7 +36,7 @@ WAIT_S = 10.0
 POLL_S = 0.05
 APPEARS_S = 2.0
 PAUSE = GrowingPause(5.0, 600.0)
-Kick = Callable[[int], None]
+Wake = Callable[[int], None]
 logger = logging.getLogger(__name__)
 
 
@@ -55,11 +55,11 @@ class SftpState:
         return self.waiting == 0
 
 
-def listener(kick: Kick | None = None, *, has_sftp: bool = True) -> OnChange:
+def listener(wake: Wake | None = None, *, has_sftp: bool = True) -> OnChange:
     """What Accounts calls at each change; for a new user it returns the one-time password of their SFTP account.
 
     Args:
-        kick: Called with the number of the entry just before the transaction commits.
+        wake: Called with the number of the entry just before the transaction commits.
     """
 
     def note(conn: Connection, event: str, user: User) -> str | None:
@@ -76,8 +76,8 @@ def listener(kick: Kick | None = None, *, has_sftp: bool = True) -> OnChange:
             quota_files=user.quota_files,
             password_hash=password_hash,
         )
-        if kick is not None:
-            sa.event.listen(conn, "commit", lambda _: kick(entry_id), once=True)
+        if wake is not None:
+            sa.event.listen(conn, "commit", lambda _: wake(entry_id), once=True)
         return password
 
     return note

@@ -37,8 +37,8 @@ def open_source(
     Raises:
         SourceUnusable: It is not there or of no use; raised at once or with the first frame, and named.
     """
-    reel, name, live = open_video_source(text)
-    return Source(reel, name, Pace(fps, clock, sleep, live=live), loop=loop, is_live=live)
+    source, name, live = open_video_source(text)
+    return Source(source, name, Pace(fps, clock, sleep, live=live), loop=loop, is_live=live)
 
 
 def open_video_source(text: str) -> tuple[VideoSource, str, bool]:
@@ -60,7 +60,7 @@ def open_video_source(text: str) -> tuple[VideoSource, str, bool]:
             f"there is no source {text!r} on this node", hint="Give a path that this node has, or a URL."
         )
     live = is_live(text)
-    return Video(address, name, live=True) if live else _reel(path), name, live
+    return Video(address, name, live=True) if live else _opened(path), name, live
 
 
 def is_live(text: str) -> bool:
@@ -81,7 +81,7 @@ def is_there(path: Path) -> bool:
         return False
 
 
-def _reel(path: Path) -> VideoSource:
+def _opened(path: Path) -> VideoSource:
     suffix = path.suffix.lower()
     if path.is_dir() or suffix in SUFFIXES:
         return Pictures(path)

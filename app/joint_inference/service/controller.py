@@ -89,12 +89,12 @@ class Controller:
         if service.deleted_at is not None:
             self._end(service, now)
             return
-        nodes_to_nudge = self._write(service, self._plan(service, orders, now), now, looked_at)
-        if nodes_to_nudge is None:
-            self.services.kick(uid)
+        nodes_to_notify = self._write(service, self._plan(service, orders, now), now, looked_at)
+        if nodes_to_notify is None:
+            self.services.wake(uid)
             return
-        for node in nodes_to_nudge:
-            self.nodes.nudge(node)
+        for node in nodes_to_notify:
+            self.nodes.notify(node)
 
     def due(self, now: datetime) -> list[str]:
         """The services to reconcile: those that do not run often, the others occasionally. Each is returned once, and
@@ -121,14 +121,14 @@ class Controller:
     def node_changed(self, _: Node, keys: Collection[WorkKey]) -> None:
         """Listener of nodes: reconcile their services soon."""
         for uid in {key.uid for key in keys if key.kind == PLURAL}:
-            self.services.kick(uid)
+            self.services.wake(uid)
 
     def node_permitted(self, _: str, keys: Collection[WorkKey]) -> None:
         """Listener of nodes: end at once what users run there who no longer may, and begin what selects it now."""
         with self.database.read() as conn:
             selecting = store.selecting(conn)
         for uid in {*selecting, *(key.uid for key in keys if key.kind == PLURAL)}:
-            self.services.kick(uid)
+            self.services.wake(uid)
 
     def node_replaced(self, _: str, keys: Collection[WorkKey]) -> None:
         """Listener of nodes: the evicted machine's worker continues, and must not be answered any more."""
@@ -141,13 +141,13 @@ class Controller:
             fresh = store.lock(conn, service.uid)
             if fresh is None or fresh.gone_at is not None:
                 return
-            nodes_to_nudge = self.nodes.withdraw(conn, PLURAL, service.uid)
+            nodes_to_notify = self.nodes.withdraw(conn, PLURAL, service.uid)
             store.note_look(conn, [service.uid], to_text(now))
             is_gone = not self.nodes.orders_of(conn, PLURAL, service.uid)
             if is_gone:
                 store.change_service(conn, fresh, gone_at=to_text(now))
-        for node in nodes_to_nudge:
-            self.nodes.nudge(node)
+        for node in nodes_to_notify:
+            self.nodes.notify(node)
         if is_gone:
             self.services.announce()
             self.reports.forget(service.uid)
@@ -215,17 +215,17 @@ class Controller:
             looked_at: when it was last reconciled before this started.
 
         Returns:
-            The names of the nodes to nudge; None: it was reconciled by another meanwhile, and nothing was done.
+            The names of the nodes to notify; None: it was reconciled by another meanwhile, and nothing was done.
         """
-        plan, nodes_to_nudge = result.plan, set[str]()
+        plan, nodes_to_notify = result.plan, set[str]()
         with self.database.write() as conn:
             fresh = store.lock(conn, service.uid)
             if fresh is None or fresh.deleted_at is not None or fresh.generation != service.generation:
-                return nodes_to_nudge
+                return nodes_to_notify
             if store.looked_at(conn, service.uid) != looked_at or fresh.rollout != service.rollout:
                 return None
             for role in Role:
-                nodes_to_nudge |= self._order(conn, service, role, plan, now)
+                nodes_to_notify |= self._order(conn, service, role, plan, now)
             fields = {
                 "status": _status(fresh, result, now),
                 "rollout": note_change(conn, fresh, result.rollout, now),
@@ -239,7 +239,7 @@ class Controller:
                 _publish(conn, fresh, plan.condition, now)
         if changes:
             self.services.announce()
-        return nodes_to_nudge
+        return nodes_to_notify
 
     def _order(self, conn: Connection, service: Service, role: Role, plan: ServicePlan, now: datetime) -> set[str]:
         """Order what the plan has for this worker, and withdraw what is no longer to run."""
@@ -251,7 +251,7 @@ class Controller:
             if order.key == key and order.operation is not Operation.DELETE
         }
         kept = {node for node, order in present.items() if self._is_kept(service, role, order, plan, contents)}
-        nodes_to_nudge = set(self.nodes.withdraw(conn, PLURAL, service.uid, role.value, but=kept))
+        nodes_to_notify = set(self.nodes.withdraw(conn, PLURAL, service.uid, role.value, but=kept))
         changes = []
         for node, content in contents.items():
             is_new = self.nodes.order(
@@ -264,14 +264,14 @@ class Controller:
                 content=content.to_json(),
             )
             former = present[node].content if node in present else None
-            nodes_to_nudge |= {node} if is_new else set()
+            nodes_to_notify |= {node} if is_new else set()
             changes += [change_of_model(content.worker, former["model"], content.model)] if is_new and former else []
         told = [change for change in changes if change]
         if told:
             further = f" So it is on {len(told) - 1} more nodes." if len(told) > 1 else ""
             message = f"{told[0]}{further}"
             store.add_event(conn, service.uid, to_text(now), type="Changed", reason="ModelChanged", message=message)
-        return nodes_to_nudge
+        return nodes_to_notify
 
     @staticmethod
     def _is_kept(service: Service, role: Role, order: Order, plan: ServicePlan, contents: Collection[str]) -> bool:

@@ -118,7 +118,7 @@ class Reports:
         if is_due:
             self.plots.add(uid, vars(TallyPoint(to_text(now), task_info_of(reported))))
         if is_other_worker:
-            self.services.kick(uid)
+            self.services.wake(uid)
         self.services.announce()
 
     def series(self, uid: str) -> list[TallyPoint]:

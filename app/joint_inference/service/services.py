@@ -37,7 +37,7 @@ from app.model_registry.model import Model, ModelUse, parted, version_on
 from app.nodes.model import Node, WorkerReport
 from app.nodes.service import Nodes
 
-Kick = Callable[[str], None]
+Wake = Callable[[str], None]
 """Have the service of this uid reconciled soon."""
 FindModel = Callable[[Connection, str, str], Model | None]
 """user, name → the model that is registered under this name."""
@@ -75,7 +75,7 @@ class Services:
     """The services of all users. Every operation takes the user; another user's service does not exist for it.
 
     Args:
-        kick: has a service reconciled soon.
+        wake: has a service reconciled soon.
         announce: notifies watchers of a change.
         find_model: gives the registered model of a user by its name.
     """
@@ -84,13 +84,13 @@ class Services:
         self,
         database: Database,
         nodes: Nodes,
-        kick: Kick,
+        wake: Wake,
         announce: Callable[[], None],
         find_model: FindModel = lambda *_: None,
     ) -> None:
         self.database = database
         self.nodes = nodes
-        self.kick = kick
+        self.wake = wake
         self.announce = announce
         self.find_model = find_model
 
@@ -318,7 +318,7 @@ class Services:
             services = store.there_for(conn, user)
         for service in services:
             if any(model in (name, parted(name)[0]) for name in models_of(service)):
-                self.kick(service.uid)
+                self.wake(service.uid)
 
     def delete_all(self, user: str, *, now: datetime) -> None:
         with self.database.read() as conn:
@@ -343,7 +343,7 @@ class Services:
         refuse_mismatch(edge, cloud)
 
     def _notify(self, service: Service) -> Service:
-        self.kick(service.uid)
+        self.wake(service.uid)
         self.announce()
         return service
 

@@ -163,7 +163,7 @@ def uids(conn: Connection) -> list[str]:
     return list(conn.execute(sa.select(services.c.uid).where(IS_THERE, services.c.deleted_at.is_(None))).scalars())
 
 
-def census(conn: Connection) -> dict[str, int]:
+def count_by_state(conn: Connection) -> dict[str, int]:
     """State → how many services."""
     counted = sa.select(services.c.state, sa.func.count()).where(IS_THERE).group_by(services.c.state)
     return {state: int(count) for state, count in conn.execute(counted)}

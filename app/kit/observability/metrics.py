@@ -61,13 +61,13 @@ HTTP_SECONDS = Histogram(
 )
 
 
-_news = threading.Event()
+_changed = threading.Event()
 
 
 def note() -> None:
     """Something may have been counted in this process: a request was answered, a message was processed."""
-    if not _news.is_set():
-        _news.set()
+    if not _changed.is_set():
+        _changed.set()
 
 
 class MetricsExporter:
@@ -76,7 +76,7 @@ class MetricsExporter:
     def __init__(self, client: redis.Redis, registry: CollectorRegistry = SHARED) -> None:
         self._client: Any = client
         self._registry = registry
-        self._poured = dict(_values(registry))  # existing counts were added by another pump of this process
+        self._exported = dict(_values(registry))  # existing counts were added by another pump of this process
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
@@ -87,7 +87,7 @@ class MetricsExporter:
     def stop(self) -> None:
         """Adds the rest and ends."""
         self._stop.set()
-        _news.set()
+        _changed.set()
         if self._thread.ident is not None:
             self._thread.join(STOP_S)
 
@@ -95,7 +95,7 @@ class MetricsExporter:
         """Adds what is new since the last time. While Redis is unreachable it is kept for the next time."""
         with self._lock:
             values = dict(_values(self._registry))
-            added = {key: value - self._poured.get(key, 0.0) for key, value in values.items()}
+            added = {key: value - self._exported.get(key, 0.0) for key, value in values.items()}
             changed = {_series(key) for key, value in added.items() if value}
             if not changed:
                 return
@@ -104,14 +104,14 @@ class MetricsExporter:
                     if _series(key) in changed:  # whole histograms: a missing bucket is not an empty one
                         pipe.hincrbyfloat(HASH, json.dumps(key), value)
                 pipe.execute()
-            self._poured = values
+            self._exported = values
 
     def _run(self) -> None:
         is_last = False
         while not is_last:
-            _news.wait(LOOK_EVERY_S)
+            _changed.wait(LOOK_EVERY_S)
             is_last = self._stop.wait(POUR_EVERY_S)
-            _news.clear()
+            _changed.clear()
             try:
                 self.pour()
             except redis.RedisError as error:

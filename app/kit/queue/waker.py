@@ -10,7 +10,7 @@ from typing import Any
 import redis
 
 from app.kit.queue.messages import BaseMessage, Sender, post
-from app.kit.redis.records import NUDGES
+from app.kit.redis.records import CHANGES
 
 BELL_TTL_S = 120
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Waker:
         """
         with _unless_redis_is_away(", ".join(keys), level=logging.DEBUG):
             for key in keys:
-                self._client.publish(f"{NUDGES}{key}", "")
+                self._client.publish(f"{CHANGES}{key}", "")
 
     def ring(self, bell: str) -> None:
         """Wakes a leader that waits for this bell between two ticks. Several rings have the effect of one.

@@ -1,4 +1,4 @@
-"""Nudges: the notification "this record changed", from Redis to the viewers in this process. They carry no data.
+"""Notifications "this record changed", from Redis to the viewers in this process. They carry no data.
 
 One subscription per web process, however many viewers. Each viewer has one flag, so that a slow one sees the newest
 state and not every state. After a lost connection all flags are raised: viewers read again, and nobody misses an end.
@@ -19,7 +19,7 @@ import redis
 import redis.asyncio
 from starlette.concurrency import run_in_threadpool
 
-from app.kit.redis.records import NUDGES
+from app.kit.redis.records import CHANGES
 
 RECONNECT_S = 0.5
 SHARED_FOR_S = 1.0
@@ -81,10 +81,10 @@ class ChangeHub:
                     self._shared.pop(key, None)
 
     async def shared(self, key: str, user: str, make: Callable[[], T]) -> T:
-        """Returns the result of `make` in a thread, computed once for all viewers of this user, and again at each nudge
-        of the key.
+        """Returns the result of `make` in a thread, computed once for all viewers of this user, and again at each
+        change of the key.
 
-        It is never older than SHARED_FOR_S, because some data changes without a nudge. Watch the key first.
+        It is never older than SHARED_FOR_S, because some data changes without a notification. Watch the key first.
         """
         frames = self._shared[key].get(user)
         if frames is None or asyncio.get_running_loop().time() - frames.began_at > SHARED_FOR_S:
@@ -102,21 +102,21 @@ class ChangeHub:
         while True:
             try:
                 async for key in self._listen():
-                    self._nudge([key, any_of(key.partition(":")[0])])
+                    self._notify([key, any_of(key.partition(":")[0])])
             except (redis.ConnectionError, redis.TimeoutError, OSError):
-                self._nudge(self._flags)
+                self._notify(self._flags)
                 await asyncio.sleep(RECONNECT_S)
 
     async def _listen(self) -> AsyncIterator[str]:
         client = redis.asyncio.Redis.from_url(self.url, socket_timeout=None, health_check_interval=10)
         async with client, client.pubsub() as pubsub:
-            await pubsub.psubscribe(f"{NUDGES}*")
-            self._nudge(self._flags)
+            await pubsub.psubscribe(f"{CHANGES}*")
+            self._notify(self._flags)
             async for message in pubsub.listen():
                 if message["type"] == "pmessage":
-                    yield message["channel"].decode().removeprefix(NUDGES)
+                    yield message["channel"].decode().removeprefix(CHANGES)
 
-    def _nudge(self, keys: Iterable[str]) -> None:
+    def _notify(self, keys: Iterable[str]) -> None:
         """Wakes the viewers: at once, or after their shared data has been read again, so that it is ready for each."""
         for key in list(keys):
             shown = self._shared.get(key)

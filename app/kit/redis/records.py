@@ -1,7 +1,7 @@
 """Records in Redis: a hash per record, changed only by compare-and-set, every change announced on a channel.
 
-Each change is one script, hence one round trip and one atomic step: the guard, the fields, the indexes and the nudge
-happen together or not at all. This module handles hashes, guards and claims; capabilities define the fields.
+Each change is one script, hence one round trip and one atomic step: the guard, the fields, the indexes and the
+notification happen together or not at all. This module handles hashes, guards and claims; capabilities define fields.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from app.kit.redis import record_scripts as scripts
 from app.kit.redis import worker_registry
 from app.kit.redis.connections import ConnectionPool, Script, as_map, database
 
-NUDGES = "nudge:"  # channel of a record: nudge:<its key>
+CHANGES = "nudge:"  # channel of a record: nudge:<its key>
 
 
 class CreateAnswer(IntEnum):

@@ -23,7 +23,7 @@ SEND_TIMEOUT_S = 10
 SHUTDOWN_GRACE_S = 2.0
 """How long a stream may take to end when the web server ends; less than the web server's grace period."""
 LOOK_AGAIN_S = 10.0
-"""A record is read again after this time even without a nudge."""
+"""A record is read again after this time even without a notification."""
 PAGE_GAP_S = 0.5
 """Minimum time between two signals to a page: some records change more often than a page can show."""
 hub_of = AppState[ChangeHub]("hub")

@@ -12,21 +12,21 @@ from app.nodes import store
 from app.nodes.cameras import KEY, Camera, CameraInUse, CameraList
 from app.nodes.model import Operation, Order
 from app.nodes.service import orders
-from app.nodes.service.contract import Note, Nudge
+from app.nodes.service.contract import Note, Notify
 from app.nodes.service.node_access import require_node
 
 
 class NodeCameras:
     """What administrators added to nodes while their agents ran."""
 
-    def __init__(self, database: Database, nudge: Nudge, note: Note) -> None:
+    def __init__(self, database: Database, notify: Notify, note: Note) -> None:
         """Args:
         database: where the orders are stored.
-        nudge: called after a node's orders have changed.
+        notify: called after a node's orders have changed.
         note: writes an entry of the audit log in the transaction: by whom, what, to what, details.
         """
         self.database = database
-        self.nudge = nudge
+        self.notify = notify
         self.note = note
 
     def all(self, node: str) -> CameraList:
@@ -86,7 +86,7 @@ class NodeCameras:
                 _require_unused(conn, node, camera)
             orders.put(conn, Order(0, node, KEY, "", "cameras", Operation.INSERT, 0, cameras.to_json()))
             self.note(conn, by, action, f"node:{node}", {"camera": camera.id, "type": camera.type})
-        self.nudge(node)
+        self.notify(node)
         return camera
 
 

@@ -17,7 +17,7 @@ class SecretHashing(Protocol):
     def agrees(self, secret: str, token_hash: str) -> bool: ...
 
 
-Nudge = Callable[[str], None]
+Notify = Callable[[str], None]
 """Notify the connection of this node that there are orders for it."""
 OnKeys = Callable[[str, Collection[WorkKey]], None]
 """Called with a node's name and its orders outside of any transaction: it got a new token, perhaps for another machine,

@@ -18,7 +18,7 @@ from app.nodes.errors import BadNodeName, NodeBusy, NodeExists
 from app.nodes.model import NAME, OFFLINE_AFTER_S, Node, NodeReport, Operation, Order, Side, WorkKey
 from app.nodes.service import orders
 from app.nodes.service.cameras import NodeCameras
-from app.nodes.service.contract import MemberOf, NodeListeners, Note, Nudge, SecretHashing
+from app.nodes.service.contract import MemberOf, NodeListeners, Note, Notify, SecretHashing
 from app.nodes.service.node_access import NodeAccess, require_node
 
 _NAME = re.compile(NAME)
@@ -41,7 +41,7 @@ class Nodes:
         self,
         database: Database,
         hasher: SecretHashing,
-        nudge: Nudge,
+        notify: Notify,
         *,
         member_of: MemberOf = Member,
         note: Note = lambda *_: None,
@@ -50,16 +50,16 @@ class Nodes:
         """Args:
         database: where nodes and orders are stored.
         hasher: of tokens' secrets.
-        nudge: called after a node's orders have changed.
+        notify: called after a node's orders have changed.
         member_of: gives a user's groups.
         note: writes an entry of the audit log in the transaction: by whom, what, to what, details.
         """
         self.database = database
         self.hasher = hasher
-        self.nudge = nudge
+        self.notify = notify
         self.listeners = listeners or NodeListeners()
         self.access = NodeAccess(database, member_of=member_of, note=note, permitted=self.listeners.permitted)
-        self.cameras = NodeCameras(database, nudge, note)
+        self.cameras = NodeCameras(database, notify, note)
         self._looked_at: datetime | None = None
 
     # registration
@@ -99,7 +99,7 @@ class Nodes:
                 replaced_keys = store.keys_on(conn, name)
         if replaced_keys is not None:
             self.listeners.tell_replaced(name, replaced_keys)
-        self.nudge(name)
+        self.notify(name)
         return node, f"mn_{name}_{secret}"
 
     def authenticate(self, token: str) -> str | None:
@@ -139,10 +139,10 @@ class Nodes:
                 )
             keys = store.keys_on(conn, name) | node.worker_keys
             store.delete_node(conn, name)
-        self.nudge(name)
+        self.notify(name)
         self.listeners.tell_changed(node, keys)
 
-    def census(self, conn: Connection) -> tuple[list[Node], int]:
+    def all_with_pending(self, conn: Connection) -> tuple[list[Node], int]:
         """All nodes, and how many orders they have not yet acknowledged."""
         return store.all_nodes(conn), store.count_pending(conn)
 
@@ -206,7 +206,7 @@ class Nodes:
     ) -> bool:
         """Order work of a node: an insert, or an update where the node had another content.
 
-        Runs in the caller's transaction; the caller calls `nudge` after its commit.
+        Runs in the caller's transaction; the caller calls `notify` after its commit.
 
         Args:
             conn: the caller's transaction.
@@ -238,7 +238,7 @@ class Nodes:
             but: the nodes whose workers stay.
 
         Returns:
-            The names of the nodes to nudge.
+            The names of the nodes to notify.
         """
         return orders.withdraw(conn, kind, uid, part, but)
 

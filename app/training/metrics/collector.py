@@ -28,13 +28,13 @@ class TrainingCollector(Collector):
     """picture: with a client of short timeouts. now: for tests."""
 
     def __init__(self, database: Database, picture: ClusterPicture, *, now: Callable[[], datetime] = clock.now) -> None:
-        self._census = TimeboxedQuery(database, count_by_state)
+        self._state_counts = TimeboxedQuery(database, count_by_state)
         self._picture = picture
         self._now = now
 
     def collect(self) -> Iterable[Metric]:
         """Without the database nothing of the tasks, without Redis nothing of the cluster."""
-        counts_of_states = self._census.take()
+        counts_of_states = self._state_counts.take()
         if counts_of_states is not None:
             yield from task_families(counts_of_states, self._now())
         try:

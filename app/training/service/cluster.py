@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from redis import Redis, RedisError
 
-from app.kit.redis.records import NUDGES
+from app.kit.redis.records import CHANGES
 from app.training.model import Node
 from app.training.store.changes import CLUSTER
 
@@ -75,7 +75,7 @@ class ClusterPicture:
         with self.redis.pipeline(transaction=True) as pipe:
             pipe.set(KEY, json.dumps(asdict(view)), ex=self.ttl_s)
             if self._last != last:
-                pipe.publish(f"{NUDGES}{CLUSTER}", "")
+                pipe.publish(f"{CHANGES}{CLUSTER}", "")
             pipe.execute()
 
     def order(self) -> tuple[str, ...]:

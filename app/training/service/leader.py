@@ -13,7 +13,7 @@ from app.kit.redis import leader
 from app.kit.redis.lease import RedisLease
 from app.training.metrics.counters import TICK_SECONDS
 from app.training.service.scheduling import Watch
-from app.training.service.wake_up import wait_for_kick
+from app.training.service.wake_up import wait_for_wake_up
 
 LEASE, LEASE_S = "training:leader", 10.0
 RENEW_S = leader.RENEW_S
@@ -51,7 +51,7 @@ class TrainingLeader(leader.Leader):
             work="training is scheduled",
             tick_s=tick_s,
             is_ending=is_ending,
-            wait=lambda seconds: wait_for_kick(client, seconds),
+            wait=lambda seconds: wait_for_wake_up(client, seconds),
             renew_s=RENEW_S,
             now=now,
         )

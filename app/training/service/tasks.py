@@ -28,7 +28,7 @@ from app.training.service.task_log import ANY_LINE, LineFilter, log_of
 from app.training.service.views import AttemptFolder, LogView, TaskView
 from app.training.store import TaskFilter
 
-Kick = Callable[[], None]
+Wake = Callable[[], None]
 """Wakes the scheduler. Must not fail when Redis does not answer: it looks by itself every few seconds."""
 CANCEL_REQUESTED, PRIORITY = "CANCEL_REQUESTED", "PRIORITY"
 RELEASED = (
@@ -42,7 +42,7 @@ class Tasks:
     """Everything is the user's own: another's task is TaskNotFound.
 
     Args:
-        kick: wakes the scheduler.
+        wake: wakes the scheduler.
         check_conversion: raises for a conversion that a task may not ask for.
         order: ids of waiting tasks, where the queue is not in the order of submission.
     """
@@ -52,7 +52,7 @@ class Tasks:
         options: TrainingOptions,
         database: Database,
         homes: Homes,
-        kick: Kick,
+        wake: Wake,
         check_conversion: CheckConversion = lambda *_: None,
         order: Callable[[], Sequence[str]] = tuple,
     ) -> None:
@@ -60,7 +60,7 @@ class Tasks:
         self.options = options
         self.database = database
         self.homes = homes
-        self.kick = kick
+        self.wake = wake
         self._order = order
         self._submitting = TaskSubmission(options, database, homes, check_conversion)
 
@@ -81,7 +81,7 @@ class Tasks:
         """
         task, is_new = self._submitting.submit(user, body, idempotency_key, now, is_admin=is_admin)
         if is_new:
-            self.kick()
+            self.wake()
         return task, is_new
 
     def submit_sweep(self, user: str, texts: Sequence[str], *, now: datetime, is_admin: bool = False) -> list[Task]:
@@ -92,7 +92,7 @@ class Tasks:
             is_admin: As of `submit`.
         """
         tasks = self._submitting.submit_sweep(user, texts, now, is_admin=is_admin)
-        self.kick()
+        self.wake()
         return tasks
 
     def demonstrate(self, user: str, *, now: datetime) -> Task:
@@ -161,7 +161,7 @@ class Tasks:
                 changed = store.apply(conn, task, Event.CANCEL, at, detail={"by": user}, cancel_requested_at=at)
                 if changed is not None and changed.state is State.CANCELING:
                     store.add_event(conn, task_id, CANCEL_REQUESTED, at, {"by": user})
-        self.kick()
+        self.wake()
         return changed
 
     def release(self, user: str, task_id: str, *, now: datetime, is_admin: bool = False) -> Task:
@@ -187,7 +187,7 @@ class Tasks:
                 detail = {"by": user, "released": True}
                 summary = RELEASED.format(user=user)
                 changed = store.apply(conn, task, Event.RELEASE, at, detail=detail, error_summary=summary)
-        self.kick()
+        self.wake()
         return changed
 
     def set_priority(
@@ -217,7 +217,7 @@ class Tasks:
                 if changed is not None:
                     detail = {"by": user, "from": task.priority.value, "to": priority.value}
                     store.add_event(conn, task_id, PRIORITY, at, detail)
-        self.kick()
+        self.wake()
         return changed
 
     def events(self, user: str, task_id: str, *, after: int = 0) -> list[TaskEvent]:
@@ -341,4 +341,4 @@ def _place(cursor: str) -> int:
     return int(cursor)
 
 
-__all__ = ["AttemptFolder", "Kick", "LogView", "TaskView", "Tasks"]
+__all__ = ["AttemptFolder", "LogView", "TaskView", "Tasks", "Wake"]

@@ -7,6 +7,6 @@ import redis
 KEY = "training:kick"
 
 
-def wait_for_kick(client: redis.Redis, timeout_s: float) -> bool:
+def wait_for_wake_up(client: redis.Redis, timeout_s: float) -> bool:
     """Was it woken? timeout_s must be shorter than the client's socket_timeout. Raises redis.RedisError."""
     return client.blpop([KEY], timeout=timeout_s) is not None

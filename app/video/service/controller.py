@@ -96,11 +96,11 @@ class Controller:
         if not any(key.kind == JOBS for key in keys):
             return
         for node in self.deployment.renew_secrets():
-            self.nodes.nudge(node)
+            self.nodes.notify(node)
         with self.database.read() as conn:
             uids = store.open_uids(conn)
         for uid in ("", *uids):
-            self.jobs.kick(uid)
+            self.jobs.wake(uid)
 
     def node_permitted(self, _: str, __: Collection[WorkKey]) -> None:
         """Listens to nodes: jobs of those who may no longer use it end, and others' plans take it in or do without; it
@@ -108,7 +108,7 @@ class Controller:
         with self.database.read() as conn:
             uids = store.open_uids(conn)
         for uid in ("", *uids):
-            self.jobs.kick(uid)
+            self.jobs.wake(uid)
 
     def node_changed(self, node: Node, keys: Collection[WorkKey]) -> None:
         """Listens to nodes: jobs that have a part there are looked at soon, and asked for another plan when a host of
@@ -122,9 +122,9 @@ class Controller:
         if snapshot.has_other_hosts(before):
             with self.database.read() as conn:
                 uids += store.open_uids(conn)
-            self.jobs.kick("")
+            self.jobs.wake("")
         for uid in dict.fromkeys(uids):
-            self.jobs.kick(uid)
+            self.jobs.wake(uid)
 
     def forget_old(self, now: datetime) -> None:
         """Jobs that ended long ago (settings), with their events, decisions and pictures."""
@@ -139,7 +139,7 @@ class Controller:
             if stored is not None and stored.is_open:
                 store.change(conn, uid, is_open=False)
         for node in nodes:
-            self.nodes.nudge(node)
+            self.nodes.notify(node)
 
     def _order_runner(self, unlocked: StoredJob, orders: list[Order], nodes: list[Node], now: datetime) -> None:
         uid = unlocked.job.uid
@@ -157,7 +157,7 @@ class Controller:
                 changed_nodes = set(self.nodes.withdraw(conn, JOBS, uid, but=[stored.job.node]))
                 changed_nodes |= ordering.order_job(self.nodes, conn, stored.job, hosts)
         for node in changed_nodes:
-            self.nodes.nudge(node)
+            self.nodes.notify(node)
         if changes:
             self.jobs.announce(uid)
         self._request_plan(unlocked, hosts, orders, nodes, now)

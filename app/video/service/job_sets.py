@@ -27,14 +27,14 @@ class JobSets:
     """Every verb takes the user: another user's set is as if there were none.
 
     Args:
-        kick: has them looked at soon.
+        wake: has them looked at soon.
     """
 
-    def __init__(self, database: Database, jobs: Jobs, resources: Resources, *, kick: Callable[[], None]) -> None:
+    def __init__(self, database: Database, jobs: Jobs, resources: Resources, *, wake: Callable[[], None]) -> None:
         self.database = database
         self.jobs = jobs
         self.resources = resources
-        self.kick = kick
+        self.wake = wake
 
     def create(self, owner: str, selector: Mapping[str, str], submission: Submission, *, now: datetime) -> JobSet:
         """Store a set; its jobs are submitted soon.
@@ -61,7 +61,7 @@ class JobSets:
         made = JobSet(str(uuid.uuid4()), owner, checked.name, to_text(now), labels, submission.video_id, facts)
         with self.database.write() as conn:
             store.add_set(conn, made)
-        self.kick()
+        self.wake()
         return made
 
     def all(self, user: str) -> list[tuple[JobSet, list[VideoJob]]]:

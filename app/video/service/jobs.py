@@ -56,7 +56,7 @@ class Jobs:
     """Submits, changes, ends and forgets them.
 
     Args:
-        kick: Has the controller look at the job of this uid soon; an empty uid: at the hosts of stages.
+        wake: Has the controller look at the job of this uid soon; an empty uid: at the hosts of stages.
         announce: Tells those who watch the job of this uid that it changed.
         request_plan: Has the scheduler plan the job of this uid soon; with the reason, as `constraint`.
         on_forget: Each forgets what is stored elsewhere of the job of this uid.
@@ -69,7 +69,7 @@ class Jobs:
         catalogue: Catalogue,
         resources: Resources,
         *,
-        kick: Callable[[str], None],
+        wake: Callable[[str], None],
         announce: Callable[[str], None],
         request_plan: Callable[[str, str], None],
         on_forget: Sequence[Callable[[str], None]] = (),
@@ -78,7 +78,7 @@ class Jobs:
         self.database = database
         self.catalogue = catalogue
         self.resources = resources
-        self.kick = kick
+        self.wake = wake
         self.announce = announce
         self.request_plan = request_plan
         self.on_forget = on_forget
@@ -108,7 +108,7 @@ class Jobs:
                 hint="Leave unique_job_id out, and it gets one of its own.",
             ) from None
         self._notify(stored.job.uid)
-        self.kick("")
+        self.wake("")
         return stored.job
 
     def get(self, user: str, uid: str) -> VideoJob:
@@ -226,7 +226,7 @@ class Jobs:
                 changed_nodes |= set(nodes.withdraw(conn, JOBS, uid))
             store.forget(conn, uids)
         for node in changed_nodes:
-            nodes.nudge(node)
+            nodes.notify(node)
 
     def events(self, user: str, uid: str) -> list[JobEvent]:
         """Oldest first."""
@@ -329,7 +329,7 @@ class Jobs:
         return self.get(user, uid)
 
     def _notify(self, uid: str) -> None:
-        self.kick(uid)
+        self.wake(uid)
         self.announce(uid)
 
 

@@ -1,4 +1,4 @@
-"""The orders that make nodes run jobs. In the caller's transactions; the caller nudges the nodes afterwards."""
+"""The orders that make nodes run jobs. In the caller's transactions; the caller notifies the nodes afterwards."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def order_job(nodes: Nodes, conn: Connection, job: VideoJob, hosts: tuple[StageH
         hosts: that the runner may call.
 
     Returns:
-        The name of the node to be nudged; nothing when the order is as before or the node is gone.
+        The name of the node to be notified; nothing when the order is as before or the node is gone.
     """
     try:
         is_new = nodes.order(

@@ -206,7 +206,7 @@ class Planner:
         hosts: tuple[StageHost, ...],
         now: datetime,
     ) -> set[str]:
-        """Logs the decision and puts the plan into force, unless another was faster. Returns the nodes to be nudged."""
+        """Logs the decision and puts the plan into force, unless another was faster. Returns the nodes to notify."""
         uid, seq, policy = claimed.job.uid, claimed.plan_seq, claimed.job.policy
         stored = store.lock(conn, uid)
         if stored is None or stored.job.state is JobState.DONE:
@@ -235,7 +235,7 @@ class Planner:
         hosts: tuple[StageHost, ...],
         now: datetime,
     ) -> set[str]:
-        """Puts the plan into force; None: the last one stays. Returns the nodes to be nudged."""
+        """Puts the plan into force; None: the last one stays. Returns the nodes to be notified."""
         if plan is not None:
             store.change(conn, uid, plan=plan.to_json())
         stored = store.get(conn, uid)
@@ -248,7 +248,7 @@ class Planner:
 
     def _notify(self, uid: str, changed_nodes: set[str]) -> None:
         for node in changed_nodes:
-            self.resources.nodes.nudge(node)
+            self.resources.nodes.notify(node)
         self.jobs.announce(uid)
 
 

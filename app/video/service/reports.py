@@ -128,8 +128,8 @@ class Reports:
             self.plots.add(job.uid, vars(SeriesPoint(to_text(now), parsed.plan_result, plan, job.constraint.hi)))
         if parsed.ending:
             ENDED.labels(parsed.ending.value).inc()
-            self.jobs.kick(job.uid)
-            self.jobs.kick("")
+            self.jobs.wake(job.uid)
+            self.jobs.wake("")
         if is_awaited:
             self.wake_sinks()
         self.announce(job.uid)

@@ -47,11 +47,11 @@ class StageDeployment:
                     stages |= jobs[owner] if node.name in allowed[owner] else {}
             changed_nodes |= self._order(node, stages, orders[node.name], nodes, now)
         for name in changed_nodes:
-            self.resources.nodes.nudge(name)
+            self.resources.nodes.notify(name)
 
     def renew_secrets(self) -> set[str]:
         """Gives each host of stages another secret, of which jobs hear by their next order. Returns the nodes to be
-        nudged."""
+        notified."""
         changed_nodes = set[str]()
         for node in self.resources.nodes.all():
             with self.database.write() as conn:

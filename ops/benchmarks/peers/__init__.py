@@ -1,6 +1,6 @@
 """The product beside other job systems: three stages that do nothing, one worker each, the same work in all.
 
-Every stage notes the job's status in one HSET; the end is announced: by the product as always, by a nudge, by the
+Every stage notes the job's status in one HSET; the end is announced: by the product as always, by publishing, by the
 others with an RPUSH that the client blocks on. Measured are one job on an idle system, 500 queued at once, memory and
 idle CPU. The raw limit takes the same hops as the product (stage → done list → scheduler → next stage); the peers take
 fewer, for none of them has a scheduler beside its stages: their stages hand on to each other.
@@ -21,8 +21,8 @@ prefect  Background tasks (`task.delay` and task workers over a websocket), its 
          on SQLite; no UI, no logs to the server. Fewer jobs than the others, for time's sake; see systems.py.
 
 The product pays for what the others do not do: a claim per stage, so that no job runs twice, and a change of the record
-with a guard and a nudge at every step. Its memory is that of whole workers: three of its processes are fork servers
-that have the toolchain loaded, for which the peers' workers have nothing to set against.
+with a guard and a notification at every step. Its memory is that of whole workers: three of its processes are fork
+servers that have the toolchain loaded, for which the peers' workers have nothing to set against.
 """
 
 from ops.benchmarks.peers.command import main

@@ -18,7 +18,7 @@ from tests.harness.video.records import EDGE, ended_video, result, running_video
 USER = "local"
 
 
-class VideoScene(NamedTuple):
+class VideoPages(NamedTuple):
     """uids."""
 
     running: str
@@ -26,7 +26,7 @@ class VideoScene(NamedTuple):
     ended: str
 
 
-def set_video_scene(container: Container) -> VideoScene:
+def set_video_scene(container: Container) -> VideoPages:
     video, at = container.video, now()
     ended = ended_video(video, USER, now=at, ending=Ending.ERROR, reason="The source cannot be read: clip.mp4.")
     running = running_video(video, USER, now=at)
@@ -35,7 +35,7 @@ def set_video_scene(container: Container) -> VideoScene:
     _set_rules(container, running.uid)
     video.pictures.put_snapshot(EDGE, running.uid, picture, now=now())
     waiting = waiting_video(video, USER, now=at)  # last: from now on no runner says where it serves a live picture
-    return VideoScene(running.uid, waiting.uid, ended.uid)
+    return VideoPages(running.uid, waiting.uid, ended.uid)
 
 
 def _set_rules(container: Container, uid: str) -> None:

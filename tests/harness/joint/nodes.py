@@ -34,7 +34,7 @@ def helmet(name: str = "helmet", *, namespace: str = "default", algorithm: str =
     return resource
 
 
-class Scene:
+class Env:
     """One user with the two models, and the two nodes of the sample. now: moves on at each look."""
 
     def __init__(self, container: Container, user: str = USER) -> None:

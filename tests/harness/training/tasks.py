@@ -55,7 +55,7 @@ DAY_S = 86400
 
 
 @dataclass
-class Scene:
+class TaskBuilder:
     """One task that is led through its life; each step so many seconds after the one before."""
 
     database: Database
@@ -64,18 +64,18 @@ class Scene:
     at: datetime
     attempt: Attempt | None = None
 
-    def after(self, seconds: float) -> Scene:
+    def after(self, seconds: float) -> TaskBuilder:
         self.at += timedelta(seconds=seconds)
         return self
 
-    def do(self, event: Event, **fields: Any) -> Scene:
+    def do(self, event: Event, **fields: Any) -> TaskBuilder:
         with self.database.write() as conn:
             changed = store.apply(conn, self.task, event, to_text(self.at), **fields)
         assert changed is not None
         self.task = changed
         return self
 
-    def admit(self) -> Scene:
+    def admit(self) -> TaskBuilder:
         number = self.task.latest_attempt_no + 1
         self.attempt = Attempt(self.task.task_id, number, submission_id(self.task.task_id, number), to_text(self.at))
         self.do(Event.ADMIT, latest_attempt_no=number)
@@ -85,19 +85,19 @@ class Scene:
         self.path.mkdir(parents=True, exist_ok=True)
         return self
 
-    def note(self, **fields: Any) -> Scene:
+    def note(self, **fields: Any) -> TaskBuilder:
         assert self.attempt is not None
         with self.database.write() as conn:
             self.attempt = store.change_attempt(conn, self.attempt, **fields)
         return self
 
-    def run(self) -> Scene:
+    def run(self) -> TaskBuilder:
         self.admit().after(1).do(Event.ACCEPT).after(2).do(Event.START)
         return self.note(ray_status="RUNNING", started_at=to_text(self.at))
 
     def end(
         self, event: Event, status: str, kind: FailureKind | None = None, message: str = "", **fields: Any
-    ) -> Scene:
+    ) -> TaskBuilder:
         assert self.attempt is not None
         self.note(ray_status=status, failure_kind=kind, message=message, ended_at=to_text(self.at))
         folders(self.deployment, self.database).ended(self.task.user, self.attempt.folder, self.at)
@@ -105,17 +105,17 @@ class Scene:
             fields = {"failure_kind": kind, "error_summary": message.splitlines()[-1] if message else "", **fields}
         return self.do(event, **fields)
 
-    def log(self, text: str) -> Scene:
+    def log(self, text: str) -> TaskBuilder:
         (self.path / "driver.log").write_text(text)
         return self.note(log_bytes=len(text))
 
-    def leave(self, name: str, data: bytes = b"onnx") -> Scene:
+    def leave(self, name: str, data: bytes = b"onnx") -> TaskBuilder:
         file = self.path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
         return self
 
-    def checkpoint(self, *steps: int) -> Scene:
+    def checkpoint(self, *steps: int) -> TaskBuilder:
         """What verl has saved at these steps; the folder is that of the task."""
         folders(self.deployment, self.database).begun(self.task.user, self.task.task_id, now=self.at)
         for step in steps:
@@ -124,7 +124,7 @@ class Scene:
             file.write_bytes(b"x" * 1000)
         return self
 
-    def converted(self, **fields: Any) -> Scene:
+    def converted(self, **fields: Any) -> TaskBuilder:
         with self.database.write() as conn:
             made = Conversion(self.task.task_id, self.task.latest_attempt_no, "model.onnx", to_text(self.at), **fields)
             store.put_conversion(conn, made)
@@ -169,25 +169,25 @@ def begin(
     nodes: int = 1,
     gpus: int = 8,
     spec: str = "",
-) -> Scene:
+) -> TaskBuilder:
     at = now() - timedelta(seconds=ago_s)
     task_id = f"mvp2-{user}-{workload}-{at:%Y%m%d-%H%M%S}-{next(NUMBERS):04x}"
     text = spec or SPEC.format(workload=workload, name=name or "none", user=user, nodes=nodes, gpus=gpus)
     new = store.NewTask(task_id, user, workload, text, Demand(nodes, gpus, 3 * gpus, 1), name)
     with database.write() as conn:
         task = store.add_task(conn, new, to_text(at))
-    return Scene(database, deployment, task, at)
+    return TaskBuilder(database, deployment, task, at)
 
 
-def waits(scene: Scene, code: WaitingCode, **facts: Any) -> Scene:
-    return scene.after(2).do(Event.WAIT, waiting=Waiting(code, facts))
+def waits(builder: TaskBuilder, code: WaitingCode, **facts: Any) -> TaskBuilder:
+    return builder.after(2).do(Event.WAIT, waiting=Waiting(code, facts))
 
 
 def every_state(deployment: Deployment, user: str) -> dict[str, str]:
-    """Name of the scene → id of its task."""
+    """Name of the builder → id of its task."""
     with database_of(deployment) as database:
-        scenes = dict(_scenes(deployment, database, user))
-    return {name: scene.task.task_id for name, scene in scenes.items()}
+        builders = dict(_builders(deployment, database, user))
+    return {name: builder.task.task_id for name, builder in builders.items()}
 
 
 def metric_rows(steps: int = 60) -> str:
@@ -209,14 +209,14 @@ def metric_rows(steps: int = 60) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def _scenes(deployment: Deployment, database: Database, user: str) -> Iterator[tuple[str, Scene]]:
-    def scene(name: str, ago_s: float, **options: Any) -> Scene:
+def _builders(deployment: Deployment, database: Database, user: str) -> Iterator[tuple[str, TaskBuilder]]:
+    def builder(name: str, ago_s: float, **options: Any) -> TaskBuilder:
         return begin(deployment, database, user, name, ago_s=ago_s, **options)
 
     lines = "".join(f"step {step}: loss {1 / step:.4f} reward {step / 50:.3f}\n" for step in range(1, 51))
     yield (
         "succeeded",
-        scene("digits with an ONNX", 2 * DAY_S, workload=Workload.SFT, gpus=1)
+        builder("digits with an ONNX", 2 * DAY_S, workload=Workload.SFT, gpus=1)
         .after(9)
         .run()
         .log(lines)
@@ -229,7 +229,7 @@ def _scenes(deployment: Deployment, database: Database, user: str) -> Iterator[t
     )
     yield (
         "converted",
-        scene("converted already", DAY_S, workload=Workload.SFT, gpus=1)
+        builder("converted already", DAY_S, workload=Workload.SFT, gpus=1)
         .after(9)
         .run()
         .log(lines)
@@ -244,7 +244,7 @@ def _scenes(deployment: Deployment, database: Database, user: str) -> Iterator[t
     )
     yield (
         "failed",
-        scene("loss explodes", 3 * 3600)
+        builder("loss explodes", 3 * 3600)
         .after(60)
         .run()
         .log(lines + TRACEBACK + "\n")
@@ -255,24 +255,29 @@ def _scenes(deployment: Deployment, database: Database, user: str) -> Iterator[t
         .note(exit_code=1),
     )
     retried = (
-        waits(scene("lost the race once", 5000), WaitingCode.GPUS, free=0, needed=8)
+        waits(builder("lost the race once", 5000), WaitingCode.GPUS, free=0, needed=8)
         .after(1200)
         .run()
         .log(SHORTAGE + "\n")
     )
     retried.after(12).end(Event.RETRY, "FAILED", FailureKind.INSUFFICIENT_RESOURCES, SHORTAGE)
     yield "retried", retried.after(60).run().log(lines).note(driver_node_id="n1")
-    placement = scene("waits for placement", 400, workload=Workload.GRPO).after(3).run()
+    placement = builder("waits for placement", 400, workload=Workload.GRPO).after(3).run()
     yield "placement", placement.note(placement_pending_since=to_text(placement.at + timedelta(seconds=5)))
-    yield "canceling", scene("being stopped", 300).after(3).run().after(200).do(Event.CANCEL)
-    yield "canceled", scene("cancelled early", 7200).after(30).do(Event.CANCEL)
+    yield "canceling", builder("being stopped", 300).after(3).run().after(200).do(Event.CANCEL)
+    yield "canceled", builder("cancelled early", 7200).after(30).do(Event.CANCEL)
     yield (
         "waiting",
-        waits(scene("two whole nodes", 240, nodes=2), WaitingCode.WHOLE_NODES, free=12, needed=16, nodes=2, per_node=8),
+        waits(
+            builder("two whole nodes", 240, nodes=2), WaitingCode.WHOLE_NODES, free=12, needed=16, nodes=2, per_node=8
+        ),
     )
-    yield "behind", waits(scene("", 120), WaitingCode.BEHIND, ahead=1)
-    yield "too big", waits(scene("more than there is", 60, nodes=8), WaitingCode.TOO_BIG, of="GPU", total=16, needed=64)
-    yield "queued", scene("只看中文名稱 and a very long name that does not fit into one line of a narrow table", 2)
+    yield "behind", waits(builder("", 120), WaitingCode.BEHIND, ahead=1)
+    yield (
+        "too big",
+        waits(builder("more than there is", 60, nodes=8), WaitingCode.TOO_BIG, of="GPU", total=16, needed=64),
+    )
+    yield "queued", builder("只看中文名稱 and a very long name that does not fit into one line of a narrow table", 2)
 
 
 def cluster(user: str, tasks: dict[str, str], **changed: Any) -> ClusterView:

@@ -27,7 +27,7 @@ USER = "local"
 NODES = {"edge0": Side.EDGE, "edge1": Side.EDGE, "cloud0": Side.CLOUD}
 ADDRESS = {**ADDRESSES, "edge1": "192.168.56.103"}
 _begun: list[Path] = []
-"""The data folder with which each scene begins, as the first scene of this process has made it."""
+"""The data folder with which each env begins, as the first env of this process has made it."""
 
 
 class FixedPolicyRunner:
@@ -48,19 +48,19 @@ class FixedPolicyRunner:
         return Decision(answer, outcome, "It is fixed.", 1.5, "hash", {"calls": len(self.inputs)})
 
 
-class Scene:
+class Env:
     """The catalogue with the requirement's stages, edge0 with two videos, edge1 with none, and the cloud. now: moves on
-    when a test says so. sent: what is asked of the scheduler; kicked: of the controller."""
+    when a test says so. sent: what is asked of the scheduler; woken: of the controller."""
 
     def __init__(self, container: Container) -> None:
         self.container = container
         self.now = clock().replace(microsecond=0)
         _begin(container, self.now)
         self.video: Video = container.video
-        self.kicked: list[str] = []
+        self.woken: list[str] = []
         self.sent: list[tuple[str, str]] = []
-        self.video.jobs.kick = self.kicked.append
-        self.video.catalogue.on_change = lambda: self.kicked.append("")
+        self.video.jobs.wake = self.woken.append
+        self.video.catalogue.on_change = lambda: self.woken.append("")
         self.video.jobs.request_plan = self.video.planning.send = lambda uid, why: self.sent.append((uid, why))
         self.known: dict[str, dict[WorkKey, Order]] = {name: {} for name in NODES}
         self.away = set[str]()

@@ -11,7 +11,7 @@ from app.results.model.producer import Producer
 from app.results.model.sink import Sink, SinkContent, SinkKind
 from app.results.service import SinkState
 from app.video.service.producers import producer_of_job
-from tests.harness.video.nodes import USER, Scene
+from tests.harness.video.nodes import USER, Env
 from tests.harness.video.records import result
 
 PAST = "2000-01-01T00:00:00.000Z"
@@ -46,41 +46,41 @@ class Receiver:
         self.server.server_close()
 
 
-def producer_in(scene: Scene, uid: str) -> Producer:
-    return producer_of_job(scene.video.jobs.get(USER, uid))
+def producer_in(env: Env, uid: str) -> Producer:
+    return producer_of_job(env.video.jobs.get(USER, uid))
 
 
-def take(scene: Scene, uid: str, *numbers: int) -> None:
+def take(env: Env, uid: str, *numbers: int) -> None:
     """Reports with a row each, every second one with a person; a minute apart."""
     for n in numbers:
         boxes = [[10.0, 20.0, 30.0, 60.0]] if n % 2 == 0 else []
         facts = {"bbox": boxes, "labels": ["person"] * len(boxes), "scores": [0.9] * len(boxes), "size": [100, 100]}
-        row = {**result(n), "at": scene.now.timestamp(), **facts}
+        row = {**result(n), "at": env.now.timestamp(), **facts}
         report: Any = {"job_uid": uid, "seq": n, "results": [row]}
-        scene.reports.take(report, node="edge0", user="", now=scene.now)
-        scene.later(60)
+        env.reports.take(report, node="edge0", user="", now=env.now)
+        env.later(60)
 
 
-def add(scene: Scene, uid: str, kind: SinkKind, address: str, content: SinkContent = SinkContent.ROWS) -> Sink:
-    return scene.container.results.sinks.add(producer_in(scene, uid), kind, content, address, now=scene.now)
+def add(env: Env, uid: str, kind: SinkKind, address: str, content: SinkContent = SinkContent.ROWS) -> Sink:
+    return env.container.results.sinks.add(producer_in(env, uid), kind, content, address, now=env.now)
 
 
-def due(scene: Scene, uid: str) -> None:
+def due(env: Env, uid: str) -> None:
     """As if the pauses were over."""
-    with scene.container.database.write() as conn:
+    with env.container.database.write() as conn:
         for sink in store.sinks_of(conn, uid):
             store.change_sink(conn, sink.sink_id, due_at=PAST)
 
 
-def deliver(scene: Scene, uid: str) -> None:
-    due(scene, uid)
-    scene.container.results.sinks.deliver_due()
+def deliver(env: Env, uid: str) -> None:
+    due(env, uid)
+    env.container.results.sinks.deliver_due()
 
 
-def sinks_of(scene: Scene, uid: str) -> list[SinkState]:
-    return scene.container.results.sinks.of(producer_in(scene, uid))
+def sinks_of(env: Env, uid: str) -> list[SinkState]:
+    return env.container.results.sinks.of(producer_in(env, uid))
 
 
-def state(scene: Scene, uid: str) -> tuple[str, int, int, str]:
-    (one,) = sinks_of(scene, uid)
+def state(env: Env, uid: str) -> tuple[str, int, int, str]:
+    (one,) = sinks_of(env, uid)
     return one.word, one.sink.delivered, one.backlog, one.sink.problem

@@ -10,7 +10,7 @@ import pytest
 from app.training.model import Event
 from tests.harness.deployment import Deployment
 from tests.harness.training.page_text import polled, text_of
-from tests.harness.training.tasks import Scene, begin, database_of
+from tests.harness.training.tasks import TaskBuilder, begin, database_of
 
 
 def rows(first: int, last: int) -> str:
@@ -19,54 +19,54 @@ def rows(first: int, last: int) -> str:
 
 
 @pytest.fixture
-def scene(deployment: Deployment) -> Scene:
+def builder(deployment: Deployment) -> TaskBuilder:
     with database_of(deployment) as database:
         return begin(deployment, database, "erin", "learns", ago_s=600).run()
 
 
-def metrics_page(scene: Scene) -> str:
-    return f"/ui/tasks/{scene.task.task_id}/metrics"
+def metrics_page(builder: TaskBuilder) -> str:
+    return f"/ui/tasks/{builder.task.task_id}/metrics"
 
 
-def test_the_page_says_what_to_do_while_there_are_no_metrics(web: httpx.Client, scene: Scene) -> None:
-    shown = text_of(web.get(metrics_page(scene)))
+def test_the_page_says_what_to_do_while_there_are_no_metrics(web: httpx.Client, builder: TaskBuilder) -> None:
+    shown = text_of(web.get(metrics_page(builder)))
     assert "No metrics yet" in shown
     assert "MODELMILL_METRICS_FILE" in shown
 
 
-def test_curves_come_as_the_program_tells_them(web: httpx.Client, scene: Scene) -> None:
-    scene.leave("metrics.jsonl", rows(1, 5).encode())
-    page = web.get(metrics_page(scene))
+def test_curves_come_as_the_program_tells_them(web: httpx.Client, builder: TaskBuilder) -> None:
+    builder.leave("metrics.jsonl", rows(1, 5).encode())
+    page = web.get(metrics_page(builder))
     assert "best 0.6 at step 5" in text_of(page)
     (again,) = polled(page)
     assert web.get(again).status_code == 204
-    scene.leave("metrics.jsonl", rows(1, 6).encode())
+    builder.leave("metrics.jsonl", rows(1, 6).encode())
     renewed = web.get(again, headers={"HX-Request": "true"})
     assert "best 0.5 at step 6" in text_of(renewed)
 
 
 def test_curves_are_drawn_over_time_smoothed_and_beside_another_task(
-    web: httpx.Client, scene: Scene, deployment: Deployment
+    web: httpx.Client, builder: TaskBuilder, deployment: Deployment
 ) -> None:
-    scene.leave("metrics.jsonl", rows(1, 5).encode())
+    builder.leave("metrics.jsonl", rows(1, 5).encode())
     with database_of(deployment) as database:
         other = begin(deployment, database, "erin", "learned before", ago_s=900, nodes=2).run()
         other.leave("metrics.jsonl", rows(1, 9).encode())
-    page = web.get(f"{metrics_page(scene)}?x=time&smooth=0.6&also={other.task.task_id}")
+    page = web.get(f"{metrics_page(builder)}?x=time&smooth=0.6&also={other.task.task_id}")
     assert "line-task-1" in page.text
     assert "nnodes 1 2" in text_of(page) or "nnodes – 2" in text_of(page)
     assert "learned before" in text_of(page)
     assert "seconds" in text_of(page)
 
 
-def test_another_users_task_is_not_drawn_beside_it(web: httpx.Client, finn: httpx.Client, scene: Scene) -> None:
-    assert finn.get(metrics_page(scene)).status_code == 404
-    assert finn.get(f"/api/v2/tasks/{scene.task.task_id}/metrics").status_code == 404
+def test_another_users_task_is_not_drawn_beside_it(web: httpx.Client, finn: httpx.Client, builder: TaskBuilder) -> None:
+    assert finn.get(metrics_page(builder)).status_code == 404
+    assert finn.get(f"/api/v2/tasks/{builder.task.task_id}/metrics").status_code == 404
 
 
-def test_programs_get_the_series_thinned_and_all_of_it_as_csv(web: httpx.Client, scene: Scene) -> None:
-    scene.leave("metrics.jsonl", rows(1, 50).encode() + b"no row\n")
-    path = f"/api/v2/tasks/{scene.task.task_id}/metrics"
+def test_programs_get_the_series_thinned_and_all_of_it_as_csv(web: httpx.Client, builder: TaskBuilder) -> None:
+    builder.leave("metrics.jsonl", rows(1, 50).encode() + b"no row\n")
+    path = f"/api/v2/tasks/{builder.task.task_id}/metrics"
     answer = web.get(path, params={"name": "train/loss", "points": 10}).json()
     assert answer["names"] == ["actor/lr", "timing_s/step", "train/loss"]
     assert (answer["rows"], answer["unreadable"]) == (50, 1)
@@ -78,7 +78,7 @@ def test_programs_get_the_series_thinned_and_all_of_it_as_csv(web: httpx.Client,
     assert len(lines) == 1 + 3 * 50
 
 
-def test_an_ended_task_is_asked_for_no_more(web: httpx.Client, scene: Scene) -> None:
-    scene.leave("metrics.jsonl", rows(1, 5).encode())
-    scene.after(5).end(Event.SUCCEED, "SUCCEEDED")
-    assert polled(web.get(metrics_page(scene))) == []
+def test_an_ended_task_is_asked_for_no_more(web: httpx.Client, builder: TaskBuilder) -> None:
+    builder.leave("metrics.jsonl", rows(1, 5).encode())
+    builder.after(5).end(Event.SUCCEED, "SUCCEEDED")
+    assert polled(web.get(metrics_page(builder))) == []

@@ -12,7 +12,7 @@ from app.kit.clock import now
 from app.training import store
 from tests.harness.deployment import Deployment
 from tests.harness.training.page_text import polled, text_of
-from tests.harness.training.tasks import Scene, database_of
+from tests.harness.training.tasks import TaskBuilder, database_of
 
 SWEEPS = "/api/v2/task-sweeps"
 BODY = """\
@@ -44,7 +44,7 @@ def learns(deployment: Deployment, sweep: dict[str, object], *losses: float) -> 
                 stored = store.get_task(conn, task["task_id"])
             assert stored is not None
             row = json.dumps({"step": 7, "data": {"val/loss": loss, "train/lr": 1}})
-            Scene(database, deployment, stored, now()).run().leave("metrics.jsonl", f"{row}\n".encode())
+            TaskBuilder(database, deployment, stored, now()).run().leave("metrics.jsonl", f"{row}\n".encode())
 
 
 def test_its_tasks_are_compared_by_their_figure(

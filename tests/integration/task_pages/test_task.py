@@ -23,14 +23,14 @@ def test_the_page_of_a_task_that_waits_says_why_and_how_many_are_ahead(web: http
 
 def test_the_page_asks_for_itself_until_the_task_has_ended(web: httpx.Client, deployment: Deployment) -> None:
     with database_of(deployment) as database:
-        scene = begin(deployment, database, "erin", "soon over", ago_s=60).after(5).run()
-        page = web.get(f"/ui/tasks/{scene.task.task_id}")
+        builder = begin(deployment, database, "erin", "soon over", ago_s=60).after(5).run()
+        page = web.get(f"/ui/tasks/{builder.task.task_id}")
         (again,) = polled(page)
         assert 'http-equiv="refresh"' in page.text
-        scene.after(30).end(Event.SUCCEED, "SUCCEEDED")
+        builder.after(30).end(Event.SUCCEED, "SUCCEEDED")
         last = web.get(again, headers={"HX-Request": "true"})
         assert "Succeeded" in text_of(last) and polled(last) == []
-        assert 'http-equiv="refresh"' not in web.get(f"/ui/tasks/{scene.task.task_id}").text
+        assert 'http-equiv="refresh"' not in web.get(f"/ui/tasks/{builder.task.task_id}").text
 
 
 def test_a_conversion_that_is_on_its_way_is_waited_for_but_not_for_ever(
@@ -57,10 +57,10 @@ def test_every_attempt_is_shown_with_what_became_of_it(web: httpx.Client, ids: d
 
 def test_of_very_many_attempts_the_last_are_shown(web: httpx.Client, deployment: Deployment) -> None:
     with database_of(deployment) as database:
-        scene = begin(deployment, database, "erin", "tried all day", ago_s=9000)
+        builder = begin(deployment, database, "erin", "tried all day", ago_s=9000)
         for _ in range(180):  # more events than are read at once
-            scene.run().after(3).end(Event.RETRY, "FAILED", FailureKind.INSUFFICIENT_RESOURCES, "no").after(9)
-    page = web.get(f"/ui/tasks/{scene.task.task_id}")
+            builder.run().after(3).end(Event.RETRY, "FAILED", FailureKind.INSUFFICIENT_RESOURCES, "no").after(9)
+    page = web.get(f"/ui/tasks/{builder.task.task_id}")
     assert "168 earlier attempts are not shown" in text_of(page)
     assert re.findall(r'id="attempt-(\d+)"', page.text) == [str(n) for n in range(180, 168, -1)]
     assert "Waiting for resources" in text_of(page) and "180" in text_of(page)
@@ -81,9 +81,9 @@ def test_a_failure_says_what_to_do_next(
     web: httpx.Client, deployment: Deployment, kind: FailureKind, advice: str
 ) -> None:
     with database_of(deployment) as database:
-        scene = begin(deployment, database, "erin", kind.value, ago_s=60).run().after(5)
-        scene.end(Event.FAIL, "FAILED", kind, "it went wrong")
-    page = text_of(web.get(f"/ui/tasks/{scene.task.task_id}"))
+        builder = begin(deployment, database, "erin", kind.value, ago_s=60).run().after(5)
+        builder.end(Event.FAIL, "FAILED", kind, "it went wrong")
+    page = text_of(web.get(f"/ui/tasks/{builder.task.task_id}"))
     assert advice in page and kind.value in page and "it went wrong" in page
 
 
@@ -94,10 +94,10 @@ def test_a_job_that_waits_inside_for_placement_is_told(web: httpx.Client, ids: d
 
 def test_what_users_and_programs_wrote_is_escaped(web: httpx.Client, deployment: Deployment) -> None:
     with database_of(deployment) as database:
-        scene = begin(deployment, database, "erin", "<b>bold</b>", ago_s=60, spec="workload: <script>").run()
-        scene.log("<img src=x>\n").after(2).end(Event.FAIL, "FAILED", FailureKind.RUNTIME_ERROR, "<i>bad</i>")
+        builder = begin(deployment, database, "erin", "<b>bold</b>", ago_s=60, spec="workload: <script>").run()
+        builder.log("<img src=x>\n").after(2).end(Event.FAIL, "FAILED", FailureKind.RUNTIME_ERROR, "<i>bad</i>")
     for path in ("", "/logs"):
-        page = web.get(f"/ui/tasks/{scene.task.task_id}{path}").text
+        page = web.get(f"/ui/tasks/{builder.task.task_id}{path}").text
         assert "<b>bold" not in page and "<script>\n" not in page and "<img src=x>" not in page and "<i>bad" not in page
 
 
@@ -126,9 +126,9 @@ def test_what_ray_does_not_end_can_be_let_go_after_ten_minutes(web: httpx.Client
         fresh = begin(deployment, database, "erin", "fresh", ago_s=300).after(3).run().after(200).do(Event.CANCEL)
         stuck = begin(deployment, database, "erin", "stuck", ago_s=3000).after(3).run().after(200)
         stuck.do(Event.CANCEL)
-        for scene in (fresh, stuck):
+        for builder in (fresh, stuck):
             with database.write() as conn:
-                task = store.get_task(conn, scene.task.task_id)
+                task = store.get_task(conn, builder.task.task_id)
                 assert task is not None
                 store.change(conn, task, task.updated_at, cancel_requested_at=task.updated_at)
     early, late = f"/ui/tasks/{fresh.task.task_id}", f"/ui/tasks/{stuck.task.task_id}"

@@ -10,12 +10,12 @@ from app.video.model.job import VideoJob
 from app.video.model.rule import Rule, RuleSet
 from tests.harness.users import Within, within
 from tests.harness.valkey import Valkey
-from tests.harness.video.nodes import USER, Scene
-from tests.harness.video.scenes import container, scene
+from tests.harness.video.environments import container, env
+from tests.harness.video.nodes import USER, Env
 from tests.harness.video.sinks import Receiver, take
 from tests.harness.video.web import settings_in
 
-__all__ = ["container", "scene"]
+__all__ = ["container", "env"]
 
 
 @pytest.fixture
@@ -33,9 +33,9 @@ def web(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Iter
 
 
 @pytest.fixture
-def job(scene: Scene) -> VideoJob:
+def job(env: Env) -> VideoJob:
     """With a rule, and a row before there is any sink."""
-    made = scene.running()
-    scene.video.rules.put(USER, made.uid, RuleSet((), (Rule("come", cooldown_s=0),)))
-    take(scene, made.uid, 1)
+    made = env.running()
+    env.video.rules.put(USER, made.uid, RuleSet((), (Rule("come", cooldown_s=0),)))
+    take(env, made.uid, 1)
     return made

@@ -17,14 +17,14 @@ from app.results.service import sinks as sink_service
 from app.video.model.job import VideoJob
 from tests.harness.mosquitto import PATIENCE_S, Mosquitto
 from tests.harness.users import OURS, Within
-from tests.harness.video.nodes import USER, Scene
+from tests.harness.video.nodes import USER, Env
 from tests.harness.video.sinks import Receiver, add, deliver, due, producer_in, sinks_of, state, take
 
 
-def test_rows_from_then_on_go_by_http_in_order_and_signed(scene: Scene, job: VideoJob, receiver: Receiver) -> None:
-    sink = add(scene, job.uid, SinkKind.HTTP, receiver.url)
-    take(scene, job.uid, 2, 3)
-    deliver(scene, job.uid)
+def test_rows_from_then_on_go_by_http_in_order_and_signed(env: Env, job: VideoJob, receiver: Receiver) -> None:
+    sink = add(env, job.uid, SinkKind.HTTP, receiver.url)
+    take(env, job.uid, 2, 3)
+    deliver(env, job.uid)
     ((headers, body),) = receiver.requests
     Webhook(sink.secret).verify(body, headers)
     assert headers["content-type"] == "application/cloudevents-batch+json"
@@ -34,84 +34,84 @@ def test_rows_from_then_on_go_by_http_in_order_and_signed(scene: Scene, job: Vid
     assert first["data"]["counts"] == {"up": 2, "total": 4}
     assert first["data"]["size"] == [100, 100]
     assert second["id"] == "row/3"
-    assert state(scene, job.uid) == ("idle", 2, 0, "")
-    deliver(scene, job.uid)
+    assert state(env, job.uid) == ("idle", 2, 0, "")
+    deliver(env, job.uid)
     assert len(receiver.requests) == 1
 
 
 def test_a_sink_that_is_down_gets_all_of_it_when_it_is_back(
-    scene: Scene, job: VideoJob, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    env: Env, job: VideoJob, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sink_service, "PARCELS", 2)
-    add(scene, job.uid, SinkKind.HTTP, receiver.url)
-    take(scene, job.uid, 2, 3)
+    add(env, job.uid, SinkKind.HTTP, receiver.url)
+    take(env, job.uid, 2, 3)
     receiver.status = 503
-    deliver(scene, job.uid)
-    assert state(scene, job.uid) == ("failing", 0, 2, "it answered 503")
-    scene.container.results.sinks.deliver_due()
+    deliver(env, job.uid)
+    assert state(env, job.uid) == ("failing", 0, 2, "it answered 503")
+    env.container.results.sinks.deliver_due()
     assert len(receiver.requests) == 1, "it has a pause"
-    take(scene, job.uid, 4, 5, 6)
+    take(env, job.uid, 4, 5, 6)
     receiver.status = 200
     receiver.requests.clear()
-    deliver(scene, job.uid)
+    deliver(env, job.uid)
     assert [[one["id"] for one in json.loads(body)] for _, body in receiver.requests] == [
         ["row/2", "row/3"],
         ["row/4", "row/5"],
         ["row/6"],
     ]
-    assert state(scene, job.uid) == ("idle", 5, 0, "")
+    assert state(env, job.uid) == ("idle", 5, 0, "")
 
 
-def test_a_disabled_users_sinks_wait(scene: Scene, job: VideoJob, receiver: Receiver) -> None:
-    scene.container.accounts.users.create("admin", Role.ADMIN, by="test")
-    add(scene, job.uid, SinkKind.HTTP, receiver.url)
-    take(scene, job.uid, 2)
-    scene.container.accounts.users.change(USER, is_enabled=False, by="test")
-    deliver(scene, job.uid)
-    assert state(scene, job.uid) == ("failing", 0, 1, "its user is disabled")
-    scene.container.accounts.users.change(USER, is_enabled=True, by="test")
-    deliver(scene, job.uid)
-    assert state(scene, job.uid) == ("idle", 1, 0, "")
+def test_a_disabled_users_sinks_wait(env: Env, job: VideoJob, receiver: Receiver) -> None:
+    env.container.accounts.users.create("admin", Role.ADMIN, by="test")
+    add(env, job.uid, SinkKind.HTTP, receiver.url)
+    take(env, job.uid, 2)
+    env.container.accounts.users.change(USER, is_enabled=False, by="test")
+    deliver(env, job.uid)
+    assert state(env, job.uid) == ("failing", 0, 1, "its user is disabled")
+    env.container.accounts.users.change(USER, is_enabled=True, by="test")
+    deliver(env, job.uid)
+    assert state(env, job.uid) == ("idle", 1, 0, "")
     assert len(receiver.requests) == 1
 
 
-def test_one_that_is_not_there_holds_up_no_other(scene: Scene, job: VideoJob, receiver: Receiver) -> None:
-    add(scene, job.uid, SinkKind.HTTP, "http://127.0.0.1:1/")
-    scene.later(1)
-    add(scene, job.uid, SinkKind.HTTP, receiver.url)
-    take(scene, job.uid, 2)
-    deliver(scene, job.uid)
-    down, up = sinks_of(scene, job.uid)
+def test_one_that_is_not_there_holds_up_no_other(env: Env, job: VideoJob, receiver: Receiver) -> None:
+    add(env, job.uid, SinkKind.HTTP, "http://127.0.0.1:1/")
+    env.later(1)
+    add(env, job.uid, SinkKind.HTTP, receiver.url)
+    take(env, job.uid, 2)
+    deliver(env, job.uid)
+    down, up = sinks_of(env, job.uid)
     assert (down.word, up.word) == ("failing", "idle")
     assert down.sink.problem
 
 
 def test_a_fault_of_ours_is_told_and_holds_up_no_other(
-    scene: Scene, job: VideoJob, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    env: Env, job: VideoJob, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(scene.container.results.sinks.senders, SinkKind.MQTT, None)
-    add(scene, job.uid, SinkKind.MQTT, "mqtt://127.0.0.1/a")
-    scene.later(1)
-    add(scene, job.uid, SinkKind.HTTP, receiver.url)
-    take(scene, job.uid, 2)
-    deliver(scene, job.uid)
-    broken, good = sinks_of(scene, job.uid)
+    monkeypatch.setitem(env.container.results.sinks.senders, SinkKind.MQTT, None)
+    add(env, job.uid, SinkKind.MQTT, "mqtt://127.0.0.1/a")
+    env.later(1)
+    add(env, job.uid, SinkKind.HTTP, receiver.url)
+    take(env, job.uid, 2)
+    deliver(env, job.uid)
+    broken, good = sinks_of(env, job.uid)
     assert (broken.sink.problem, good.word) == ("a fault of this service: AttributeError", "idle")
 
 
-def test_rows_that_have_gone_are_not_looked_for_again_and_again(scene: Scene, job: VideoJob) -> None:
-    add(scene, job.uid, SinkKind.HTTP, "http://127.0.0.1:1/")
-    take(scene, job.uid, 2)
-    scene.container.results.rows.forget_old(scene.now + timedelta(days=400))
-    due(scene, job.uid)
-    assert scene.container.results.sinks.deliver_due() == 0
-    assert state(scene, job.uid) == ("idle", 0, 0, "")
+def test_rows_that_have_gone_are_not_looked_for_again_and_again(env: Env, job: VideoJob) -> None:
+    add(env, job.uid, SinkKind.HTTP, "http://127.0.0.1:1/")
+    take(env, job.uid, 2)
+    env.container.results.rows.forget_old(env.now + timedelta(days=400))
+    due(env, job.uid)
+    assert env.container.results.sinks.deliver_due() == 0
+    assert state(env, job.uid) == ("idle", 0, 0, "")
 
 
-def test_events_go_there_and_not_rows(scene: Scene, job: VideoJob, receiver: Receiver) -> None:
-    add(scene, job.uid, SinkKind.HTTP, receiver.url, SinkContent.EVENTS)
-    take(scene, job.uid, 2, 3, 4)
-    deliver(scene, job.uid)
+def test_events_go_there_and_not_rows(env: Env, job: VideoJob, receiver: Receiver) -> None:
+    add(env, job.uid, SinkKind.HTTP, receiver.url, SinkContent.EVENTS)
+    take(env, job.uid, 2, 3, 4)
+    deliver(env, job.uid)
     ((_, body),) = receiver.requests
     assert [(one["type"], one["data"]["rule"], one["data"]["text"]) for one in json.loads(body)] == [
         ("modelmill.video.event", "come", "person")
@@ -119,15 +119,15 @@ def test_events_go_there_and_not_rows(scene: Scene, job: VideoJob, receiver: Rec
 
 
 def test_what_was_lost_between_delivery_and_note_is_delivered_again(
-    scene: Scene, job: VideoJob, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    env: Env, job: VideoJob, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add(scene, job.uid, SinkKind.HTTP, receiver.url)
-    take(scene, job.uid, 2)
+    add(env, job.uid, SinkKind.HTTP, receiver.url)
+    take(env, job.uid, 2)
     with monkeypatch.context() as patched:
-        patched.setattr(scene.container.results.sinks, "_noted", _killed)
+        patched.setattr(env.container.results.sinks, "_noted", _killed)
         with pytest.raises(KeyboardInterrupt):
-            deliver(scene, job.uid)
-    deliver(scene, job.uid)
+            deliver(env, job.uid)
+    deliver(env, job.uid)
     assert [json.loads(body)[0]["id"] for _, body in receiver.requests] == ["row/2", "row/2"]
 
 
@@ -136,42 +136,42 @@ def _killed(*_: Any) -> Any:
 
 
 def test_a_job_that_has_ended_delivers_the_rest_and_is_forgotten_with_its_sinks(
-    scene: Scene, job: VideoJob, receiver: Receiver
+    env: Env, job: VideoJob, receiver: Receiver
 ) -> None:
-    add(scene, job.uid, SinkKind.HTTP, receiver.url)
-    take(scene, job.uid, 2)
-    scene.jobs.cancel(USER, job.uid, now=scene.now)
-    deliver(scene, job.uid)
-    assert state(scene, job.uid) == ("idle", 1, 0, "")
-    scene.jobs.delete(USER, job.uid)
-    with scene.container.database.read() as conn:
+    add(env, job.uid, SinkKind.HTTP, receiver.url)
+    take(env, job.uid, 2)
+    env.jobs.cancel(USER, job.uid, now=env.now)
+    deliver(env, job.uid)
+    assert state(env, job.uid) == ("idle", 1, 0, "")
+    env.jobs.delete(USER, job.uid)
+    with env.container.database.read() as conn:
         assert store.sinks_of(conn, job.uid) == []
 
 
 def test_whoever_delivers_is_woken_by_rows_of_jobs_that_have_a_sink(
-    scene: Scene, job: VideoJob, monkeypatch: pytest.MonkeyPatch
+    env: Env, job: VideoJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     woken: list[bool] = []
-    monkeypatch.setattr(scene.reports, "wake_sinks", lambda: woken.append(True))
-    take(scene, job.uid, 2)
+    monkeypatch.setattr(env.reports, "wake_sinks", lambda: woken.append(True))
+    take(env, job.uid, 2)
     assert not woken
-    add(scene, job.uid, SinkKind.HTTP, "http://127.0.0.1:1/")
-    take(scene, job.uid, 3)
+    add(env, job.uid, SinkKind.HTTP, "http://127.0.0.1:1/")
+    take(env, job.uid, 3)
     assert woken == [True]
 
 
 def test_a_test_goes_at_once_and_its_answer_is_shown(
-    web: Within, scene: Scene, job: VideoJob, receiver: Receiver, tmp_path: Path
+    web: Within, env: Env, job: VideoJob, receiver: Receiver, tmp_path: Path
 ) -> None:
     place, page = f"/api/v2/video/jobs/{job.uid}/sinks", f"/ui/video/{job.uid}/sinks"
-    sink = add(scene, job.uid, SinkKind.HTTP, receiver.url)
-    take(scene, job.uid, 2)
+    sink = add(env, job.uid, SinkKind.HTTP, receiver.url)
+    take(env, job.uid, 2)
     answer = web.post(f"{place}/{sink.sink_id}/test")
     assert answer.json() == {"is_taken": True, "problem": ""}
     ((headers, body),) = receiver.requests
     Webhook(sink.secret).verify(body, headers)
     assert json.loads(body)[0]["type"] == "modelmill.video.test"
-    assert state(scene, job.uid) == ("delivering", 0, 1, ""), "what waits goes on waiting"
+    assert state(env, job.uid) == ("delivering", 0, 1, ""), "what waits goes on waiting"
     receiver.status = 410
     assert web.post(f"{place}/{sink.sink_id}/test").json() == {"is_taken": False, "problem": "it answered 410"}
     shown = web.post(f"{page}/test", data={"sink_id": sink.sink_id}, headers=OURS).text
@@ -180,8 +180,8 @@ def test_a_test_goes_at_once_and_its_answer_is_shown(
     with Mosquitto(tmp_path) as broker:
         messages = broker.subscribe("#")
         for kind in (SinkKind.MQTT, SinkKind.HOME_ASSISTANT):
-            sink = add(scene, job.uid, kind, f"mqtt://127.0.0.1:{broker.port}/a")
-            assert scene.container.results.sinks.test(producer_in(scene, job.uid), sink.sink_id, now=scene.now) == ""
+            sink = add(env, job.uid, kind, f"mqtt://127.0.0.1:{broker.port}/a")
+            assert env.container.results.sinks.test(producer_in(env, job.uid), sink.sink_id, now=env.now) == ""
         topics = [messages.get(timeout=PATIENCE_S).topic for _ in range(2)]
     assert topics == ["a", "a/test"]
 
@@ -202,12 +202,12 @@ def test_programs_add_list_and_remove_sinks(web: Within, job: VideoJob) -> None:
     assert web.post(place, json=body).status_code == 429
 
 
-def test_the_page_adds_shows_and_removes_sinks(web: Within, scene: Scene, job: VideoJob) -> None:
+def test_the_page_adds_shows_and_removes_sinks(web: Within, env: Env, job: VideoJob) -> None:
     page = f"/ui/video/{job.uid}/sinks"
     fields = {"kind": "http", "content": "rows", "address": "http://127.0.0.1:1/rows"}
     assert "whsec_" in web.post(page, data=fields, headers=OURS).text
-    take(scene, job.uid, 2)
-    deliver(scene, job.uid)
+    take(env, job.uid, 2)
+    deliver(env, job.uid)
     shown = web.get(page).text
     assert "whsec_" not in shown
     assert "1 try in vain" in shown
@@ -215,6 +215,6 @@ def test_the_page_adds_shows_and_removes_sinks(web: Within, scene: Scene, job: V
     assert refused.status_code == 400
     assert 'id="problem-address"' in refused.text
     assert fields["address"] in refused.text
-    (one,) = sinks_of(scene, job.uid)
+    (one,) = sinks_of(env, job.uid)
     web.post(f"{page}/remove", data={"sink_id": one.sink.sink_id}, headers=OURS)
-    assert sinks_of(scene, job.uid) == []
+    assert sinks_of(env, job.uid) == []

@@ -25,73 +25,69 @@ from app.video.model.job import VideoJob
 from tests.harness.mosquitto import PATIENCE_S, Mosquitto
 from tests.harness.users import Within
 from tests.harness.valkey import Valkey
-from tests.harness.video.nodes import USER, Scene
+from tests.harness.video.nodes import USER, Env
 from tests.harness.video.records import result
 from tests.harness.video.sinks import Receiver, add, deliver, producer_in, sinks_of, state, take
 
 
-def test_rows_go_by_mqtt_a_message_each_also_after_the_broker_was_away(
-    scene: Scene, job: VideoJob, tmp_path: Path
-) -> None:
+def test_rows_go_by_mqtt_a_message_each_also_after_the_broker_was_away(env: Env, job: VideoJob, tmp_path: Path) -> None:
     broker = Mosquitto(tmp_path, user="mill", password="p@ss:word")
     with broker:
         address = f"mqtt://mill:p%40ss%3Aword@127.0.0.1:{broker.port}/cameras/door"
-        add(scene, job.uid, SinkKind.MQTT, address)
+        add(env, job.uid, SinkKind.MQTT, address)
         messages = broker.subscribe("cameras/#")
-        take(scene, job.uid, 2, 3)
-        deliver(scene, job.uid)
+        take(env, job.uid, 2, 3)
+        deliver(env, job.uid)
         first, second = (messages.get(timeout=PATIENCE_S) for _ in range(2))
         assert (first.topic, first.properties.ContentType) == ("cameras/door", "application/cloudevents+json")
         assert [json.loads(one.payload)["id"] for one in (first, second)] == ["row/2", "row/3"]
-        assert state(scene, job.uid) == ("idle", 2, 0, "")
+        assert state(env, job.uid) == ("idle", 2, 0, "")
         broker.stop()
-        take(scene, job.uid, 4)
-        deliver(scene, job.uid)
-        word, delivered, backlog, problem = state(scene, job.uid)
+        take(env, job.uid, 4)
+        deliver(env, job.uid)
+        word, delivered, backlog, problem = state(env, job.uid)
         assert (word, delivered, backlog) == ("failing", 2, 1)
         assert "refused" in problem
         broker.start()
         messages = broker.subscribe("cameras/#")
-        deliver(scene, job.uid)
+        deliver(env, job.uid)
         assert json.loads(messages.get(timeout=PATIENCE_S).payload)["id"] == "row/4"
-    assert "p%40ss" not in sinks_of(scene, job.uid)[0].sink.shown_address
+    assert "p%40ss" not in sinks_of(env, job.uid)[0].sink.shown_address
 
 
-def test_a_long_backlog_goes_by_mqtt_in_its_order(scene: Scene, job: VideoJob, tmp_path: Path) -> None:
+def test_a_long_backlog_goes_by_mqtt_in_its_order(env: Env, job: VideoJob, tmp_path: Path) -> None:
     """More than the client keeps on the way at once."""
     with Mosquitto(tmp_path) as broker:
-        add(scene, job.uid, SinkKind.MQTT, f"mqtt://127.0.0.1:{broker.port}/a")
+        add(env, job.uid, SinkKind.MQTT, f"mqtt://127.0.0.1:{broker.port}/a")
         messages = broker.subscribe("a")
-        rows = [{**result(n), "at": scene.now.timestamp()} for n in range(2, 452)]
+        rows = [{**result(n), "at": env.now.timestamp()} for n in range(2, 452)]
         report: Any = {"job_uid": job.uid, "seq": 2, "results": rows}
-        scene.reports.take(report, node="edge0", user="", now=scene.now)
-        deliver(scene, job.uid)
-        assert state(scene, job.uid) == ("idle", 450, 0, "")
+        env.reports.take(report, node="edge0", user="", now=env.now)
+        deliver(env, job.uid)
+        assert state(env, job.uid) == ("idle", 450, 0, "")
         ids = [json.loads(messages.get(timeout=PATIENCE_S).payload)["id"] for _ in rows]
     assert ids == [f"row/{n}" for n in range(2, 452)]
 
 
-def test_a_broker_that_lets_nobody_in_is_said_to(scene: Scene, job: VideoJob, tmp_path: Path) -> None:
+def test_a_broker_that_lets_nobody_in_is_said_to(env: Env, job: VideoJob, tmp_path: Path) -> None:
     with Mosquitto(tmp_path, user="mill", password="right") as broker:
-        add(scene, job.uid, SinkKind.MQTT, f"mqtt://mill:wrong@127.0.0.1:{broker.port}/a")
-        take(scene, job.uid, 2)
-        deliver(scene, job.uid)
-    word, _, backlog, problem = state(scene, job.uid)
+        add(env, job.uid, SinkKind.MQTT, f"mqtt://mill:wrong@127.0.0.1:{broker.port}/a")
+        take(env, job.uid, 2)
+        deliver(env, job.uid)
+    word, _, backlog, problem = state(env, job.uid)
     assert (word, backlog) == ("failing", 1)
     assert "Not authorized" in problem
 
 
-def test_home_assistant_finds_sensors_and_their_last_state_also_later(
-    scene: Scene, job: VideoJob, tmp_path: Path
-) -> None:
+def test_home_assistant_finds_sensors_and_their_last_state_also_later(env: Env, job: VideoJob, tmp_path: Path) -> None:
     with Mosquitto(tmp_path) as broker:
         address = f"mqtt://127.0.0.1:{broker.port}/cameras/door"
-        rows = add(scene, job.uid, SinkKind.HOME_ASSISTANT, address)
-        scene.later(1)
-        events = add(scene, job.uid, SinkKind.HOME_ASSISTANT, address, SinkContent.EVENTS)
-        take(scene, job.uid, 2, 3, 4)
-        deliver(scene, job.uid)
-        assert [one.word for one in sinks_of(scene, job.uid)] == ["idle", "idle"]
+        rows = add(env, job.uid, SinkKind.HOME_ASSISTANT, address)
+        env.later(1)
+        events = add(env, job.uid, SinkKind.HOME_ASSISTANT, address, SinkContent.EVENTS)
+        take(env, job.uid, 2, 3, 4)
+        deliver(env, job.uid)
+        assert [one.word for one in sinks_of(env, job.uid)] == ["idle", "idle"]
         messages = broker.subscribe("#")
         retained = {one.topic: json.loads(one.payload) for one in (messages.get(timeout=PATIENCE_S) for _ in range(4))}
     device = retained[f"homeassistant/device/modelmill_{rows.sink_id}/config"]
@@ -109,39 +105,39 @@ def test_home_assistant_finds_sensors_and_their_last_state_also_later(
 
 
 def test_rows_go_to_a_stream_of_redis_all_of_a_try_or_none(
-    scene: Scene, job: VideoJob, shared_valkey: Valkey, tmp_path: Path
+    env: Env, job: VideoJob, shared_valkey: Valkey, tmp_path: Path
 ) -> None:
-    add(scene, job.uid, SinkKind.REDIS, f"redis://127.0.0.1:{shared_valkey.port}/9/cameras:door")
-    take(scene, job.uid, 2, 3)
-    deliver(scene, job.uid)
+    add(env, job.uid, SinkKind.REDIS, f"redis://127.0.0.1:{shared_valkey.port}/9/cameras:door")
+    take(env, job.uid, 2, 3)
+    deliver(env, job.uid)
     with Redis(port=shared_valkey.port, db=9) as client:
         entries = [json.loads(entry[b"event"]) for _, entry in client.xrange("cameras:door")]
         assert [one["id"] for one in entries] == ["row/2", "row/3"]
         client.set("cameras:door", "no stream")
-        take(scene, job.uid, 4)
-        deliver(scene, job.uid)
-        word, delivered, backlog, problem = state(scene, job.uid)
+        take(env, job.uid, 4)
+        deliver(env, job.uid)
+        word, delivered, backlog, problem = state(env, job.uid)
         assert (word, delivered, backlog) == ("failing", 2, 1) and "WRONGTYPE" in problem
         client.delete("cameras:door")
-        deliver(scene, job.uid)
+        deliver(env, job.uid)
         assert client.xlen("cameras:door") == 1
-    assert state(scene, job.uid) == ("idle", 3, 0, "")
+    assert state(env, job.uid) == ("idle", 3, 0, "")
 
 
 def test_rows_go_to_files_of_the_owners_home_in_segments_each_once(
-    scene: Scene, job: VideoJob, monkeypatch: pytest.MonkeyPatch
+    env: Env, job: VideoJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = scene.container.homes.files
-    sink = add(scene, job.uid, SinkKind.FILE, "datasets/cameras/door")
-    take(scene, job.uid, 2, 499, 500)
-    deliver(scene, job.uid)
-    take(scene, job.uid, 501)
-    deliver(scene, job.uid)
-    with scene.container.database.write() as conn:
+    files = env.container.homes.files
+    sink = add(env, job.uid, SinkKind.FILE, "datasets/cameras/door")
+    take(env, job.uid, 2, 499, 500)
+    deliver(env, job.uid)
+    take(env, job.uid, 501)
+    deliver(env, job.uid)
+    with env.container.database.write() as conn:
         store.change_sink(conn, sink.sink_id, cursor=499)
-    deliver(scene, job.uid)
-    assert state(scene, job.uid) == ("idle", 6, 0, ""), "two of them twice"
-    assert scene.container.results.sinks.test(producer_in(scene, job.uid), sink.sink_id, now=scene.now) == ""
+    deliver(env, job.uid)
+    assert state(env, job.uid) == ("idle", 6, 0, ""), "two of them twice"
+    assert env.container.results.sinks.test(producer_in(env, job.uid), sink.sink_id, now=env.now) == ""
     entries = {one.name: one.path for one in files.browse(USER, "datasets/cameras/door").entries}
     ids = {
         name: [json.loads(line)["id"] for line in b"".join(files.read(USER, path)).splitlines()]
@@ -156,32 +152,32 @@ def test_rows_go_to_files_of_the_owners_home_in_segments_each_once(
 
 
 def test_a_file_that_its_owner_has_put_there_is_not_read_into_memory(
-    scene: Scene, job: VideoJob, monkeypatch: pytest.MonkeyPatch
+    env: Env, job: VideoJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add(scene, job.uid, SinkKind.FILE, "datasets/door")
-    take(scene, job.uid, 2)
-    deliver(scene, job.uid)
+    add(env, job.uid, SinkKind.FILE, "datasets/door")
+    take(env, job.uid, 2)
+    deliver(env, job.uid)
     monkeypatch.setattr(home_folders, "MOST_BYTES", 10)
-    take(scene, job.uid, 3)
-    deliver(scene, job.uid)
-    word, delivered, backlog, problem = state(scene, job.uid)
+    take(env, job.uid, 3)
+    deliver(env, job.uid)
+    word, delivered, backlog, problem = state(env, job.uid)
     assert (word, delivered, backlog) == ("failing", 1, 1) and "has more than 10 bytes" in problem
 
 
-def test_a_full_home_takes_no_rows_and_says_so_until_there_is_room(scene: Scene, job: VideoJob) -> None:
-    users = scene.container.accounts.users
-    add(scene, job.uid, SinkKind.FILE, "datasets/door")
+def test_a_full_home_takes_no_rows_and_says_so_until_there_is_room(env: Env, job: VideoJob) -> None:
+    users = env.container.accounts.users
+    add(env, job.uid, SinkKind.FILE, "datasets/door")
     users.change(USER, quota_bytes=100, by="test")
-    take(scene, job.uid, 2)
-    deliver(scene, job.uid)
-    word, delivered, backlog, problem = state(scene, job.uid)
+    take(env, job.uid, 2)
+    deliver(env, job.uid)
+    word, delivered, backlog, problem = state(env, job.uid)
     assert (word, delivered, backlog) == ("failing", 0, 1) and "may hold 100 bytes" in problem
     users.change(USER, quota_bytes=None, by="test")
-    deliver(scene, job.uid)
-    assert state(scene, job.uid) == ("idle", 1, 0, "")
+    deliver(env, job.uid)
+    assert state(env, job.uid) == ("idle", 1, 0, "")
 
 
-def test_a_server_that_says_a_byte_now_and_then_is_given_up(scene: Scene, job: VideoJob) -> None:
+def test_a_server_that_says_a_byte_now_and_then_is_given_up(env: Env, job: VideoJob) -> None:
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -193,41 +189,41 @@ def test_a_server_that_says_a_byte_now_and_then_is_given_up(scene: Scene, job: V
 
         thread = threading.Thread(target=trickle)
         thread.start()
-        sink = add(scene, job.uid, SinkKind.REDIS, f"redis://127.0.0.1:{listener.getsockname()[1]}/0/rows")
+        sink = add(env, job.uid, SinkKind.REDIS, f"redis://127.0.0.1:{listener.getsockname()[1]}/0/rows")
         delivery = Delivery(1, {"id": "row/1"})
         assert RedisSender(read_networks("127.0.0.0/8"), try_s=0.3).send(sink, [delivery]) == "no answer within 0.3 s"
         over.set()
         thread.join()
 
 
-def test_only_so_many_sinks_are_tested_at_once(scene: Scene, job: VideoJob, receiver: Receiver) -> None:
-    sink, sinks = add(scene, job.uid, SinkKind.HTTP, receiver.url), scene.container.results.sinks
+def test_only_so_many_sinks_are_tested_at_once(env: Env, job: VideoJob, receiver: Receiver) -> None:
+    sink, sinks = add(env, job.uid, SinkKind.HTTP, receiver.url), env.container.results.sinks
     for _ in range(sink_service.TESTS_AT_ONCE):
         sinks._room_for_tests.acquire()
     try:
         with pytest.raises(TooManySinkTests):
-            sinks.test(producer_in(scene, job.uid), sink.sink_id, now=scene.now)
+            sinks.test(producer_in(env, job.uid), sink.sink_id, now=env.now)
     finally:
         sinks._room_for_tests.release(sink_service.TESTS_AT_ONCE)
-    assert sinks.test(producer_in(scene, job.uid), sink.sink_id, now=scene.now) == ""
+    assert sinks.test(producer_in(env, job.uid), sink.sink_id, now=env.now) == ""
 
 
 def test_private_addresses_are_refused_where_no_network_is_allowed(
-    scene: Scene, job: VideoJob, monkeypatch: pytest.MonkeyPatch
+    env: Env, job: VideoJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scene.container.results.sinks, "networks", ())
+    monkeypatch.setattr(env.container.results.sinks, "networks", ())
     for kind, address in (
         (SinkKind.HTTP, "http://127.0.0.1/"),
         (SinkKind.MQTT, "mqtt://10.0.0.1/a"),
         (SinkKind.REDIS, "redis://127.0.0.1/0/a"),
     ):
         with pytest.raises(AddressRefused):
-            add(scene, job.uid, kind, address)
-    sinks = scene.container.results.sinks
+            add(env, job.uid, kind, address)
+    sinks = env.container.results.sinks
     monkeypatch.setattr(sinks.senders[SinkKind.REDIS], "_networks", ())
     monkeypatch.setattr(sinks, "networks", sinks.senders[SinkKind.MQTT]._networks)  # type: ignore[attr-defined]
-    sink = add(scene, job.uid, SinkKind.REDIS, "redis://127.0.0.1/0/a")
-    assert "private network" in sinks.test(producer_in(scene, job.uid), sink.sink_id, now=scene.now)
+    sink = add(env, job.uid, SinkKind.REDIS, "redis://127.0.0.1/0/a")
+    assert "private network" in sinks.test(producer_in(env, job.uid), sink.sink_id, now=env.now)
 
 
 @pytest.mark.parametrize(

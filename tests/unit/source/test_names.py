@@ -33,6 +33,22 @@ NAMELESS_BOUND = re.compile(rf"\b(?:{'|'.join(NAMELESS)})\b\s*(?:[=,:)\]]|[-+|&]
 EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'")
 NAMELESS_VARIABLE = re.compile(rf"(?<![\w.])(?:{'|'.join(NAMELESS)})\b")
+METAPHORS = {
+    "census",
+    "crowd",
+    "desk",
+    "doorkeeper",
+    "hall",
+    "janitor",
+    "kick",
+    "mouth",
+    "nudge",
+    "painter",
+    "reel",
+    "shelf",
+    "spot",
+}
+"""Words for which the field has one of its own; see docs/glossary.md."""
 PROGRAMS = {"edge/agent", "edge/joint", "edge/video/runner", "edge/video/stage_host"}
 """Parts of the edge that are programs of their own: each has a vocabulary."""
 
@@ -86,6 +102,16 @@ def test_functions_are_called_for_what_they_give() -> None:
         for path, tree in source_trees(*PRODUCT).items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in NAMELESS
+    ] == []
+
+
+def test_names_are_words_of_the_field() -> None:
+    assert [
+        f"{path}:{node.lineno} {node.name}"
+        for path, tree in source_trees(*PRODUCT).items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and METAPHORS & {word.lower() for word in re.findall("[A-Z]?[a-z]+", node.name)}
     ] == []
 
 

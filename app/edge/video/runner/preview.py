@@ -99,7 +99,7 @@ class PreviewRenderer:
         self._changed = threading.Condition()
         self._is_over = False
         self._is_due = True
-        self._thread = threading.Thread(target=self._run, name="painter", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="preview", daemon=True)
         live.on_viewer = self.notify
 
     def start(self) -> None:

@@ -195,7 +195,7 @@ class Reporter:
 
     def _composed(self, flags: Sequence[str], silent_s: float | None) -> bytes | None:
         with self._lock:
-            if not self._has_news(flags):
+            if not self._has_changed(flags):
                 return None
             state = self._checkpoint.state
             state.seq += 1
@@ -207,10 +207,10 @@ class Reporter:
         self._checkpoint.write()
         return json.dumps(report).encode()
 
-    def _has_news(self, flags: Sequence[str]) -> bool:
+    def _has_changed(self, flags: Sequence[str]) -> bool:
         """Each second while there are results; else now and then, which shows that the runner is alive."""
-        news = self._results or self._notes or self._profile or self._ending
-        return bool(news) or flags != self._last_flags or self._clock() - self._last_at >= AT_LEAST_EVERY_S
+        unsent = self._results or self._notes or self._profile or self._ending
+        return bool(unsent) or flags != self._last_flags or self._clock() - self._last_at >= AT_LEAST_EVERY_S
 
     def _taken(self) -> list[dict[str, Any]]:
         """The oldest, as many as a report can hold."""

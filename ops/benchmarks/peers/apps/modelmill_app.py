@@ -30,6 +30,6 @@ def wait(job_ids: list[str]) -> None:
 
 def submit_many(job_ids: list[str]) -> None:
     watcher.check()
-    watcher.nudges.punsubscribe()  # of many jobs it is asked whether any is active; nobody reads 500 times seven nudges
+    watcher.changes.punsubscribe()  # of many jobs it is asked whether any is active; nobody reads 3,500 changes
     for job_id in job_ids:
         submit(job_id)

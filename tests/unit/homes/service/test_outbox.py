@@ -36,13 +36,13 @@ LATER = timedelta(hours=1)
 
 
 @pytest.fixture
-def kicks() -> list[int]:
+def wakes() -> list[int]:
     return []
 
 
 @pytest.fixture
-def accounts(database: Database, kicks: list[int]) -> Accounts:
-    return Accounts(database, SecretHasher("k"), on_change=[listener(kicks.append)])
+def accounts(database: Database, wakes: list[int]) -> Accounts:
+    return Accounts(database, SecretHasher("k"), on_change=[listener(wakes.append)])
 
 
 @pytest.fixture
@@ -65,18 +65,18 @@ def test_a_user_gets_a_home_and_an_account_at_the_next_pulse(
     assert (homes.options.root / "users" / "alice" / "datasets").is_dir()
 
 
-def test_what_was_undone_is_never_told(accounts: Accounts, homes: Homes, kicks: list[int]) -> None:
+def test_what_was_undone_is_never_told(accounts: Accounts, homes: Homes, wakes: list[int]) -> None:
     accounts.users.create("alice", Role.USER, by="admin")
-    kicks.clear()
+    wakes.clear()
     with pytest.raises(UserExists):
         accounts.users.create("alice", Role.USER, by="admin")
-    assert kicks == []
+    assert wakes == []
     assert homes.outbox.state("alice").waiting == 1
 
 
-def test_a_change_sends_word_of_itself_at_once(accounts: Accounts, homes: Homes, kicks: list[int]) -> None:
+def test_a_change_sends_word_of_itself_at_once(accounts: Accounts, homes: Homes, wakes: list[int]) -> None:
     accounts.users.create("alice", Role.USER, by="admin")
-    (entry_id,) = kicks
+    (entry_id,) = wakes
     assert homes.outbox.waiting()[0].entry_id == entry_id
     homes.outbox.apply_due(now(), entry_id=entry_id)
     assert homes.outbox.state("alice").is_done

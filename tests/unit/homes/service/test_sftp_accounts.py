@@ -29,7 +29,7 @@ LATER = timedelta(hours=2)
 
 
 @dataclass(frozen=True)
-class Scene:
+class Env:
     """alice, with two tokens of hers."""
 
     accounts: Accounts
@@ -47,7 +47,7 @@ class Scene:
 
 
 @pytest.fixture(params=["embedded", "sftpgo"])
-def scene(request: pytest.FixtureRequest, tmp_path: Path, database: Database) -> Iterator[Scene]:
+def env(request: pytest.FixtureRequest, tmp_path: Path, database: Database) -> Iterator[Env]:
     sftp: SftpBackend = BuiltinBackend(database, host="h", port=1)
     if request.param == "sftpgo":
         standin: SftpgoStandin = request.getfixturevalue("standin")
@@ -55,110 +55,108 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path, database: Database) ->
     accounts = Accounts(database, SecretHasher("k"), on_change=[listener()])
     accounts.users.create("alice", Role.USER, by="admin")
     first, second = (accounts.tokens.issue("alice", by="alice", ttl_s=3600 * (2 * n + 1))[0] for n in range(2))
-    yield Scene(accounts, Homes(HomesOptions(tmp_path / "homes"), database, sftp), (first.token_id, second.token_id))
+    yield Env(accounts, Homes(HomesOptions(tmp_path / "homes"), database, sftp), (first.token_id, second.token_id))
     if isinstance(sftp, SftpgoBackend):
         sftp.close()
 
 
-def test_what_a_token_set_goes_with_it_and_nothing_else(scene: Scene) -> None:
-    sftp, (leaked, good) = scene.homes.sftp, scene.tokens
+def test_what_a_token_set_goes_with_it_and_nothing_else(env: Env) -> None:
+    sftp, (leaked, good) = env.homes.sftp, env.tokens
     sftp.add_keys("alice", [OWN], by="alice", token_id=good)
     sftp.add_keys("alice", [KEY], by="alice", token_id=leaked)
     assert sftp.facts("alice").key_tokens == {OWN: good, KEY: leaked}
-    scene.revoke(0)
+    env.revoke(0)
     assert sftp.facts("alice").keys == [OWN]
     sftp.end_bound(now())
-    assert scene.keys() == [OWN]
-    entry = scene.accounts.audit_log.entries(limit=1)[0]
+    assert env.keys() == [OWN]
+    entry = env.accounts.audit_log.entries(limit=1)[0]
     assert (entry.action, entry.detail) == ("door.credentials_ended", {"count": 1})
     sftp.end_bound(now())
-    assert scene.accounts.audit_log.entries(limit=1)[0] == entry  # once
+    assert env.accounts.audit_log.entries(limit=1)[0] == entry  # once
 
 
-def test_it_goes_when_the_token_expires(scene: Scene) -> None:
-    sftp = scene.homes.sftp
-    sftp.set_keys("alice", [KEY], by="alice", token_id=scene.tokens[0])
+def test_it_goes_when_the_token_expires(env: Env) -> None:
+    sftp = env.homes.sftp
+    sftp.set_keys("alice", [KEY], by="alice", token_id=env.tokens[0])
     sftp.end_bound(now())
-    assert scene.keys() == [KEY]
+    assert env.keys() == [KEY]
     sftp.end_bound(now() + LATER)
-    assert scene.keys() == []
+    assert env.keys() == []
 
 
-def test_what_is_set_again_goes_with_who_set_it_last(scene: Scene) -> None:
-    sftp, (leaked, good) = scene.homes.sftp, scene.tokens
+def test_what_is_set_again_goes_with_who_set_it_last(env: Env) -> None:
+    sftp, (leaked, good) = env.homes.sftp, env.tokens
     sftp.set_keys("alice", [KEY], by="alice", token_id=leaked)
     sftp.set_password("alice", PASSWORD, by="alice", token_id=leaked)
     sftp.add_keys("alice", [KEY.replace("planted", "kept")], by="alice", token_id=good)
     sftp.set_password("alice", PASSWORD, by="alice", token_id=good)
-    scene.revoke(0)
+    env.revoke(0)
     sftp.end_bound(now())
-    assert scene.keys() == [KEY.replace("planted", "kept")]
+    assert env.keys() == [KEY.replace("planted", "kept")]
     assert sftp.facts("alice").password_token == good
     assert not sftp.facts("alice").needs_new_password
 
 
-def test_a_password_goes_with_its_token(scene: Scene) -> None:
-    sftp = scene.homes.sftp
-    sftp.set_password("alice", PASSWORD, by="alice", token_id=scene.tokens[0])
-    scene.revoke(0)
+def test_a_password_goes_with_its_token(env: Env) -> None:
+    sftp = env.homes.sftp
+    sftp.set_password("alice", PASSWORD, by="alice", token_id=env.tokens[0])
+    env.revoke(0)
     facts = sftp.facts("alice")
     assert facts.needs_new_password and facts.password_token is None
     sftp.end_bound(now())
     assert sftp.facts("alice") == facts  # one that nobody knows
 
 
-def test_what_nobodys_token_set_stays(scene: Scene) -> None:
+def test_what_nobodys_token_set_stays(env: Env) -> None:
     """Of an administrator for somebody else, and of this machine's own user."""
-    sftp = scene.homes.sftp
+    sftp = env.homes.sftp
     sftp.reset_password("alice", by="admin", token_id="an administrator's")
     sftp.set_keys("alice", [KEY], by="alice")
     sftp.end_bound(now() + LATER)
     assert (sftp.facts("alice").password_token, sftp.facts("alice").key_tokens) == (None, {})
-    assert scene.keys() == [KEY]
+    assert env.keys() == [KEY]
 
 
-def test_a_name_that_is_used_again_has_nothing_of_the_one_before(scene: Scene) -> None:
-    scene.homes.sftp.set_password("alice", PASSWORD, by="alice", token_id=scene.tokens[0])
-    scene.accounts.users.delete("alice", by="admin")
-    scene.accounts.users.create("alice", Role.USER, by="admin", is_reuse=True)
-    scene.homes.sftp.set_password("alice", PASSWORD, by="admin")
-    scene.homes.sftp.end_bound(now())
-    assert not scene.homes.sftp.facts("alice").needs_new_password
+def test_a_name_that_is_used_again_has_nothing_of_the_one_before(env: Env) -> None:
+    env.homes.sftp.set_password("alice", PASSWORD, by="alice", token_id=env.tokens[0])
+    env.accounts.users.delete("alice", by="admin")
+    env.accounts.users.create("alice", Role.USER, by="admin", is_reuse=True)
+    env.homes.sftp.set_password("alice", PASSWORD, by="admin")
+    env.homes.sftp.end_bound(now())
+    assert not env.homes.sftp.facts("alice").needs_new_password
 
 
-@pytest.mark.parametrize("scene", ["sftpgo"], indirect=True)
-def test_what_could_not_be_set_moves_nothing(scene: Scene, standin: SftpgoStandin) -> None:
-    sftp, (leaked, good) = scene.homes.sftp, scene.tokens
+@pytest.mark.parametrize("env", ["sftpgo"], indirect=True)
+def test_what_could_not_be_set_moves_nothing(env: Env, standin: SftpgoStandin) -> None:
+    sftp, (leaked, good) = env.homes.sftp, env.tokens
     sftp.set_password("alice", PASSWORD, by="alice", token_id=leaked)
     standin.is_broken = True
     with pytest.raises(SftpUnavailable):
         sftp.set_password("alice", PASSWORD, by="alice", token_id=good)
-    scene.revoke(0)
+    env.revoke(0)
     sftp.end_bound(now())  # SFTPGo is away: tried again later
     standin.is_broken = False
     sftp.end_bound(now())
     assert sftp.facts("alice").needs_new_password
 
 
-@pytest.mark.parametrize("scene", ["embedded"], indirect=True)
-def test_the_built_in_server_is_shut_at_once(scene: Scene, database: Database) -> None:
-    sftp, authenticator = scene.homes.sftp, SftpAuthenticator(database)
-    sftp.set_keys("alice", [KEY, OWN], by="alice", token_id=scene.tokens[0])
-    sftp.add_keys("alice", [OWN], by="alice", token_id=scene.tokens[1])
-    sftp.set_password("alice", PASSWORD, by="alice", token_id=scene.tokens[0])
+@pytest.mark.parametrize("env", ["embedded"], indirect=True)
+def test_the_built_in_server_is_shut_at_once(env: Env, database: Database) -> None:
+    sftp, authenticator = env.homes.sftp, SftpAuthenticator(database)
+    sftp.set_keys("alice", [KEY, OWN], by="alice", token_id=env.tokens[0])
+    sftp.add_keys("alice", [OWN], by="alice", token_id=env.tokens[1])
+    sftp.set_password("alice", PASSWORD, by="alice", token_id=env.tokens[0])
     assert authenticator.check("alice", PASSWORD).account
-    scene.revoke(0)
+    env.revoke(0)
     assert authenticator.check("alice", PASSWORD).account is None
     account = authenticator.find("alice")
     assert account is not None and account.keys == (OWN,)
 
 
-@pytest.mark.parametrize("scene", ["embedded"], indirect=True)
-def test_a_password_changed_over_sftp_still_goes_with_the_token_that_planted_it(
-    scene: Scene, database: Database
-) -> None:
+@pytest.mark.parametrize("env", ["embedded"], indirect=True)
+def test_a_password_changed_over_sftp_still_goes_with_the_token_that_planted_it(env: Env, database: Database) -> None:
     authenticator = SftpAuthenticator(database)
-    planted = scene.homes.sftp.reset_password("alice", by="alice", token_id=scene.tokens[0])
+    planted = env.homes.sftp.reset_password("alice", by="alice", token_id=env.tokens[0])
     assert authenticator.change("alice", planted, PASSWORD).account
-    scene.revoke(0)
+    env.revoke(0)
     assert authenticator.check("alice", PASSWORD).account is None

@@ -1,4 +1,4 @@
-"""Waking: by a message, a nudge or a bell; while Redis is away nobody is kept from anything."""
+"""Waking: by a message, a notification or a bell; while Redis is away nobody is kept from anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who schedules: one at a time, woken by a kick, for the rest of the minute, and no longer than it has the lease."""
+"""Who schedules: one at a time, woken by a wake-up, for the rest of the minute, and no longer than it has the lease."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def waker_of(client: redis.Redis) -> Waker:
     return Waker(client, make_broker("redis://nowhere"))
 
 
-def test_a_kick_wakes_the_leader_and_many_are_one(valkey: Valkey, turn: Callable[..., Turn]) -> None:
+def test_a_wake_up_wakes_the_leader_and_many_are_one(valkey: Valkey, turn: Callable[..., Turn]) -> None:
     waker = waker_of(valkey.client)
     for _ in range(5):
         waker.ring(KEY)
@@ -147,7 +147,7 @@ def test_while_something_is_on_its_way_the_leader_looks_again_soon(turn: Callabl
     until(lambda: leading.ticks.count == 3)
 
 
-def test_a_kick_that_redis_does_not_hear_harms_nobody(own_valkey: Valkey) -> None:
+def test_a_wake_up_that_redis_does_not_hear_harms_nobody(own_valkey: Valkey) -> None:
     client = connect(own_valkey.url(0))
     own_valkey.kill()
     waker_of(client).ring(KEY)

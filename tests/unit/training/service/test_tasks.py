@@ -35,18 +35,18 @@ def homes(tmp_path: Path, database: Database) -> Homes:
 
 
 @pytest.fixture
-def kicks() -> list[int]:
-    """How many tasks were to be seen by others at each kick."""
+def wakes() -> list[int]:
+    """How many tasks were to be seen by others at each wake-up."""
     return []
 
 
 @pytest.fixture
-def tasks(homes: Homes, database: Database, kicks: list[int]) -> Tasks:
-    def kick() -> None:
+def tasks(homes: Homes, database: Database, wakes: list[int]) -> Tasks:
+    def wake() -> None:
         with database.read() as conn:
-            kicks.append(store.count_unended(conn))
+            wakes.append(store.count_unended(conn))
 
-    return Tasks(TrainingOptions(is_on=True, homes_root="/private"), database, homes, kick)
+    return Tasks(TrainingOptions(is_on=True, homes_root="/private"), database, homes, wake)
 
 
 @pytest.fixture
@@ -82,11 +82,11 @@ def folder(homes: Homes, task: Task) -> Iterator[Path]:
 
 
 # --- submitting -----------------------------------------------------------------------------------
-def test_the_scheduler_is_woken_when_the_task_is_there_to_be_seen(tasks: Tasks, kicks: list[int]) -> None:
+def test_the_scheduler_is_woken_when_the_task_is_there_to_be_seen(tasks: Tasks, wakes: list[int]) -> None:
     tasks.submit("alice", SPEC, idempotency_key="k", now=NOW)
-    assert kicks == [1]
+    assert wakes == [1]
     tasks.submit("alice", SPEC, idempotency_key="k", now=NOW)
-    assert kicks == [1]  # it was there already
+    assert wakes == [1]  # it was there already
 
 
 def test_two_tasks_of_one_second_that_drew_the_same_id_get_two(tasks: Tasks, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_cancelling_decides_anew_when_the_scheduler_was_faster(
 
 
 def test_a_running_task_is_being_stopped_and_says_so_once(
-    tasks: Tasks, task: Task, run: Callable[..., Task], kicks: list[int]
+    tasks: Tasks, task: Task, run: Callable[..., Task], wakes: list[int]
 ) -> None:
     run(task)
     for _ in range(2):
@@ -138,7 +138,7 @@ def test_a_running_task_is_being_stopped_and_says_so_once(
         assert (seen.state, seen.cancel_requested_at) == (State.CANCELING, AT)
     kinds = [event.kind for event in tasks.events("alice", task.task_id)]
     assert kinds.count("CANCEL_REQUESTED") == 1
-    assert len(kicks) == 2  # of the submission, and of the first cancellation
+    assert len(wakes) == 2  # of the submission, and of the first cancellation
 
 
 def test_all_that_has_not_ended_of_a_user_is_cancelled_and_nothing_of_others(
@@ -163,7 +163,7 @@ def test_what_has_ended_otherwise_cannot_be_cancelled(tasks: Tasks, task: Task, 
 
 # --- letting go of what does not stop -------------------------------------------------------------
 def test_what_ray_does_not_say_to_have_ended_is_let_go_after_a_time_and_says_that_it_may_still_run(
-    tasks: Tasks, task: Task, run: Callable[..., Task], kicks: list[int]
+    tasks: Tasks, task: Task, run: Callable[..., Task], wakes: list[int]
 ) -> None:
     run(task)
     tasks.cancel("alice", task.task_id, now=NOW)
@@ -178,7 +178,7 @@ def test_what_ray_does_not_say_to_have_ended_is_let_go_after_a_time_and_says_tha
     (event,) = [it for it in tasks.events("alice", task.task_id) if it.detail.get("to") == "CANCELED"]
     assert event.detail == {"from": "CANCELING", "to": "CANCELED", "by": "alice", "released": True}
     assert tasks.release("alice", task.task_id, now=NOW + 2 * RELEASE_AFTER) == released
-    assert len(kicks) == 3  # of the submission, the cancellation and the first release
+    assert len(wakes) == 3  # of the submission, the cancellation and the first release
 
 
 def test_nothing_is_let_go_before_ray_had_its_time(tasks: Tasks, task: Task, run: Callable[..., Task]) -> None:

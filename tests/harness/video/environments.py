@@ -9,7 +9,7 @@ import pytest
 from app.bootstrap.container import Container
 from tests.harness.users import Within, within
 from tests.harness.valkey import Valkey
-from tests.harness.video.nodes import Scene
+from tests.harness.video.nodes import Env
 from tests.harness.video.web import emptied, settings_in
 
 
@@ -28,5 +28,5 @@ def container(web: Within) -> Container:
 
 
 @pytest.fixture
-def scene(container: Container) -> Scene:
-    return Scene(container)
+def env(container: Container) -> Env:
+    return Env(container)
