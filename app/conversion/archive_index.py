@@ -45,7 +45,7 @@ owners = sa.Table(
     sa.Column("owner", sa.String(32), primary_key=True),
     sa.Column("since", sa.String(32), nullable=False),
 )
-"""Since when Redis had remembered jobs when this owner's rows were last compared with the store."""
+"""Start of Redis' memory when this owner's rows were last compared with the store."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class ArchiveFilter:
 
 
 def row_of(record: JobRecord, *, is_kept: bool) -> ArchivedJobRow:
-    """What the index has of a finished job."""
+    """The indexed data of a finished job."""
     model = record.artifacts.get(object_keys.MODEL)
     ended = record.finished_at or record.updated_at
     return ArchivedJobRow(
@@ -93,7 +93,7 @@ def row_of(record: JobRecord, *, is_kept: bool) -> ArchivedJobRow:
 
 
 def put(conn: Connection, row: ArchivedJobRow) -> None:
-    """Add it, or replace what the index has under its id."""
+    """Adds it, or replaces the entry with its id."""
     upsert(conn, archive, {**asdict(row), "tags": json.dumps(row.tags, ensure_ascii=False)})
 
 
@@ -108,18 +108,18 @@ def remove(conn: Connection, job_ids: Collection[str]) -> None:
 
 
 def ids_of(conn: Connection, owner: str | None = None) -> set[str]:
-    """Of everything, or of what this owner has."""
+    """Everything, or everything of this owner."""
     statement = sa.select(archive.c.job_id)
     return set(conn.execute(statement if owner is None else statement.where(archive.c.owner == owner)).scalars())
 
 
 def owners_of(conn: Connection) -> set[str]:
-    """Everybody who has something in the archive."""
+    """All owners with archived jobs."""
     return set(conn.execute(sa.select(archive.c.owner).distinct()).scalars())
 
 
 def compared_since(conn: Connection, owner: str) -> str | None:
-    """See the table of owners; None when it was never done."""
+    """See the table of owners; None if it was never compared."""
     return conn.execute(sa.select(owners.c.since).where(owners.c.owner == owner)).scalar()
 
 
@@ -130,10 +130,10 @@ def note_compared(conn: Connection, owner: str, since: str) -> None:
 def page(
     conn: Connection, owner: str, criteria: ArchiveFilter, *, after: tuple[str, str] | None = None, limit: int
 ) -> list[ArchivedJobRow]:
-    """This owner's, the last finished first, those of one moment by id.
+    """Returns this owner's jobs, the last finished first, then by id.
 
     Args:
-        after: finished_at and id of the last row of the page before.
+        after: finished_at and id of the last row of the previous page.
     """
     statement = sa.select(archive).where(archive.c.owner == owner, *_conditions(criteria))
     if after is not None:

@@ -39,7 +39,7 @@ def inspect_file(path: Path, chip: Chip | None = None) -> dict[str, Any]:
 
 
 def damage(facts: dict[str, Any]) -> str:
-    """What is wrong with an inspected file, in a sentence; empty when nothing is."""
+    """The problem of an inspected file, in a sentence; empty if there is none."""
     if facts["kind"] == "unknown":
         return f"{facts['name']}: {facts['reason']}"
     if facts["kind"] == "host-nef" and not facts["is_intact"]:
@@ -127,7 +127,7 @@ def _host_nef(archive: zipfile.ZipFile) -> dict[str, Any]:
 
 
 def _member(archive: zipfile.ZipFile, name: str, expected: dict[str, Any]) -> dict[str, Any]:
-    """Compare a member with what the manifest says of it, reading no more than that many bytes."""
+    """Compares a member with the manifest, reading no more than that many bytes."""
     try:
         size = archive.getinfo(name).file_size
         digest = _sha256(archive, name) if size == expected["size_bytes"] else ""

@@ -15,11 +15,11 @@ from app.conversion.store import JobStore
 from app.kit.redis.record_index import FEW, IndexDoc, RecordIndex, SearchPlan
 
 FORM = "2"
-"""Named again whenever what is indexed of a record changes: the index is then made again."""
+"""Change it whenever the indexed data of a record changes: the index is then rebuilt."""
 KINDS = ("name", "model", "tag")
-"""What words are found in."""
+"""The kinds of words that are searched."""
 NAME_BYTES = 6
-"""By how much of a name jobs are sorted: what fits into the 53 bits of a score."""
+"""Maximum length of a name for sorting: what fits into the 53 bits of a score."""
 STATUS_ORDER = ("running", "failed", "cancelled", "below", "unmeasured", "passed")
 
 
@@ -41,7 +41,7 @@ class Found:
     """A page of jobs."""
 
     total: int
-    """How many there are on all pages."""
+    """The number of jobs on all pages."""
     job_ids: Sequence[str]
 
 
@@ -61,14 +61,14 @@ class JobIndex:
         offset: int = 0,
         limit: int,
     ) -> Found:
-        """This owner's jobs that the filter accepts. What has no value to sort by comes last either way.
+        """Returns this owner's jobs that match the filter. Jobs without a value to sort by come last in either order.
 
         Args:
-            offset: how many of the matching jobs to leave out.
+            offset: how many of the matching jobs to skip.
             limit: how many to return at most.
 
         Returns:
-            How many match in all, and the ids of those of this page.
+            The number of matches, and the ids of this page.
         """
         clauses = [_clause(term, owner) for term in query.terms]
         if any(clause is None for clause in clauses):
@@ -78,16 +78,16 @@ class JobIndex:
         return Found(*self._index.search(owner, plan))
 
     def counts(self, owner: str, labels: Sequence[str]) -> Mapping[str, int]:
-        """How many of this owner's jobs have each of these labels, for example status:failed."""
+        """The number of this owner's jobs with each of these labels, for example status:failed."""
         return self._index.counts(owner, labels)
 
     def completions(self, owner: str, key: str, beginning: str, *, at_most: int) -> list[str]:
-        """Words that complete a value, as they occur in jobs of this owner.
+        """Returns words of this owner's jobs that complete a value.
 
         Args:
-            key: name, model or tag; nothing completes any other.
+            key: name, model or tag; other keys have no completion.
             beginning: empty: every word.
-            at_most: how many words are looked at.
+            at_most: the maximum number of words to check.
         """
         return self._index.words(owner, key, beginning, at_most=at_most) if key in KINDS else []
 
@@ -115,15 +115,15 @@ def _standing(matching: JobDigest) -> str:
 
 
 def _place_of_text(text: str) -> float | None:
-    """A number that sorts as the beginning of the text does; None for an empty one."""
+    """A number that sorts like the start of the text; None for an empty one."""
     beginning = text.lower().encode()[:NAME_BYTES]
     return float(int.from_bytes(beginning.ljust(NAME_BYTES, b"\0"))) if text else None
 
 
 def _clause(term: Term, owner: str) -> dict[str, Any] | None:
-    """For the index; {} where every job of the owner fits, None if none does."""
+    """For the index; {} if every job of the owner matches, None if none does."""
     if term.key in NUMBERS:
-        # What a job has not stands in the index as +inf, which no bound of a filter reaches.
+        # A missing value is +inf in the index, which no bound of a filter reaches.
         low = f"{'(' if term.is_low_open else ''}{term.low!r}"
         high = "(inf" if term.high == inf else f"{'(' if term.is_high_open else ''}{term.high!r}"
         return {"number": term.key, "low": low, "high": high}
@@ -135,7 +135,7 @@ def _clause(term: Term, owner: str) -> dict[str, Any] | None:
 
 
 def _alternatives(key: str, value: str) -> list[dict[str, Any]]:
-    """In what ways a text is found."""
+    """The alternatives in which a text is searched."""
     in_words = {"kinds": list(KINDS if key == "" else (key,)), "pieces": list(pieces(value))}
     as_id = {"id": value}
     return [as_id] if key == "id" else [in_words, as_id] if key == "" else [in_words]

@@ -12,7 +12,7 @@ MODEL = "model.onnx"
 IMAGES = "quant.zip"
 MODEL_ENDING = ".onnx"
 MODEL_ENDINGS = (MODEL_ENDING, ".tflite", ".pt2")
-"""Of files that are a model by themselves."""
+"""Extensions of files that are a complete model."""
 OWNERS = "owners/"
 JOBS = "jobs/"
 DESCRIPTION = "job.json"
@@ -20,7 +20,7 @@ KEPT = "kept"
 CACHE = "cache/"
 ENTRY = "entry.json"
 SHARED = ""
-"""Instead of an owner: of all of them."""
+"""Instead of an owner: all owners."""
 UPLOADING = "uploading/"
 LAST_OUTPUT = f"out.{Stage.NEF.step}"
 _INPUT_KEY = re.compile(rf"(?:uploads/(?P<upload>{UUID})|jobs/(?P<job>{UUID})/input)/(?:model\.onnx|quant\.zip)")
@@ -36,7 +36,7 @@ def upload(upload_id: str, name: str) -> str:
 
 
 def uploading(owner: str, upload_id: str) -> str:
-    """An empty object that says whose unfinished upload it is; with "" the prefix of all of theirs."""
+    """An empty object that marks the owner of an unfinished upload; with "" the prefix of all of the owner's."""
     return f"{UPLOADING}{quote(owner, safe='')}/{upload_id}"
 
 
@@ -50,17 +50,17 @@ def input_(job_id: str, name: str) -> str:
 
 
 def request(job_id: str) -> str:
-    """What was asked for, so that a job can be offered again after its record is gone."""
+    """The submission, so that a job can be offered again after its record is gone."""
     return f"jobs/{job_id}/input/request.json"
 
 
 def description(job_id: str) -> str:
-    """What a finished job was, written last: a job that has it is in the archive."""
+    """The description of a finished job, written last: a job that has it is in the archive."""
     return f"jobs/{job_id}/{DESCRIPTION}"
 
 
 def kept(job_id: str) -> str:
-    """An empty object: the files of the job stay, however old they grow."""
+    """An empty object: the files of the job are kept for good."""
     return f"jobs/{job_id}/{KEPT}"
 
 
@@ -81,24 +81,24 @@ def log(job_id: str, stage: Stage) -> str:
 
 
 def owned(owner: str, job_id: str) -> str:
-    """An empty object that says whose job it is; with "" the prefix of all of theirs."""
+    """An empty object that marks the owner of a job; with "" the prefix of all of the owner's."""
     return f"{OWNERS}{quote(owner, safe='')}/{job_id}"
 
 
 def output(job_id: str, stage: Stage, name: str) -> str:
-    """Of a stage's artifact of this name, its log among them."""
+    """The key of a stage's artifact, including its log."""
     if name == f"out.{stage.step}":
         return result(job_id, stage)
     return log(job_id, stage) if name == f"{stage.step}.log" else extra_file(job_id, name)
 
 
 def cached(owner: str, key: str) -> str:
-    """Prefix of what is kept of a stage for reuse; no user's name starts with a plus sign here."""
+    """Prefix of a stage's cache entry; no user's name starts with a plus sign here."""
     return f"{CACHE}{quote(owner, safe='') if owner else '+shared'}/{key}/"
 
 
 def cached_by(job_id: str, key: str) -> str:
-    """An empty object: the job has put this into the cache; with "" the prefix of all of its."""
+    """An empty object: the job has added this to the cache; with "" the prefix of all of its entries."""
     return f"jobs/{job_id}/cached/{key}"
 
 

@@ -19,24 +19,24 @@ CHECK_FILE = "Give the receipt.json that was downloaded with the model."
 class Outcome(StrEnum):
     SAME = "SAME"
     CHANGED = "CHANGED"
-    """The receipt has a file of this name, with another content."""
+    """The receipt has a file of this name with other content."""
     NOT_IN_RECEIPT = "NOT_IN_RECEIPT"
     """It has neither its content nor its name."""
 
 
 class Seal(StrEnum):
-    """What became of the signature."""
+    """The result of checking the signature."""
 
     VALID = "VALID"
     BROKEN = "BROKEN"
     """The receipt was changed after it was signed."""
     OTHER_KEY = "OTHER_KEY"
-    """It is signed, and not with the key that was named."""
+    """It is signed, but not with the given key."""
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """A receipt that was read; whether it can be trusted is still to be asked."""
+    """A parsed receipt, whose trust is still to be checked."""
 
     envelope: dsse.Envelope
     statement: Statement
@@ -44,10 +44,10 @@ class Receipt:
 
     def seal(self, key: PublicKey | None) -> Seal:
         """Args:
-        key: Whose it must be; None: only that it was not changed since somebody signed it.
+        key: The required signer; None: check only that it was not changed since it was signed.
         """
         if not self.envelope.is_signed_by([self.own_key]):
-            # Its payload, which names the key, may be what was changed.
+            # Its payload, which names the key, may have been changed.
             return Seal.VALID if key is not None and self.envelope.is_signed_by([key]) else Seal.BROKEN
         return Seal.VALID if key is None or self.envelope.is_signed_by([key]) else Seal.OTHER_KEY
 
@@ -58,9 +58,9 @@ class FileCheck:
     outcome: Outcome
     sha256: str
     name: str
-    """In the receipt; empty if it is not in it."""
+    """Its name in the receipt; empty if it is not in it."""
     expected: str
-    """Its digest as the receipt says; empty likewise."""
+    """Its digest in the receipt; empty likewise."""
 
 
 def read_receipt(path: Path) -> Receipt:
@@ -77,7 +77,7 @@ def read_key(text: str, source: str) -> PublicKey:
     """Of a PEM. Raises ReceiptUnreadable.
 
     Args:
-        source: Where it is from, for the message.
+        source: Its origin, for the message.
     """
     try:
         return PublicKey(text)
@@ -87,7 +87,7 @@ def read_key(text: str, source: str) -> PublicKey:
 
 
 def check_file(path: Path, statement: Statement) -> FileCheck:
-    """By its content first, for it may have been renamed. Raises OSError."""
+    """By its content first, because it may have been renamed. Raises OSError."""
     sha256 = sha256_of(path)
     known = {**statement.inputs, **statement.subjects}
     same = [name for name, digest in known.items() if digest == sha256]
@@ -100,12 +100,12 @@ def check_file(path: Path, statement: Statement) -> FileCheck:
 
 
 def files_in(folder: Path, statement: Statement) -> list[Path]:
-    """Those of the receipt that lie in the folder."""
+    """The files of the receipt that are in the folder."""
     names = {**statement.inputs, **statement.subjects}
     return [folder / name for name in sorted(names) if (folder / name).is_file()]
 
 
 def receipt_of(paths: Iterable[Path]) -> Path:
-    """Where the receipt of these lies unless it is named: beside the first, or in it if it is a folder."""
+    """The default location of these files' receipt: beside the first, or in it if it is a folder."""
     first = next(iter(paths))
     return (first if first.is_dir() else first.parent) / NAME

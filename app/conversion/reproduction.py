@@ -11,17 +11,17 @@ from typing import Any
 OUTPUTS = ("out.onnx", "out.bie", "out.nef")
 Record = Mapping[str, Any]
 Fetch = Callable[[Record, str], Path]
-"""fetch(record, name): a file of that job, downloaded."""
+"""fetch(record, name): a downloaded file of that job."""
 
 
 class Sameness(StrEnum):
     BYTES = "BYTES"
     """Equal to the byte."""
     NORMALIZED = "NORMALIZED"
-    """The same network, whose parts another run wrote in another order."""
+    """The same network, with its parts written in another order."""
     DIFFERENT = "DIFFERENT"
     MISSING = "MISSING"
-    """One of the two has no such output."""
+    """One of the two lacks this output."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class OutputComparison:
 
 
 def compare(before: Record, after: Record, fetch: Fetch) -> list[OutputComparison]:
-    """Every output of two completed jobs. What is equal to the byte is not downloaded."""
+    """Compares every output of two completed jobs. Files with equal digests are not downloaded."""
     return [_compared(name, before, after, fetch) for name in OUTPUTS]
 
 
 def changed_versions(before: Record, after: Record) -> dict[str, tuple[str, str]]:
-    """Tool → its version before and after, of those that another version did: why outputs may differ."""
+    """Tools with different versions, before and after: why outputs may differ."""
     pairs = {}
     for step, stage in before["stages"].items():
         then, now = stage["versions"], after["stages"][step]["versions"]

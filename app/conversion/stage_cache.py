@@ -32,7 +32,7 @@ class CachedStage:
     """One stage of a job, as it ended."""
 
     job_id: str
-    """The job that made it."""
+    """The job that produced it."""
     took_s: float
     summary: dict[str, Any]
     versions: dict[str, str]
@@ -42,8 +42,8 @@ class CachedStage:
 
 class StageCache:
     """Args:
-    max_bytes: How much it may hold; 0: there is none.
-    is_shared: Do all users share it?
+    max_bytes: The maximum size; 0: the cache is off.
+    is_shared: Whether all users share it.
     """
 
     def __init__(self, objects: ObjectStore, *, max_bytes: int, is_shared: bool) -> None:
@@ -59,7 +59,7 @@ class StageCache:
         return object_keys.cached(object_keys.SHARED if self.is_shared else owner, key)
 
     def find(self, owner: str, key: str) -> CachedStage | None:
-        """None if there is none, or none that can be read."""
+        """None if there is no entry, or it cannot be read."""
         try:
             return self._find(self.folder(owner, key))
         except ObjectMissing:
@@ -69,7 +69,7 @@ class StageCache:
             return None
 
     def restore(self, cached: CachedStage, record: JobRecord) -> dict[str, Artifact] | None:
-        """Copy its outputs to the job, but its log. None when that cannot be done: then the job has none of them."""
+        """Copies its outputs to the job, except its log. None if that fails: the job then has none of them."""
         made: dict[str, Artifact] = {}
         try:
             for name, file in cached.files.items():
@@ -84,7 +84,7 @@ class StageCache:
             return None
 
     def log_of(self, cached: CachedStage, stage: Stage, *, max_bytes: int) -> bytes:
-        """The beginning of the log of the stage as it ran; empty if it is lost."""
+        """The start of the original stage's log; empty if it is lost."""
         log = cached.files.get(log_name(stage))
         try:
             return b"" if log is None else b"".join(self.objects.read(log.key, end=max_bytes))
@@ -92,15 +92,15 @@ class StageCache:
             return b""
 
     def touch(self, owner: str, key: str, cached: CachedStage) -> None:
-        """It was used just now."""
+        """Marks it as just used."""
         with suppress(ModelmillError):
             self._put_entry(self.folder(owner, key), cached)
 
     def keep(self, record: JobRecord, key: str, made: CachedStage) -> None:
-        """Take what a stage has just made, unless it is larger than all of the cache.
+        """Stores the result of a stage, unless it is larger than the whole cache.
 
         Args:
-            made: With the keys of the job's own files.
+            made: The result, with the keys of the job's own files.
         """
         folder, stage = self.folder(record.owner, key), record.stage
         if sum(file.size_bytes for file in made.files.values()) > self.max_bytes:
@@ -118,7 +118,7 @@ class StageCache:
                 self.objects.delete_prefix(folder)
 
     def forget_job(self, owner: str, job_id: str) -> None:
-        """A job is deleted with all it has made. What other jobs have made of the same stays. Raises what stores do."""
+        """Deletes the entries of a deleted job. Copies in other jobs stay. Raises the store's errors."""
         for info in list(self.objects.list(object_keys.cached_by(job_id, ""))):
             folder = self.folder(owner, info.key.rpartition("/")[2])
             with suppress(ObjectMissing, ValueError, KeyError, TypeError):
@@ -161,7 +161,7 @@ class CacheUse:
     """By step, as misses."""
     misses: dict[str, int] = field(default_factory=dict)
     saved_s: float = 0.0
-    """What the hits would have taken, in seconds."""
+    """The original duration of the hits, in seconds."""
     size_bytes: int = 0
     """At the last sweep."""
     entries: int = 0
@@ -172,7 +172,7 @@ class CacheFigures:
         self._client: Any = client
 
     def count_hit(self, stage: Stage, saved_s: float) -> None:
-        """Never raises: work does not wait for its figures."""
+        """Never raises, because work does not wait for statistics."""
         self._add({f"hit:{stage.step}": 1, SAVED_S: saved_s})
 
     def count_miss(self, stage: Stage) -> None:
@@ -198,7 +198,7 @@ class CacheFigures:
 
 
 def use_of(fields: dict[bytes, bytes]) -> CacheUse:
-    """Of the hash as Redis gives it."""
+    """Parses the hash from Redis."""
     values = {name.decode(): float(value) for name, value in fields.items()}
 
     def by_step(kind: str) -> dict[str, int]:

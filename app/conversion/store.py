@@ -57,7 +57,7 @@ class JobFilter:
 
 @dataclass(frozen=True)
 class ProgressReport:
-    """What a worker says of itself and of its stage."""
+    """A worker's description of itself and of its stage."""
 
     worker: str
     worker_text: str
@@ -84,17 +84,17 @@ class JobStore:
     def create(
         self, record: JobRecord, *, score: float, room: JobLimit | None = None, message: OutgoingMessage | None = None
     ) -> CreateAnswer:
-        """Create the record of a job.
+        """Creates the record of a job.
 
         Args:
-            score: Where it stands among the others: microseconds of the epoch.
-            room: How many jobs there may be; None for no limit.
+            score: Its position among the others: microseconds since the epoch.
+            room: The limit of active jobs; None for no limit.
             message: A message to send in the same step.
         """
         return self.records.create(record.job_id, model.to_fields(record), score=score, room=room, message=message)
 
     def full(self, room: JobLimit) -> CreateAnswer | None:
-        """Why another job would be refused now; None when it would not."""
+        """Why another job would be refused now; None if it would not."""
         return self.records.full(room)
 
     def get(self, job_id: str) -> JobRecord | None:
@@ -102,14 +102,14 @@ class JobStore:
         return model.from_fields(fields) if fields else None
 
     def existing(self, job_ids: Sequence[str]) -> set[str]:
-        """Those of these that there are records of."""
+        """Those of these ids that have a record."""
         with self.client.pipeline(transaction=False) as pipe:
             for job_id in job_ids:
                 pipe.exists(self.records.key(job_id))
             return {job_id for job_id, is_there in zip(job_ids, pipe.execute(), strict=True) if is_there}
 
     def began_at(self) -> str:
-        """Since when Redis has remembered jobs: another time after each reset. Set by the first reader."""
+        """The start of Redis' memory: another time after each reset. Set by the first reader."""
         with self.client.pipeline(transaction=True) as pipe:
             pipe.set(BEGAN_AT, to_text(now()), nx=True)
             pipe.get(BEGAN_AT)
@@ -122,7 +122,7 @@ class JobStore:
         return record
 
     def apply(self, job_id: str, change: Change, message: OutgoingMessage | None = None) -> bool:
-        """Change the job if it stands where the change says; False if it does not.
+        """Changes the job if it has the required state; otherwise returns False.
 
         Args:
             message: A message to send in the same step.
@@ -137,7 +137,7 @@ class JobStore:
         )
 
     def edit(self, job_id: str, owner: str, values: Mapping[str, Any], *, at: str) -> bool:
-        """Change what its user may change at any time. False when they have no such job.
+        """Changes the fields that a user may change at any time. False if the user has no such job.
 
         Args:
             values: name, tags, notes, keep.
@@ -146,14 +146,14 @@ class JobStore:
         return self.records.change(job_id, {"owner": [owner]}, fields, ttl_s=None)
 
     def add_artifacts(self, job_id: str, artifacts: Mapping[str, Artifact]) -> bool:
-        """To a job that has completed. False if there is none any more."""
+        """Changes a completed job. False if it no longer exists."""
         guards = {"status": [model.Status.COMPLETED.value]}
         return self.records.change(job_id, guards, model.artifact_fields(dict(artifacts)), ttl_s=None)
 
     def claim(self, job_id: str, claim: Change) -> JobRecord | None:
-        """As apply, and get the job as it is now claimed.
+        """Like apply, and returns the claimed job.
 
-        The same claim may be made again: when the answer was lost on its way, the second try finds it standing.
+        The same claim may be repeated: if the response was lost, the second attempt finds it in place.
         """
         fields = self.records.change_and_read(job_id, _guards(claim), claim.fields)
         return model.from_fields(fields) if fields and fields["claim"] == claim.fields["claim"] else None
@@ -163,7 +163,7 @@ class JobStore:
         return self.records.claim_by_fetch(_guards(claim), claim.fields)
 
     def beat(self, record: JobRecord, beat: ProgressReport) -> bool:
-        """Report life and progress. False when the job was cancelled, deleted or forgotten meanwhile."""
+        """Sends heartbeat and progress. False if the job was cancelled, deleted or forgotten meanwhile."""
         live = {}
         if beat.is_news:
             live = model.live_fields(
@@ -181,13 +181,12 @@ class JobStore:
     def page(
         self, job_filter: JobFilter, *, limit: int, cursor: str | None, max_read: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
-        """Newest first. The cursor names a place in time, so pages survive new jobs.
+        """Returns the newest first. The cursor is a position in time, so pages survive new jobs.
 
         Args:
-            limit: How many records to find.
-            cursor: The cursor of the page before.
-            max_read: How many records to look at, about; when they did not fill the page, the cursor says where to
-                go on.
+            limit: How many records to return.
+            cursor: The cursor of the previous page.
+            max_read: About how many records to read; if they did not fill the page, the cursor continues from there.
         """
         score = f"({float(cursor)!r}" if cursor else "+inf"
         records: list[JobRecord] = []
@@ -210,7 +209,7 @@ class JobStore:
         return self.several(job_id for job_id, _ in self.records.ids_before("+inf", count))
 
     def several(self, job_ids: Iterable[str]) -> list[JobRecord]:
-        """Those of these that exist."""
+        """The existing ones of these."""
         return [record for record in self._read(job_ids) if record is not None]
 
     def active(self) -> Iterator[JobRecord]:
@@ -231,9 +230,9 @@ class JobStore:
         return self.records.tail(job_id, f"log:{step}", offset)
 
     def note_lost(self, what: str, *, after_s: float) -> bool:
-        """Note that something seems lost: a claim whose worker shows no life, a job that is on no queue.
+        """Records that something seems lost: a claim whose worker has no heartbeat, a job that is on no queue.
 
-        True when that was noted at least after_s ago already, by the clock of Redis.
+        True if that was recorded at least after_s ago, by the clock of Redis.
         """
         key = f"suspect:{what}"
         if self.client.set(key, "1", nx=True, ex=SUSPECT_TTL_S):
@@ -244,16 +243,16 @@ class JobStore:
         self.client.delete(f"suspect:{what}")
 
     def note_archived(self, owner: str, job_id: str) -> None:
-        """The archive has got this job, lost it, or has it otherwise than before: its index is to look again."""
+        """The archive has added, removed or changed this job: its index must check it."""
         self.client.sadd(f"{NEWS}:{owner}", f"{job_id}#{uuid4().hex}")
 
     def archive_news(self, owner: str) -> dict[str, str]:
-        """What was noted of this owner's jobs: each note, and the id it is about."""
+        """The recorded changes of this owner's jobs: each note, and its job's id."""
         notes = (note.decode() for note in self.client.smembers(f"{NEWS}:{owner}"))
         return {note: note.partition("#")[0] for note in notes}
 
     def clear_archive_news(self, owner: str, notes: Iterable[str]) -> None:
-        """Of these notes the index knows now; what came meanwhile stays."""
+        """The index has processed these notes; newer ones stay."""
         taken_in = list(notes)
         if taken_in:
             self.client.srem(f"{NEWS}:{owner}", *taken_in)
@@ -269,7 +268,7 @@ class JobStore:
         self.client.srem(UNARCHIVED, job_id)
 
     def announce(self, worker: str, text: str, ttl_s: float) -> None:
-        """A sign of life of a worker that has nothing to do."""
+        """The heartbeat of an idle worker."""
         announce(self.client, worker, text, ttl_s)
 
     def retire(self, worker: str) -> None:
@@ -277,7 +276,7 @@ class JobStore:
         retire(self.client, worker)
 
     def workers(self) -> dict[str, dict[str, object]]:
-        """Every living worker by its name: {queue, pid, host, job_id, since, toolchains}."""
+        """Every live worker by its name: {queue, pid, host, job_id, since, toolchains}."""
         return {name: json.loads(text) for name, text in living_workers(self.client)}
 
     def _read(self, ids: Iterable[str]) -> list[JobRecord | None]:
@@ -285,7 +284,7 @@ class JobStore:
 
 
 def _guards(change: Change) -> dict[str, list[str]]:
-    """Where the job must stand."""
+    """The required state of the job."""
     guards = {"status": [change.status.value], f"{change.stage.step}.state": [state.value for state in change.states]}
     return guards if change.claim is None else {**guards, "claim": [change.claim]}
 

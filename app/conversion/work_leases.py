@@ -31,14 +31,14 @@ logger = logging.getLogger(__name__)
 
 class Turn(Enum):
     MINE = auto()
-    """Do the work."""
+    """The caller does the work."""
     PARKED = auto()
-    """Somebody does it already, and the job is sent for when that has ended."""
+    """Another job is doing it, and this job is resumed when that has ended."""
 
 
 class WorkLeases:
     """Args:
-    resume: Puts a job back on the queue of its stage. May raise redis.RedisError.
+    resume: Returns a job to the queue of its stage. May raise redis.RedisError.
     """
 
     def __init__(self, client: redis.Redis, resume: Callable[[str], None], *, ttl_s: float = TTL_S) -> None:
@@ -50,7 +50,7 @@ class WorkLeases:
     @contextlib.contextmanager
     def turn(self, work: str, job_id: str) -> Iterator[Turn]:
         """Args:
-        work: Its name, with that of whose cache it is.
+        work: Its key, with the owner of the cache.
         """
         lease = RedisLease(self._client, f"stage-work:{work}", ttl_s=self._ttl_s)
         try:
@@ -70,7 +70,7 @@ class WorkLeases:
             _quietly(lambda: self._release(lease))
 
     def overdue(self) -> set[str]:
-        """The parked jobs whose work nobody does any more; they are parked no longer. Raises redis.RedisError."""
+        """The parked jobs whose work nobody is doing; they are no longer parked. Raises redis.RedisError."""
         return self._unpark({job_id for job_id, name in self._parked().items() if not self._client.exists(name)})
 
     def parked(self) -> set[str]:
@@ -86,12 +86,12 @@ class WorkLeases:
         return {job_id.decode(): name.decode() for job_id, name in self._client.hgetall(PARKED).items()}
 
     def _unpark(self, job_ids: set[str]) -> set[str]:
-        """Of these those that nobody else has unparked meanwhile."""
+        """Those of these that nobody else has unparked meanwhile."""
         return {job_id for job_id in job_ids if self._client.hdel(PARKED, job_id)}
 
 
 def _quietly(call: Callable[[], object]) -> None:
-    """What fails here costs time: the lease runs out, and the sweep finds who waits for it."""
+    """A failure here only costs time: the lease expires, and the sweep finds the waiting jobs."""
     try:
         call()
     except redis.RedisError as error:

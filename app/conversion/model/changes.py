@@ -24,10 +24,10 @@ from app.conversion.model.record import (
 
 @dataclass(frozen=True)
 class Change:
-    """One event as the store applies it: where the job must stand, and which fields it then gets.
+    """One event as the store applies it: the required state of the job, and its new fields.
 
-    A change is complete without knowing the record before, so it takes one step to apply; whether it may be applied is
-    the table's word, carried along in `status` and `states`.
+    A change is complete without reading the record first, so it is applied in one step; the table decides whether it
+    may be applied, through `status` and `states`.
     """
 
     stage: Stage
@@ -35,7 +35,7 @@ class Change:
     fields: dict[str, str]
     is_end: bool
     claim: str | None = None
-    """Whose the job must be; None: no matter whose."""
+    """The required owner of the job; None: any."""
 
     @property
     def status(self) -> Status:
@@ -43,12 +43,12 @@ class Change:
 
 
 def claimed(stage: Stage, *, worker: str, token: str = "") -> Change:
-    """A worker takes the stage up.
+    """A worker claims the stage.
 
-    There is no time in it, for it is prepared before there is a job to claim; the worker tells it later (live_fields).
+    It has no time, because it is prepared before there is a job to claim; the worker adds it later (live_fields).
 
     Args:
-        token: Tells this attempt to claim from every other, also from one of an earlier worker of the same name.
+        token: Distinguishes this claim from every other, also from one of an earlier worker with the same name.
     """
     return _change(stage, Event.CLAIM, "", {"worker": worker}, {"claim": f"{worker}#{stage.step}#{token}"})
 
@@ -70,14 +70,14 @@ def succeeded(
     reused_from: str | None = None,
     saved_s: float | None = None,
 ) -> Change:
-    """A stage has made its output, or has found it made.
+    """A stage has produced its output, or reused an existing one.
 
     Args:
-        now: When the scheduler heard of it.
+        now: When the scheduler received the report.
         times: started_at and finished_at by the worker's own clock.
         output: The keys of all stages so far.
-        reused_from: The job that had made it.
-        saved_s: How long that took there.
+        reused_from: The job that produced it.
+        saved_s: How long that took.
     """
     own = {
         "progress": "100",
@@ -104,7 +104,7 @@ def failed(
     """A stage has ended without its output.
 
     Args:
-        times: As in succeeded, as far as the worker could tell them.
+        times: As in succeeded, if known.
     """
     own = {"finished_at": now, **(times or {})}
     return _change(stage, Event.FAIL, now, own, {"error": json.dumps(asdict(error))}, artifacts)
@@ -127,10 +127,10 @@ def _change(
     whole: dict[str, str],
     artifacts: dict[str, Artifact] | None = None,
 ) -> Change:
-    """Make the fields of a change.
+    """Creates the fields of a change.
 
     Args:
-        now: Empty when it is not known yet.
+        now: Empty if unknown.
         own: Fields of this stage.
         whole: Fields of the job.
     """
@@ -161,12 +161,12 @@ def with_artifacts(change: Change, artifacts: dict[str, Artifact]) -> Change:
 
 
 def applied(record: JobRecord, change: Change) -> JobRecord:
-    """The record as it is once the change has been made to it."""
+    """Returns the record after the change."""
     return from_fields({**to_fields(record), **change.fields})
 
 
 def live_fields(stage: Stage, progress: int, message: str, *, started_at: str, now: str) -> dict[str, str]:
-    """What a running stage reports between its claim and its end.
+    """The fields of a running stage between its claim and its end.
 
     Args:
         progress: 0..100 of this stage.

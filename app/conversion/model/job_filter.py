@@ -19,7 +19,7 @@ MAX_TERMS = 20
 LABELS = ("status", "verdict", "tag", "target", "owner", "method")
 """Keys whose values are compared as a whole, without regard to case."""
 TEXTS = ("name", "model", "id")
-"""Keys whose values are looked for as parts."""
+"""Keys whose values match parts of words."""
 KEYS = (*LABELS, *TEXTS, *NUMBERS)
 SIZES = {"": 1, "b": 1, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20, "g": 1 << 30, "gib": 1 << 30}
 TIMES_MS = {"": 1.0, "ms": 1.0, "us": 0.001, "s": 1000.0}
@@ -44,7 +44,7 @@ _DAY = re.compile(r"(?P<how><=|>=|<|>|=|)(?P<day>\d{4}-\d{2}-\d{2})")
 
 
 class BadFilter(BadInput):
-    """The text is no filter; its message names the term."""
+    """The text is not a valid filter; its message names the term."""
 
     code = "FILTER_INVALID"
 
@@ -85,23 +85,23 @@ class Term:
 
 
 def _is_in(piece: str, words: frozenset[str]) -> bool:
-    """As a part of one of the words; a single letter or digit of ASCII as the whole of one."""
+    """Matches a part of one of the words; a single ASCII letter or digit matches only a whole word."""
     return piece in words if len(piece.encode()) == 1 else any(piece in word for word in words)
 
 
 @dataclass(frozen=True)
 class FilterExpression:
-    """A filter that was read."""
+    """A parsed filter."""
 
     text: str = ""
     terms: tuple[Term, ...] = field(default=())
-    """All must hold."""
+    """All must match."""
 
     def accepts(self, job: JobDigest) -> bool:
         return all(term.accepts(job) for term in self.terms)
 
     def newer_than(self, moment: float) -> FilterExpression:
-        """The same of jobs created later.
+        """The same filter for jobs created later.
 
         Args:
             moment: in seconds of the epoch.
@@ -111,13 +111,13 @@ class FilterExpression:
 
 
 def parse(text: str, *, now: datetime) -> FilterExpression:
-    """Read a filter.
+    """Parses a filter.
 
     Args:
-        text: as its user wrote it.
-        now: what ages (`created:<7d`) count back from.
+        text: the user's input.
+        now: the reference time of ages (`created:<7d`).
 
-    Raises BadFilter, which names the term, says what is wrong with it and shows a right one.
+    Raises BadFilter, which names the term and its problem, and shows a valid one.
     """
     terms = tuple(_term(key, value, now) for key, value in _tokens(text))
     if len(terms) > MAX_TERMS:

@@ -14,7 +14,7 @@ SNR_DB_MIN = 20.0
 
 
 class Stage(StrEnum):
-    """The three steps, in their only order. Values are the requirement's words for `stage` and `status`."""
+    """The three steps, in order. Values are the requirement's words for `stage` and `status`."""
 
     ONNX = "ONNX"
     BIE = "BIE"
@@ -22,7 +22,7 @@ class Stage(StrEnum):
 
     @cached_property
     def step(self) -> str:
-        """The word that the done message, the queues and the logs use."""
+        """The name in the done message, the queues and the logs."""
         return self.value.lower()
 
     @cached_property
@@ -58,7 +58,7 @@ class StageState(StrEnum):
 
 
 class Verdict(StrEnum):
-    """Does the quantized model keep the quality rule of its toolchain?"""
+    """Whether the quantized model satisfies the quality rule of its toolchain."""
 
     PASSED = "PASSED"
     BELOW_RULE = "BELOW_RULE"
@@ -87,7 +87,7 @@ def _transitions() -> dict[tuple[Status, StageState, Event], tuple[Status, Stage
 
 
 TRANSITIONS = _transitions()
-"""(status, state of its stage, event) → (status, state of that status's stage). What is not here is refused."""
+"""(status, state of its stage, event) → (status, state of that status's stage). Anything else is refused."""
 
 OUTPUT_KEYS = tuple(f"{stage.step}_key" for stage in Stage)
 
@@ -102,24 +102,24 @@ class StageRecord:
     progress: int = 0
     """0..100."""
     message: str = ""
-    """What it is doing now."""
+    """Its current activity."""
     queued_at: str | None = None
     started_at: str | None = None
     finished_at: str | None = None
     worker: str | None = None
     """Name of the slot that ran it."""
     summary: dict[str, Any] = field(default_factory=dict)
-    """The few numbers of its report that the record keeps."""
+    """The few numbers of its report that the record stores."""
     versions: dict[str, str] = field(default_factory=dict)
     """Tool → version."""
     reused_from: str | None = None
-    """The job that had done the same work before; None if it was done for this one."""
+    """The job that had done the same work before; None if this job did it."""
     saved_s: float | None = None
-    """How long that took there, in seconds."""
+    """How long that took, in seconds."""
 
 
 NOT_YET = StageRecord()
-"""A stage of which nothing is known yet."""
+"""A stage without any information yet."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class JobError:
     code: str = "STAGE_FAILED"
     """Machine-readable cause."""
     hint: str = ""
-    """What to try."""
+    """A hint."""
     detail: dict[str, Any] = field(default_factory=dict)
     """Facts for programs, JSON-able."""
 
@@ -144,7 +144,7 @@ class Artifact:
 
 @dataclass(frozen=True)
 class JobRecord:
-    """What is known of a job. The first seven fields and `output`, `error` are the requirement's; the rest is extra."""
+    """A job's record. The first seven fields and `output`, `error` are the requirement's; the rest is additional."""
 
     job_id: str
     created_at: str
@@ -161,19 +161,19 @@ class JobRecord:
     stages: dict[str, StageRecord] = field(default_factory=dict)
     artifacts: dict[str, Artifact] = field(default_factory=dict)
     intake: dict[str, Any] = field(default_factory=dict)
-    """What was found when the job was submitted: facts of the model and of the images, warnings."""
+    """The result of the checks on submission: facts about the model and the images, warnings."""
     claim: str = ""
-    """Which worker may report on the running stage; empty when none."""
+    """The claim of the worker that may report on the running stage; empty if there is none."""
     origin: str = ""
-    """What the model was made by, task:<id> of a training task; empty when its user brought it."""
+    """The origin of the model, task:<id> of a training task; empty if it was uploaded."""
     forecast_s: float | None = None
-    """Seconds to its end, as expected when it was submitted; None if too few jobs had finished to tell."""
+    """Forecast of its duration in seconds, on submission; None if too few jobs had finished."""
     notes: str = ""
-    """What its user wrote about it."""
+    """The user's notes."""
     keep: bool = False
-    """Its files stay, however old they grow."""
+    """Its files are kept for good."""
     no_cache: bool = False
-    """Every stage is to be done, whatever was done before."""
+    """Every stage runs, without the cache."""
 
     @property
     def is_terminal(self) -> bool:
@@ -185,7 +185,7 @@ class JobRecord:
 
     @property
     def verdict(self) -> Verdict | None:
-        """None until stage BIE has ended, and where it did not measure that."""
+        """None until stage BIE has ended, or if it was not measured."""
         passed = self.stages[Stage.BIE.step].summary.get("passed")
         return None if passed is None else Verdict.PASSED if passed else Verdict.BELOW_RULE
 
@@ -196,7 +196,7 @@ class JobRecord:
 
     @property
     def rule_db(self) -> float:
-        """The SNR in dB that the verdict asks of every output."""
+        """The SNR in dB that the verdict requires of every output."""
         return float(self.stages[Stage.BIE.step].summary.get("rule_db", SNR_DB_MIN))
 
     @property
@@ -223,11 +223,11 @@ def submitted(
 
     Args:
         now: text in ISO 8601.
-        inputs: the uploaded files by name.
-        intake: what was learned of model and samples when they were checked.
-        origin: where the model was fetched from; empty: it was uploaded.
-        forecast_s: how many seconds the job was expected to take when it was submitted; None: nobody could tell.
-        no_cache: every stage is computed, whatever has been computed before.
+        inputs: the uploaded files, by name.
+        intake: the result of the checks of model and samples.
+        origin: the source of the model; empty: it was uploaded.
+        forecast_s: the forecast of its duration in seconds, on submission; None: unknown.
+        no_cache: every stage runs, without the cache.
     """
     stages = dict.fromkeys((stage.step for stage in Stage), NOT_YET)
     stages[Stage.ONNX.step] = StageRecord(state=StageState.QUEUED, queued_at=now)

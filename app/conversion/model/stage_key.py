@@ -11,9 +11,9 @@ from app.conversion.model.record import JobRecord, Stage
 from app.conversion.options import Options, ToolchainName
 
 STAGE_CODE = 4
-"""Version of our own part in the stages: raise it whenever one makes something else of the same inputs."""
+"""Version of our own part in the stages: increment it when a stage produces different output from the same inputs."""
 CALIBRATION = "calibration_sha256"
-"""What a record's intake has the digest of the reference samples under, by names and contents."""
+"""Key of the digest of the reference samples, by names and contents, in a record's intake."""
 _PREPARED = ("preprocess", "allow_damaged_images")
 _HOST = {
     Stage.ONNX: ("input_shapes", *_PREPARED),
@@ -29,21 +29,21 @@ _NOT_FIRST = {
     *("goal", "budget_s", "datapath_range_method", "percentage", "percentage_16b", "percentile", "outlier_factor"),
     *("quantize_mode", "const_in_bitwidth_mode", "int16_nodes", "flops_ratio", "mode", "optimize", "weight_compress"),
 }
-"""Of the vendor's arguments, those that the first stage does not read."""
+"""The vendor's arguments that the first stage does not read."""
 _FIRST_ALONE = {"opt_matmul", "replace_avgpool_with_conv", "replace_dilated_conv", "skip_check", "clear_shapes"}
-"""Those that it alone reads: what they did is in its output."""
+"""Those that only it reads: its output reflects them."""
 _NEF_READS = {"model_id", "version", "input_fmt", "weight_compress", "compiler_tiling"}
 
 
 def stage_key(record: JobRecord, *, versions: Mapping[str, str], machine: str) -> str | None:
-    """Of the stage that the job is in, as 64 hex digits.
+    """Returns the key of the job's current stage, as 64 hex digits.
 
     Args:
-        versions: Of the toolchain and what it stands on.
-        machine: The kind of processor: what is computed on another may differ in the last bit.
+        versions: The versions of the toolchain and its dependencies.
+        machine: The kind of processor: results on another may differ in the last bit.
 
     Returns:
-        None if not all is known that decides the result.
+        None if not everything that determines the result is known.
     """
     inputs = _inputs(record)
     if not versions or not all(versions.values()) or not all(inputs.values()):
@@ -61,7 +61,7 @@ def stage_key(record: JobRecord, *, versions: Mapping[str, str], machine: str) -
 
 
 def stage_options(options: Options, stage: Stage) -> dict[str, Any]:
-    """Those that matter to this stage, as JSON: what a later one reads must not make it another piece of work."""
+    """The options that this stage reads, as JSON: options of later stages must not change the key."""
     is_kneron = options.toolchain is ToolchainName.KNERON
     names = (_KNERON if is_kneron else _HOST)[stage]
     chosen: dict[str, Any] = options.model_dump(mode="json", include=set(names))
@@ -77,7 +77,7 @@ def _is_read(name: str, stage: Stage) -> bool:
 
 
 def _inputs(record: JobRecord) -> dict[str, str]:
-    """Digests of what the stage reads; empty if one is not known."""
+    """Digests of the stage's inputs; empty if one is unknown."""
 
     def digest(name: str) -> str:
         return record.artifacts[name].sha256 if name in record.artifacts else ""

@@ -44,7 +44,7 @@ class Conversion:
     work_leases: WorkLeases
 
     def job_json(self, record: JobRecord) -> dict[str, Any]:
-        """A job as the API shows it: the record, and what follows from comparison with others."""
+        """A job as the API shows it: the record, and values from comparison with other jobs."""
         return {
             **model.to_json(record),
             "queue_position": self.jobs.queue_position(record),

@@ -25,16 +25,16 @@ MAKE = "app.inference.answers:draw_answers"
 MEDIA_TYPE = "image/webp"
 PICTURES_MOST = 12
 FORM = 1
-"""Version of what is stored; raise it when its content changes."""
+"""Version of the stored data; increment it when its content changes."""
 MEMORY_BYTES = 4 << 30
 TIME_S = 50.0
-"""Somebody is waiting for the page."""
+"""A reader is waiting for the page."""
 FLOAT, INT8 = OUTPUTS[Stage.ONNX], OUTPUTS[Stage.BIE]
 
 
 @dataclass(frozen=True)
 class Box:
-    """Corners in pixels of the picture that is shown."""
+    """Corners in pixels of the displayed picture."""
 
     x: float
     y: float
@@ -54,7 +54,7 @@ class Answer:
 @dataclass(frozen=True)
 class AnsweredPicture:
     place: int
-    """Among the worst samples."""
+    """Index among the worst samples."""
     width: int
     height: int
     float_: Answer
@@ -62,12 +62,12 @@ class AnsweredPicture:
 
     @property
     def class_pairs(self) -> list[tuple[tuple[str, float], tuple[str, float]]]:
-        """The most likely classes of both, place by place."""
+        """The most likely classes of both, position by position."""
         return list(zip(self.float_.classes, self.int8.classes, strict=False))
 
     @property
     def is_alike(self) -> bool:
-        """Do both say the same, as far as one looks: the most likely class, or as many boxes of each name?"""
+        """Whether both agree: the same most likely class, or the same number of boxes of each name."""
         first, second = self.float_, self.int8
         if first.classes or second.classes:
             return first.classes[:1] != () and first.classes[0][0] == second.classes[0][0]
@@ -77,10 +77,10 @@ class AnsweredPicture:
 @dataclass(frozen=True)
 class Answers:
     problem: str
-    """Why there are none; empty if there are."""
+    """Why there are no answers; empty if there are."""
     decoder: str
     is_sure: bool
-    """Else the model's numbers are shown as a classifier's, which they may not be."""
+    """If not, the model's numbers are shown as a classifier's, which they may not be."""
     pictures: tuple[AnsweredPicture, ...]
 
 
@@ -92,17 +92,17 @@ class _Lock:
 
 
 _at_work: WeakValueDictionary[str, _Lock] = WeakValueDictionary()
-"""By job id: a page that is loaded twice makes them once."""
+"""By job id: two concurrent requests for a page compute the answers once."""
 
 
 def may_answer(record: JobRecord, quality: Quality) -> bool:
-    """Could there be answers? A vendor's BIE runs in the vendor's simulator alone."""
+    """Whether answers are possible. A vendor's BIE runs only in the vendor's simulator."""
     is_host = record.options.toolchain is ToolchainName.HOST
     return is_host and FLOAT in record.artifacts and INT8 in record.artifacts and bool(quality.worst_samples)
 
 
 def stored_answers(conversion: Conversion, record: JobRecord) -> Answers | None:
-    """Those that were made before; None if they were not."""
+    """The stored answers; None if there are none."""
     try:
         matching = json.loads(b"".join(conversion.jobs.objects.read(_key(record, "answers.json"))))
     except ObjectMissing:
@@ -111,7 +111,7 @@ def stored_answers(conversion: Conversion, record: JobRecord) -> Answers | None:
 
 
 def answers(conversion: Conversion, record: JobRecord, quality: Quality) -> Answers | None:
-    """The answers to quality.worst_samples, made now where they were not before; None if there cannot be any.
+    """Returns the answers to quality.worst_samples, computed now if necessary; None if they are impossible.
 
     Args:
         record: Already checked to be the user's.
@@ -125,7 +125,7 @@ def answers(conversion: Conversion, record: JobRecord, quality: Quality) -> Answ
 
 
 def picture(conversion: Conversion, record: JobRecord, place: int) -> bytes | None:
-    """WebP of a picture that was answered to; None if there is none."""
+    """WebP of a picture with answers; None if there is none."""
     with contextlib.suppress(ObjectMissing):
         return b"".join(conversion.jobs.objects.read(_key(record, f"{place}.webp")))
     return None
@@ -136,7 +136,7 @@ def _key(record: JobRecord, name: str) -> str:
 
 
 def _made(conversion: Conversion, record: JobRecord, names: Sequence[str]) -> Answers | None:
-    """Kept for the next time, unless it was the sandbox that failed."""
+    """Stored for the next time, unless the sandbox failed."""
     objects = conversion.jobs.objects
     with conversion.uploads.intake.folder("answers-") as folder:
         try:

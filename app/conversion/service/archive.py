@@ -30,20 +30,20 @@ SEPARATOR = "_"
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What a rebuilt index has."""
+    """The result of rebuilding the index."""
 
     jobs: int
     removed: int
-    """Rows that it had of jobs that there are no more."""
+    """Rows of jobs that no longer exist."""
     unreadable: int
     """Descriptions that this release cannot read."""
 
 
 class Archive:
-    """Every verb takes the user; another user's job is answered like one that does not exist.
+    """Every operation takes the user; another user's job is treated as missing.
 
     Args:
-        is_user: Is there a user of this name?
+        is_user: Whether a user of this name exists.
         gone_ttl: How long the jobs of a deleted user stay.
     """
 
@@ -70,10 +70,10 @@ class Archive:
     def page(
         self, criteria: ArchiveFilter, user: str, *, limit: int, cursor: str | None = None
     ) -> tuple[list[ArchivedJobRow], str | None]:
-        """A page of the archive, the last finished first.
+        """Returns a page of the archive, the last finished first.
 
         Args:
-            cursor: from the page before; None: the first page.
+            cursor: from the previous page; None: the first page.
 
         Returns:
             The jobs, and the cursor of the next page; None: this was the last.
@@ -106,13 +106,13 @@ class Archive:
         return self.objects.read(artifact.key, start=start, end=end)
 
     def convert_again(self, job_id: str, user: str) -> JobRecord:
-        """Submit what was once submitted as this job; a new job results. Raises NotArchived, ObjectMissing, and what a
-        submission raises."""
+        """Submits the inputs of this job again as a new job. Raises NotArchived, ObjectMissing, and the errors of a
+        submission."""
         self.get(job_id, user)
         return self.submissions.submit(self.submissions.remembered(job_id, user))
 
     def keep(self, job_id: str, user: str, *, is_kept: bool) -> ArchivedJob:
-        """Have it stay however old it grows, or no longer."""
+        """Keeps the job for good, or no longer."""
         self.get(job_id, user)
         self.descriptions.keep(job_id, is_kept=is_kept)
         self.store.edit(job_id, user, {"keep": is_kept}, at=to_text(now()))
@@ -120,12 +120,12 @@ class Archive:
         return self.get(job_id, user)
 
     def delete(self, job_id: str, user: str) -> None:
-        """For good: its files, its row, and its record if there is one still."""
+        """Deletes permanently: its files, its row, and its record if it still exists."""
         self.get(job_id, user)
         self._delete(job_id, user)
 
     def catch_up(self, owner: str) -> None:
-        """Bring the index of this owner's jobs up."""
+        """Updates the index of this owner's jobs."""
         notes = self.store.archive_news(owner)
         job_ids, since = set(notes.values()), self.store.began_at()
         with self.database.read() as conn:
@@ -140,7 +140,7 @@ class Archive:
         self.store.clear_archive_news(owner, notes)
 
     def rebuild(self) -> Rebuilt:
-        """Make the whole index again from the store alone."""
+        """Rebuilds the whole index from the store alone."""
         job_ids = set(self.descriptions.ids())
         jobs = [job for job in map(self.descriptions.read, sorted(job_ids)) if job is not None]
         with self.database.write() as conn:
@@ -151,7 +151,7 @@ class Archive:
         return Rebuilt(len(jobs), len(gone), len(job_ids) - len(jobs))
 
     def expire_deleted_users(self, moment: datetime) -> None:
-        """Nobody is left to keep their jobs: these go when any other job's files would."""
+        """Jobs of a deleted user are not kept: their files expire like those of any other job."""
         with self.database.read() as conn:
             owners = index.owners_of(conn)
         for owner in sorted(owners):
@@ -166,7 +166,7 @@ class Archive:
                 self._delete(row.job_id, owner)
 
     def _look_again(self, owner: str, job_ids: Iterable[str], since: str) -> None:
-        """Have the index say of these what the store says, and that nothing else of this owner's has changed."""
+        """Updates these entries from the store, and records that nothing else of this owner has changed."""
         jobs = {job_id: self.descriptions.read(job_id) for job_id in job_ids}
         present = [job for job in jobs.values() if job is not None and job.record.owner == owner]
         with self.database.write() as conn:

@@ -20,7 +20,7 @@ class BatchModel:
 
 @dataclass(frozen=True)
 class Variant:
-    """What one column of the batch changes about these options."""
+    """The changes of one column of the batch to these options."""
 
     name: str
     options: Mapping[str, Any]
@@ -37,19 +37,19 @@ class Batches(Protocol):
         tags: tuple[str, ...],
         no_cache: bool = False,
     ) -> str:
-        """Convert every model with every variant as there is room.
+        """Converts every model with every variant as there is room.
 
         Args:
-            models: uploads by which each job starts.
+            models: the uploads of the jobs.
             variants: sets of options, each with its name.
-            name: of the sweep.
+            name: the name of the sweep.
             tags: given to every job.
-            no_cache: every stage is done, also what was done before.
+            no_cache: run every stage, without the cache.
 
         Returns:
             The id of the sweep that shows them.
 
         Raises:
-            BadInput: Options that are none, too many jobs, or a toolchain that is not installed.
+            BadInput: Invalid options, too many jobs, or a toolchain that is not installed.
         """
         ...

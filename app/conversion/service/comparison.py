@@ -23,7 +23,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class OptionDifference:
-    """An option of two jobs with its two values; None if the toolchain of that job does not know it."""
+    """An option of two jobs with its two values; None if the job's toolchain does not have it."""
 
     name: str
     a: Any
@@ -46,7 +46,7 @@ class ComparedValues:
 
 @dataclass(frozen=True)
 class ComparedOutput:
-    """The same output of all jobs; None if a job has none of this name."""
+    """The same output of all jobs; None if a job has no output of this name."""
 
     name: str
     outputs: tuple[OutputQuality | None, ...]
@@ -72,17 +72,17 @@ class LayerPair:
 
 @dataclass(frozen=True)
 class JobsComparison:
-    """What is of one model alone (options, outputs, layers) is empty for different ones."""
+    """Parts that concern a single model (options, outputs, layers) are empty for different models."""
 
     jobs: tuple[JobRecord, ...]
     qualities: tuple[Quality, ...]
     options: tuple[ComparedValues, ...]
-    """Those that are not the same in all."""
+    """Those that differ between the jobs."""
     times: tuple[ComparedValues, ...]
     outputs: tuple[ComparedOutput, ...]
     """The worst first."""
     layers: tuple[LayerPair, ...]
-    """Of the first job and the last: those that both measured, the largest change first."""
+    """Between the first and the last job: those that both measured, the largest change first."""
     facts: tuple[ComparedValues, ...]
 
     @property
@@ -95,7 +95,7 @@ class JobsComparison:
 
 
 def compare(conversion: Conversion, jobs: Sequence[JobRecord]) -> JobsComparison:
-    """Compare jobs, which need not have ended.
+    """Compares jobs, which may still be running.
 
     Args:
         jobs: Two or more, already checked to be the user's.
@@ -122,7 +122,7 @@ def comparison_of(jobs: Sequence[JobRecord], qualities: Sequence[Quality]) -> Jo
 
 
 def option_rows(options: Sequence[Options]) -> tuple[ComparedValues, ...]:
-    """Options that are not the same in all, by dotted name. See differing_options."""
+    """Options that differ between the jobs, by dotted name. See differing_options."""
     names = {
         difference.name: None for one in options for other in options for difference in differing_options(one, other)
     }
@@ -142,7 +142,8 @@ def output_rows(qualities: Sequence[Quality]) -> tuple[ComparedOutput, ...]:
 
 
 def differing_options(a: Options, b: Options) -> tuple[OptionDifference, ...]:
-    """Only what differs, by dotted name. Of options that one toolchain alone knows, only those not at their default."""
+    """Only differences, by dotted name. Options that only one toolchain has are included if they are not at their
+    default."""
     first, second = _flat_options(a), _flat_options(b)
     shared = a.toolchain is b.toolchain
     return tuple(
@@ -187,7 +188,7 @@ def _option_order(name: str) -> tuple[bool, bool, str]:
 
 
 def _times(jobs: Sequence[JobRecord]) -> tuple[ComparedValues, ...]:
-    """Seconds that each stage took, and all of it; None while it has not ended or never ran."""
+    """Seconds that each stage took, and the total; None if it has not ended or never ran."""
     stages = [ComparedValues(stage.step, "seconds", tuple(_stage_s(job, stage) for job in jobs)) for stage in Stage]
     total = tuple(_apart_s(job.created_at, job.finished_at) for job in jobs)
     return (*stages, ComparedValues("total", "seconds", total))
@@ -203,7 +204,7 @@ def _apart_s(start: str | None, end: str | None) -> float | None:
 
 
 def _facts(jobs: Sequence[JobRecord]) -> tuple[ComparedValues, ...]:
-    """What was found at intake."""
+    """The findings at intake."""
 
     def row(name: str, kind: str, value: Callable[[JobRecord], Any]) -> ComparedValues:
         return ComparedValues(name, kind, tuple(value(job) for job in jobs))

@@ -27,9 +27,9 @@ class Completion:
         self.receipts = receipts
 
     def prepare(self, job_id: str, change: Change) -> Change:
-        """Before the job is said to have completed. Returns the change with the receipt in it.
+        """Runs before the job is reported as completed. Returns the change with the receipt in it.
 
-        A store that does not answer now does not keep the job from its end: it is archived later (see `catch_up`).
+        An unavailable store does not delay the end of the job: it is archived later (see `catch_up`).
         """
         record = self.store.get(job_id)
         if record is None or record.status is not change.status:
@@ -44,7 +44,7 @@ class Completion:
         return with_receipt
 
     def settle(self, job_id: str) -> None:
-        """After the change was made or refused: the archive has the job if it has completed, and only then.
+        """Runs after the change was made or refused: the archive contains the job if and only if it has completed.
 
         A job that is forgotten stays in the archive as long as it was not deleted: a reset ends jobs, not what they
         made.
@@ -61,7 +61,7 @@ class Completion:
             self.receipts.remove(job_id)
 
     def catch_up(self) -> None:
-        """Archive what could not be when it completed."""
+        """Archives jobs that could not be archived when they completed."""
         for job_id in self.store.unarchived():
             record = self.store.get(job_id)
             if record is not None and record.status is Status.COMPLETED:
@@ -74,6 +74,6 @@ class Completion:
 
 
 def completes(change: Change) -> bool:
-    """Does the change end a job well, with a file to show for it?"""
+    """Whether the change completes a job with an output file."""
     is_last_output = f"{model.ARTIFACT}{object_keys.LAST_OUTPUT}" in change.fields
     return change.is_end and change.fields["status"] == Status.COMPLETED.value and is_last_output

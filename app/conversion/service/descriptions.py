@@ -42,15 +42,15 @@ class Descriptions:
         self.objects = objects
 
     def write(self, record: JobRecord) -> None:
-        """Put a finished job into the archive, or say again what it was."""
+        """Adds a finished job to the archive, or updates its description."""
         self.objects.put(object_keys.description(record.job_id), [to_bytes(record)], content_type="application/json")
 
     def remove(self, job_id: str) -> None:
-        """The job is in the archive no longer; its files are left alone."""
+        """Removes the job from the archive; its files stay."""
         self.objects.delete(object_keys.description(job_id))
 
     def read(self, job_id: str) -> ArchivedJob | None:
-        """None: the job is not in the archive, or its description cannot be read (the log says why)."""
+        """None: the job is not in the archive, or its description cannot be read (the log has the reason)."""
         try:
             text = b"".join(self.objects.read(object_keys.description(job_id)))
         except ObjectMissing:
@@ -78,14 +78,14 @@ class Descriptions:
         return False
 
     def is_owned(self, job_id: str, owner: str) -> bool:
-        """Does the mark of its owner stand? A deletion removes it first, a reset leaves it."""
+        """Whether the mark of its owner exists. A deletion removes it first, a reset leaves it."""
         with suppress(ObjectMissing):
             self.objects.info(object_keys.owned(owner, job_id))
             return True
         return False
 
     def ids(self) -> Iterator[str]:
-        """Of all jobs in the archive. Lists the whole of jobs/."""
+        """The ids of all jobs in the archive. Lists all of jobs/."""
         for info in self.objects.list(object_keys.JOBS):
             _, job_id, name = info.key.split("/", 2)
             if name == object_keys.DESCRIPTION:
@@ -97,19 +97,19 @@ T = TypeVar("T")
 
 
 class NoDescription(ValueError):
-    """These bytes do not describe a job, or are of a release that this one does not know."""
+    """These bytes do not describe a job, or come from an unknown release."""
 
 
 def to_bytes(record: JobRecord) -> bytes:
-    """The record as job.json has it: as the API shows it, under the name of its format."""
+    """The record in job.json: as in the API, with the name of its format."""
     return json.dumps({"format": FORMAT, "job": to_json(record)}, ensure_ascii=False, sort_keys=True).encode()
 
 
 def from_bytes(data: bytes) -> JobRecord:
-    """Inverse of to_bytes. What a newer release has added is omitted.
+    """Inverse of to_bytes. Additions of newer releases are ignored.
 
     Raises:
-        NoDescription: It is cut off, of another format, or has options that this release does not know.
+        NoDescription: It is truncated, has another format, or has options that this release does not know.
     """
     try:
         document = json.loads(data)
@@ -138,5 +138,5 @@ def _stage(data: dict[str, Any]) -> StageRecord:
 
 
 def _known(kind: type[T], data: dict[str, Any]) -> T:
-    """Of these fields those that this release has."""
+    """Selects the fields that this release has."""
     return kind(**{field.name: data[field.name] for field in fields(kind) if field.name in data})  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ from app.kit.queue.message import OutgoingMessage
 from app.kit.queue.messages import Message, Queue, post
 
 RUNS = {Stage.ONNX: Message.RUN_ONNX, Stage.BIE: Message.RUN_BIE, Stage.NEF: Message.RUN_NEF}
-"""What has a stage run; its queue bears the name of the stage."""
+"""The message that runs a stage; its queue has the name of the stage."""
 QUEUES = tuple(stage.step for stage in Stage)
 PREFETCH = {**dict.fromkeys(QUEUES, 1), Queue.DONE.value: 16}
 """A stage takes one job at a time; done messages take a millisecond each, so they are fetched together."""
@@ -39,31 +39,30 @@ class Dispatch:
         self.completion = completion
 
     def prepare(self, stage: Stage, job_id: str) -> OutgoingMessage:
-        """What puts the job on the stage's queue, under its own id: there it can be found, counted and taken back."""
+        """The message that queues the job's stage, with the job's id: so it can be found, counted and removed."""
         return self.broker.prepare(stage.step, RUNS[stage], message_id=job_id, job_id=job_id)
 
     def enqueue(self, stage: Stage, job_id: str) -> None:
-        """The same at once, for a job that should be on its queue and is not."""
+        """Sends it at once, for a job that should be on its queue and is not."""
         self.broker.raise_dead(stage.step, job_id)
         post(self.broker, RUNS[stage], message_id=job_id, job_id=job_id)
 
     def send_done(
         self, *, job_id: str, step: str, result: str, reason: str | None = None, facts: dict[str, Any] | None = None
     ) -> None:
-        """Send the done message: the requirement's four fields, and facts beside.
+        """Sends the done message: the requirement's four fields, and additional facts.
 
         Args:
             step: the stage in lower case: onnx, bie, nef.
             result: "ok" or "fail".
-            reason: a sentence for the user, of a failure.
+            reason: a sentence for the user, for a failure.
             facts: artifacts, summary, versions, error; None: nothing to add.
         """
         post(self.broker, Message.DONE, job_id=job_id, step=step, result=result, reason=reason, facts=facts)
 
     def advance(self, *, job_id: str, step: str, result: str, reason: str | None, facts: dict[str, Any] | None) -> None:
-        """Take in a done message: the job ends, or its next stage is noted and queued in one step. Arguments as of
-        `send_done`.
-        """
+        """Processes a done message: the job ends, or its next stage is recorded and queued in one step. Arguments as of
+        `send_done`."""
         stage = Stage(step.upper())
         change = self._change(job_id, stage, result, reason, facts or {})
         after = None if change.is_end else stage.next
@@ -83,8 +82,7 @@ class Dispatch:
             logger.info("Job %s is %s.", job_id, status)
 
     def lost(self, doing: InFlight) -> None:
-        """A worker ended with this in progress. Its job fails, or is queued again if the worker had not claimed it
-        yet."""
+        """A worker ended during this work. Its job fails, or is queued again if the worker had not claimed it yet."""
         record = self.store.get(doing.record_id) if doing.record_id else None
         if record is None or record.is_terminal:
             return
@@ -94,7 +92,7 @@ class Dispatch:
             self.enqueue(record.stage, record.job_id)
 
     def requeue_from(self, doing: InFlight, queues: Iterable[str]) -> None:
-        """What the worker had fetched and not started goes back to its queue; what it had claimed is free again."""
+        """Returns the messages that the worker had fetched and not started to its queue, and releases their claims."""
         for queue in queues:
             if doing.claim and queue in QUEUES:
                 for job_id in self.broker.fetched(doing.broker_id, queue) - {doing.record_id}:
@@ -104,13 +102,13 @@ class Dispatch:
                 logger.warning("Put back %d message(s) on queue %s that a dead worker had fetched.", count, queue)
 
     def resume(self, job_id: str) -> None:
-        """Send a job on that has waited for another that did the same work."""
+        """Resumes a job that has waited for another with the same work."""
         record = self.store.get(job_id)
         if record is not None and not record.is_terminal and record.current.state is StageState.QUEUED:
             self.enqueue(record.stage, job_id)
 
     def sweep(self, parked: Container[str] = ()) -> None:
-        """What no worker reports by itself: hosts that never come back, dispatches that were cut off.
+        """Handles what no worker reports: hosts that never come back, interrupted dispatches.
 
         Args:
             parked: Jobs that are on no queue on purpose.
@@ -120,7 +118,7 @@ class Dispatch:
         queued: dict[Stage, list[str]] = {stage: [] for stage in Stage}
         for record in self.store.active():
             if record.current.state is StageState.RUNNING:
-                # By the job that it names, not by its name alone: a host may come back under the name of a dead one.
+                # By the job that it names, not only by its name: a host may come back under the name of a dead one.
                 worker = alive.get(record.current.worker or "", {})
                 self._sweep_running(record, is_alive=worker.get("job_id") == record.job_id)
             elif record.job_id not in parked:
@@ -151,7 +149,7 @@ class Dispatch:
     def _sweep_running(self, record: JobRecord, *, is_alive: bool) -> None:
         if is_alive:
             self.store.clear_lost(record.claim)
-        elif self.store.note_lost(record.claim, after_s=SUSPECT_S):  # the claim's, not the job's: stages follow quickly
+        elif self.store.note_lost(record.claim, after_s=SUSPECT_S):  # of the claim, not the job: stages follow quickly
             self._fail_lost(record)
 
     def _sweep_queued(self, stage: Stage, job_ids: list[str]) -> None:

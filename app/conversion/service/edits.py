@@ -19,15 +19,15 @@ from app.kit.objects import ObjectMissing
 MOST_TAGS = 20
 Verb = Literal["cancel", "delete", "tag", "keep", "unkeep"]
 _STORED = ("name", "tags")
-"""What a submission that is offered again has, too."""
+"""The fields that a repeated submission also has."""
 
 
 @dataclass(frozen=True)
 class BulkResult:
     done: tuple[str, ...]
-    """The ids of the jobs that it was done to."""
+    """The ids of the changed jobs."""
     problems: Mapping[str, ModelmillError]
-    """Why not, of the others."""
+    """The reasons for the other jobs."""
 
 
 class Edits:
@@ -35,11 +35,11 @@ class Edits:
         self.jobs = jobs
 
     def change(self, job_id: str, user: str, **values: Any) -> JobRecord:
-        """Change what its user may change at any time.
+        """Changes the fields that a user may change at any time.
 
         Args:
-            job_id: Of the job, whatever its state.
-            user: Whose it is.
+            job_id: The id of the job, in any state.
+            user: Its owner.
             values: name, tags, notes, keep; what is omitted stays.
 
         Raises:
@@ -62,11 +62,11 @@ class Edits:
         return changed
 
     def tag(self, job_id: str, user: str, *, add: Collection[str], remove: Collection[str]) -> JobRecord:
-        """Add tags to those that a job has, and take some away.
+        """Adds tags to a job, and removes some.
 
         Args:
-            add: one that it has already stays where it is.
-            remove: one that it has not is ignored.
+            add: existing ones keep their position.
+            remove: missing ones are ignored.
 
         Raises:
             JobNotFound: It is not this user's, either.
@@ -81,12 +81,12 @@ class Edits:
     def each(
         self, verb: Verb, job_ids: Iterable[str], user: str, *, add: Collection[str] = (), remove: Collection[str] = ()
     ) -> BulkResult:
-        """Do it to each; what cannot be done to one keeps no other from it.
+        """Applies an operation to each job; a failure of one does not affect the others.
 
         Args:
-            verb: What to do.
+            verb: The operation.
             job_ids: Each is taken once.
-            user: Whose they are.
+            user: Their owner.
             add: Tags, of the verb tag.
             remove: Likewise.
         """
@@ -114,7 +114,7 @@ class Edits:
             self.jobs.objects.delete(object_keys.kept(job_id))
 
     def _store(self, job_id: str, values: Mapping[str, Any]) -> None:
-        """So that after a reset it is offered under the same name."""
+        """Updates the stored submission, so that after a reset the job is offered under the same name."""
         key, objects = object_keys.request(job_id), self.jobs.objects
         with suppress(ObjectMissing):
             request = {**json.loads(b"".join(objects.read(key))), **values}

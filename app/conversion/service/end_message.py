@@ -9,21 +9,21 @@ from app.kit.queue.messages import Message
 
 PREFIX = "ended:"
 OLDEST = 200
-"""So many are looked at in one go."""
+"""Number of messages checked at a time."""
 
 
 def end_message(broker: BlockingBroker, job_id: str) -> OutgoingMessage:
-    """Of this job; there is one of each at most."""
+    """The message for this job; there is at most one per job."""
     message = Message.JOB_ENDED
     return broker.prepare(message.queue.value, message.value, message_id=f"{PREFIX}{job_id}", job_id=job_id)
 
 
 def take_back_stale(broker: BlockingBroker, store: JobStore) -> int:
-    """Take back the oldest messages whose jobs' records are gone: where no process serves the queue it does not grow
+    """Removes the oldest messages whose jobs' records are gone, so that a queue without a consumer does not grow
     forever.
 
     Returns:
-        How many.
+        The number of removed messages.
     """
     queue = Message.JOB_ENDED.queue.value
     waiting = [name.removeprefix(PREFIX) for name in broker.oldest(queue, OLDEST) if name.startswith(PREFIX)]

@@ -22,9 +22,9 @@ from app.kit.clock import from_text
 from app.kit.queue.blocking_broker import BlockingBroker
 
 MIN_JOBS = 3
-"""Fewer finished jobs than this say nothing about the next one."""
+"""Fewer finished jobs are not enough for an estimate."""
 FAR_OVER = 5
-"""A stage that takes this many times what nine of ten jobs took, and a minute at least, is far over its usual time."""
+"""A stage that takes this many times what nine of ten jobs took, and at least a minute, is far over its usual time."""
 FAR_OVER_S = 60.0
 HISTORY_JOBS = 200
 HISTORY_FRESH_S = 20.0
@@ -41,48 +41,48 @@ class FinishedJob:
     took_s: float = 0.0
     """From its submission to its end."""
     forecast_s: float | None = None
-    """What was expected at its submission; None if it could not be told."""
+    """The forecast at its submission; None if there was none."""
     prediction_error_db: float | None = None
     """See there; None for a job that applied no action."""
 
 
 @dataclass(frozen=True)
 class FinishEstimate:
-    """Seconds until the job is done: half of the jobs would be done after p50_s, nine of ten after p90_s."""
+    """Seconds until the job ends: half of the jobs would end after p50_s, nine of ten after p90_s."""
 
     p50_s: float
     p90_s: float
     jobs: int
     usual_s: float
-    """What its present stage took at most in nine of ten jobs."""
+    """The longest duration of its current stage in nine of ten jobs."""
     is_overdue: bool
-    """Has its stage taken longer than that already?"""
+    """Whether its stage has already taken longer than that."""
     is_far_over: bool
-    """Has it taken so much longer that it may never end?"""
+    """Whether it has taken so much longer that it may never end."""
 
 
 @dataclass(frozen=True)
 class ForecastAccuracy:
-    """How right the forecasts of finished jobs were."""
+    """The accuracy of the forecasts of finished jobs."""
 
     jobs: int
-    """How many jobs had a forecast."""
+    """Number of jobs with a forecast."""
     off_by: float
-    """Three of four forecasts were wrong by this share of the time that the job took, or less."""
+    """Three of four forecasts had at most this error, as a share of the job's duration."""
 
 
 @dataclass(frozen=True)
 class Outlook:
     ahead: int | None
-    """Jobs before this one in its queue, None when it does not wait."""
+    """Jobs before this one in its queue; None if it does not wait."""
     workers: int
-    """How many living workers serve its stage."""
+    """Number of live workers of its stage."""
     finish: FinishEstimate | None
     accuracy: ForecastAccuracy | None = None
 
     @property
     def is_stuck(self) -> bool:
-        """Does it wait in a queue that no worker serves?"""
+        """Whether it waits in a queue that no worker serves."""
         return self.ahead is not None and self.workers == 0
 
 
@@ -110,7 +110,7 @@ class Estimates:
         return Outlook(ahead, workers, estimate, accuracy(same))
 
     def forecast_s(self, toolchain: str) -> float | None:
-        """Seconds to its end that a job submitted now is expected to take; None when that cannot be told."""
+        """Expected seconds until a job submitted now ends; None if unknown."""
         workers = self.workers(Stage.ONNX, toolchain)
         if not workers:
             return None
@@ -118,36 +118,36 @@ class Estimates:
         return estimate.p50_s if estimate else None
 
     def ahead(self) -> int:
-        """How many jobs wait for their first stage: they come before one that is submitted now."""
+        """Number of jobs that wait for their first stage: they precede one that is submitted now."""
         return self.broker.waiting(Stage.ONNX.step)
 
     def is_far_over(self, record: JobRecord, now: datetime) -> bool:
-        """Does its running stage take many times as long as in other jobs?"""
+        """Whether its running stage takes many times as long as in other jobs."""
         if record.is_terminal or record.current.state is not StageState.RUNNING:
             return False
         outlook = self.outlook(record, now)
         return outlook is not None and outlook.finish is not None and outlook.finish.is_far_over
 
     def accuracies(self) -> dict[str, ForecastAccuracy]:
-        """How right recent forecasts were, by toolchain; without toolchains that have too few jobs."""
+        """The accuracy of recent forecasts, by toolchain; without toolchains that have too few jobs."""
         toolchains = dict.fromkeys(past.toolchain for past in self._history.value())
         by_toolchain = {toolchain: accuracy(self._pasts(toolchain)) for toolchain in sorted(toolchains)}
         return {toolchain: measured for toolchain, measured in by_toolchain.items() if measured is not None}
 
     def predictions(self) -> dict[str, PredictionAccuracy]:
-        """How right recent promises of actions were, by toolchain; without toolchains that have too few."""
+        """The accuracy of recent predictions of actions, by toolchain; without toolchains that have too few."""
         toolchains = sorted({past.toolchain for past in self._history.value()})
         errors = {each: [past.prediction_error_db for past in self._pasts(each)] for each in toolchains}
         measured = {each: prediction_accuracy(known) for each, known in errors.items()}
         return {each: accuracy for each, accuracy in measured.items() if accuracy is not None}
 
     def pace_s(self, toolchain: str) -> float | None:
-        """Seconds from the end of one job to that of the next, as `pace` reckons; None when that cannot be told."""
+        """Seconds between the ends of two consecutive jobs, as computed by `pace`; None if unknown."""
         return pace(self._pasts(toolchain), {stage: self.workers(stage, toolchain) for stage in Stage})
 
     def unserved(self, toolchain: str) -> Stage | None:
-        """The first stage that has living workers, and none with this toolchain. Of a stage without any nothing is
-        known: its workers may be starting."""
+        """The first stage with live workers of which none has this toolchain. A stage without workers is not counted:
+        they may be starting."""
         living = list(self._workers.value().values())
         for stage in Stage:
             own = [worker for worker in living if worker.get("queue") == stage.step]
@@ -156,7 +156,7 @@ class Estimates:
         return None
 
     def workers(self, stage: Stage, toolchain: str) -> int:
-        """How many living workers serve the stage with this toolchain."""
+        """Number of live workers that serve the stage with this toolchain."""
         return sum(_serves(worker, stage, toolchain) for worker in self._workers.value().values())
 
     def _pasts(self, toolchain: str) -> list[FinishedJob]:
@@ -164,7 +164,7 @@ class Estimates:
 
 
 def past_of(record: JobRecord) -> FinishedJob | None:
-    """None for a job that did not finish, or whose times are not all known."""
+    """None for a job that did not finish, or whose times are incomplete."""
     if record.status is not Status.COMPLETED:
         return None
     ran_s = {}
@@ -173,7 +173,7 @@ def past_of(record: JobRecord) -> FinishedJob | None:
         if own.started_at is None or own.finished_at is None:
             return None
         ran_s[stage] = max(0.0, (from_text(own.finished_at) - from_text(own.started_at)).total_seconds())
-        if own.saved_s is not None:  # what the work takes, not what it takes to copy it
+        if own.saved_s is not None:  # the time of the work, not of copying it
             ran_s[stage] = own.saved_s
     took_s = (from_text(record.finished_at or record.updated_at) - from_text(record.created_at)).total_seconds()
     is_whole = not any(own.reused_from for own in record.stages.values())
@@ -188,14 +188,14 @@ def _pasts(records: Iterable[JobRecord]) -> list[FinishedJob]:
 def finish(
     pasts: Sequence[FinishedJob], stage: Stage, *, elapsed_s: float, ahead: int, workers: int
 ) -> FinishEstimate | None:
-    """When a job will be done that has run elapsed_s of this stage, or waits for it behind `ahead` others.
+    """Estimates when a job ends that has run elapsed_s of this stage, or waits for it behind `ahead` others.
 
-    Only jobs whose stage ran at least as long as this one already has can tell how much longer it will; when there are
-    too few of those, the job is overdue and all jobs are taken, with nothing left of this stage.
+    Only jobs whose stage ran at least as long as this one already has show how much longer it takes; if there are too
+    few of those, the job is overdue and all jobs are used, with nothing left of this stage.
 
     Args:
-        pasts: finished jobs that are like this one.
-        stage: the one it is in.
+        pasts: similar finished jobs.
+        stage: its current stage.
         elapsed_s: seconds that the stage has run; 0: it waits.
         ahead: jobs before it in the queue of the stage.
         workers: processes that serve this queue.
@@ -222,7 +222,7 @@ def finish(
 
 
 def accuracy(pasts: Sequence[FinishedJob]) -> ForecastAccuracy | None:
-    """None when too few jobs have been forecast to tell."""
+    """None if too few jobs have had a forecast."""
     off_by = [
         abs(past.forecast_s - past.took_s) / past.took_s
         for past in pasts
@@ -232,9 +232,9 @@ def accuracy(pasts: Sequence[FinishedJob]) -> ForecastAccuracy | None:
 
 
 def pace(pasts: Sequence[FinishedJob], workers: Mapping[Stage, int]) -> float | None:
-    """Seconds from the end of one job to that of the next while every worker is busy: what the narrowest stage takes.
+    """Seconds between the ends of two consecutive jobs while every worker is busy: the time of the slowest stage.
 
-    None when too few jobs have finished to tell, or when a stage has no worker.
+    None if too few jobs have finished, or if a stage has no worker.
     """
     if len(pasts) < MIN_JOBS or not all(workers.values()):
         return None
@@ -250,7 +250,7 @@ def _serves(worker: Mapping[str, Any], stage: Stage, toolchain: str) -> bool:
 
 
 class _Fresh(Generic[Value]):
-    """A value that is read again when it is older than fresh_s; many readers share one reading."""
+    """A value that is read again when it is older than fresh_s; concurrent readers share one reading."""
 
     def __init__(self, read: Callable[[], Value], fresh_s: float) -> None:
         self._read = read

@@ -21,7 +21,7 @@ from app.kit.objects import ObjectInfo, ObjectMissing, ObjectStore
 
 @dataclass(frozen=True)
 class _Folder:
-    """What the store has under one id."""
+    """The stored objects of one id."""
 
     entry_id: str
     newest_at: datetime
@@ -31,9 +31,9 @@ class _Folder:
 
 class Expiry:
     """Args:
-    job_ttl_s: How long the files of a job are kept, counted from the last that was stored.
+    job_ttl_s: How long the files of a job are kept, counted from the last stored one.
     archive_ttl_s: The same for jobs in the archive.
-    upload_ttl_s: How long an upload is kept that no job has taken.
+    upload_ttl_s: How long an unused upload is kept.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Expiry:
         self.upload_ttl = timedelta(seconds=upload_ttl_s)
 
     def sweep(self, now: datetime) -> None:
-        """Delete what has expired; safe to repeat. A job that still runs keeps its files, however old they are."""
+        """Deletes what has expired; safe to repeat. A running job keeps its files, however old they are."""
         folders = list(self._folders(object_keys.JOBS))
         for folder in folders:
             if self._is_over(folder, now):
@@ -55,7 +55,7 @@ class Expiry:
         for info in list(self.objects.list(object_keys.OWNERS)):
             is_old = info.modified_at < now - 2 * self.job_ttl
             if is_old and info.key.rpartition("/")[2] not in with_files:
-                self.objects.delete(info.key)  # of a job whose files went in another way
+                self.objects.delete(info.key)  # for a job whose files were deleted in another way
         for info in list(self.objects.list(object_keys.UPLOADING)):
             if info.modified_at < now - self.upload_ttl:
                 self.objects.delete(info.key)
@@ -86,7 +86,7 @@ class Expiry:
         return ""
 
     def _folders(self, prefix: str) -> Iterator[_Folder]:
-        """The ids under a prefix, each with what is there."""
+        """The ids under a prefix, each with its objects."""
         for entry_id, files in groupby(list(self.objects.list(prefix)), key=lambda info: info.key.split("/")[1]):
             infos = list(files)
             names = frozenset(info.key.split("/", 2)[2] for info in infos)
@@ -94,7 +94,7 @@ class Expiry:
 
 
 UNFINISHED = timedelta(hours=1)
-"""So long copies may lie there whose entry is not written: a worker that died among them never writes it."""
+"""How long copies may exist without their entry: a worker that died between them never writes it."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class _CacheFolder:
 
 class CacheSweep:
     """Args:
-    max_bytes: How much the cache may hold; 0: nothing, and what is there goes.
+    max_bytes: The maximum size of the cache; 0: none, and existing entries are deleted.
     """
 
     def __init__(self, objects: ObjectStore, figures: CacheFigures, *, max_bytes: int) -> None:
@@ -116,7 +116,7 @@ class CacheSweep:
         self.max_bytes = max_bytes
 
     def sweep(self, now: datetime) -> None:
-        """Safe to repeat, and beside jobs that use it: what they find gone they do themselves."""
+        """Safe to repeat, and while jobs use the cache: they redo work whose entry has disappeared."""
         folders = sorted(self._folders(), key=lambda folder: folder.used_at, reverse=True)
         size_bytes = entries = 0
         is_full = False
@@ -135,7 +135,7 @@ class CacheSweep:
         return [_folder(prefix, list(files)) for prefix, files in groupby(infos, key=_prefix)]
 
     def _delete(self, folder: _CacheFolder) -> None:
-        """The entry first, so that nobody finds a part."""
+        """Deletes the entry first, so that nobody finds a part."""
         self.objects.delete(f"{folder.prefix}{object_keys.ENTRY}")
         self.objects.delete_prefix(folder.prefix)
 

@@ -13,18 +13,18 @@ from app.conversion.service import Conversion
 from app.conversion.service.comparison import differing_options
 
 NEWEST = 200
-"""So many jobs are looked through."""
+"""Number of jobs to compare with."""
 FACTS = ("opset", "producer", "nodes")
-"""Of the model: what a new export changes."""
+"""Facts of the model that a new export changes."""
 
 
 class Blame(StrEnum):
-    """Who can do something about it."""
+    """Who can fix it."""
 
     YOURS = "yours"
     """The model, the pictures or the options."""
     TOOL = "tool"
-    """The toolchain gave up on an input that is in order."""
+    """The toolchain failed on a valid input."""
     OURS = "ours"
     """This product."""
     MACHINE = "machine"
@@ -50,7 +50,7 @@ YOUR_CODES = ("MODEL_", "IMAGES_", "STAGE_NOT_FINITE", "BAD_INPUT")
 
 @dataclass(frozen=True)
 class OptionChange:
-    """An option, or a fact of the model, of the job that failed and of the one that passed."""
+    """An option, or a fact about the model, of the failed job and of the successful one."""
 
     name: str
     before: Any
@@ -59,7 +59,7 @@ class OptionChange:
 
 @dataclass(frozen=True)
 class Remedy:
-    """A job of the same model that passed, and what was different about it."""
+    """A successful job of the same model, and the differences."""
 
     job: JobRecord
     changes: tuple[OptionChange, ...]
@@ -68,7 +68,7 @@ class Remedy:
 @dataclass(frozen=True)
 class EarlierFailures:
     count: int
-    """Other jobs of this user that failed alike."""
+    """Other jobs of this user with the same failure."""
     remedy: Remedy | None
 
 
@@ -81,7 +81,7 @@ def blame_of(error: JobError) -> Blame:
 
 
 def earlier_failures(conversion: Conversion, record: JobRecord) -> EarlierFailures | None:
-    """None for a job that has not failed, and for one that nobody's fault ended."""
+    """None for a job that has not failed, and for one that was ended without a fault."""
     if record.error is None or record.error.code == CANCELLED:
         return None
     own = [job for job in conversion.jobs.store.newest(NEWEST) if job.owner == record.owner]
@@ -110,7 +110,7 @@ def _signature(error: JobError | None) -> tuple[Any, ...]:
 
 
 def _is_kin(one: JobRecord, other: JobRecord) -> bool:
-    """Of the same model, or of one that its user calls the same."""
+    """Whether it is the same model, or one with the same name."""
     same = [job.artifacts[object_keys.MODEL].sha256 for job in (one, other) if object_keys.MODEL in job.artifacts]
     return (len(same) == 2 and same[0] == same[1]) or (one.name != "" and one.name == other.name)
 

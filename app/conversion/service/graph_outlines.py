@@ -16,10 +16,10 @@ from app.kit.objects import ObjectMissing
 
 MAKE = "app.conversion.intake.graph_outline:outline_graphs"
 FORM = 1
-"""Version of what is stored; raise it when its content changes."""
+"""Version of the stored data; increment it when its content changes."""
 MEMORY_BYTES = 2 << 30
 TIME_S = 30.0
-"""Somebody is waiting for the page."""
+"""A reader is waiting for the page."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class GraphNode:
 
     @property
     def key(self) -> str:
-        """What it is called: many nodes have no name, then their first output is it."""
+        """Its name, or its first output, because many nodes have no name."""
         return self.name or (self.outputs[0] if self.outputs else "")
 
 
@@ -44,7 +44,7 @@ class GraphOutline:
     """Of the artifact."""
     nodes: tuple[GraphNode, ...]
     total: int
-    """More than nodes has where the graph is too large to be drawn."""
+    """More than the number of nodes if the graph is too large to be drawn."""
 
     @property
     def is_too_large(self) -> bool:
@@ -53,14 +53,14 @@ class GraphOutline:
 
 @dataclass(frozen=True)
 class GraphDifference:
-    """What a step did, by index of the node in the graph before or after."""
+    """The changes of a step, by index of the node in the graph before or after."""
 
     removed: frozenset[int]
     merged: Mapping[int, str]
-    """Nodes that went into another, with what that is called."""
+    """Nodes merged into another, with the name of the merge."""
     added: frozenset[int]
     requantized: frozenset[int]
-    """Nodes after it that compute in other bits than before."""
+    """Nodes with another bit width than before."""
 
 
 def graph_outlines(conversion: Conversion, record: JobRecord) -> list[GraphOutline]:
@@ -81,7 +81,7 @@ def graph_outlines(conversion: Conversion, record: JobRecord) -> list[GraphOutli
 
 
 def difference(before: GraphOutline, after: GraphOutline) -> GraphDifference:
-    """Nodes are the same by their name, or by the tensor they make."""
+    """Nodes are identified by their name, or by the tensor they produce."""
     places = {node.name: index for index, node in enumerate(after.nodes) if node.name}
     makers = {output: index for index, node in enumerate(after.nodes) for output in node.outputs}
     pairs: dict[int, int] = {}

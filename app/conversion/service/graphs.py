@@ -23,12 +23,12 @@ class GraphFile:
     name: str
     """The artifact's name."""
     shown_as: str
-    """A file name whose ending tells the viewer the format."""
+    """A file name whose extension tells the viewer the format."""
     artifact: Artifact
 
 
 def graph_files(record: JobRecord) -> list[GraphFile]:
-    """In the order of the conversion. A vendor's BIE and NEF are encrypted or binary and cannot be looked into."""
+    """In the order of the conversion. A vendor's BIE and NEF are encrypted or binary and cannot be shown."""
     is_host = record.options.toolchain is ToolchainName.HOST
     names = [(object_keys.MODEL, "model.onnx"), (OUTPUTS[Stage.ONNX], "out.onnx")]
     names += [(OUTPUTS[Stage.BIE], "out.bie.onnx"), (OUTPUTS[Stage.NEF], "out.nef.ort")] if is_host else []
@@ -36,7 +36,7 @@ def graph_files(record: JobRecord) -> list[GraphFile]:
 
 
 def graph_file(record: JobRecord, name: str) -> GraphFile:
-    """Raises ArtifactNotReady, saying what there is."""
+    """Raises ArtifactNotReady with the available ones."""
     files = graph_files(record)
     for file in files:
         if file.name == name:
@@ -52,10 +52,10 @@ class GraphBytes:
 
 
 def graph_bytes(conversion: Conversion, file: GraphFile) -> GraphBytes:
-    """Raises ObjectMissing, or ArtifactNotReady for a NEF that holds no model to look at."""
+    """Raises ObjectMissing, or ArtifactNotReady for a NEF without a readable model."""
     if file.name != OUTPUTS[Stage.NEF]:
         return GraphBytes(file.artifact.size_bytes, conversion.jobs.read(file.artifact))
-    from app.conversion.toolchains.host.runtime import MODEL  # numpy comes with it: not before it is needed
+    from app.conversion.toolchains.host.runtime import MODEL  # imported late because it loads numpy
 
     source = io.BufferedReader(_StoredFile(conversion, file.artifact), BUFFER_BYTES)
     try:
@@ -73,7 +73,7 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
 
 
 class _StoredFile(io.RawIOBase):
-    """An object of the store as a file to read and seek in: nothing is downloaded that is not asked for."""
+    """An object of the store as a seekable file: only the requested bytes are downloaded."""
 
     def __init__(self, conversion: Conversion, artifact: Artifact) -> None:
         self._conversion = conversion

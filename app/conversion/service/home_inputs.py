@@ -40,7 +40,7 @@ class InputPath:
     tree: ReadOnlyTree
     """The files of the home, or of the common folder."""
     inner: str
-    """The path in there."""
+    """The path in it."""
 
     @property
     def name(self) -> str:
@@ -49,7 +49,7 @@ class InputPath:
 
 @dataclass(frozen=True)
 class HomeInputs:
-    """Keys and names as the form of a new conversion holds them."""
+    """Keys and names for the form of a new conversion."""
 
     model_key: str
     model_name: str
@@ -58,10 +58,10 @@ class HomeInputs:
 
 
 def copy_inputs(uploads: Uploads, owner: str, model: InputPath, images: InputPath | None) -> HomeInputs:
-    """Copy the inputs of a conversion out of a data home; on an error nothing is kept.
+    """Copies the inputs of a conversion from a data home; on an error nothing is kept.
 
     Args:
-        model: An ONNX file, with the files that its weights lie in beside it, or a zip of them.
+        model: An ONNX file, with its external weights beside it, or a zip of them.
         images: A zip, one sample, or a folder of samples; None when they are chosen later.
 
     Raises:
@@ -87,13 +87,13 @@ def _store_model(uploads: Uploads, upload_id: str, model: InputPath) -> str:
 
 
 def _has_neighbours(model: InputPath) -> bool:
-    """Is anything beside it that could hold its weights?"""
+    """Whether a file beside it could contain its weights."""
     entries = model.tree.browse(model.inner.rpartition("/")[0]).entries
     return any(not entry.name.lower().endswith(object_keys.MODEL_ENDING) for entry in entries)
 
 
 def _weights(uploads: Uploads, upload_id: str, model: InputPath) -> Iterator[tuple[str, InputPath]]:
-    """The files that its weights lie in, as far as they are there, each by its place relative to the model."""
+    """The existing files of its external weights, each by its path relative to the model."""
     folder = model.inner.rpartition("/")[0]
     for place in uploads.places(upload_id):
         inner = f"{folder}/{place}".removeprefix("/")
@@ -109,7 +109,7 @@ def _read(files: Iterable[tuple[str, InputPath]]) -> FileParts:
 
 
 def is_sample(entry: Entry) -> bool:
-    """One that a folder gives, or what says what they show. Hidden files are omitted, as in a zip."""
+    """A sample or label file of a folder. Hidden files are skipped, as in a zip."""
     ending = "." + entry.name.rpartition(".")[2].lower()
     is_chosen = ending in KINDS or entry.name in LABELS
     return entry.kind is Kind.FILE and not entry.name.startswith(".") and is_chosen
@@ -149,7 +149,8 @@ def _packed(folder: InputPath, max_samples: int) -> FileParts:
 
 
 def _samples(tree: ReadOnlyTree, folder: str, levels: int) -> Iterator[Entry]:
-    """Below the folder, in the order of the listing. Through no link, which would be another's or a circle."""
+    """Below the folder, in the order of the listing. No link is followed, because it could lead to other users or in a
+    circle."""
     cursor = None
     while True:
         page = tree.browse(folder, cursor=cursor)
@@ -164,10 +165,10 @@ def _samples(tree: ReadOnlyTree, folder: str, levels: int) -> Iterator[Entry]:
 
 
 def small_picture(intake: IntakeSandbox, tree: ReadOnlyTree, inner: str) -> bytes:
-    """A small JPEG of a picture in a data home; made again each time, for browsers keep it.
+    """A thumbnail of a picture in a data home as JPEG; created each time, because browsers cache it.
 
     Raises:
-        FileMissing, NotAFile, TooLarge, BadInput: There is no picture at this path that can be shown.
+        FileMissing, NotAFile, TooLarge, BadInput: There is no displayable picture at this path.
     """
     info = tree.info(inner)
     if info.kind is not Kind.FILE:

@@ -15,7 +15,7 @@ from app.kit.sandbox.runner import Limits, Sandbox
 from app.settings import Settings
 
 ABORTS = (StageCrashed, StageOutOfMemory, StageTimedOut)
-"""How a check ends without a result: the file may be good nevertheless."""
+"""Ways in which a check ends without a result: the file may still be valid."""
 
 
 class IntakeSandbox:
@@ -25,10 +25,10 @@ class IntakeSandbox:
 
     @contextmanager
     def folder(self, prefix: str) -> Iterator[Path]:
-        """A work folder for one check; it is removed afterwards with everything in it.
+        """Creates a work folder for one check, which is removed afterwards with its content.
 
         Args:
-            prefix: The beginning of its name, which tells an operator what it is for.
+            prefix: The prefix of its name, which shows operators its purpose.
         """
         self.settings.work.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=self.settings.work))
@@ -46,7 +46,7 @@ class IntakeSandbox:
         memory_bytes: int | None = None,
         time_s: float | None = None,
     ) -> dict[str, Any]:
-        """Call a function of intake in a child process.
+        """Calls a function of intake in a child process.
 
         Args:
             target: `package.module:function`.
@@ -59,7 +59,7 @@ class IntakeSandbox:
             The function's result.
 
         Raises:
-            StageFailed: One of ABORTS; or whatever error of ours the function raised.
+            StageFailed: One of ABORTS, or the error of the function.
         """
         settings = self.settings
         limits = Limits(
@@ -72,10 +72,10 @@ class IntakeSandbox:
 
 @contextmanager
 def aborts_refused(failure: str, *, hint: str) -> Iterator[None]:
-    """Turn an aborted check into BadInput.
+    """Converts an aborted check into BadInput.
 
     Args:
-        failure: What to say, without the reason: "The model could not be checked".
+        failure: The message without the reason: "The model could not be checked".
         hint: What the user can do.
     """
     try:

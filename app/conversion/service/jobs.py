@@ -20,7 +20,7 @@ from app.kit.queue.blocking_broker import BlockingBroker
 
 MAX_PORTION_BYTES = 4 << 20
 LOG_COMES_WITHIN_S = 20
-"""After a job was cancelled its worker ends the toolchain and then stores the log; a lost worker never does."""
+"""After a cancellation the worker ends the toolchain and then stores the log; a lost worker never does."""
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,16 @@ class LogPortion:
     """The bytes from the requested offset on."""
     next_offset: int
     is_complete: bool
-    """Has the stage ended, with nothing more to follow?"""
+    """Whether the stage has ended and its log is complete."""
 
 
 class Jobs:
-    """Every verb takes the user; another user's job is answered like one that does not exist.
+    """Every operation takes the user; another user's job is treated as missing.
 
     Args:
-        broker: from whose queues messages of canceled jobs are taken.
-        objects: where files of jobs lie.
-        cache: of outputs of stages, which deleted jobs leave.
+        broker: removes messages of cancelled jobs from its queues.
+        objects: stores files of jobs.
+        cache: the outputs of stages, whose entries are deleted with their jobs.
     """
 
     def __init__(self, store: JobStore, broker: BlockingBroker, objects: ObjectStore, cache: StageCache) -> None:
@@ -55,7 +55,7 @@ class Jobs:
         return record
 
     def known(self, job_id: str, user: str) -> JobRecord:
-        """The job, or what the archive has of it once its record is forgotten."""
+        """The job, or its archived description after its record is forgotten."""
         try:
             return self.get(job_id, user)
         except JobNotFound:
@@ -67,12 +67,12 @@ class Jobs:
     def page(
         self, job_filter: JobFilter, user: str, *, limit: int, cursor: str | None, max_read: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
-        """A page of the user's jobs that match, newest first. Other users' jobs are treated as missing.
+        """Returns a page of the user's matching jobs, newest first. Other users' jobs are treated as missing.
 
         Args:
-            cursor: from the page before; None: the first page.
-            max_read: records that may be read for one page; None: as many as it takes. A page may then have fewer than
-                `limit`, and others follow it.
+            cursor: from the previous page; None: the first page.
+            max_read: maximum number of records read for one page; None: no limit. A page may then have fewer than
+                `limit`, with others following.
 
         Returns:
             The jobs, and the cursor of the next page; None: this was the last.
@@ -82,18 +82,18 @@ class Jobs:
         return self.store.page(replace(job_filter, owner=user), limit=limit, cursor=cursor, max_read=max_read)
 
     def several(self, job_ids: Iterable[str], user: str) -> list[JobRecord]:
-        """Those of these jobs that exist, in the order asked for."""
+        """The existing ones of these jobs, in the requested order."""
         records = self.store.several([job_id for job_id in job_ids if object_keys.is_uuid4(job_id)])
         return [record for record in records if record.owner == user]
 
     def queue_position(self, record: JobRecord) -> int | None:
-        """How many jobs are ahead in the queue of its stage; None when it does not wait."""
+        """Number of jobs ahead in the queue of its stage; None if it does not wait."""
         if record.is_terminal or record.current.state is not StageState.QUEUED:
             return None
         return self.broker.position(record.stage.step, record.job_id)
 
     def cancel(self, job_id: str, user: str) -> JobRecord:
-        """End the job, queued or running. A running stage's processes are killed within seconds."""
+        """Ends the job, queued or running. Processes of a running stage are killed within seconds."""
         record = self.get(job_id, user)
         while not record.is_terminal:
             end = model.cancelled(record.stage, now=to_text(now()))
@@ -110,14 +110,14 @@ class Jobs:
         return sum(record.owner == user for record in self.store.active())
 
     def cancel_all(self, user: str) -> None:
-        """Of this user's; one that ends meanwhile is left as it ended."""
+        """Cancels this user's jobs; one that ends meanwhile is unchanged."""
         for record in self.store.active():
             if record.owner == user:
                 with contextlib.suppress(JobFinished, JobNotFound):
                     self.cancel(record.job_id, user)
 
     def delete(self, job_id: str, user: str) -> None:
-        """Forget a finished job and all its files."""
+        """Deletes a finished job and all its files."""
         record = self.get(job_id, user)
         if not record.is_terminal:
             raise JobActive(f"Job {job_id} has not ended yet.", hint="Cancel it first.")
@@ -126,7 +126,7 @@ class Jobs:
         self.store.note_archived(user, job_id)
 
     def artifact(self, job_id: str, name: str, user: str) -> Artifact:
-        """Raises ArtifactNotReady when the job has no such artifact (yet)."""
+        """Raises ArtifactNotReady if the job has no such artifact (yet)."""
         record = self.get(job_id, user)
         artifact = record.artifacts.get(name)
         if artifact is None:
@@ -141,7 +141,7 @@ class Jobs:
         return self.objects.presign_get(artifact.key, expires_s=expires_s, download_name=name)
 
     def log(self, job_id: str, stage: Stage, offset: int, user: str) -> LogPortion:
-        """The log of a stage: live while it runs, from the store afterwards.
+        """Returns the log of a stage: live while it runs, from the store afterwards.
 
         Args:
             offset: in bytes, where the portion starts.
@@ -159,7 +159,7 @@ class Jobs:
         return LogPortion(text, offset + len(text), is_complete=False)
 
     def log_tail(self, record: JobRecord, stage: Stage, max_bytes: int) -> bytes:
-        """The end of a stage's log, from a whole line on.
+        """Returns the end of a stage's log, starting with a complete line.
 
         Args:
             record: A record that `get` gave.
@@ -180,8 +180,8 @@ class Jobs:
 
 
 def delete_files(objects: ObjectStore, cache: StageCache, owner: str, job_id: str) -> None:
-    """Delete all that is stored of a job, also for reuse. Its description goes first, so that the archive never has a
-    part of it.
+    """Deletes everything stored of a job, including its cache entries. Its description is deleted first, so that the
+    archive never has a part of it.
 
     Args:
         cache: where outputs of its stages may be in use by others' jobs; they stay.

@@ -10,21 +10,21 @@ from typing import Any
 from app.conversion.model import JobRecord, Stage
 
 JOBS_LEAST = 3
-"""Fewer say nothing of the next one."""
+"""Fewer are not enough for a statement."""
 
 
 @dataclass(frozen=True)
 class PredictionAccuracy:
-    """How right the predictions of applied actions were."""
+    """The accuracy of the predictions of applied actions."""
 
     jobs: int
-    """How many jobs had one."""
+    """Number of jobs with a prediction."""
     off_by_db: float
-    """Three of four predictions were wrong by so many dB of SNR, or less."""
+    """Three of four predictions had at most this error, in dB of SNR."""
 
 
 def prediction_error_db(record: JobRecord) -> float | None:
-    """Distance of the SNR that the job came to from the one it was submitted for; None if one of them is missing."""
+    """Difference between the resulting and the predicted SNR; None if one of them is missing."""
     promised = (record.intake.get("prediction") or {}).get("snr_db")
     achieved = record.stages[Stage.BIE.step].summary.get("snr_db")
     return None if promised is None or achieved is None else abs(achieved - promised)
@@ -39,5 +39,5 @@ def prediction_accuracy(errors_db: Iterable[float | None]) -> PredictionAccuracy
 
 
 def prediction_of(code: str, job_id: str, snr_db: float | None) -> dict[str, Any]:
-    """What the record of a job keeps that applies an action of another; empty if nothing was promised."""
+    """Stored in the record of a job that applies an action of another; empty without a prediction."""
     return {} if snr_db is None else {"code": code, "job_id": job_id, "snr_db": round(snr_db, 2)}

@@ -31,9 +31,9 @@ from app.settings import Settings
 PREVIEW_MODEL = "app.conversion.intake.preview:preview_model"
 PREVIEW_IMAGES = "app.conversion.intake.preview:preview_images"
 FORM = 2
-"""Version of the stored previews; raise it when their content changes."""
+"""Version of the stored previews; increment it when their content changes."""
 PREVIEW_TIME_S = 50.0
-"""Somebody is waiting for the page. What takes longer is left to the check at submission."""
+"""A reader is waiting for the page. Checks that take longer are left to the submission."""
 THUMB = re.compile(r"\d{1,2}\.jpg")
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -68,12 +68,12 @@ class ImagesPreview:
     looked_at: int = 0
     thumbnails: tuple[dict[str, str], ...] = ()
     failure: ModelmillError | None = None
-    """Why the samples cannot be used with this model, or at all; then the rest may be empty."""
+    """Why the samples cannot be used with this model, or at all; the rest may then be empty."""
 
 
 class Previews:
     """Args:
-    remembered: Finds what was once submitted as a job (Submissions.remembered).
+    remembered: Returns the earlier submission of a job (Submissions.remembered).
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Previews:
         self.remembered = remembered
 
     def size_bytes(self, key: str, owner: str) -> int:
-        """Of a stored input that this user may use. Raises KeyNotFound for any other key."""
+        """For a stored input that this user may use. Raises KeyNotFound for any other key."""
         source = object_keys.source_of(key)
         try:
             if source is None or self._owner(*source, owner) != owner:
@@ -119,7 +119,7 @@ class Previews:
     def images(
         self, key: str, owner: str, model: ModelPreview | None = None, shapes: Shapes | None = None
     ) -> ImagesPreview:
-        """Measure the reference samples, or tell what was measured before.
+        """Measures the reference samples, or returns the stored measurements.
 
         Args:
             model: What the samples are for.
@@ -134,7 +134,7 @@ class Previews:
         return _images_preview(facts)
 
     def findings(self, preview: ImagesPreview, model: ModelPreview | None, options: Options) -> list[Finding]:
-        """What the calibration checks find in these samples for this model with these options. Pure."""
+        """The findings of the calibration checks for these samples, this model and these options. Pure."""
         target = _target(model, options.input_shapes)
         allow = options.allow_damaged_images
         return calibration_checks.diagnose(preview.measured, target, options.preprocess, allow_damaged=allow)
@@ -150,7 +150,7 @@ class Previews:
         return self.uploads.owner(source_id) if kind == "upload" else self.remembered(source_id, owner).owner
 
     def _cached(self, at: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The stored preview, or a new one. That a file is bad is stored too; that we failed is not."""
+        """The stored preview, or a new one. An invalid file is stored as a result; our own failure is not."""
         try:
             stored: dict[str, Any] = json.loads(b"".join(self.objects.read(at)))
             if stored.get("form") == FORM:
@@ -207,7 +207,7 @@ def _not_looked(error: ModelmillError) -> BadInput:
 
 
 def _fixed_inputs(model: ModelPreview | None, shapes: Shapes) -> list[dict[str, Any]] | None:
-    """The model's inputs with fixed shapes; None as long as one is open."""
+    """The model's inputs with fixed shapes; None if one is open."""
     if model is None or model.facts is None:
         return None
     fixed = [{**entry, "shape": _shape(entry, shapes)} for entry in model.facts["inputs"]]

@@ -30,7 +30,7 @@ class Receipts:
 
     @cached_property
     def _key(self) -> SigningKey | None:
-        """Derived when it is first used, for many processes never sign."""
+        """Derived on first use, because many processes never sign."""
         return SigningKey(self._secret, PURPOSE) if self._secret else None
 
     @property
@@ -39,7 +39,7 @@ class Receipts:
         return self._key.public if self._key else None
 
     def write(self, record: JobRecord) -> dict[str, Artifact]:
-        """The receipt of this job as one more artifact of it; none without a key. Twice gives the same bytes."""
+        """Adds the receipt of this job as an artifact; none without a key. Repeating it gives the same bytes."""
         if self._key is None:
             return {}
         public = self._key.public
@@ -51,5 +51,5 @@ class Receipts:
         return {NAME: Artifact(stored.key, stored.size_bytes, stored.sha256)}
 
     def remove(self, job_id: str) -> None:
-        """Of a job that has not completed after all."""
+        """Deletes the receipt of a job that has not completed after all."""
         self.objects.delete(object_keys.extra_file(job_id, NAME))

@@ -28,11 +28,11 @@ def patched(options: Options, patch: Mapping[str, Any]) -> Options | None:
 def convert_again(
     conversion: Conversion, record: JobRecord, patch: Mapping[str, Any], prediction: Mapping[str, Any] | None = None
 ) -> JobRecord:
-    """Submit the inputs of a job again with changed options; a new job of the same name results.
+    """Submits the inputs of a job again with changed options, as a new job with the same name.
 
     Args:
         record: Already checked to be the user's.
-        prediction: What the change promises, see prediction_of.
+        prediction: The predicted effect, see prediction_of.
 
     Raises:
         BadInput: The patch does not fit the job's options.

@@ -19,7 +19,7 @@ from app.kit.clock import from_text, now
 from app.kit.objects import ObjectMissing, ObjectStore
 
 CLOCKS_APART = timedelta(minutes=5)
-"""So far the clocks of the object store and of Redis' clients may differ."""
+"""Tolerance for the difference between the clocks of the object store and of Redis' clients."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class StoredJob:
 
 
 class Results:
-    """What is left of jobs that a reset has ended.
+    """The stored results of jobs that a reset has ended.
 
     Args:
-        objects: where inputs and outputs lie.
-        submissions: by which a forgotten job is submitted again.
-        job_ttl_s: how long what jobs made is kept, in seconds.
+        objects: stores inputs and outputs.
+        submissions: submits a forgotten job again.
+        job_ttl_s: how long results are kept, in seconds.
     """
 
     def __init__(self, store: JobStore, objects: ObjectStore, submissions: Submissions, *, job_ttl_s: int) -> None:
@@ -63,7 +63,7 @@ class Results:
     def forgotten(self, owner: str) -> list[str]:
         """Ids, newest first."""
         since = from_text(self.store.began_at())
-        if now() - since > self.job_ttl:  # what was stored before has expired
+        if now() - since > self.job_ttl:  # older objects have expired
             return []
         listed = [
             (info.modified_at, info.key.rpartition("/")[2]) for info in self.objects.list(object_keys.owned(owner, ""))
@@ -73,7 +73,7 @@ class Results:
         return [job_id for job_id in before if job_id not in remembered]
 
     def page(self, owner: str, *, limit: int, after: str | None = None) -> tuple[list[StoredJob], str | None]:
-        """Newest first, from behind the job `after` on; and the last one's id if more follow."""
+        """Newest first, after the job `after`; and the last one's id if more follow."""
         ids = self.forgotten(owner)
         start = ids.index(after) + 1 if after in ids else 0
         page_ids = ids[start : start + limit]
@@ -81,7 +81,7 @@ class Results:
         return jobs, page_ids[-1] if start + limit < len(ids) else None
 
     def get(self, job_id: str, owner: str) -> StoredJob:
-        """Raises ResultNotFound, also for another user's."""
+        """Raises ResultNotFound, also for another user's job."""
         job = self._stored(job_id, owner) if object_keys.is_uuid4(job_id) else None
         if job is None:
             raise ResultNotFound(f"Nothing is stored of a job {job_id}.", hint="GET /results lists what is stored.")

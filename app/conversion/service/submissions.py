@@ -50,21 +50,21 @@ class Submission:
     origin: str = ""
     """See JobRecord."""
     job_id: str = ""
-    """Set by a caller that may submit again after a crash and must not make a second job; else empty."""
+    """Set by a caller that may submit again after a crash and must not create a second job; otherwise empty."""
     prediction: Mapping[str, Any] = field(default_factory=dict)
-    """What the options promise, where they are an applied action; see prediction_of."""
+    """The prediction, if the options are an applied action; see prediction_of."""
     no_cache: bool = False
     """See JobRecord."""
 
 
 class Submissions:
-    """Checks inputs and makes jobs of them.
+    """Checks inputs and creates jobs from them.
 
     Args:
-        sandbox: in which inputs are checked.
-        uploads: where inputs come from.
+        sandbox: checks the inputs.
+        uploads: the source of the inputs.
         dispatch: sends the first message of a job.
-        admission: says whether there is room.
+        admission: decides whether there is room.
     """
 
     def __init__(
@@ -86,8 +86,8 @@ class Submissions:
         self.admission = admission
 
     def submit(self, submission: Submission) -> JobRecord:
-        """Create a job from stored inputs. Bad inputs raise BadInput, too many jobs TooManyJobs, a toolchain that no
-        worker has ToolchainUnserved; nothing is created."""
+        """Creates a job from stored inputs. Invalid inputs raise BadInput, too many jobs TooManyJobs, a toolchain that
+        no worker has ToolchainUnserved; nothing is created then."""
         self.check_toolchain(submission.options)
         self.admission.check(submission.owner, submission.options.toolchain)
         for key in (submission.model_key, submission.quant_key):
@@ -125,7 +125,7 @@ class Submissions:
         return record
 
     def remembered(self, job_id: str, owner: str) -> Submission:
-        """What was once submitted as this job, also after its record is gone. Raises ObjectMissing if nothing is."""
+        """The submission of this job, also after its record is gone. Raises ObjectMissing if there is none."""
         request = self.stored_request(job_id, owner)
         return Submission(
             model_key=object_keys.input_(job_id, object_keys.MODEL),
@@ -138,14 +138,14 @@ class Submissions:
         )
 
     def stored_request(self, job_id: str, owner: str) -> dict[str, Any]:
-        """The same as it is stored, and created_at. Raises ObjectMissing."""
+        """The stored submission, with created_at. Raises ObjectMissing."""
         request: dict[str, Any] = json.loads(b"".join(self.objects.read(object_keys.request(job_id))))
         if request["owner"] != owner:
             raise ObjectMissing(f"There is no stored submission {job_id}.")
         return request
 
     def check_toolchain(self, options: Options) -> None:
-        """Is it installed here? Raises BadInput."""
+        """Checks that it is installed. Raises BadInput."""
         offered = self.settings.toolchains
         if options.toolchain not in offered:
             raise BadInput(
@@ -163,7 +163,7 @@ class Submissions:
             raise _no_such_key(key) from None
 
     def _merge_model(self, key: str) -> None:
-        """A zip that was PUT straight to the store becomes the model in it."""
+        """Extracts the model from a zip that was PUT directly to the store."""
         kind, source_id = object_keys.source_of(key) or ("", "")
         if kind == "upload":
             self.uploads.merge(source_id)
@@ -177,7 +177,7 @@ class Submissions:
             return False
 
     def _check_inputs(self, submission: Submission) -> dict[str, Any]:
-        """Look at the inputs in a child process: a hostile file must not be able to hurt the web."""
+        """Checks the inputs in a child process, because a hostile file must not harm the web server."""
         settings = self.settings
         hint = "Check the model with onnx.checker.check_model, and send fewer or smaller reference images."
         with self.intake.folder("intake-") as folder, aborts_refused("The inputs could not be checked", hint=hint):
@@ -223,7 +223,7 @@ class Submissions:
 
 
 def _with_recognized(submission: Submission, recognition: Mapping[str, Any] | None) -> Submission:
-    """With the preprocessing that was recognized, where the check has taken it."""
+    """Applies the recognized preprocessing, if the check has selected it."""
     if not recognition or not recognition["is_taken"]:
         return submission
     preprocess = read_preprocess(recognition["preprocess"])
@@ -249,10 +249,10 @@ class Admission:
         self.estimates = estimates
 
     def check(self, owner: str, toolchain: ToolchainName) -> None:
-        """Look whether a job would be admitted now; a moment later it may be different.
+        """Checks whether a job would be admitted now; this may change at any time.
 
         Raises:
-            TooManyJobs: As many jobs are in progress as may be.
+            TooManyJobs: The limit of active jobs is reached.
             ToolchainUnserved: See check_served.
         """
         self.check_served(toolchain)
@@ -261,7 +261,7 @@ class Admission:
             raise self._refusal(full, toolchain)
 
     def check_served(self, toolchain: ToolchainName) -> None:
-        """Raises ToolchainUnserved: a job would go to a worker that cannot do it."""
+        """Raises ToolchainUnserved if no worker could run the job."""
         stage = self.estimates.unserved(toolchain.value)
         if stage is not None:
             raise ToolchainUnserved(
@@ -272,7 +272,7 @@ class Admission:
             )
 
     def admit(self, record: JobRecord, *, score: float, message: OutgoingMessage | None = None) -> None:
-        """Create the record and send its message, or raise TooManyJobs with nothing created."""
+        """Creates the record and sends its message, or raises TooManyJobs with nothing created."""
         answer = self.store.create(record, score=score, room=self._room(record.owner), message=message)
         if answer in (CreateAnswer.FULL, CreateAnswer.FULL_FOR_GROUP):
             raise self._refusal(answer, record.options.toolchain)
@@ -298,6 +298,6 @@ class Admission:
         )
 
     def _again_s(self, toolchain: ToolchainName) -> int:
-        """When the next job will have ended, as far as the past tells."""
+        """Seconds until the next job is expected to end, estimated from finished jobs."""
         pace_s = self.estimates.pace_s(toolchain.value)
         return UNKNOWN_PACE_S if pace_s is None else math.ceil(min(max(pace_s, LEAST_S), MOST_S))

@@ -35,9 +35,9 @@ class WorkerView:
     pid: int
     is_busy: bool
     since: datetime
-    """When it took the job up, or came to life."""
+    """When it took the job, or started."""
     job_id: str = ""
-    """What it works on, empty when idle or when the job is another user's."""
+    """Its current job; empty if it is idle or the job belongs to another user."""
     job_name: str = ""
     progress: int | None = None
     toolchains: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class WorkerView:
 class QueueView:
     queue: str
     waiting: int
-    """Jobs that no worker has taken up."""
+    """Jobs that no worker has taken."""
     oldest_s: float | None
     """How long the first of them has waited, in seconds."""
     workers: tuple[WorkerView, ...]
@@ -58,7 +58,7 @@ class QueueView:
 
     @property
     def command(self) -> str:
-        """What an operator runs to have (one more) worker on this queue."""
+        """The command that starts a (further) worker for this queue."""
         return f"dramatiq actors --queues {self.queue} --processes 1 --threads 1"
 
 
@@ -71,7 +71,7 @@ class DependencyHealth:
     latency_ms: float | None = None
     """Of one small request, in milliseconds."""
     problem: str = ""
-    """Why it does not answer; empty when it does."""
+    """Why it does not answer; empty if it does."""
 
     @property
     def is_up(self) -> bool:
@@ -80,7 +80,7 @@ class DependencyHealth:
 
 @dataclass(frozen=True)
 class CacheView:
-    """The cache of stages. Sizes are those of its last sweep; what is counted starts again when Redis does."""
+    """The cache of stages. Sizes are those of its last sweep; counts restart when Redis does."""
 
     size_bytes: int
     max_bytes: int
@@ -94,15 +94,15 @@ class CacheView:
 @dataclass(frozen=True)
 class SystemView:
     queues: tuple[QueueView, ...]
-    """One per stage, in their order, then the scheduler's; empty while Redis is unreachable."""
+    """One per stage, in order, then the scheduler's; empty while Redis is unreachable."""
     redis: DependencyHealth
     store: DependencyHealth
     toolchains: tuple[str, ...]
     versions: tuple[tuple[str, str], ...]
     forecasts: dict[str, ForecastAccuracy] = field(default_factory=dict)
-    """How right the forecasts of a job's end were, by toolchain; empty while Redis is unreachable."""
+    """The accuracy of the forecasts of a job's end, by toolchain; empty while Redis is unreachable."""
     predictions: dict[str, PredictionAccuracy] = field(default_factory=dict)
-    """How right the promises of applied actions were, likewise."""
+    """The accuracy of the predictions of applied actions, likewise."""
     cache: CacheView | None = None
     """None if it is off, and while Redis is unreachable."""
 
@@ -116,23 +116,23 @@ class SystemView:
 
     @property
     def bie(self) -> QueueView | None:
-        """BIE capacity is the number of its living workers; its use, how many of them are busy."""
+        """BIE capacity is the number of its live workers; its use, how many of them are busy."""
         return next((queue for queue in self.queues if queue.queue == Stage.BIE.step), None)
 
     @property
     def unserved(self) -> tuple[str, ...]:
-        """The toolchains offered that a stage's workers all lack; a conversion for them would not be accepted."""
+        """The offered toolchains that all workers of a stage lack; conversions for them would be refused."""
         served = [{name for worker in queue.workers for name in worker.toolchains} for queue in self.stages]
         return tuple(name for name in self.toolchains if not all(name in names for names in served))
 
     @property
     def is_ready(self) -> bool:
-        """Can a conversion submitted now come to its end?"""
+        """Whether a conversion submitted now can complete."""
         return self.redis.is_up and self.store.is_up and bool(self.queues) and all(q.workers for q in self.queues)
 
 
 def read_system(conversion: Conversion, settings: Settings, user: str, now: datetime) -> SystemView:
-    """Everything as it is now. Jobs of other users are counted, not named.
+    """Returns the current state. Jobs of other users are counted, not named.
 
     Args:
         user: whose jobs in the queues are named; others' are counted.
@@ -160,7 +160,7 @@ def read_system(conversion: Conversion, settings: Settings, user: str, now: date
 
 @cache
 def versions() -> tuple[tuple[str, str], ...]:
-    """Of what this web process runs on; workers may differ, and a job says which versions made it."""
+    """Versions of this web process; workers may differ, and each job records the versions that made it."""
     numbers = [("python", platform.python_version())]
     for package in PACKAGES:
         try:
@@ -220,7 +220,7 @@ def _since(record: JobRecord | None, sign_of_life: dict[str, Any]) -> datetime:
 
 
 def _oldest_s(conversion: Conversion, queue: str, now: datetime) -> float | None:
-    """Only jobs tell their age: a stage's message carries the job's id, the scheduler's an id of its own."""
+    """Only jobs have an age: a stage's message has the job's id, the scheduler's has its own."""
     if queue == DONE:
         return None
     broker: Any = conversion.jobs.broker

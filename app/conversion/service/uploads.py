@@ -29,12 +29,12 @@ MERGE = "app.conversion.intake.bundle:merge"
 WEIGHTS = "weights.zip"
 ZIP_MARK = b"PK\x03\x04"
 TFLITE_MARK, BEGINNING = b"TFL3", 8
-"""A TFLite model has it at the end of its first bytes; other forms are zips."""
+"""A TFLite model has it at the end of its first bytes; other formats are zips."""
 
 
 @dataclass(frozen=True)
 class FileStart:
-    """The beginning of a file in a stream of parts; its bytes follow."""
+    """The start of a file in a stream of parts; its bytes follow."""
 
     name: str
 
@@ -43,7 +43,7 @@ FileParts = Iterable[FileStart | bytes]
 
 
 def split_model(files: Sequence[SentFile]) -> tuple[SentFile, Sequence[SentFile]]:
-    """Of the files of one model, the one of MODEL_ENDINGS, or the zip; and those beside it that its weights lie in."""
+    """From the files of one model, the one with a MODEL_ENDING, or the zip; and its external weights."""
     model = next((file for file in files if file.name.lower().endswith(object_keys.MODEL_ENDINGS)), files[0])
     return model, [file for file in files if file is not model]
 
@@ -56,7 +56,7 @@ def parts_of(files: Iterable[SentFile]) -> Iterator[FileStart | bytes]:
 
 
 class Uploads:
-    """converter: what makes an ONNX of a model of another form, in the sandbox, `module:function`; '': nothing does."""
+    """converter: creates an ONNX from a model of another format, in the sandbox, `module:function`; '': none."""
 
     def __init__(self, settings: Settings, objects: ObjectStore, sandbox: Sandbox, *, converter: str = "") -> None:
         self.settings = settings
@@ -81,21 +81,23 @@ class Uploads:
         return self._store_of_model(object_keys.upload(upload_id, object_keys.MODEL), chunks)
 
     def store_weights(self, upload_id: str, parts: FileParts) -> Stored:
-        """The files that lie beside a model, for `merge`."""
+        """The files beside a model, for `merge`."""
         incoming = iter(parts)
         first = next(incoming)
         assert isinstance(first, FileStart)
         return self._store_of_model(object_keys.upload(upload_id, WEIGHTS), zip_stream(_members(first, incoming)))
 
     def places(self, upload_id: str) -> list[str]:
-        """Where the weights of the stored model lie, relative to it; empty when they are inside. Raises BadInput."""
+        """The locations of the stored model's external weights, relative to it; empty if they are inside. Raises
+        BadInput."""
         with self.intake.folder("model-") as folder:
             self.objects.get_file(object_keys.upload(upload_id, object_keys.MODEL), folder / object_keys.MODEL)
             places: list[str] = self._run(PLACES, {"model": str(folder / object_keys.MODEL)}, folder)["places"]
             return places
 
     def merge(self, upload_id: str) -> Stored | None:
-        """One ONNX of a model that came as a zip, with weights beside it or in another form; None if it is one.
+        """Creates one ONNX from a model in a zip, with external weights or in another format; None if it is one
+        already.
 
         Raises BadInput for a zip that must not be unpacked, for weights that are missing or do not fit, and for what
         cannot be converted.
@@ -162,7 +164,7 @@ class Uploads:
             ) from error
 
     def presign(self, owner: str, names: Iterable[str]) -> dict[str, Any]:
-        """Make links to PUT the named inputs to.
+        """Creates links for a PUT of the named inputs.
 
         Args:
             names: Some of object_keys.MODEL and object_keys.IMAGES.

@@ -11,7 +11,7 @@ from app.conversion.toolchains.base import Progress, StageRequest, Toolchain
 
 
 def run_stage(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Run one stage in the sandbox.
+    """Runs one stage in the sandbox.
 
     Args:
         request: {stage, work_dir, images, options, notes: lines for the log, threads, limits, kneron_python}.

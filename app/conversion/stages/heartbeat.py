@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class RunningStage:
-    """lost is True once the claim no longer stands: the job was cancelled, deleted, or forgotten by a reset."""
+    """lost is True once the claim no longer holds: the job was cancelled, deleted, or forgotten by a reset."""
 
     record: JobRecord
     started_at: str
@@ -44,8 +44,8 @@ class RunningStage:
 class Heartbeat:
     """Args:
     worker: The slot's name.
-    text: Makes a sign of life, as JSON, for a job id or None.
-    ttl_s: How long a sign of life stands.
+    text: Creates a heartbeat, as JSON, for a job id or None.
+    ttl_s: How long a heartbeat is valid.
     """
 
     def __init__(self, store: JobStore, *, worker: str, text: Callable[[str | None], str], ttl_s: float) -> None:
@@ -62,13 +62,13 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """End, and retire the worker at once instead of letting its last sign of life expire."""
+        """Ends, and retires the worker at once instead of letting its last heartbeat expire."""
         self._stop.set()
         self._thread.join(STOP_S)
 
     @contextlib.contextmanager
     def during(self, record: JobRecord, *, started_at: str) -> Iterator[RunningStage]:
-        """While the block runs, the beats are about this stage; after it, none of them is."""
+        """While the block runs, heartbeats concern this stage; afterwards none do."""
         stage = RunningStage(record, started_at)
         self._stage = stage
         try:
@@ -120,11 +120,11 @@ class Heartbeat:
 
 
 class StageLog:
-    """Written by the stage's thread, drained by its heartbeat. What exceeds the limit is dropped and counted.
+    """Written by the stage's thread, drained by its heartbeat. Output beyond the limit is dropped and counted.
 
     Args:
         limit_bytes: The size of the file at most.
-        live_bytes: How much is shown live; what comes after it goes to the file only, and is not held in memory.
+        live_bytes: How much is shown live; the rest goes only to the file, and is not kept in memory.
     """
 
     def __init__(self, path: Path, limit_bytes: int, live_bytes: int) -> None:
@@ -161,7 +161,7 @@ class StageLog:
             self._pending += live
 
     def drain(self) -> bytes:
-        """What was written since the last call, as far as it is shown live."""
+        """The live output since the last call."""
         with self._lock:
             portion, self._pending = bytes(self._pending), bytearray()
         return portion

@@ -18,7 +18,7 @@ from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.queue.retry import until_answered
 
 TOKEN = "{token}"  # noqa: S105  # none itself
-"""Stands in the form of a claim for the token, which is another for each job."""
+"""Placeholder for the token in a claim, which differs for each job."""
 
 
 class JobClaimer:
@@ -26,8 +26,8 @@ class JobClaimer:
 
     Args:
         stage: of the worker.
-        slot: of the worker: says what it does should it die.
-        broker: gives back what was claimed and not started.
+        slot: the worker's slot, which records its work in case it dies.
+        broker: returns what was claimed and not started.
     """
 
     def __init__(self, stage: Stage, slot: Slot, store: JobStore, broker: BlockingBroker) -> None:
@@ -43,14 +43,15 @@ class JobClaimer:
         return self._text
 
     def rest(self) -> None:
-        """Nothing is being done; a new claim is ready."""
+        """No work is in progress; a new claim is ready."""
         token = token_hex(16)
         self._claim = model.claimed(self.stage, worker=self.slot.name, token=token)
         self._text = self._form.replace(TOKEN, token)
         self._note("", "")
 
     def take(self, job_id: str, work_dir: Path) -> JobRecord | None:
-        """The job, if it is this worker's now. The slot knows before any work starts, should this process die."""
+        """Returns the job if this worker has claimed it. The slot records it before any work starts, in case this
+        process dies."""
         self._note(job_id, str(work_dir))
         fields = self._broker.claimed(self.stage.step, job_id)
         if fields:

@@ -21,24 +21,24 @@ from app.kit.text.duration import short_duration
 from app.settings import Settings
 
 USED = ("cpu_s", "wall_s", "peak_bytes")
-"""What the run itself used: a stage that is reused uses none of it."""
+"""Resource usage of the run itself: a reused stage uses none."""
 
 
 @dataclass(frozen=True)
 class ReusedStage:
-    """What a stage reports that did not have to be done."""
+    """The report of a reused stage."""
 
     cached: CachedStage
     artifacts: dict[str, Artifact]
 
 
 class StageReuse:
-    """What the same work has made before, for a stage to take instead of doing it.
+    """Earlier results of the same work, which a stage reuses.
 
     Args:
-        cache: of outputs of stages.
-        figures: count what was reused.
-        leases: keep two from doing the same work at once.
+        cache: the outputs of stages.
+        figures: counts the reuse.
+        leases: prevent two jobs from doing the same work at once.
     """
 
     def __init__(self, settings: Settings, cache: StageCache, figures: CacheFigures, leases: WorkLeases) -> None:
@@ -48,7 +48,7 @@ class StageReuse:
         self.leases = leases
 
     def key_of(self, record: JobRecord) -> str | None:
-        """The name of the work; None if it is not to be known, or cannot be."""
+        """The key of the work; None if it is unknown or must not be reused."""
         if not self.cache.is_on:
             return None
         try:
@@ -58,7 +58,7 @@ class StageReuse:
         return stage_key(record, versions=versions, machine=platform.machine())
 
     def take(self, space: Workspace, key: str | None) -> ReusedStage | None:
-        """What the same work has made before, now also this job's. None: it is to be done."""
+        """Copies the result of the same work to this job. None: the stage has to run."""
         record = space.record
         if key is None or record.no_cache:
             return None
@@ -74,7 +74,7 @@ class StageReuse:
 
     @contextmanager
     def turn(self, record: JobRecord, key: str | None) -> Iterator[Turn]:
-        """Do the work alone, or let who does it already come to its end."""
+        """Acquires the lease on the work, or waits for the job that holds it."""
         if key is None or record.no_cache:
             yield Turn.MINE
             return
@@ -82,9 +82,7 @@ class StageReuse:
             yield turn
 
     def keep(self, space: Workspace, key: str | None, facts: Mapping[str, Any], *, took_s: float) -> None:
-        """Args:
-        facts: Of the stage's report: summary, versions, artifacts.
-        """
+        """Args: facts: From the stage's report: summary, versions, artifacts."""
         if key is not None:
             files = {name: Artifact(**file) for name, file in facts["artifacts"].items()}
             summary = {name: value for name, value in facts["summary"].items() if name not in USED}
@@ -99,7 +97,7 @@ class StageReuse:
             space.log.write_bytes(text.encode() + log)
 
     def _versions(self, toolchain: ToolchainName) -> dict[str, str]:
-        """An image of the vendor's that does not say its version could be any."""
+        """A vendor image that does not report its version could be any."""
         ours = tool_versions()
         if toolchain is ToolchainName.HOST:
             return ours

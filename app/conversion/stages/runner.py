@@ -33,18 +33,18 @@ from app.settings import Settings
 CHILD = "app.conversion.stages.child:run_stage"
 UPLOAD_AGAIN_S = (1.0, 2.0, 4.0, 8.0, 16.0)
 PARKED = "parked"
-"""The result of a stage that was not started, for its work is being done for another job."""
+"""The result of a stage that was not started, because another job is doing its work."""
 TELL_OPERATOR = "Submit the job again; if it fails again, tell the operator: the worker's own log says more."
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 SendDone = Callable[..., None]
-"""send_done(job_id=, step=, result=, reason=, facts=): puts the done message on its queue; may raise RedisError."""
+"""send_done(job_id=, step=, result=, reason=, facts=): queues the done message; may raise RedisError."""
 
 
 @dataclass(frozen=True)
 class StageWorker:
-    """Who runs stages here: its claims of jobs and its signs of life."""
+    """The worker of the stages: its claims of jobs and its heartbeats."""
 
     claimer: JobClaimer
     heartbeat: Heartbeat
@@ -52,7 +52,7 @@ class StageWorker:
 
 @dataclass
 class StageOutcome:
-    """facts travel in the done message beside the requirement's four fields."""
+    """Additional facts are sent in the done message beside the requirement's four fields."""
 
     result: str
     reason: str | None = None
@@ -60,12 +60,12 @@ class StageOutcome:
 
 
 class StageRunner:
-    """Does one stage of one job after the other.
+    """Runs stages of jobs, one at a time.
 
     Args:
-        objects: where inputs come from and outputs go.
-        sandbox: in which toolchains run.
-        reuse: what was done before.
+        objects: stores inputs and outputs.
+        sandbox: runs the toolchains.
+        reuse: earlier results.
         send_done: sends the done message.
     """
 
@@ -85,7 +85,7 @@ class StageRunner:
         self.send_done = send_done
 
     def run(self, job_id: str, worker: StageWorker) -> None:
-        """Do the worker's stage unless another worker has claimed it. A doubled or late message has no effect."""
+        """Runs the worker's stage unless another worker has claimed it. A duplicate or late message has no effect."""
         stage = worker.claimer.stage
         record = worker.claimer.take(job_id, self.folder / job_id)
         if record is None:
@@ -100,7 +100,7 @@ class StageRunner:
             self._park(job_id, worker)
             return
         if not running.lost:
-            # By the clock that started it: the wall clock may have been set meanwhile.
+            # By the clock that started it: the wall clock may have been changed meanwhile.
             finished_at = started_at + timedelta(seconds=took_s)
             outcome.facts |= {"started_at": running.started_at, "finished_at": to_text(finished_at)}
             self.report(job_id, stage.step, outcome)
@@ -111,13 +111,13 @@ class StageRunner:
         logger.info("Stage %s of job %s ended after %.3f s: %s%s.", stage.step, job_id, took_s, result, reason)
 
     def _park(self, job_id: str, worker: StageWorker) -> None:
-        """Another job has this work done now; it sends for this one when it has ended (see work_leases)."""
+        """Another job is doing this work now; it resumes this job when it has ended (see work_leases)."""
         until_answered(partial(worker.claimer.give_back, job_id), f"give back job {job_id}")
         worker.claimer.rest()
         logger.info("Job %s waits for another that does the same work.", job_id)
 
     def work(self, record: JobRecord, running: RunningStage) -> StageOutcome:
-        """Everything between the claim and the report; no error leaves it, for each is an outcome."""
+        """Everything between the claim and the report; no error leaves it, because each is an outcome."""
         space = Workspace(self.settings.work, record, self.objects)
         try:
             with space:
@@ -126,7 +126,7 @@ class StageRunner:
             return _failure(space.cause_of(error))
 
     def report(self, job_id: str, step: str, outcome: StageOutcome) -> None:
-        """Send the done message, however long Redis is unreachable: a lost one would leave the job hanging forever."""
+        """Sends the done message, however long Redis is unreachable: a lost one would leave the job hanging forever."""
         until_answered(
             lambda: self.send_done(
                 job_id=job_id, step=step, result=outcome.result, reason=outcome.reason, facts=outcome.facts
@@ -189,7 +189,7 @@ class StageRunner:
         }
 
     def _triage(self, space: Workspace, running: RunningStage, error: ModelmillError) -> dict[str, Artifact]:
-        """Where a toolchain died: the smallest part of the model over which it still does, as an artifact."""
+        """Narrows down a toolchain crash: the smallest part of the model on which it still crashes, as an artifact."""
         if not is_crash(error) or space.images is None or space.model.stat().st_size > MODEL_BYTES_MOST:
             return {}
         triage = TriageRunner(self.sandbox, space, self._request(space), self._places(space.record), running)
@@ -212,7 +212,7 @@ class StageRunner:
 
 
 def notes_of(record: JobRecord) -> list[str]:
-    """What the log of the first stage starts with: what was decided for the user when the job was submitted."""
+    """The start of the first stage's log: decisions made for the user on submission."""
     recognition = record.intake.get("recognition")
     if record.stage is not Stage.ONNX or not recognition or not recognition["is_taken"]:
         return []
@@ -220,13 +220,13 @@ def notes_of(record: JobRecord) -> list[str]:
 
 
 def limits_of(settings: Settings, space: Workspace) -> Limits:
-    """What a stage may use, once its inputs are fetched."""
+    """The limits of a stage, after its inputs are fetched."""
     time_s = settings.stage_time_s(space.stage.step, space.model.stat().st_size)
     return Limits(settings.stage_memory_bytes, time_s, settings.threads)
 
 
 def again(call: Callable[[], T]) -> T:
-    """Repeat a transfer for half a minute while the store is unreachable. A full store is not waited for."""
+    """Retries a transfer for half a minute while the store is unreachable. It does not wait for a full store."""
     deadline = None
     for pause_s in UPLOAD_AGAIN_S:
         try:
@@ -235,7 +235,7 @@ def again(call: Callable[[], T]) -> T:
             raise
         except Unavailable as error:
             deadline = deadline or time.monotonic() + sum(UPLOAD_AGAIN_S)
-            if time.monotonic() > deadline:  # a store that answers nothing makes each try a long one
+            if time.monotonic() > deadline:  # an unresponsive store makes each attempt slow
                 raise
             logger.warning("The object store: %s Again in %g s.", error.message, pause_s)
             time.sleep(pause_s)
@@ -243,7 +243,7 @@ def again(call: Callable[[], T]) -> T:
 
 
 def _log_if_possible(space: Workspace, failure: ModelmillError) -> dict[str, Artifact]:
-    """The stage has failed already, and why is the news: not that its log could not be stored either."""
+    """The stage has failed already, and its reason matters more than a log that could not be stored."""
     try:
         return space.store_log() if isinstance(failure, Unavailable) else again(space.store_log)
     except (ModelmillError, OSError) as error:

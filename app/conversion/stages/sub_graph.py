@@ -18,13 +18,13 @@ from app.conversion.toolchains.graph.shapes import FAILURES, inferred
 
 SAMPLES = 2
 WEIGHT_SIZE_LEAST = 17
-"""Smaller tensors are bounds, shapes and scales: structure, which stays."""
+"""Smaller tensors are bounds, shapes and scales: they are structure and stay."""
 DEVIATION = 0.05
 """Of random weights."""
 
 
 def cut(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Write the nodes [first, end) of a model as a model of their own.
+    """Writes the nodes [first, end) of a model as a separate model.
 
     Args:
         request: {"model": path, "first", "end": node numbers in graph order; end None: all, "shapes": fixed shapes of
@@ -84,7 +84,7 @@ def _part(model: onnx.ModelProto, first: int, end: int) -> onnx.ModelProto:
 
 
 def _static(value: onnx.ValueInfoProto | None, name: str) -> onnx.ValueInfoProto:
-    """Raises InvalidModel for a tensor of unknown shape: nothing could be fed to it."""
+    """Raises InvalidModel for a tensor of unknown shape, because it could not get an input."""
     dims = value.type.tensor_type.shape.dim if value is not None else ()
     if value is None or not all(dim.dim_value > 0 for dim in dims) or not value.type.tensor_type.HasField("shape"):
         raise InvalidModel(f"the shape of tensor {name!r} is not known")
@@ -103,7 +103,7 @@ def _random_constant(node: onnx.NodeProto, random: np.random.Generator) -> onnx.
 
 
 def _random(tensor: onnx.TensorProto, random: np.random.Generator) -> onnx.TensorProto:
-    """The same tensor with other values, where it holds weights."""
+    """The same tensor with other values, if it contains weights."""
     values = numpy_helper.to_array(tensor)
     if values.dtype.kind != "f" or values.size < WEIGHT_SIZE_LEAST:
         return tensor

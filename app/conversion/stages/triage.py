@@ -26,14 +26,14 @@ from app.kit.sandbox.paths import SandboxPaths
 from app.kit.sandbox.runner import Hooks, Limits, Sandbox
 
 TRIAGE_S = 180.0
-"""All tries together."""
+"""Total time of all attempts."""
 MODEL_BYTES_MOST = 256 << 20
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Part:
-    """The nodes [first, end) of a model, as a model of their own."""
+    """The nodes [first, end) of a model, as a separate model."""
 
     model: Path
     samples: Path
@@ -43,28 +43,29 @@ class Part:
     """Nodes of the whole model."""
 
     def to_json(self) -> dict[str, Any]:
-        """What the error of the job says of it."""
+        """Its description in the error of the job."""
         return {"nodes": len(self.nodes), "of": self.total, "operators": [node["op_type"] for node in self.nodes][:20]}
 
 
 Cut = Callable[[int, int | None], Part]
-"""The part [first, end) of the model, end None: to its end; raises ModelmillError where it cannot stand alone."""
+"""Cuts the part [first, end) of the model, end None: to its end; raises ModelmillError if it is not a valid model."""
 Dies = Callable[[Part], bool]
-"""Does the toolchain die over it?"""
+"""Whether the toolchain crashes on it."""
 
 
 def is_crash(error: BaseException) -> bool:
-    """Did a program die, rather than say what is wrong?"""
+    """Whether a program crashed instead of reporting an error."""
     detail = error.detail if isinstance(error, ModelmillError) else {}
     returncode = detail.get("returncode")
     return isinstance(error, StageCrashed) or (isinstance(returncode, int) and returncode < 0)
 
 
 def smallest_failing(cut: Cut, dies: Dies, *, budget_s: float = TRIAGE_S) -> Part | None:
-    """The smallest part within the time.
+    """Finds the smallest part within the time.
 
     Returns:
-        None if not even the whole model dies with random weights and made-up samples: then the cause lies in them.
+        None if the whole model does not crash with random weights and generated samples: the cause is then in the
+        originals.
     """
     deadline = time.monotonic() + budget_s
     whole = cut(0, None)
@@ -101,7 +102,7 @@ def smallest_failing(cut: Cut, dies: Dies, *, budget_s: float = TRIAGE_S) -> Par
 CUT = "app.conversion.stages.sub_graph:cut"
 STAGE = "app.conversion.stages.child:run_stage"
 TRY_S = 60.0
-"""A part that takes longer does not die."""
+"""A part that takes longer counts as not crashing."""
 MEMORY_BYTES = 4 << 30
 FOLDER = ".triage"
 
@@ -147,7 +148,7 @@ class TriageRunner:
         return self._space.model
 
     def _dies(self, part: Part) -> bool:
-        """Run the stage over it, alone in a folder of its own."""
+        """Runs the stage on it, alone in a separate folder."""
         folder = part.model.parent / f"run-{time.monotonic_ns()}"
         scratch = folder / SCRATCH
         scratch.mkdir(parents=True)

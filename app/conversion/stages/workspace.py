@@ -52,15 +52,15 @@ class Workspace:
 
     @property
     def model(self) -> Path:
-        """What the stage reads, once it is fetched."""
+        """The inputs of the stage, after they are fetched."""
         before = self.stage.before
         return self.folder / (OUTPUTS[before] if before else object_keys.MODEL)
 
     def fetch_inputs(self) -> None:
-        """Raises WorkDiskFull when they do not fit here."""
+        """Raises WorkDiskFull if they do not fit."""
         try:
             self._fetch_inputs()
-        except StoreFull as error:  # a download fills no store but the disk it goes to
+        except StoreFull as error:  # a download fills the work disk, not the store
             raise self._disk_full(error) from error
 
     def _fetch_inputs(self) -> None:
@@ -74,9 +74,9 @@ class Workspace:
                 self.objects.get_file(artifact.key, self.folder / f"out.{name}")
 
     def store_outputs(self, result: dict[str, Any], *, max_bytes: int) -> dict[str, Artifact]:
-        """Upload the output, the report and extra files; in a store that fills up meanwhile none of them stays.
+        """Uploads the output, the report and extra files; if the store fills up meanwhile, none of them stays.
 
-        Raises StageFailed for a missing or too large one.
+        Raises StageFailed if one is missing or too large.
         """
         output = Path(result["output"])
         if not output.is_file() or output.stat().st_size == 0:
@@ -109,7 +109,7 @@ class Workspace:
         return {name: _artifact(upload) for name, upload in stored.items()}
 
     def store_extra(self, name: str, path: Path) -> dict[str, Artifact]:
-        """Upload one further file of the stage under this name."""
+        """Uploads one further file of the stage under this name."""
         return {name: _artifact(self.objects.put_file(object_keys.extra_file(self.record.job_id, name), path))}
 
     def store_log(self) -> dict[str, Artifact]:
@@ -120,8 +120,8 @@ class Workspace:
         return {f"{self.stage.step}.log": _artifact(stored)}
 
     def cause_of(self, error: BaseException) -> BaseException:
-        """The error, or WorkDiskFull if that is what it comes of: however a toolchain tells that it could not write,
-        or whether it tells at all. Ask before the folder is removed."""
+        """Returns the error, or WorkDiskFull if that is its cause, however (or whether) a toolchain reported that it
+        could not write. Call it before the folder is removed."""
         if isinstance(error, OSError):
             return self._disk_full(error) if error.errno in NO_SPACE else error
         if not isinstance(error, StageFailed) or isinstance(error, (*OTHER_CAUSES, WorkDiskFull)):

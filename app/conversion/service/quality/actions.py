@@ -32,31 +32,31 @@ MESSAGES: Mapping[str, str] = {
 """By code."""
 PREPROCESS_CODES = ("CHANNEL_ORDER", "WRONG_SCALE", "WRONG_OFFSET", "OTHER_PREPROCESSING", "MEAN_ORDER")
 WORTH_DB = 0.5
-"""A gain below it is within the noise of the pictures."""
+"""A smaller gain is within the noise of the pictures."""
 WORTH_MS = 0.1
-"""Of latency; less is within the noise of the machine."""
+"""For latency; a smaller difference is within the noise of the machine."""
 WEIGHTS_DB = 25.0
-"""Weights of a layer that alone are below it leave no room for the activations' share of 20 dB."""
+"""Weights of a layer that alone are below this leave no room for the activations' share of 20 dB."""
 NAMED_AT_MOST = 3
 
 
 @dataclass(frozen=True)
 class Action:
-    """One thing that may be done next."""
+    """A possible next action."""
 
     code: str
     """A key of MESSAGES."""
     params: Mapping[str, Any] = field(default_factory=dict)
-    """The numbers and names of its message."""
+    """The values of its message."""
     gain_db: float | None = None
-    """Of SNR at the worst output, against what was built; None: not known."""
+    """Of SNR at the worst output, compared with the current result; None: unknown."""
     size_delta_bytes: int | None = None
     latency_delta_ms: float | None = None
     """On the machine that measured; for a Kneron chip as its evaluator expects."""
     is_measured: bool = False
-    """Was it tried? Else the gain is an expectation."""
+    """Whether it was tested. Otherwise the gain is an expectation."""
     options_patch: Mapping[str, Any] = field(default_factory=dict)
-    """What to merge into the job's options (JSON merge patch) to apply it; empty: nothing to apply by itself."""
+    """The JSON merge patch for the job's options that applies it; empty: it cannot be applied automatically."""
 
     @property
     def message(self) -> str:
@@ -70,7 +70,7 @@ class Action:
 
     @property
     def snr_db(self) -> float | None:
-        """What it promises; None if it promises nothing."""
+        """Its predicted result; None without a prediction."""
         return self.params.get("snr_db")
 
 
@@ -100,7 +100,7 @@ def actions_of(record: JobRecord, bie: Report | None) -> tuple[Action, ...]:
 
 
 def next_actions(evidence: Evidence) -> tuple[Action, ...]:
-    """One ordered list: what makes the input wrong first, then what was measured to gain, then advice."""
+    """One ordered list: invalid inputs first, then measured gains, then advice."""
     search = candidates.read_search(evidence.bie)
     return (
         *_preprocess(evidence),
@@ -113,7 +113,7 @@ def next_actions(evidence: Evidence) -> tuple[Action, ...]:
 
 
 def _price(action: Action) -> tuple[bool, float]:
-    """What reaches the rule is ordered by its cost, cheapest first; what does not by its gain."""
+    """Actions that reach the rule are ordered by cost, cheapest first; others by gain."""
     reaches = action.params["snr_db"] >= SNR_DB_MIN
     cost = action.latency_delta_ms if action.latency_delta_ms is not None else float(action.size_delta_bytes or 0)
     return not reaches, cost if reaches else -(action.gain_db or 0.0)
@@ -133,16 +133,16 @@ def _preprocess(evidence: Evidence) -> Iterator[Action]:
 
 
 def _candidates(evidence: Evidence, search: Search | None) -> Iterator[Action]:
-    """Those that are worth it."""
+    """Those that are worthwhile."""
     return (one for one in candidate_actions(evidence.options, search) if (one.gain_db or 0.0) >= WORTH_DB)
 
 
 def candidate_actions(options: Options, search: Search | None) -> Iterator[Action]:
-    """Of each candidate that was not taken, however much it gains: what makes it.
+    """Yields an action for each candidate that was not chosen, whatever its gain: it selects that candidate.
 
     Args:
         options: Of the job.
-        search: What it has tried; None where it has not searched.
+        search: Its candidates; None without a search.
     """
     taken = search.taken if search else None
     if search is None or taken is None or taken.snr_db is None:
