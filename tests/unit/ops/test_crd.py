@@ -198,6 +198,7 @@ spec:
           jsonPath: .metadata.creationTimestamp
 """
 ADDED = ("spec", "edgeWorker", "hardExampleAlgorithm")
+EDGE = ("spec", "edgeWorker")
 """The one place where a property is added: parameters of the algorithm, as a worker's are."""
 
 
@@ -206,12 +207,16 @@ def test_the_crd_is_the_required_one_field_by_field() -> None:
     added = _properties(made, ADDED)
     worker_spec = _properties(made, ("spec", "edgeWorker", "workerSpec"))
     assert added.pop("parameters") == worker_spec["parameters"]
+    edge, needed = _properties(made, EDGE), _at(made, EDGE)["required"]
+    assert {edge.pop("nodeSelector")["type"], edge.pop("rollout")["type"]} == {"object"}
+    needed.insert(needed.index("hardExampleAlgorithm"), "nodeName")  # which nodeSelector may replace
     assert dict(_leaves(made)) == dict(_leaves(yaml.safe_load(REQUIRED)))
 
 
 def test_what_is_added_need_not_be_given() -> None:
     algorithm = _at(crd(), ADDED)
     assert algorithm["required"] == ["name"]
+    assert not {"nodeSelector", "rollout"} & set(_at(crd(), EDGE)["required"])
 
 
 def test_the_file_for_clusters_is_what_the_program_says() -> None:
