@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from sqlalchemy import Connection
 
@@ -19,6 +20,15 @@ from app.kit.sql.timeboxed_query import TimeboxedQuery
 from app.nodes.model import Node, Side
 from app.nodes.service import Nodes
 
+MOST_SERVICES = 500
+SERVICE = ("owner", "namespace", "service")
+COUNTED = (
+    ("inferenceNumber", "pictures", "Pictures that the small model of a service has answered."),
+    ("hardExampleNumber", "hard", "Of them those that were hard."),
+    ("uploadNumber", "cloud_answers", "Of them those that the big model has answered."),
+    ("fallbackNumber", "fallbacks", "Hard ones that the big model did not answer."),
+    ("bytesUploaded", "uploaded_bytes", "Bytes that went up to the big model."),
+)
 STATES = (ConditionType.PENDING, ConditionType.RUNNING, ConditionType.FAILED)
 
 
@@ -30,6 +40,8 @@ class JointSnapshot:
     pending_orders: int
     services: Mapping[str, int]
     """State → how many."""
+    figures: Sequence[tuple[tuple[str, str, str], Mapping[str, Any]]]
+    """Owner, namespace and name of each service, and the last taskInfo, of all its edge nodes together."""
 
 
 class JointCollector(Collector):
@@ -50,6 +62,7 @@ class JointCollector(Collector):
             for state in STATES:
                 services.add_metric([state.value], seen.services.get(state.value, 0))
             yield services
+            yield from _of_services(seen.figures)
             yield GaugeMetricFamily(
                 "modelmill_node_orders_pending",
                 "Orders that their nodes have not stored yet.",
@@ -58,7 +71,29 @@ class JointCollector(Collector):
 
     def _look(self, conn: Connection) -> JointSnapshot:
         nodes, pending = self._nodes.all_with_pending(conn)
-        return JointSnapshot(nodes, pending, store.count_by_state(conn))
+        return JointSnapshot(nodes, pending, store.count_by_state(conn), store.figures(conn, MOST_SERVICES))
+
+
+def _of_services(figures: Sequence[tuple[tuple[str, str, str], Mapping[str, Any]]]) -> Iterable[Metric]:
+    """By service."""
+    for key, name, text in COUNTED:
+        family: Metric = CounterMetricFamily(f"modelmill_joint_{name}", text, labels=SERVICE)
+        for labels, reported in figures:
+            if isinstance(value := reported.get(key), int | float):
+                family.add_metric(labels, value)  # type: ignore[attr-defined]
+        yield family
+    rate = GaugeMetricFamily("modelmill_joint_pictures_per_second", "Pictures answered a second.", labels=SERVICE)
+    latency = GaugeMetricFamily(
+        "modelmill_joint_answer_seconds", "Time to answer of the last samples.", labels=(*SERVICE, "side", "quantile")
+    )
+    for labels, reported in figures:
+        if isinstance(fps := reported.get("fps"), int | float):
+            rate.add_metric(labels, fps)
+        for side in ("edge", "cloud"):
+            for quantile, key in (("0.5", f"{side}MsP50"), ("0.95", f"{side}MsP95")):
+                if isinstance(ms := reported.get(key), int | float):
+                    latency.add_metric((*labels, side, quantile), ms / 1000)
+    yield from (rate, latency)
 
 
 def _of_nodes(nodes: Iterable[Node], now: datetime) -> Metric:

@@ -16,7 +16,7 @@ from app.video.model.job import JOBS, PART, SERVICES, SERVICES_PART, JobContent,
 from app.video.service.resources import host_key
 from tests.harness.api import vector_model
 from tests.harness.video.nodes import USER, Env, a_plan
-from tests.harness.video.records import dag, plan_result, result
+from tests.harness.video.records import dag, plan_result, result, running_video
 
 HOSTS = {name: WorkKey(SERVICES, name, SERVICES_PART) for name in ("edge0", "cloud0")}
 
@@ -353,9 +353,24 @@ def test_a_scrape_counts_jobs_by_state(env: Env) -> None:
     env.submit()
     env.jobs.cancel(USER, job.uid, now=env.now)
     env.submit()
-    (family,) = VideoCollector(env.container.database).collect()
-    counts = {sample.labels["state"]: sample.value for sample in family.samples}
+    families = {family.name: family.samples for family in VideoCollector(env.container.database).collect()}
+    counts = {sample.labels["state"]: sample.value for sample in families["modelmill_video_jobs"]}
     assert counts == {"UNSCHED": 2, "EXEC": 0, "DONE": 1}
+
+
+def test_a_scrape_has_how_each_job_does_that_has_not_ended(env: Env) -> None:
+    job = running_video(env.container.video, USER, now=env.now)
+    env.jobs.cancel(USER, env.submit().uid, now=env.now)
+    with env.container.database.write() as conn:
+        store.change(conn, job.uid, no_signal_since="2026-11-27T12:00:00.000Z")
+    families = {family.name: family.samples for family in VideoCollector(env.container.database).collect()}
+    (signal,) = families["modelmill_video_job_signal"]
+    assert signal.labels == {"owner": USER, "video_job": job.uid, "node": job.node, "video": job.video_id}
+    assert (signal.value, families["modelmill_video_job_frames_per_second"][0].value) == (0, 5.8)
+    stages = {sample.labels["stage"]: sample.value for sample in families["modelmill_video_stage_seconds"]}
+    assert stages == {"face_detection": 0.12, "face_alignment": 0.09}
+    delays = {sample.labels["quantile"]: sample.value for sample in families["modelmill_video_job_delay_seconds"]}
+    assert delays == {"0.5": 0.23, "0.95": 0.31}
 
 
 def test_a_restarted_product_knows_its_jobs_and_their_numbers(env: Env, container: Container) -> None:

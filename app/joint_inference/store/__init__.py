@@ -16,6 +16,7 @@ from app.joint_inference.store.services import (
     count_by_state,
     events_of,
     every,
+    figures,
     forget,
     gone_before,
     lock,

@@ -169,6 +169,14 @@ def count_by_state(conn: Connection) -> dict[str, int]:
     return {state: int(count) for state, count in conn.execute(counted)}
 
 
+def figures(conn: Connection, limit: int) -> list[tuple[tuple[str, str, str], dict[str, Any]]]:
+    """Owner, namespace and name of those that have reported, and what; oldest first."""
+    c = services.c
+    query = sa.select(c.owner, c.namespace, c.name, c.reported).where(IS_THERE, c.reported != "{}")
+    rows = conn.execute(query.order_by(c.created_at, c.uid).limit(limit))
+    return [((row.owner, row.namespace, row.name), json.loads(row.reported)) for row in rows]
+
+
 def there_for(conn: Connection, owner: str) -> list[Service]:
     """Those that are not being deleted already."""
     query = sa.select(services).where(services.c.owner == owner, IS_THERE, services.c.deleted_at.is_(None))

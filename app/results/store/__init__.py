@@ -20,6 +20,7 @@ from app.results.store.events import (
 from app.results.store.rows import add_rows, forget_rows_before, last_row, rows_of, trim_rows
 from app.results.store.sinks import (
     add_sink,
+    all_sinks,
     backlog_of,
     change_sink,
     has_sinks,

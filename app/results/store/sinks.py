@@ -25,6 +25,11 @@ def sinks_of(conn: Connection, uid: str) -> list[Sink]:
     return [_sink_of(row) for row in conn.execute(query)]
 
 
+def all_sinks(conn: Connection) -> list[Sink]:
+    """Of all producers, by their ids."""
+    return [_sink_of(row) for row in conn.execute(sa.select(sinks).order_by(sinks.c.sink_id))]
+
+
 def has_sinks(conn: Connection, uid: str) -> bool:
     return conn.execute(sa.select(sinks.c.sink_id).where(sinks.c.uid == uid).limit(1)).first() is not None
 

@@ -12,6 +12,7 @@ from standardwebhooks.webhooks import Webhook
 
 from app.accounts.model import Role
 from app.results import store
+from app.results.metrics import SinkCollector
 from app.results.model.sink import MOST_SINKS, SinkContent, SinkKind
 from app.results.service import sinks as sink_service
 from app.video.model.job import VideoJob
@@ -48,6 +49,7 @@ def test_a_sink_that_is_down_gets_all_of_it_when_it_is_back(
     receiver.status = 503
     deliver(env, job.uid)
     assert state(env, job.uid) == ("failing", 0, 2, "it answered 503")
+    assert scraped(env, job.uid) == {"modelmill_sink_delivered": 0, "modelmill_sink_failing": 1}
     env.container.results.sinks.deliver_due()
     assert len(receiver.requests) == 1, "it has a pause"
     take(env, job.uid, 4, 5, 6)
@@ -60,6 +62,14 @@ def test_a_sink_that_is_down_gets_all_of_it_when_it_is_back(
         ["row/6"],
     ]
     assert state(env, job.uid) == ("idle", 5, 0, "")
+    assert scraped(env, job.uid) == {"modelmill_sink_delivered": 5, "modelmill_sink_failing": 0}
+
+
+def scraped(env: Env, uid: str) -> dict[str, float]:
+    """What /metrics has of the sink of this job."""
+    families = SinkCollector(env.container.database).collect()
+    samples = ((family.name, sample) for family in families for sample in family.samples)
+    return {name: sample.value for name, sample in samples if sample.labels["producer"] == uid}
 
 
 def test_a_disabled_users_sinks_wait(env: Env, job: VideoJob, receiver: Receiver) -> None:

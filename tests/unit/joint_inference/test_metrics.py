@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from app.accounts.token_hashing import SecretHasher
+from app.joint_inference import store
 from app.joint_inference.metrics import JointCollector
 from app.joint_inference.service.services import Services
 from app.kit.clock import now
@@ -51,3 +52,18 @@ def test_services_are_counted_by_state_and_orders_until_they_are_stored(database
     assert value(database, nodes, "node_orders_pending") == 1
     nodes.acknowledge("edge0", [order.seq for order in nodes.pending("edge0")])
     assert value(database, nodes, "node_orders_pending") == 0
+
+
+def test_what_a_service_has_counted_is_told_by_its_name(database: Database, nodes: Nodes) -> None:
+    services = Services(database, nodes, lambda _: None, lambda: None)
+    named = {"owner": "alice", "namespace": "default", "service": "a"}
+    made = services.create("alice", resource("a", edge="edge0", cloud="c", small="s", big="b"), now=now())
+    assert value(database, nodes, "joint_pictures_total", **named) is None, "it has reported nothing"
+    reported = {"inferenceNumber": 90, "hardExampleNumber": 9, "fps": 4.5, "edgeMsP95": 12.0, "lastError": "x"}
+    with database.write() as conn:
+        store.change_service(conn, made, reported=reported)
+    assert value(database, nodes, "joint_pictures_total", **named) == 90
+    assert value(database, nodes, "joint_hard_total", **named) == 9
+    assert value(database, nodes, "joint_cloud_answers_total", **named) is None
+    assert value(database, nodes, "joint_pictures_per_second", **named) == 4.5
+    assert value(database, nodes, "joint_answer_seconds", **named, side="edge", quantile="0.95") == 0.012
