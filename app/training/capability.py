@@ -44,7 +44,7 @@ def _collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collect
 
 
 def _tasks_are_shown(features: frozenset[str], is_admin: bool) -> bool:
-    """Where there is none, an administrator reads there how to have it."""
+    """Without a cluster, the page tells administrators how to add one."""
     return is_admin or "training" in features
 
 

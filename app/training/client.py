@@ -15,7 +15,7 @@ Record = dict[str, Any]
 
 class TrainingClient(ApiClient):
     def submit(self, spec: bytes, *, idempotency_key: str) -> Record:
-        """Safe to send again with the same key: that gives the same task."""
+        """Safe to repeat with the same key: the response is the same task."""
         headers = {"Content-Type": "application/yaml", "Idempotency-Key": idempotency_key}
         return self._json("POST", TASKS, content=spec, headers=headers)
 
@@ -27,11 +27,11 @@ class TrainingClient(ApiClient):
         resume: int | str | None = None,
         idempotency_key: str,
     ) -> Record:
-        """A task once more. The record says in `changes` what is not as before.
+        """Submits a task again. The record lists the differences in `changes`.
 
         Args:
-            changes: other values by field, as overrides.trainer.seed; None takes one out.
-            resume: the checkpoint that it goes on from: "last", "best" or a step.
+            changes: other values by field, as overrides.trainer.seed; None removes one.
+            resume: the checkpoint from which it continues: "last", "best" or a step.
             idempotency_key: as of `submit`.
         """
         body = {"set": changes or {}, "resume": resume}
@@ -60,7 +60,7 @@ class TrainingClient(ApiClient):
     def log(
         self, task_id: str, *, tail: int = MOST_LINES, attempt_no: int | None = None, text: str = "", process: str = ""
     ) -> bytes:
-        """The last lines of an attempt's log. Raises ApiError with code LOG_NOT_FOUND while there is none.
+        """Returns the last lines of an attempt's log. Raises ApiError with code LOG_NOT_FOUND while there is none.
 
         Args:
             text: only lines that contain it.
@@ -75,7 +75,7 @@ class TrainingClient(ApiClient):
         """The learning curves.
 
         Args:
-            names: of those that are wanted; none: all.
+            names: the names of the requested curves; none: all.
         """
         return self._json("GET", f"{TASKS}/{task_id}/metrics", params={"name": ",".join(names), "points": points})
 
@@ -84,12 +84,12 @@ class TrainingClient(ApiClient):
         return self._json("GET", f"{TASKS}/{task_id}/checkpoints")
 
     def submit_sweep(self, spec: bytes, *, idempotency_key: str) -> Record:
-        """A task with `vary`. Safe to send again with the same key."""
+        """Submits a task with `vary`. Safe to repeat with the same key."""
         headers = {"Content-Type": "application/yaml", "Idempotency-Key": idempotency_key}
         return self._json("POST", SWEEPS, content=spec, headers=headers)
 
     def sweep(self, sweep_id: str) -> Record:
-        """Its tasks, their values and which one is the best."""
+        """Its tasks, their values and the best one."""
         return self._json("GET", f"{SWEEPS}/{sweep_id}")
 
     def cancel_sweep(self, sweep_id: str) -> Record:
@@ -99,11 +99,11 @@ class TrainingClient(ApiClient):
         return self._json("GET", "/api/v2/cluster")
 
     def conversion(self, job_id: str) -> Record:
-        """The conversion job that was made of a task's result."""
+        """The conversion job of a task's result."""
         return self._json("GET", f"/jobs/{job_id}")
 
     def download(self, job_id: str, folder: Path) -> list[Path]:
-        """The files of a conversion job that are results, reports or logs, into the folder."""
+        """Downloads the results, reports and logs of a conversion job into the folder."""
         artifacts = self._json("GET", f"/jobs/{job_id}/artifacts")["artifacts"]
         outputs = [
             (Path(artifact["name"]).name, artifact) for artifact in artifacts if "/input/" not in artifact["key"]

@@ -14,19 +14,19 @@ class SweepNotFound(NotFound):
 
 
 class TaskFinished(Conflict):
-    """It has ended, and cannot be cancelled any more."""
+    """It has ended and can no longer be cancelled."""
 
     code = "TASK_FINISHED"
 
 
 class TaskNotReleasable(Conflict):
-    """It is not being cancelled, or not for long enough. detail: retry_after_s, if it will be."""
+    """It is not being cancelled, or not for long enough. detail: retry_after_s, if applicable."""
 
     code = "TASK_NOT_RELEASABLE"
 
 
 class ProgramNotStored(Conflict):
-    """The common folder does not take the program of the demonstration."""
+    """The program of the demonstration could not be written to the common folder."""
 
     code = "TRAINING_PROGRAM_NOT_STORED"
 
@@ -38,13 +38,13 @@ class TaskNotFinished(Conflict):
 
 
 class BadSpec(BadInput):
-    """detail: problems, a list of {at, problem}, as of every refused body."""
+    """detail: problems, a list of {at, problem}, as for every refused body."""
 
     code = "TASK_SPEC_INVALID"
 
 
 class UnreadableSpec(BadRequest):
-    """Neither YAML nor JSON, or not of the kind that is accepted."""
+    """Neither YAML nor JSON, or an unsupported part of them."""
 
     code = "TASK_SPEC_UNREADABLE"
 
@@ -67,12 +67,12 @@ class LogMissing(NotFound):
 
 
 class RayUnreachable(Unavailable):
-    """Ray does not answer, or not in time. Says nothing about the jobs it runs."""
+    """Ray does not answer, or not in time. The state of its jobs is unknown."""
 
     code = "RAY_UNREACHABLE"
 
 
 class RayRefused(ModelmillError):
-    """Ray answers, and will not take this job however often it is asked."""
+    """Ray answers, and refuses this job permanently."""
 
     code = "RAY_REFUSED"

@@ -14,7 +14,7 @@ from app.training.model import Node
 
 
 class RayStatus(StrEnum):
-    """Ray's words for its jobs. PENDING: its supervisor is not up; a job that waits for GPUs inside is RUNNING."""
+    """Ray's job states. PENDING: its supervisor is not running; a job that waits for GPUs inside is RUNNING."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -29,33 +29,33 @@ class RayStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Submission:
-    """What is submitted."""
+    """A submission to Ray."""
 
     submission_id: str
     entrypoint: str
     env: Mapping[str, str] = field(default_factory=dict)
-    """Without secrets: Ray shows it to everybody."""
+    """Without secrets, because Ray shows it to everybody."""
     cpus: float = 0
     gpus: float = 0
     resources: Mapping[str, float] = field(default_factory=dict)
-    """Of the entry point, besides CPUs and GPUs."""
+    """Of the entry point, in addition to CPUs and GPUs."""
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class RayJob:
-    """A job as Ray tells of it."""
+    """A job as reported by Ray."""
 
     submission_id: str
     status: RayStatus
     message: str = ""
     """On failure the last lines of its log, with colors."""
     error_type: str = ""
-    """Ray's own; "" if there is none."""
+    """Ray's own type; "" if there is none."""
     exit_code: int | None = None
     ray_job_id: str = ""
     driver_node_id: str = ""
-    """Where its program runs."""
+    """The node on which its program runs."""
     started_ms: int | None = None
     """Unix time in milliseconds."""
     ended_ms: int | None = None
@@ -64,10 +64,10 @@ class RayJob:
 
 @dataclass(frozen=True)
 class PlacementGroup:
-    """What a program has asked Ray to keep together."""
+    """Resources that a program has asked Ray to keep together."""
 
     ray_job_id: str
-    """The job that has asked."""
+    """The requesting job."""
     is_placed: bool
     bundles: tuple[tuple[str, float, float], ...] = ()
     """(node_id, gpus, cpus) of each; node_id is "" while the group waits."""
@@ -75,24 +75,24 @@ class PlacementGroup:
 
 class Gateway(Protocol):
     def submit(self, submission: Submission) -> None:
-        """Returns when Ray has it; if it had it before, that is fine. Raises RayRefused."""
+        """Returns when Ray has accepted it, or had accepted it before. Raises RayRefused."""
 
     def job(self, submission_id: str) -> RayJob | None:
-        """None: Ray answers, and knows none of this name."""
+        """None: Ray answers, and has no job of this name."""
 
     def stop(self, submission_id: str) -> None:
-        """Ask for its end. Nothing happens to one that is PENDING, has ended or is unknown."""
+        """Requests its end. Nothing happens to a job that is PENDING, has ended or is unknown."""
 
     def nodes(self) -> tuple[Node, ...]:
-        """The living ones, with what is free on each at this moment."""
+        """The live nodes, with what is currently free on each."""
 
     def placement_groups(self) -> tuple[PlacementGroup, ...]:
-        """Those that exist, of all jobs."""
+        """The existing groups of all jobs."""
 
     def log_tail(self, job: RayJob, lines: int) -> bytes:
-        """The last lines of what its program has written; b"" if there is nothing, or the node is gone."""
+        """The last lines of its program's output; b"" if there is none, or the node is gone."""
 
     def log(self, job: RayJob) -> Iterator[bytes]:
-        """All that its program has written, in chunks; nothing if the node is gone."""
+        """The complete output of its program, in chunks; nothing if the node is gone."""
 
     def close(self) -> None: ...

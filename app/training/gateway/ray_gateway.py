@@ -26,7 +26,7 @@ from app.training.model import Node
 
 
 class Deadline(threading.local):
-    """Until when the call of this thread must have ended."""
+    """Deadline of this thread's call."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
@@ -40,7 +40,7 @@ class Deadline(threading.local):
 
     @property
     def left_s(self) -> float:
-        """Outside of a call, in which a log is read chunk by chunk: for each chunk the whole time."""
+        """Outside of a call, while a log is read chunk by chunk: each chunk gets the whole time."""
         return self._timeout_s if self._end_s is None else max(self._end_s - time.monotonic(), 0.01)
 
     @property
@@ -64,16 +64,16 @@ class RayOptions:
     gcs_address: str
     """host:port"""
     token: str = field(default="", repr=False)
-    """Of a cluster with RAY_AUTH_MODE=token."""
+    """Token of a cluster with RAY_AUTH_MODE=token."""
     worker_resource: str = "worker_node"
     timeout_s: float = 5
 
 
 class RayGateway:
-    """A Gateway (see there) to a real cluster. It connects when it is asked something, and again after a fault."""
+    """A Gateway (see there) to a real cluster. It connects on first use, and again after a fault."""
 
     def __init__(self, options: RayOptions) -> None:
-        """Raises CannotStart if Ray is not installed. Takes no connection."""
+        """Raises CannotStart if Ray is not installed. Opens no connection."""
         _quieten()
         try:
             self._ray = _Ray()
@@ -87,12 +87,12 @@ class RayGateway:
         self._channel: Any = None
 
     def submit(self, submission: Submission) -> None:
-        if not SAFE_ID.fullmatch(submission.submission_id):  # with a slash Ray keeps it, and can never end it
+        if not SAFE_ID.fullmatch(submission.submission_id):  # with a slash Ray stores it, and can never stop it
             raise RayRefused(f"{submission.submission_id!r} cannot be the name of a Ray job.")
         with self._asking_jobs() as client:
             try:
                 client.submit_job(**ray_translation.to_arguments(submission))
-            except OSError:  # among them a bad body, which is also a ValueError
+            except OSError:  # including an invalid body, which is also a ValueError
                 raise
             except (ValueError, TypeError) as error:
                 raise ray_translation.refused(error) from error
@@ -142,7 +142,7 @@ class RayGateway:
         return tuple(ray_translation.to_group(group, is_placed=group.state == table.CREATED) for group in existing)
 
     def log_tail(self, job: RayJob, lines: int) -> bytes:
-        """Of very long lines the last MOST_TAIL_BYTES; of what does not come in time, what came."""
+        """Of very long lines only the last MOST_TAIL_BYTES; if the rest does not arrive in time, what has arrived."""
         tail = b""
         with self._deadline, self._translating(self._options.address):
             # Ray gives up on a silent node before we give up on Ray.
@@ -162,7 +162,7 @@ class RayGateway:
             channel.close()
 
     def _log_of(self, job: RayJob, lines: int, *, within_s: float) -> Iterator[bytes]:
-        """What get_log() of the SDK asks, but of the address that is set, and with an end to the waiting."""
+        """Like the SDK's get_log(), but with the configured address and a deadline."""
         if not job.driver_node_id:
             return
         parameters = {
@@ -172,7 +172,7 @@ class RayGateway:
             "timeout": math.ceil(within_s),
         }
         with self._jobs().stream(f"/api/v0/logs/file?{urlencode(parameters)}") as answer:
-            if answer.status_code == 500:  # the node is gone, or has no such file
+            if answer.status_code == 500:  # the node is gone, or does not have this file
                 return
             answer.raise_for_status()
             yield from answer.iter_content(chunk_size=None)
@@ -205,12 +205,12 @@ class RayGateway:
         try:
             yield
         except self._ray.faults as error:
-            self.close()  # whatever is cached may lead to what is gone
+            self.close()  # cached objects may refer to connections that are gone
             raise ray_translation.unreachable(address, error) from error
 
 
 class _Ray:
-    """What is used of Ray. Raises ImportError where it is not installed, or without its `default` extra."""
+    """The used parts of Ray. Raises ImportError if it is not installed, or lacks its `default` extra."""
 
     def __init__(self) -> None:
         import grpc
@@ -222,7 +222,7 @@ class _Ray:
         self.JobSubmissionClient = JobSubmissionClient
         self.init_grpc_channel = init_grpc_channel
         self.messages, self.stubs, self.tables = gcs_service_pb2, gcs_service_pb2_grpc, gcs_pb2
-        # RuntimeError: what the SDK makes of an HTTP status; ValueError: of a body that it does not understand.
+        # RuntimeError: the SDK's error for an HTTP status; ValueError: for a body that it does not understand.
         self.faults: tuple[type[Exception], ...] = (OSError, RuntimeError, ValueError, grpc.RpcError, RayError)
 
 
@@ -238,7 +238,8 @@ def _client_class(base: Any, deadline: Deadline) -> Any:
 
 
 def _leave_unread(answer: Any, **_: object) -> None:
-    """The SDK looks for a refused token in the text of every answer, and would read a whole log into memory for it."""
+    """The SDK searches for a refused token in the text of every response, and would read a whole log into memory for
+    it."""
     if answer.status_code == 200:
         answer.__class__ = type("Unread", (type(answer),), {"text": ""})
 
@@ -249,7 +250,7 @@ def _authorization(token: str) -> Iterator[tuple[str, str]]:
 
 
 def _quieten() -> None:
-    """Nothing is sent to Ray's makers, and no address but the one that is set is used."""
+    """Disables Ray's usage reports, and allows no address except the configured one."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     for name in OVERRULING:
         os.environ.pop(name, None)

@@ -16,7 +16,7 @@ REFUSED = re.compile(r"status code 400\b")
 
 
 def to_arguments(submission: Submission) -> dict[str, Any]:
-    """Of JobSubmissionClient.submit_job."""
+    """The arguments of JobSubmissionClient.submit_job."""
     return {
         "submission_id": submission.submission_id,
         "entrypoint": submission.entrypoint,
@@ -29,12 +29,12 @@ def to_arguments(submission: Submission) -> dict[str, Any]:
 
 
 def is_missing(error: Exception) -> bool:
-    """The job server knows no such job. Any other 404 comes from something that is no job server."""
+    """The job server does not have this job. Any other 404 comes from something that is not a job server."""
     return bool(MISSING.search(str(error)))
 
 
 def is_refusal(error: Exception) -> bool:
-    """The job server, or the agent behind it, finds the request wrong: it will next time too."""
+    """The job server, or the agent behind it, considers the request invalid: repeating it is useless."""
     return bool(REFUSED.search(str(error)))
 
 
@@ -65,7 +65,7 @@ def unreachable(address: str, error: Exception) -> RayUnreachable:
 
 
 def _cause(error: Exception) -> str:
-    """A few words. Of a traceback, which Ray's servers send, the last line says it."""
+    """A short description. For a traceback, which Ray's servers send, its last line."""
     names = {kind.__name__ for kind in type(error).__mro__}
     if "Timeout" in names or _grpc_code(error) == "DEADLINE_EXCEEDED":
         return "no answer in time"
@@ -100,7 +100,7 @@ def to_job(submission_id: str, details: Any) -> RayJob:
 
 
 def to_nodes(living: Iterable[Any], available: Iterable[Any], worker_resource: str) -> tuple[Node, ...]:
-    """living: GcsNodeInfo; available: AvailableResources. What is used up, or has not been heard of yet, is absent."""
+    """living: GcsNodeInfo; available: AvailableResources. Used-up and not yet reported resources are absent."""
     free = {each.node_id: each.resources_available for each in available}
     return tuple(_to_node(node, free.get(node.node_id, {}), worker_resource) for node in living)
 

@@ -25,7 +25,7 @@ UNENDED = tuple(state for state in State if state in WAITING | ACTIVE)
 
 
 class TrainingCollector(Collector):
-    """picture: with a client of short timeouts. now: for tests."""
+    """picture: with a client with short timeouts. now: for tests."""
 
     def __init__(self, database: Database, picture: ClusterPicture, *, now: Callable[[], datetime] = clock.now) -> None:
         self._state_counts = TimeboxedQuery(database, count_by_state)
@@ -33,7 +33,7 @@ class TrainingCollector(Collector):
         self._now = now
 
     def collect(self) -> Iterable[Metric]:
-        """Without the database nothing of the tasks, without Redis nothing of the cluster."""
+        """Without the database, no metrics of the tasks; without Redis, none of the cluster."""
         counts_of_states = self._state_counts.take()
         if counts_of_states is not None:
             yield from task_families(counts_of_states, self._now())
@@ -82,7 +82,8 @@ def cluster_families(view: ClusterView, now: datetime) -> Iterable[Metric]:
 
 
 def gpus(view: ClusterView) -> dict[str, float]:
-    """Each GPU of nodes that may train once. Ray calls free what it has promised to a task and not given it yet."""
+    """Counts each GPU of training nodes once. Ray reports as free what it has promised to a task and not allocated
+    yet."""
     total = held = free = 0.0
     for node in view.nodes:
         if not node.may_train:
@@ -90,7 +91,7 @@ def gpus(view: ClusterView) -> dict[str, float]:
         of_tasks = sum(holder.by_node.get(node.node_id, 0.0) for holder in view.holders)
         total += node.total_gpus
         held += of_tasks
-        free += max(min(node.free_gpus, node.total_gpus - of_tasks), 0.0)  # one that ends holds what Ray has freed
+        free += max(min(node.free_gpus, node.total_gpus - of_tasks), 0.0)  # an ending task holds what Ray has freed
     owed = sum(max(holder.gpus - sum(holder.by_node.values()), 0.0) for holder in view.holders)
     promised = min(owed, free)
     return {"held": held, "promised": promised, "outside": max(total - held - free, 0.0), "free": free - promised}

@@ -32,8 +32,8 @@ class Demand:
     cpus_per_node: float
     driver_cpus: float = 0
     claims_by_group: bool = True
-    """The program claims its slots with placement groups, some time after it starts, as verl does; else Ray gives them
-    to the driver before it starts."""
+    """The program claims its slots with placement groups, some time after it starts, as verl does; otherwise Ray gives
+    them to the driver before it starts."""
 
     @property
     def gpus(self) -> int:
@@ -46,7 +46,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class Node:
-    """A living node of the cluster."""
+    """A live node of the cluster."""
 
     node_id: str
     address: str
@@ -55,12 +55,12 @@ class Node:
     total_cpus: float
     free_cpus: float
     may_train: bool = True
-    """It has the resource that training asks for."""
+    """It has the resource that training requires."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What an active task has claimed already. Empty: Ray has not given it anything yet."""
+    """What an active task has already claimed. Empty: Ray has not allocated anything yet."""
 
     gpus: dict[str, float] = field(default_factory=dict)
     """By node id."""
@@ -70,17 +70,17 @@ class Claim:
 
 @dataclass(frozen=True)
 class Held:
-    """What an active task may take at any moment."""
+    """What an active task may claim at any moment."""
 
     task_id: str
     demand: Demand
     claim: Claim = Claim()
-    """What of its demand it has already."""
+    """The part of its demand that it already has."""
 
 
 GRAIN = 10_000
 Claims = dict[int, tuple[int, int]]
-"""Where (the place of the node) a task has how many GPUs and CPUs."""
+"""On which node (by position) a task has how many GPUs and CPUs."""
 
 
 def grains(amount: float) -> int:
@@ -88,7 +88,7 @@ def grains(amount: float) -> int:
 
 
 def plain(amount: int) -> float:
-    """As people write it: 8, 7.5."""
+    """In decimal notation: 8, 7.5."""
     return amount // GRAIN if amount % GRAIN == 0 else amount / GRAIN
 
 
@@ -97,7 +97,7 @@ class Need:
     """A demand in grains."""
 
     slots: int
-    """How many, all alike."""
+    """How many, all identical."""
     gpus: int
     """Of each slot."""
     cpus: int
@@ -120,7 +120,7 @@ class Need:
 
 
 class Capacity:
-    """Free GPUs and CPUs by node, in the order of node ids. Below zero: a debt. Without held: the nodes when empty."""
+    """Free GPUs and CPUs by node, in the order of node ids. Negative: a debt. Without held: the nodes when empty."""
 
     def __init__(self, nodes: Iterable[Node], held: Sequence[Held] | None = None) -> None:
         self.nodes = sorted(nodes, key=lambda node: node.node_id)
@@ -133,9 +133,9 @@ class Capacity:
             self._hold(held)
 
     def place(self, need: Need) -> int | None:
-        """Where its driver would go, so that all its slots find a place as well; None: it does not fit.
+        """Returns where its driver would run so that all its slots fit as well; None: it does not fit.
 
-        Exact: as its slots are alike, they fit if the nodes together have so many places.
+        Exact: its slots are identical, so they fit if the nodes together have enough places.
         """
         if need.all_gpus > self.left_gpus or need.all_cpus > self.left_cpus:
             return None
@@ -150,7 +150,7 @@ class Capacity:
         return max(possible, key=lambda at: (after[at] - places[at], *self._suits_driver(at)), default=None)
 
     def take(self, need: Need, driver_at: int) -> None:
-        """What place has found room for."""
+        """The placement of a demand."""
         self.left_gpus -= need.all_gpus
         self.left_cpus -= need.all_cpus
         self.cpus[driver_at] -= need.driver
@@ -158,14 +158,14 @@ class Capacity:
             self._take_slot(need)
 
     def has_places(self, need: Need) -> bool:
-        """For all its slots, if its driver and what the active ones may yet take are left aside."""
+        """For all its slots, ignoring its driver and what active tasks may still claim."""
         return sum(self._places(need)) >= need.slots
 
     def free_gpus(self) -> int:
         return max(0, min(self.left_gpus, sum(max(0, self.gpus[at]) for at in self.trains)))
 
     def free_cpus(self, need: Need) -> int:
-        """Where its slots find GPUs; its driver may go where none are."""
+        """Where its slots find GPUs; its driver may run elsewhere."""
         if not self.trains:
             return 0
         candidates = [at for at in self.trains if self.gpus[at] >= need.gpus]
@@ -173,7 +173,7 @@ class Capacity:
             candidates += [at for at, node in enumerate(self.nodes) if not node.may_train]
         return max(0, min(self.left_cpus, sum(max(0, self.cpus[at]) for at in candidates)))
 
-    # --- what others have, and what they were promised --------------------------------------------------
+    # --- what other tasks have, and what they were promised ---
     def _hold(self, held: Sequence[Held]) -> None:
         where = {node.node_id: at for at, node in enumerate(self.nodes)}
         claimed = [_on_nodes(holder.claim, where) for holder in held]
@@ -190,7 +190,7 @@ class Capacity:
                 self._take_slot(need)
 
     def _promise(self, need: Need, claims: Claims) -> Need:
-        """What it has yet to claim. The rest of slots that are claimed in part is taken here and now."""
+        """What it has yet to claim. The rest of partly claimed slots is reserved at once."""
         self.left_gpus -= need.all_gpus
         self.left_cpus -= need.all_cpus
         slots = need.slots
@@ -207,12 +207,12 @@ class Capacity:
             self.cpus[at] -= need.driver
 
     def _suits_driver(self, at: int) -> tuple[bool, int]:
-        """Ray keeps what needs no GPU away from nodes that have some."""
+        """Ray keeps work without GPUs away from nodes that have some."""
         return self.nodes[at].total_gpus == 0, self.cpus[at]
 
     # --- one slot -----------------------------------------------------------------------------------------
     def _places(self, need: Need, *, less_cpus: int = 0) -> list[int]:
-        """How many of its slots each node could take, at most as many as it has."""
+        """How many of its slots each node could take, at most its number."""
         by_gpus = [free // need.gpus for free in self.gpus] if need.gpus else repeat(need.slots)
         by_cpus = [(free - less_cpus) // need.cpus for free in self.cpus] if need.cpus else repeat(need.slots)
         room = zip(self.may_train, by_gpus, by_cpus, strict=False)
@@ -226,7 +226,7 @@ class Capacity:
         self.cpus[at] -= need.cpus
 
     def _best(self, need: Need) -> int:
-        """The node that keeps the greatest share, of GPUs and of CPUs, of what it has free."""
+        """The node that keeps the greatest share of its free GPUs and CPUs."""
         best, best_share = -1, -1.0
         for at in self.trains:
             gpus, cpus = self.gpus[at], self.cpus[at]
@@ -239,7 +239,7 @@ class Capacity:
         return best if best >= 0 else self._debtor(need)
 
     def _debtor(self, need: Need) -> int:
-        """The node that is the nearest to having room, of those that are large enough at all."""
+        """The node that is closest to having room, among those that are large enough at all."""
 
         def lacking(at: int) -> tuple[bool, int, int]:
             node = self.nodes[at]
@@ -250,7 +250,7 @@ class Capacity:
 
 
 def _on_nodes(claim: Claim, where: dict[str, int]) -> Claims:
-    """Of living nodes alone: what a task had on a lost one, Ray gives it elsewhere or not at all."""
+    """Only live nodes count: Ray replaces what a task had on a lost one elsewhere or not at all."""
     ids = sorted({*claim.gpus, *claim.cpus} & where.keys())
     amounts = ((node_id, grains(claim.gpus.get(node_id, 0)), grains(claim.cpus.get(node_id, 0))) for node_id in ids)
     return {where[node_id]: (gpus, cpus) for node_id, gpus, cpus in amounts if gpus > 0 or cpus > 0}

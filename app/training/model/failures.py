@@ -28,8 +28,8 @@ from app.training.model.task import FailureKind
 
 SUMMARY_CHARS = 300
 QUICK_FAILURES = 5
-"""How often in a row a program may find too few GPUs at once, where there was room for it. Somebody else may be faster
-once or twice; after that the cluster is not the cause, and the rest of the queue is not to wait for it."""
+"""How often in a row a program may find too few GPUs although there was room for it. Another process may be faster once
+or twice; after that the cluster is not the cause, and the rest of the queue should not wait for it."""
 NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
 
 TOO_FEW = re.compile(
@@ -51,7 +51,7 @@ MISUSE = re.compile(
     r"|No module named |can't open file '|Error while finding module specification for )"
     r"|^ImportError: cannot import name "
 )
-"""Of Hydra, of argparse, of the interpreter: they end without a traceback."""
+"""Errors of Hydra, of argparse, of the interpreter, which end without a traceback."""
 OUT_OF_MEMORY = re.compile(
     r"(?:CUDA|HIP|NPU|XPU) out of memory"
     r"|CUDA error: out of memory"
@@ -89,7 +89,7 @@ INFRA_TYPES = frozenset(
     }
 )
 NOT_RUNNABLE = frozenset({126, 127})
-"""Of the shell: found but not executable, not found."""
+"""Exit codes of the shell: found but not executable, not found."""
 KILLED = frozenset({-9, 137})
 
 
@@ -112,17 +112,17 @@ def classify(
     was_stopped: bool,
     counts_gpus: bool = True,
 ) -> Failure:
-    """Find why an attempt failed.
+    """Determines why an attempt failed.
 
     Args:
-        status: Ray's word; "" if Ray does not know the job.
-        error_type: Ray's own; "" if there is none.
+        status: Ray's status; "" if Ray does not know the job.
+        error_type: Ray's error type; "" if there is none.
         exit_code: Of the program, if it is known.
         message: Ray's, with the last lines of the log.
         log_tail: The end of the log.
-        was_stopped: It was told to stop, by us.
-        counts_gpus: The program looks by itself whether there are enough GPUs, as verl does; what another program
-            writes of that is its own affair.
+        was_stopped: We stopped it.
+        counts_gpus: The program checks by itself whether there are enough GPUs, as verl does; messages of other
+            programs about that are ignored.
     """
     if was_stopped:
         return Failure(FailureKind.CANCELED, "Canceled")
@@ -141,20 +141,20 @@ def classify(
 def is_retried(
     kind: FailureKind, *, infra_retries: int, tried_s: float, most_s: float, quick_failures: int = 0
 ) -> bool:
-    """Whether a task that has failed is tried again.
+    """Whether a failed task is retried.
 
     Args:
         infra_retries: how many are left.
         tried_s: seconds for which it has lacked resources.
-        most_s: when that is final.
-        quick_failures: how often in a row it has failed for that soon after it was given them.
+        most_s: the limit of that time.
+        quick_failures: how often in a row it has failed for lack of resources soon after it was given them.
     """
     if kind is FailureKind.INSUFFICIENT_RESOURCES:
         return tried_s < most_s and quick_failures < QUICK_FAILURES
     return kind in (FailureKind.INFRA_ERROR, FailureKind.LOST) and infra_retries > 0
 
 
-# --- each finder: the line that says so, or None ----------------------------------------------------
+# --- each finder: the line with the evidence, or None ---
 @dataclass(frozen=True)
 class _Evidence:
     error_type: str
@@ -164,7 +164,7 @@ class _Evidence:
     counts_gpus: bool
 
     def search(self, pattern: re.Pattern[str]) -> str | None:
-        """The last line that says so: of the log, which is whole, else of the message."""
+        """The last matching line: of the log, which is complete, otherwise of the message."""
         lines = chain(reversed(self.log.lines), reversed(self.message.lines))
         return next((line for line in lines if pattern.search(line)), None)
 
@@ -241,7 +241,7 @@ def _ended(exit_code: int) -> str:
 
 
 def _last_line(evidence: _Evidence) -> str | None:
-    """What it wrote last. Ray's message starts with a line of its own."""
+    """Its last output. Ray's message starts with a line of its own."""
     lines = chain(reversed(evidence.log.lines), reversed(evidence.message.lines[1:]))
     return next((line.strip() for line in lines if line.strip()), None)
 

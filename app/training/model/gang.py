@@ -37,39 +37,39 @@ from app.training.model.task import Priority, Waiting, WaitingCode
 
 @dataclass(frozen=True)
 class Queued:
-    """A task that waits."""
+    """A waiting task."""
 
     task_id: str
     demand: Demand
     backfill: bool = False
     next_run_at: str | None = None
-    """Not before, as ISO 8601 in UTC."""
+    """Earliest start, as ISO 8601 in UTC."""
     user: str = ""
     run_limit_s: int | None = None
-    """So long it may run; None: without end."""
+    """Its time limit; None: none."""
     priority: Priority = Priority.NORMAL
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Who starts, and why the others do not."""
+    """Which tasks start, and why the others do not."""
 
     admitted: tuple[str, ...] = ()
     """Ids of tasks, in the order of the queue."""
     reasons: dict[str, Waiting] = field(default_factory=dict)
-    """Of all others, by task, in that order too."""
+    """Of all others, by task, in order."""
 
 
 @dataclass(frozen=True)
 class AdmissionRules:
-    """What an installation may ask beside the gang rule."""
+    """The installation's rules in addition to the gang rule."""
 
     most_gpus_per_user: int | None = None
     held_gpus: Mapping[str, int] = field(default_factory=dict)
     """By user, of active tasks."""
     does_backfill: bool = False
     ends: Mapping[str, datetime] = field(default_factory=dict)
-    """When active tasks end at the latest, by id; those without a limit are not in it."""
+    """The latest end of active tasks, by id; those without a limit are absent."""
 
 
 def decide(
@@ -81,15 +81,15 @@ def decide(
     may_start: int | None,
     rules: AdmissionRules = AdmissionRules(),
 ) -> Decision:
-    """Choose the tasks that start now.
+    """Chooses the tasks that start now.
 
     Args:
         waiting: In the order of the queue.
         held: Every active task, the cancelled ones too until they have stopped.
-        nodes: Of the cluster, with what Ray says is free on each.
+        nodes: The nodes of the cluster, with what Ray reports as free on each.
         now: ISO 8601 in UTC.
         may_start: How many more may be active at once; None: any number. It may be below zero.
-        rules: What else the installation asks.
+        rules: The installation's further rules.
     """
     round_ = _Round(Capacity(nodes, held), now, may_start, rules)
     reasons: dict[str, Waiting] = {}
@@ -123,9 +123,9 @@ def decide(
 
 
 PASSED_BY = frozenset({WaitingCode.USER_LIMIT, WaitingCode.BEHIND})
-"""Who waits for this lets others go ahead."""
+"""Tasks that wait for this let others go ahead."""
 _NO_ROOM = Waiting(WaitingCode.GPUS)
-"""Stands for what is known only when all have been considered."""
+"""Placeholder for what is known only when all have been considered."""
 
 
 class _Round:
@@ -138,11 +138,11 @@ class _Round:
         self.held_gpus = Counter(rules.held_gpus)
         self.admitted: list[Queued] = []
         self.refused: set[Demand] = set()
-        """Room only shrinks in a round: who does not fit once will not fit later."""
+        """Room only shrinks in a round: a task that does not fit once does not fit later."""
 
     def keeps_room_for(self, queued: Queued, reason: Waiting) -> bool:
-        """One that is to be tried again, and would fit: it did not fail for lack of room. What it needs stays free for
-        it, and nobody waits for the rest."""
+        """A task that is to be retried, and would fit: it did not fail for lack of room. Its resources stay free, and
+        nobody waits for the rest."""
         if reason.code is not WaitingCode.RETRY or queued.demand in self.refused:
             return False
         need = Need.of(queued.demand)
@@ -153,7 +153,7 @@ class _Round:
         return True
 
     def consider(self, queued: Queued, active: int) -> Waiting | None:
-        """None: it was admitted."""
+        """None: it is admitted."""
         held_back = self._held_back(queued, active)
         if held_back is not None:
             return held_back
@@ -172,7 +172,7 @@ class _Round:
         return None
 
     def _held_back(self, queued: Queued, active: int) -> Waiting | None:
-        """By something else than room."""
+        """By something other than room."""
         if queued.next_run_at is not None and queued.next_run_at > self.now:
             return Waiting(WaitingCode.RETRY, {"at": queued.next_run_at})
         if self.may_start is not None and len(self.admitted) >= self.may_start:
@@ -183,7 +183,7 @@ class _Round:
         return None
 
     def reserve(self, queued: Queued, held: Sequence[Held], nodes: Sequence[Node]) -> Reservation | None:
-        """For the head, behind what runs and what was admitted just now. None: nothing tells when it will fit."""
+        """For the head, after running and just admitted tasks. None: it is unknown when it will fit."""
         now, ends = from_text(self.now), dict(self.rules.ends)
         for one in self.admitted:
             if one.run_limit_s is not None:
@@ -193,7 +193,7 @@ class _Round:
         return self.reservation
 
 
-# --- why there is no room ---------------------------------------------------------------------------
+# --- why there is no room ---
 def _why(demand: Demand, room: Capacity, empty: Capacity) -> Waiting:
     need = Need.of(demand)
     free = {"free": plain(room.free_gpus()), "needed": demand.gpus}
@@ -226,7 +226,7 @@ def _short_of_cpus(demand: Demand, room: Capacity, never: dict[str, Any]) -> Wai
 
 
 def _too_big(demand: Demand, empty: Capacity) -> Waiting | None:
-    """needed, total; of: what of, as there may be too few of either."""
+    """needed, total; of: the resource, as there may be too few of either."""
     need = Need.of(demand)
     totals = (("GPU", need.all_gpus, empty.left_gpus), ("CPU", need.all_cpus, empty.left_cpus))
     for of, needed, total in totals:

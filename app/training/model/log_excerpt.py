@@ -17,7 +17,7 @@ ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,99}[ -/]{0,9}[@-~]|\][^\x07\x1b\n]{0,300}
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 OTHERS = re.compile(r"\((?:raylet|autoscaler|[^()\n]{1,99}\bpid=\d{1,9}[^()\n]{0,99})\) ?")
 RANK = re.compile(r"\[(?:rank|default)(\d{1,6})\]:")
-"""How PyTorch starts the lines of a process of a group."""
+"""How PyTorch starts the lines of a process in a group."""
 EXCEPTION = re.compile(r"(?:[A-Za-z_]\w{0,99}\.){0,9}[A-Za-z_]\w{0,99}(?:\([A-Za-z_]\w{0,99}\))?(?=: |:?$)")
 NAMES = ("Error", "Exception", "Interrupt", "Exit", "Errors", "MissingMandatoryValue", "StopIteration")
 
@@ -27,9 +27,9 @@ class LogExcerpt:
     """The last output of a program."""
 
     lines: tuple[str, ...] = ()
-    """Without colors and names of processes."""
+    """Without colors and process names."""
     exception: str | None = None
-    """The line of the last exception, of the program itself if it had one; with the next line where it ends in a colon:
+    """The line of the last exception, of the program itself if it had one; if it ends in a colon, with the next line:
     the cause."""
 
 
@@ -64,7 +64,7 @@ def process_of(line: str) -> str:
 
 
 def _with_cause(at: int, lines: Sequence[str], names: Sequence[str]) -> str:
-    """Hydra says "Error in call to target 'x':", and the error itself on the next line of the same process."""
+    """Hydra prints "Error in call to target 'x':", and the error itself on the next line of the same process."""
     line = lines[at].rstrip()
     if not line.endswith(":"):
         return line
@@ -74,6 +74,6 @@ def _with_cause(at: int, lines: Sequence[str], names: Sequence[str]) -> str:
 
 
 def _is_exception(line: str) -> bool:
-    """The last line of a traceback: at the left, and named like one. Source lines that it quotes are indented."""
+    """The last line of a traceback: not indented, and named like an exception. Quoted source lines are indented."""
     match = EXCEPTION.match(line)
     return match is not None and match[0].rstrip(")").endswith(NAMES)

@@ -13,9 +13,9 @@ from app.training.model.capacity import Demand
 from app.training.model.task import Priority
 
 HALF_LIFE_S = 7 * 86400
-"""After so long a use of GPUs counts half."""
+"""Half-life of the use of GPUs."""
 CHARGED_S = 3600
-"""What a task is charged with when it is put in order: GPU-seconds of an hour of its demand."""
+"""Charge for a task while it is ordered: GPU-seconds of one hour of its demand."""
 
 
 class QueuePolicy(StrEnum):
@@ -24,7 +24,7 @@ class QueuePolicy(StrEnum):
     PRIORITY = "priority"
     """High before normal before low, and first come, first served among equals."""
     FAIR = "fair"
-    """By priority; among equals who has used the least of the GPUs lately, by their weights, comes first."""
+    """By priority; among equals, the user with the least recent use of GPUs, by their weights, comes first."""
 
 
 class Orderable(Protocol):
@@ -41,12 +41,12 @@ T = TypeVar("T", bound=Orderable)
 
 @dataclass(frozen=True)
 class Shares:
-    """Who has used how much, and who is to have how much."""
+    """The past use and the share of each user."""
 
     used_gpu_s: Mapping[str, float] = field(default_factory=dict)
     """By user, decayed: see decayed_use."""
     weights: Mapping[str, float] = field(default_factory=dict)
-    """By user; 1 of who is not in it."""
+    """By user; 1 for users that are absent."""
 
     def level(self, user: str, charged_gpu_s: float = 0.0) -> float:
         """The lower, the more they are owed."""
@@ -87,7 +87,7 @@ def in_order(waiting: Sequence[T], policy: QueuePolicy, shares: Shares | None = 
 
 
 def _fair(entries: Sequence[T], shares: Shares, charged: dict[str, float]) -> list[T]:
-    """Of one priority: again and again the first task of the user who is owed the most."""
+    """Within one priority: repeatedly the first task of the user who is owed the most."""
     queues: dict[str, deque[T]] = {}
     for entry in entries:
         queues.setdefault(entry.user, deque()).append(entry)

@@ -15,14 +15,14 @@ from app.training.model.capacity import Capacity, Demand, Held, Need, Node
 
 @dataclass
 class Reservation:
-    """What the head of the queue is promised."""
+    """The promise to the head of the queue."""
 
     starts_by: datetime
     room: Capacity
-    """What is free then, the head's own place taken."""
+    """What is free then, besides the head's own place."""
 
     def admits(self, demand: Demand, run_limit_s: int | None, now: datetime) -> bool:
-        """May a later task that fits now go? What it takes of the promised moment's room is taken."""
+        """Whether a later task that fits now may start. What it uses of the room at that time is subtracted."""
         if run_limit_s is not None and now + timedelta(seconds=run_limit_s) <= self.starts_by:
             return True
         need = Need.of(demand)
@@ -36,13 +36,13 @@ class Reservation:
 def reserve(
     demand: Demand, held: Sequence[Held], nodes: Sequence[Node], ends: Mapping[str, datetime]
 ) -> Reservation | None:
-    """The earliest moment at which the demand fits, as what runs ends at its limit at the latest.
+    """Returns the earliest time at which the demand fits, given that running tasks end at their limits at the latest.
 
     Args:
         ends: when each active task ends at the latest, by its id; one without a limit is not in it.
 
     Returns:
-        None: nothing tells when it will fit.
+        None: it is unknown when it will fit.
     """
     ending = sorted((holder for holder in held if holder.task_id in ends), key=lambda holder: ends[holder.task_id])
     low, high = 0, len(ending)
@@ -54,7 +54,7 @@ def reserve(
             low = middle + 1
         else:
             high = middle
-    if low == 0:  # it fits already: something else than room holds it back
+    if low == 0:  # it fits already: something other than room blocks it
         return None
     room, need = _room_after(ending, low, held, nodes), Need.of(demand)
     driver_at = room.place(need)
@@ -64,7 +64,7 @@ def reserve(
 
 
 def _room_after(ending: Sequence[Held], count: int, held: Sequence[Held], nodes: Sequence[Node]) -> Capacity:
-    """What is free once the first so many have ended."""
+    """What is free after this many tasks have ended."""
     over = {holder.task_id for holder in ending[:count]}
     gpus: dict[str, float] = {}
     cpus: dict[str, float] = {}

@@ -11,7 +11,7 @@ from app.kit.clock import from_text
 from app.training.model.capacity import Demand
 
 RELEASE_AFTER = timedelta(minutes=10)
-"""How long a task is being cancelled before it can be let go without Ray having said that it ended."""
+"""How long a task is being cancelled before it can be released without Ray's confirmation of its end."""
 
 
 class Workload(StrEnum):
@@ -23,7 +23,7 @@ class Workload(StrEnum):
 
 
 class Algorithm(StrEnum):
-    """How a group of answers is judged without a critic, as verl's `algorithm.adv_estimator` names it, and DAPO."""
+    """How a group of answers is scored without a critic, as verl's `algorithm.adv_estimator` names it, and DAPO."""
 
     GRPO = "grpo"
     DAPO = "dapo"
@@ -45,7 +45,7 @@ class Rollout(StrEnum):
 
 
 class Priority(StrEnum):
-    """How urgent a task is, where the queue heeds it: see queue_order."""
+    """The priority of a task, if the queue uses it: see queue_order."""
 
     HIGH = "high"
     NORMAL = "normal"
@@ -59,13 +59,13 @@ class Priority(StrEnum):
 
 class State(StrEnum):
     QUEUED = "QUEUED"
-    """Nobody has looked yet whether there is room."""
+    """The scheduler has not checked yet whether there is room."""
     PENDING_RESOURCES = "PENDING_RESOURCES"
     SUBMITTING = "SUBMITTING"
     SUBMITTED = "SUBMITTED"
     RUNNING = "RUNNING"
     CANCELING = "CANCELING"
-    """Ray was told to stop it, which takes it seconds."""
+    """Ray was told to stop it, which takes seconds."""
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     CANCELED = "CANCELED"
@@ -76,17 +76,17 @@ class Event(StrEnum):
     """There is no room, or others are before it."""
     ADMIT = "ADMIT"
     ACCEPT = "ACCEPT"
-    """Ray has it."""
+    """Ray has accepted it."""
     START = "START"
     SUCCEED = "SUCCEED"
     FAIL = "FAIL"
     RETRY = "RETRY"
-    """The attempt failed for lack of resources, or with its machine: back to the queue."""
+    """The attempt failed for lack of resources, or with its machine: the task is queued again."""
     CANCEL = "CANCEL"
     STOPPED = "STOPPED"
-    """What was to be stopped has stopped."""
+    """The task to cancel has stopped."""
     RELEASE = "RELEASE"
-    """What was to be stopped is not waited for any longer: Ray has not said that it stopped."""
+    """The task to cancel is no longer waited for: Ray has not confirmed that it stopped."""
 
 
 def _transitions() -> dict[tuple[State, Event], State]:
@@ -109,7 +109,7 @@ def _transitions() -> dict[tuple[State, Event], State]:
 
 
 TRANSITIONS = _transitions()
-"""What is not here is refused. A job that ended well before its stop reached it has succeeded."""
+"""Other transitions are refused. A job that ended well before its stop reached it has succeeded."""
 
 TERMINAL = frozenset(State) - {state for state, _ in TRANSITIONS}
 WAITING = frozenset({State.QUEUED, State.PENDING_RESOURCES})
@@ -122,7 +122,7 @@ class FailureKind(StrEnum):
 
     INSUFFICIENT_RESOURCES = "INSUFFICIENT_RESOURCES"
     USER_ERROR = "USER_ERROR"
-    """Configuration, paths, missing modules: the same again will fail again."""
+    """Configuration, paths, missing modules: a repetition will fail again."""
     RUNTIME_ERROR = "RUNTIME_ERROR"
     """An exception in the program."""
     OUT_OF_MEMORY = "OUT_OF_MEMORY"
@@ -131,15 +131,15 @@ class FailureKind(StrEnum):
     LOST = "LOST"
     """Ray does not know the job any more: its head lost its memory."""
     TIME_LIMIT = "TIME_LIMIT"
-    """It ran for as long as it may."""
+    """It reached its time limit."""
     IDLE_LIMIT = "IDLE_LIMIT"
-    """It wrote nothing for as long as it may: it hangs, most often."""
+    """It wrote nothing until its idle limit: it most likely hangs."""
     CANCELED = "CANCELED"
     UNKNOWN = "UNKNOWN"
 
 
 class WaitingCode(StrEnum):
-    """Why a task waits. Each with its facts: see Waiting."""
+    """Why a task waits. Each with its values: see Waiting."""
 
     GPUS = "GPUS"
     """free, needed; of these three, starts_by: when it starts at the latest, if that is known"""
@@ -168,9 +168,9 @@ class Waiting:
     """Why a task waits."""
 
     code: WaitingCode
-    """Which reason it is."""
+    """The reason."""
     facts: dict[str, Any] = field(default_factory=dict)
-    """What the reason is about, by the names that WaitingCode lists for it."""
+    """The values of the reason, by the names that WaitingCode lists for it."""
 
 
 @dataclass(frozen=True)
@@ -184,9 +184,9 @@ class Task:
     workload: Workload
     state: State
     version: int
-    """Counts its changes: who writes has read this one."""
+    """Version that counts its changes, for optimistic locking."""
     spec_text: str
-    """As it was sent, byte for byte."""
+    """As it was submitted, byte for byte."""
     demand: Demand
     created_at: str
     updated_at: str
@@ -196,32 +196,32 @@ class Task:
     backfill: bool = False
     """Later tasks may go ahead while it waits at the head of the queue."""
     infra_retries: int = 1
-    """How often it may still begin again after its machine, or Ray, was lost."""
+    """How often it may still restart after its machine, or Ray, was lost."""
     max_wait_s: int | None = None
     """How many seconds its program may wait for its placement group; None: the usual time."""
     max_run_s: int | None = None
-    """How many seconds an attempt may run before it is stopped; None: without end."""
+    """How many seconds an attempt may run before it is stopped; None: no limit."""
     max_idle_s: int | None = None
-    """How many seconds an attempt may write nothing before it is stopped; None: as the installation says."""
+    """How many seconds an attempt may write nothing before it is stopped; None: the installation's limit."""
     priority: Priority = Priority.NORMAL
     next_run_at: str | None = None
-    """Not to be started before."""
+    """Earliest start."""
     cancel_requested_at: str | None = None
     latest_attempt_no: int = 0
     """0 before the first attempt."""
     waiting: Waiting | None = None
-    """Why it waits; None: it does not, or nobody has looked yet."""
+    """Why it waits; None: it does not, or the scheduler has not checked yet."""
     failure_kind: FailureKind | None = None
     error_summary: str = ""
-    """Why it failed, or what is to be known of its end; one line."""
+    """Why it failed, or a remark on its end; one line."""
     ended_at: str | None = None
     sweep_id: str = ""
-    """Of the sweep that it belongs to; "": of none."""
+    """The sweep that it belongs to; "": none."""
 
     @property
     def folder(self) -> str | None:
-        """The name of the folder in the user's jobs/ that all its attempts share: verl goes on from the checkpoints in
-        it. None for a program, which keeps what it writes by itself."""
+        """The name of the folder in the user's jobs/ that all its attempts share: verl continues from the checkpoints
+        in it. None for a program, which stores its output by itself."""
         return None if self.workload is Workload.SCRIPT else self.task_id
 
     @property
@@ -234,13 +234,13 @@ class Task:
 
     @property
     def releasable_from(self) -> datetime | None:
-        """From when on it can be let go although Ray has not said that it stopped. None: it is not being cancelled."""
+        """From when on it can be released although Ray has not confirmed its end. None: it is not being cancelled."""
         if self.state is not State.CANCELING or self.cancel_requested_at is None:
             return None
         return from_text(self.cancel_requested_at) + RELEASE_AFTER
 
     def is_releasable(self, at: datetime) -> bool:
-        """Is it being cancelled for so long that it can be let go?"""
+        """Whether it has been cancelled for long enough to be released."""
         return self.releasable_from is not None and self.releasable_from <= at
 
 
@@ -254,9 +254,9 @@ class Attempt:
     """The name of the job on Ray, and of its folder."""
     created_at: str
     ray_status: str = ""
-    """Ray's own word; "" before it has one."""
+    """Ray's own status; "" before it has one."""
     ray_job_id: str = ""
-    """What Ray's own lists call the running job."""
+    """Ray's own id of the running job."""
     driver_node_id: str = ""
     """The node on which its program runs."""
     exit_code: int | None = None
@@ -264,15 +264,15 @@ class Attempt:
     message: str = ""
     """The cause of its end, shortened."""
     submit_payload: str = ""
-    """What Ray was given, as JSON; "" until Ray may have heard of it."""
+    """The submission to Ray, as JSON; "" until Ray may have received it."""
     started_at: str | None = None
     ended_at: str | None = None
     placement_pending_since: str | None = None
-    """Its program runs, and waits inside for a placement group since then."""
+    """Its program has been waiting inside for a placement group since then."""
     log_bytes: int = 0
     """The size of the copy of its log."""
     output_at: str | None = None
-    """When its log last grew, or its program was last given what it waited for; None: not yet."""
+    """When its log last grew, or its program last got what it waited for; None: not yet."""
 
     @property
     def folder(self) -> str:
@@ -281,7 +281,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class TaskEvent:
-    """Something that happened to a task."""
+    """An event of a task."""
 
     event_id: int
     task_id: str
@@ -290,12 +290,12 @@ class TaskEvent:
     """CREATED, STATE (from, to, …), ATTEMPT, RAY_STATUS, RETRY_SCHEDULED, CANCEL_REQUESTED, RELEASED_ENDED, CONVERSION,
     …"""
     detail: dict[str, Any]
-    """What belongs to the kind."""
+    """Data of this kind of event."""
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """A conversion job that was made of what a task left."""
+    """A conversion job of a task's result."""
 
     task_id: str
     attempt_no: int
@@ -303,10 +303,10 @@ class Conversion:
     """The path of the ONNX file in the attempt's folder."""
     created_at: str
     job_id: str = ""
-    """Empty while it is being made, or if it could not be: see problem."""
+    """Empty until it is created, or if it could not be: see problem."""
     problem: str = ""
     next_try_at: str | None = None
-    """When it is tried (again), unless it has become something by then; None: never."""
+    """When it is tried (again), unless it exists by then; None: never."""
 
 
 def submission_id(task_id: str, attempt_no: int) -> str:

@@ -26,9 +26,9 @@ from app.training.workloads import CHECKPOINTS
 RESUME, BEST_METRIC = "resume_from", "best_metric"
 MOST_CHECKPOINTS = 1000
 MOST_FOLDERS = 2000
-"""Of one checkpoint, when its size is summed."""
+"""Per checkpoint, when its size is summed."""
 LATEST_FILE = "latest_checkpointed_iteration.txt"
-"""Where verl notes the step of the last checkpoint that is whole."""
+"""Where verl records the step of the last complete checkpoint."""
 _STEP = re.compile(r"global_step_([0-9]{1,12})")
 
 
@@ -36,27 +36,27 @@ _STEP = re.compile(r"global_step_([0-9]{1,12})")
 class Checkpoint:
     step: int
     path: str
-    """As tasks name it."""
+    """Its path, as in tasks."""
     size_bytes: int
     written_at: datetime
 
 
 def checkpoints_in(homes: Homes, user: str, path: str) -> list[Checkpoint]:
-    """Those in a folder, by step. path: of the folder, as users name it. None there: an empty list."""
+    """The checkpoints in a folder, by step. path: of the folder, as in tasks. If it does not exist: an empty list."""
     with suppress(ModelmillError), _opened(homes, user, path) as fd:
         return sorted(_checkpoints(fd, path), key=lambda one: one.step)
     return []
 
 
 def steps_in(homes: Homes, user: str, path: str) -> list[int]:
-    """The steps of those in a folder, in order; for who looks often. path: as of `checkpoints_in`."""
+    """The steps of those in a folder, in order; cheap enough for frequent use. path: as of `checkpoints_in`."""
     with suppress(ModelmillError), _opened(homes, user, path) as fd:
         return sorted(_steps(fd).values())
     return []
 
 
 def complete_step(homes: Homes, user: str, path: str) -> int | None:
-    """The step of the last checkpoint in a folder that is whole; None: verl has noted none. path: as users name it."""
+    """The step of the last complete checkpoint in a folder; None: verl has recorded none. path: as in tasks."""
     with suppress(ModelmillError, ValueError), opened_file(homes, user, f"{path}/{LATEST_FILE}") as fd:
         return int(os.pread(fd, 20, 0))
     return None
@@ -64,7 +64,7 @@ def complete_step(homes: Homes, user: str, path: str) -> int | None:
 
 @contextmanager
 def _opened(homes: Homes, user: str, path: str) -> Iterator[int]:
-    """A descriptor of a folder. Raises what homes do."""
+    """A descriptor of a folder. Raises the errors of homes."""
     with disk_errors(path), parent_of(homes, user, path) as (above_fd, name):
         fd = os.open(name, FOLDER, dir_fd=above_fd)
         try:
@@ -82,7 +82,7 @@ def _steps(fd: int) -> dict[str, int]:
 
 def _checkpoints(fd: int, path: str) -> Iterator[Checkpoint]:
     for name, step in _steps(fd).items():
-        with suppress(OSError):  # removed at this moment, for verl keeps the last ones only
+        with suppress(OSError):  # just removed, because verl keeps only the last ones
             folder_fd = os.open(name, FOLDER, dir_fd=fd)
             try:
                 written_at = datetime.fromtimestamp(os.fstat(folder_fd).st_mtime, UTC)
@@ -101,7 +101,7 @@ def _size(folder_fd: int) -> int:
 
 
 def checkpoint_folder(homes: Homes, task: Task) -> str | None:
-    """Where the checkpoints of a task are, as users name it; None: it has no folder (any more)."""
+    """The path of a task's checkpoints, as in tasks; None: it has no folder (any more)."""
     folder = checkpoints_of(homes, task)
     return f"{folder.path}/{CHECKPOINTS}" if folder and folder.path else None
 
@@ -112,25 +112,25 @@ def checkpoints_of_task(homes: Homes, task: Task) -> list[Checkpoint]:
 
 
 def ranking_of(task: Task, steps: Collection[int], curves: Mapping[str, Curve]) -> CheckpointRanking:
-    """The checkpoints of a task by the figure that it names, else by what is usual. steps: of the checkpoints."""
+    """The checkpoints of a task by its metric, or the default one. steps: of the checkpoints."""
     metric = None
     if BEST_METRIC in task.spec_text:
-        with suppress(ModelmillError):  # of an older version of this product
+        with suppress(ModelmillError):  # from an older version of this product
             metric = read_spec(task.spec_text.encode())[0].best_metric
     return rank(steps, curves, metric)
 
 
 def resume_path(database: Database, homes: Homes, user: str, spec: TaskSpec) -> str | None:
-    """Where a new task starts.
+    """Returns where a new task starts.
 
     Args:
         user: whose task it is.
 
     Returns:
-        The checkpoint that a new task starts with, as tasks name it; None: it starts at step 0.
+        The path of its checkpoint, as in tasks; None: it starts at step 0.
 
     Raises:
-        PathRefused: The checkpoint is not there, or not the user's.
+        PathRefused: The checkpoint does not exist, or is not the user's.
     """
     if spec.resume_from is None:
         return None

@@ -28,9 +28,9 @@ class Holder:
     workload: str
     state: str
     gpus: int
-    """All that it needs."""
+    """Its whole demand."""
     by_node: dict[str, float]
-    """GPUs by node id, as far as Ray has given them; the rest is reserved."""
+    """GPUs by node id that Ray has allocated; the rest is reserved."""
 
 
 @dataclass(frozen=True)
@@ -42,23 +42,23 @@ class ClusterView:
     nodes: tuple[Node, ...] = ()
     holders: tuple[Holder, ...] = ()
     queued: int = 0
-    """Tasks in the queue, of everybody."""
+    """Tasks in the queue, of all users."""
     unreachable_since: str | None = None
     """Ray has not answered since then, and nodes are as last seen."""
     problem: str = ""
-    """Why it does not answer, as far as is known."""
+    """Why it does not answer, if known."""
     order: tuple[str, ...] = ()
-    """Ids of the first tasks in the queue, where that is not the order of submission."""
+    """Ids of the first tasks in the queue, if that is not the order of submission."""
 
 
 _VIEW = TypeAdapter(ClusterView)
 
 
 class ClusterPicture:
-    """Put by the scheduler, read by the web. Raises redis.RedisError.
+    """Written by the scheduler, read by the web server. Raises redis.RedisError.
 
     Args:
-        ttl_s: Seconds until a picture that nobody renews is gone.
+        ttl_s: Seconds until a snapshot expires.
     """
 
     def __init__(self, redis: Redis, *, ttl_s: int = 60) -> None:
@@ -67,7 +67,7 @@ class ClusterPicture:
         self._last: ClusterView | None = None
 
     def put(self, view: ClusterView) -> None:
-        """While Ray does not answer a view without nodes keeps those of the picture before."""
+        """While Ray does not answer, a view without nodes keeps those of the previous snapshot."""
         if view.unreachable_since is not None and not view.nodes:
             before = self.get()
             view = replace(view, nodes=before.nodes) if before else view
@@ -87,7 +87,7 @@ class ClusterPicture:
         return view.order if view else ()
 
     def get(self) -> ClusterView | None:
-        """None: no scheduler has looked for some time, or one of another version has."""
+        """None: no scheduler has written one for some time, or only one of another version."""
         text: Any = self.redis.get(KEY)
         if text is None:
             return None

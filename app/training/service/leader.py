@@ -28,7 +28,7 @@ class TrainingLeader(leader.Leader):
 
     Args:
         tick_s: between two ticks, in seconds.
-        is_ending: is this process told to end?
+        is_ending: whether this process has been told to end.
         now: for tests.
     """
 

@@ -13,9 +13,9 @@ class TrainingOptions:
     """What the installation says about training: see the settings of the same names."""
 
     is_on: bool
-    """Is there a cluster?"""
+    """Whether there is a cluster."""
     homes_root: str
-    """As the nodes of the cluster see it."""
+    """Path on the nodes of the cluster."""
     worker_resource: str = "worker_node"
     python: str = "python3"
     task_prefix: str = "mvp2"
@@ -27,11 +27,11 @@ class TrainingOptions:
     queue: QueuePolicy = QueuePolicy.FIFO
     does_backfill: bool = False
     max_idle_s: int | None = None
-    """Of tasks that do not say it; None: without end."""
+    """For tasks without their own; None: no limit."""
     trackers: tuple[str, ...] = ()
-    """Loggers of verl besides those of the task's page."""
+    """Loggers of verl in addition to those of the task's page."""
     mlflow_uri: str = ""
-    """Of the server to which the tracker mlflow sends; "": the nodes know it."""
+    """The server of the tracker mlflow; "": the nodes are configured."""
     most_gpus_per_user: int | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
-    """Of users for fair shares; 1 of who is not in it."""
+    """Of users for fair shares; 1 for users that are absent."""

@@ -19,26 +19,26 @@ Resume = int | Literal["last", "best"]
 
 
 class Resubmission:
-    """Makes the text of a new task of one that there is. Everything is the user's own."""
+    """Creates the text of a new task from an existing one. Everything belongs to the user."""
 
     def __init__(self, tasks: Tasks, curves: CurveReader) -> None:
         self._tasks = tasks
         self._curves = curves
 
     def spec(self, user: str, task_id: str) -> TaskSpec:
-        """What a task is. Raises TaskNotFound, and BadSpec where this version reads it no more."""
+        """The spec of a task. Raises TaskNotFound, and BadSpec if this version can no longer read it."""
         return read_spec(self._tasks.get(user, task_id).task.spec_text.encode())[0]
 
     def text(self, user: str, task_id: str, changes: Mapping[str, JsonValue], resume: Resume | None = None) -> str:
-        """The text of the new task.
+        """Returns the text of the new task.
 
         Args:
-            changes: by field: overrides.trainer.seed; None takes it out.
-            resume: the checkpoint that it goes on from; None: it says itself where it starts.
+            changes: by field: overrides.trainer.seed; None removes it.
+            resume: the checkpoint from which it continues; None: the spec decides.
 
         Raises:
             TaskNotFound, BadSpec: As of `spec`.
-            PathRefused: There is no such checkpoint.
+            PathRefused: The checkpoint does not exist.
         """
         begin = {} if resume is None else {RESUME: self.checkpoint(user, task_id, resume)}
         return changed(self.spec(user, task_id), {**changes, **begin})

@@ -29,7 +29,7 @@ from app.training.spec import ConvertSpec, read_spec
 
 CONVERSION = "CONVERSION"
 CLAIM = timedelta(minutes=20)
-"""Longer than a submission takes: how long after its maker died another makes it."""
+"""Longer than a submission takes: when another process takes over after the submitter died."""
 AGAIN_S = 60
 TRIED_FOR = timedelta(days=1)
 logger = logging.getLogger(__name__)
@@ -37,24 +37,24 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ConversionRequest:
-    """A conversion job that is to be made."""
+    """A conversion job to create."""
 
     user: str
     task_id: str
     name: str
     model: str
-    """A path in the user's home or the common folder, as tasks name it."""
+    """A path in the user's home or the common folder, as in tasks."""
     images: str
-    """As the model."""
+    """Likewise."""
     options: Mapping[str, Any]
-    """Of conversion."""
+    """Options of conversion."""
     job_id: str = ""
-    """What the job is to be called, if that is settled: a job of this id that is there already is the one."""
+    """The name of the job, if it is fixed: an existing job of this id is then used."""
 
 
 class Converter(Protocol):
     def convert(self, request: ConversionRequest) -> str:
-        """Submit a conversion job that knows the task it comes from. Returns its id. Raises ModelmillError."""
+        """Submits a conversion job linked to its task. Returns its id. Raises ModelmillError."""
 
 
 class Results:
@@ -74,18 +74,18 @@ class Results:
         options: Mapping[str, Any] | None = None,
         now: datetime,
     ) -> Conversion:
-        """Submit a conversion of what a task has made.
+        """Submits a conversion of a task's result.
 
         Args:
             artifact: path in the last attempt's folder.
-            images: the same, or a whole path, which starts with /.
+            images: the same, or a full path, which starts with /.
             name: empty: conversion chooses one.
             options: as POST /jobs takes them; None: defaults.
 
         Raises:
             TaskNotFound: It is not this user's, either.
-            TaskNotFinished: It has not succeeded.
-            FileMissing, PathRefused, BadInput: Something is wrong with the files; or what else conversion refuses.
+            TaskNotFinished: The task has not succeeded.
+            FileMissing, PathRefused, BadInput: The files are invalid, or conversion refuses for another reason.
         """
         view = self.tasks.get(user, task_id)
         if view.task.state is not State.SUCCEEDED:
@@ -99,7 +99,8 @@ class Results:
         return conversion
 
     def convert_results(self, task_id: str, *, now: datetime) -> None:
-        """What the spec asks for, of a task that has succeeded. Twice, or by two at once, makes one job."""
+        """Submits the conversion of a spec, for a task that has succeeded. Repeated or concurrent calls create one
+        job."""
         with self.database.read() as conn:
             task = store.get_task(conn, task_id)
         if task is None or task.state is not State.SUCCEEDED or task.ended_at is None:
@@ -114,13 +115,14 @@ class Results:
         self._note(self._convert_for_spec(task, spec, claim, now), to_text(now), by="spec")
 
     def due(self, *, now: datetime) -> list[str]:
-        """Ids of tasks for convert_results: nobody was told of them, or could do it then, or lived to the end of it."""
+        """Ids of tasks for convert_results: nobody was notified of them, could convert them then, or survived to the
+        end."""
         with self.database.read() as conn:
             due = store.conversions_due(conn, to_text(now))
             return due + store.unconverted(conn, "convert", to_text(now - TRIED_FOR))
 
     def _convert_for_spec(self, task: Task, spec: ConvertSpec, claim: Conversion, now: datetime) -> Conversion:
-        """The claim, and what became of it."""
+        """Submits the conversion, and returns the claim with its outcome."""
         try:
             view = self.tasks.get(task.user, task.task_id)
             request = _request(view, spec.model, spec.images, spec.name, spec.options)
@@ -144,12 +146,12 @@ class Results:
             store.put_conversion(conn, conversion)
             if (
                 conversion.job_id or (conversion.created_at, conversion.problem) not in noted_before
-            ):  # once, however often it is tried
+            ):  # once, however often it is retried
                 store.add_event(conn, conversion.task_id, CONVERSION, at, detail)
 
 
 def job_id_of(task: Task) -> str:
-    """Of the job that the spec asks for: the same for every try, of the form of every other job's id."""
+    """The id of the job that the spec requests: the same for every attempt, in the format of other job ids."""
     digest = sha256(f"{task.task_id} {task.latest_attempt_no}".encode()).digest()
     return str(UUID(bytes=digest[:16], version=4))
 
@@ -157,7 +159,7 @@ def job_id_of(task: Task) -> str:
 def _conversion_spec(task: Task) -> ConvertSpec | None:
     try:
         spec, _ = read_spec(task.spec_text.encode())
-    except ModelmillError as error:  # it is of an older version of this product
+    except ModelmillError as error:  # from an older version of this product
         logger.warning("The spec of task %s cannot be read any more: %s", task.task_id, error.message)
         return None
     return spec.convert
@@ -181,7 +183,7 @@ def _request(view: TaskView, artifact: str, images: str, name: str, options: Map
 
 
 def _folder(view: TaskView) -> str:
-    """Of the last attempt; it may be in the trash by now, and is read there as well."""
+    """From the last attempt; its folder may already be in the trash, and is read there as well."""
     folder = view.folders.get(view.task.latest_attempt_no)
     if folder is None or not folder.path:
         raise FileMissing(

@@ -33,10 +33,11 @@ SWEEP = "sweep"
 
 
 def new_task_id(prefix: str, user: str, kind: str, now: datetime) -> str:
-    """mvp2-alice-ppo-20251223-143201-7f3a: readable, hardly ever the same twice; TaskSubmission draws again then.
+    """mvp2-alice-ppo-20251223-143201-7f3a: readable, and almost never the same twice; TaskSubmission then generates
+    another.
 
     Args:
-        prefix: of the installation.
+        prefix: the installation's prefix.
         kind: the workload, or SWEEP.
         now: with a time zone; UTC is written.
     """
@@ -46,7 +47,7 @@ def new_task_id(prefix: str, user: str, kind: str, now: datetime) -> str:
 
 
 def check_priority(priority: Priority, *, is_admin: bool) -> None:
-    """Raises BadSpec: everybody's task would be urgent else."""
+    """Raises BadSpec, because otherwise everybody's task would be urgent."""
     if priority is Priority.HIGH and not is_admin:
         problem = "only administrators may ask for it"
         raise BadSpec(
@@ -60,7 +61,7 @@ _VERL = "verl"
 
 
 def check_paths(rules: PathRules, user: str, spec: TaskSpec) -> None:
-    """Raises PathRefused, which names the field; of several the first one."""
+    """Raises PathRefused with the field; of several, the first one."""
     for field in ("code_path", "model_path", "train_file", "val_file"):
         path = getattr(spec, field)
         if path is not None:
@@ -78,7 +79,7 @@ def check_paths(rules: PathRules, user: str, spec: TaskSpec) -> None:
 
 
 CheckConversion = Callable[[str, Mapping[str, Any]], None]
-"""Would a conversion take this name and these options? Raises BadInput. What conversion is like, others know."""
+"""Checks whether a conversion would accept this name and these options. Raises BadInput. The wiring implements it."""
 TRIES = 8
 """Ids of one second differ in four characters at random."""
 RETRY_AFTER_S = 60
@@ -104,16 +105,16 @@ class TaskSubmission:
             checked_key(key)
         spec, text = read_spec(body)  # by its text alone, as it will be read again whenever it is used
         if key is not None and (existing := self._existing(user, key, text)):
-            return existing, False  # even if it could not be submitted any more
+            return existing, False  # even if it could no longer be submitted
         self._check(user, spec, is_admin=is_admin)
         (task,), is_new = self._add(user, [(spec, text)], key, now)
         return task, is_new
 
     def submit_sweep(self, user: str, texts: Sequence[str], now: datetime, *, is_admin: bool = False) -> list[Task]:
-        """Put the tasks of a sweep at the end of the queue, all or none.
+        """Adds the tasks of a sweep to the end of the queue, all or none.
 
         Args:
-            texts: of its tasks; each is looked at as one that comes alone.
+            texts: of its tasks; each is checked like a single task.
         """
         self._require_on()
         specs = [read_spec(text.encode()) for text in texts]
@@ -137,7 +138,7 @@ class TaskSubmission:
             self._check_conversion(spec.convert)
 
     def _check_conversion(self, spec: ConvertSpec) -> None:
-        """Now, and not after days of training."""
+        """Checks the conversion now, not after days of training."""
         try:
             self.check_conversion(spec.name, spec.options)
         except BadInput as error:
@@ -155,11 +156,7 @@ class TaskSubmission:
     def _add(
         self, user: str, specs: Sequence[tuple[TaskSpec, str]], key: str | None, now: datetime, *, sweep_id: str = ""
     ) -> tuple[list[Task], bool]:
-        """With a key: the task that came with it before, and that it is not new.
-
-        Args:
-            specs: each with its text; one, if there is a key.
-        """
+        """With a key: the task that was submitted with it before, which is not new."""
         for tries_left in reversed(range(TRIES)):
             new_tasks = [self._new_task(user, spec, text, key, now, sweep_id) for spec, text in specs]
             try:
@@ -203,7 +200,7 @@ class TaskSubmission:
 
 
 def _same(existing: Task | None, text: str) -> Task | None:
-    """The task of this key, if it is the same that is asked for again."""
+    """The task of this key, if it equals the requested one."""
     if existing is not None and existing.spec_text != text:
         raise KeyReused(
             f"This Idempotency-Key came before with another body, as task {existing.task_id}.",

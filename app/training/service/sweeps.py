@@ -23,7 +23,7 @@ from app.training.spec.changes import differences
 from app.training.spec.sweeps import read_sweep
 
 MOST_REMEMBERED = 2000
-"""Tasks that have ended, whose figures change no more."""
+"""Ended tasks, whose metrics no longer change."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class SweepRow:
     values: Mapping[str, JsonValue]
     """Of the fields that differ."""
     best: Point | None = None
-    """Of the sweep's figure; None: it has told none."""
+    """Of the sweep's metric; None: it has reported none."""
     is_best: bool = False
-    """No other of the sweep has a better one."""
+    """No other task of the sweep has a better one."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class SweepView:
     fields: Sequence[str] = ()
     """Those that differ between its tasks."""
     metric: str = ""
-    """The figure that they are compared by; "": they have told none."""
+    """The metric that they are compared by; "": they have reported none."""
     rows: Sequence[SweepRow] = field(default=())
     """In the order of submission."""
 
@@ -60,14 +60,14 @@ class SweepView:
 
     @property
     def ranked(self) -> list[SweepRow]:
-        """Those with a figure, the best first."""
+        """Those with a value, the best first."""
         sign = 1 if is_lower_better(self.metric) else -1
         judged = [(sign * row.best.value, row.task.seq, row) for row in self.rows if row.best is not None]
         return [row for *_, row in sorted(judged, key=lambda one: one[:2])]
 
 
 class TaskSweeps:
-    """Everything is the user's own: another's sweep is SweepNotFound."""
+    """Everything belongs to the user: another user's sweep is SweepNotFound."""
 
     def __init__(self, tasks: Tasks, curves: CurveReader) -> None:
         self._tasks = tasks
@@ -76,13 +76,13 @@ class TaskSweeps:
         self._lock = Lock()
 
     def submit(self, user: str, body: bytes, *, now: datetime, is_admin: bool = False) -> SweepView:
-        """Put the tasks of a sweep at the end of the queue, all or none.
+        """Adds the tasks of a sweep to the end of the queue, all or none.
 
         Args:
             body: a task with `vary`, YAML or JSON: see SweepSpec.
             is_admin: As of Tasks.submit.
 
-        Raises what Tasks.submit raises.
+        Raises like Tasks.submit.
         """
         tasks = self._tasks.submit_sweep(user, read_sweep(body), now=now, is_admin=is_admin)
         return self.view(user, tasks[0].sweep_id)
@@ -107,7 +107,7 @@ class TaskSweeps:
         self._tasks_of(user, sweep_id)
 
     def cancel(self, user: str, sweep_id: str, *, now: datetime) -> SweepView:
-        """Cancel those of its tasks that have not ended. Raises SweepNotFound."""
+        """Cancels its tasks that have not ended. Raises SweepNotFound."""
         for task in self._tasks_of(user, sweep_id):
             with suppress(TaskFinished):
                 self._tasks.cancel(user, task.task_id, now=now)
@@ -122,7 +122,7 @@ class TaskSweeps:
         return tasks
 
     def _figures(self, task: Task) -> Mapping[str, Point]:
-        """The best of each figure that a task has told."""
+        """The best value of each metric that a task has reported."""
         with self._lock:
             if task.task_id in self._ended:
                 return self._ended[task.task_id]

@@ -29,7 +29,7 @@ from app.training.service.views import AttemptFolder, LogView, TaskView
 from app.training.store import TaskFilter
 
 Wake = Callable[[], None]
-"""Wakes the scheduler. Must not fail when Redis does not answer: it looks by itself every few seconds."""
+"""Wakes the scheduler. Must not fail if Redis does not answer: the scheduler checks by itself every few seconds."""
 CANCEL_REQUESTED, PRIORITY = "CANCEL_REQUESTED", "PRIORITY"
 RELEASED = (
     "{user} let it go before Ray said that it had ended: its program may still run on the cluster, and is stopped when "
@@ -39,12 +39,12 @@ MAX_CURSOR_DIGITS = 9
 
 
 class Tasks:
-    """Everything is the user's own: another's task is TaskNotFound.
+    """Everything belongs to the user: another user's task is TaskNotFound.
 
     Args:
         wake: wakes the scheduler.
-        check_conversion: raises for a conversion that a task may not ask for.
-        order: ids of waiting tasks, where the queue is not in the order of submission.
+        check_conversion: raises for a conversion that a task may not request.
+        order: ids of waiting tasks, if the queue is not in the order of submission.
     """
 
     def __init__(
@@ -67,12 +67,12 @@ class Tasks:
     def submit(
         self, user: str, body: bytes, *, idempotency_key: str | None = None, now: datetime, is_admin: bool = False
     ) -> tuple[Task, bool]:
-        """Put a new task at the end of the queue.
+        """Adds a new task to the end of the queue.
 
         Args:
             body: The spec, YAML or JSON.
-            idempotency_key: If it came before, the task of then is returned.
-            is_admin: May ask for a high priority.
+            idempotency_key: If it was used before, its task is returned.
+            is_admin: May request a high priority.
 
         Returns:
             The task, and whether it is new.
@@ -85,7 +85,7 @@ class Tasks:
         return task, is_new
 
     def submit_sweep(self, user: str, texts: Sequence[str], *, now: datetime, is_admin: bool = False) -> list[Task]:
-        """Put the tasks of a sweep at the end of the queue, all or none. Raises what `submit` does.
+        """Adds the tasks of a sweep to the end of the queue, all or none. Raises like `submit`.
 
         Args:
             texts: of its tasks.
@@ -96,11 +96,11 @@ class Tasks:
         return tasks
 
     def demonstrate(self, user: str, *, now: datetime) -> Task:
-        """Put the smallest task that there is at the end of the queue.
+        """Adds the smallest possible task to the end of the queue.
 
         Args:
-            user: Whose it is.
-            now: When it is sent.
+            user: Its owner.
+            now: The time of submission.
 
         Raises:
             TrainingOff: There is no cluster.
@@ -127,13 +127,13 @@ class Tasks:
     def page(
         self, user: str, filters: TaskFilter, *, cursor: str | None = None, limit: int = 50
     ) -> tuple[list[TaskView], str | None]:
-        """A page of a user's tasks, the newest first.
+        """Returns a page of a user's tasks, the newest first.
 
         Args:
-            cursor: from the page before; None: the first page.
+            cursor: from the previous page; None: the first page.
 
         Returns:
-            The tasks, each with its place in the queue and its last attempt; and the cursor of the next page, None:
+            The tasks, each with its position in the queue and its last attempt; and the cursor of the next page, None:
             this was the last.
         """
         before = _place(cursor) if cursor is not None else None
@@ -146,13 +146,14 @@ class Tasks:
         return views, str(tasks[-1].seq) if len(rows) > limit else None
 
     def cancel(self, user: str, task_id: str, *, now: datetime) -> Task:
-        """At once if it waits; else Ray is told, and CANCELING is shown until it has stopped. Again: no change.
+        """Cancels a waiting task at once; otherwise tells Ray, and the task is CANCELING until it has stopped.
+        Repeating it changes nothing.
 
         Raises TaskNotFound, TaskFinished.
         """
         at, changed = to_text(now), None
         self._end_folder(user, task_id, now)
-        while changed is None:  # the scheduler was faster: what is to be done depends on what it did
+        while changed is None:  # the scheduler was faster: the action depends on what it did
             with self.database.write() as conn:
                 task = _own(conn, user, task_id)
                 if task.state in (State.CANCELING, State.CANCELED):
@@ -165,13 +166,13 @@ class Tasks:
         return changed
 
     def release(self, user: str, task_id: str, *, now: datetime, is_admin: bool = False) -> Task:
-        """End what is being cancelled without waiting for Ray any longer. Again: no change.
+        """Ends a task that is being cancelled without waiting for Ray any longer. Repeating it changes nothing.
 
-        What of it may still run is stopped by the scheduler once Ray answers, and holds its GPUs until then.
+        If it still runs, the scheduler stops it once Ray answers; it holds its GPUs until then.
 
         Args:
-            user: Who does it.
-            is_admin: An administrator, who may let go of anybody's.
+            user: The acting user.
+            is_admin: An administrator, who may release anybody's.
 
         Raises:
             TaskNotFound, TaskFinished.
@@ -193,15 +194,15 @@ class Tasks:
     def set_priority(
         self, user: str, task_id: str, priority: Priority, *, now: datetime, is_admin: bool = False
     ) -> Task:
-        """Change the priority of a task that waits.
+        """Changes the priority of a waiting task.
 
         Args:
             is_admin: of anybody's task, and high.
 
         Raises:
             TaskNotFound: It is not this user's, either.
-            TaskFinished: It waits no more.
-            BadSpec: This user may not give this priority.
+            TaskFinished: It no longer waits.
+            BadSpec: This user may not set this priority.
         """
         check_priority(priority, is_admin=is_admin)
         at, changed = to_text(now), None
@@ -251,7 +252,7 @@ class Tasks:
         return log_of(self.homes, task, attempts, attempt_no=attempt_no, tail=tail, lines=lines)
 
     def checkpoints(self, user: str, task_id: str) -> list[Checkpoint]:
-        """What verl has left so far, by step; of a script none."""
+        """The checkpoints that verl has left so far, by step; none for a script."""
         with self.database.read() as conn:
             task = _own(conn, user, task_id)
         return checkpoints_of_task(self.homes, task)
@@ -261,22 +262,23 @@ class Tasks:
             return store.count_unended(conn, user)
 
     def cancel_all(self, user: str) -> None:
-        """Of a user who is deleted."""
+        """Cancels all tasks of a deleted user."""
         with self.database.read() as conn:
             under_way = store.unended_of(conn, user)
         for task in under_way:
-            with suppress(TaskFinished):  # by itself, meanwhile
+            with suppress(TaskFinished):  # it ended by itself meanwhile
                 self.cancel(user, task.task_id, now=moment())
 
     def _counts_ahead(self, conn: Connection, tasks: Sequence[Task]) -> Mapping[str, int]:
-        """How many come before each of these that waits."""
+        """How many tasks precede each of these waiting ones."""
         if self.options.queue is QueuePolicy.FIFO:
             return store.counts_ahead(conn, tasks)
         places = {task_id: place for place, task_id in enumerate(self._order())}
         return {task.task_id: places[task.task_id] for task in tasks if task.is_waiting and task.task_id in places}
 
     def _end_folder(self, user: str, task_id: str, now: datetime) -> None:
-        """Of one that waits to be tried again: no attempt will end it. Should one begin meanwhile, it has it again."""
+        """Records the end of the folder of a task that waits for a retry, because no attempt will. An attempt that starts
+        meanwhile takes it again."""
         with self.database.read() as conn:
             task = _own(conn, user, task_id)
         if task.is_waiting and task.latest_attempt_no and task.folder is not None:
@@ -286,7 +288,7 @@ class Tasks:
         folder = folders.get(task.latest_attempt_no)
         if task.state is not State.SUCCEEDED or folder is None or not folder.path:
             return []
-        with suppress(ModelmillError):  # the task is to be seen while the disk is not
+        with suppress(ModelmillError):  # the task is shown even if the disk is unavailable
             return models_in(self.homes, task.user, folder.path)
         return []
 

@@ -13,10 +13,10 @@ from app.training.model import Attempt, Conversion, FailureKind, State, Task, Wa
 
 @dataclass(frozen=True)
 class AttemptFolder:
-    """Where the files of an attempt, or of a task, are."""
+    """The folder of an attempt, or of a task."""
 
     path: str
-    """As users name it; "" once it is gone."""
+    """As in tasks; "" once it is deleted."""
     is_trashed: bool
     trash_at: datetime | None
     """None until it has ended."""
@@ -30,25 +30,25 @@ class TaskView:
 
     task: Task
     attempts: Sequence[Attempt] = ()
-    """Oldest first; in lists the last one alone."""
+    """Oldest first; in lists only the last one."""
     ahead: int | None = None
-    """How many wait before it; None when it does not wait."""
+    """How many wait before it; None if it does not wait."""
     folders: Mapping[int, AttemptFolder] = field(default_factory=dict)
     """By attempt number."""
     artifacts: Sequence[str] = ()
     """ONNX models that the last attempt left, as paths in its folder."""
     conversions: Sequence[Conversion] = ()
     checkpoints: AttemptFolder | None = None
-    """The folder that all attempts share; None before it has one."""
+    """The folder that all attempts share; None if it has none yet."""
 
     @property
     def may_still_run(self) -> bool:
-        """It was let go, and Ray has not said since then that its program ended."""
+        """It was released, and Ray has not confirmed since then that its program ended."""
         return self.task.state is State.CANCELED and bool(self.attempts) and self.attempts[-1].ended_at is None
 
     @property
     def waiting(self) -> Waiting | None:
-        """Why it waits, with how many come first: that changes with every task that goes, and is stored with none."""
+        """Why it waits, with the number of tasks ahead, which changes with every task that leaves and is not stored."""
         waiting = self.task.waiting
         if waiting is None or waiting.code is not WaitingCode.BEHIND:
             return waiting
@@ -56,7 +56,7 @@ class TaskView:
 
     @property
     def waiting_reason(self) -> str:
-        """As a sentence; empty when it does not wait."""
+        """As a sentence; empty if it does not wait."""
         if not self.task.is_waiting:
             return ""
         return in_words(self.waiting) if self.waiting else "waiting: the scheduler has not looked at it yet"
@@ -64,7 +64,7 @@ class TaskView:
 
 @dataclass(frozen=True)
 class LogView:
-    """The last lines of an attempt's log, as far as it was copied."""
+    """The last copied lines of an attempt's log."""
 
     attempt: Attempt
     data: bytes
@@ -75,9 +75,9 @@ class LogView:
     size_bytes: int
     """Of the whole copy."""
     processes: Sequence[str] = ()
-    """Which wrote into it, as far as it was looked at."""
+    """The processes that wrote into it, as far as it was read."""
     is_cut: bool = False
-    """Its beginning, or a part of it, was dropped, for it was too long."""
+    """Its start, or a part of it, was dropped because it was too long."""
 
     @property
     def text(self) -> str:

@@ -18,16 +18,16 @@ MAPS = ("overrides", "convert")
 
 @dataclass(frozen=True)
 class Difference:
-    """A field that is not the same in all of several tasks."""
+    """A field that differs between tasks."""
 
     field: str
-    """With a dot for what lies within one: overrides.trainer.seed."""
+    """With a dot for nested ones: overrides.trainer.seed."""
     values: Sequence[JsonValue]
-    """One for each task; None if it is not said."""
+    """One for each task; None if it is absent."""
 
 
 def differences(specs: Sequence[TaskSpec]) -> list[Difference]:
-    """Field by field, in the order in which they stand; their names are no difference between tasks."""
+    """Field by field, in their order; the tasks' names are ignored."""
     flat = [dict(_flat(spec.model_dump(mode="json", exclude_defaults=True, exclude={"name"}))) for spec in specs]
     fields = dict.fromkeys(field for one in flat for field in one)
     rows = [Difference(field, [one.get(field) for one in flat]) for field in fields]
@@ -35,10 +35,10 @@ def differences(specs: Sequence[TaskSpec]) -> list[Difference]:
 
 
 def changed(spec: TaskSpec, changes: Mapping[str, JsonValue]) -> str:
-    """The text of a task with other values; it may be no task any more, which `read_spec` says.
+    """Returns the text of a task with other values; the result may be invalid, which `read_spec` detects.
 
     Args:
-        changes: by field, as differences name them; None takes the field out.
+        changes: by field, as differences name them; None removes the field.
 
     Raises:
         UnreadableSpec: A value is nested too deep.

@@ -34,12 +34,12 @@ _OTHER_NAMES = {
     "image": "images",
     "pictures": "images",
 }
-"""What others call it, where that does not look alike."""
+"""Other names of fields that do not look similar."""
 _UNKNOWN, _NO_TEXT = "Extra inputs are not permitted", "Input should be a valid string"
 
 
 def in_words(problems: Sequence[Problem], data: Mapping[str, Any]) -> list[Problem]:
-    """problems: as pydantic says them. data: what was sent."""
+    """problems: from pydantic. data: the input."""
     sentences = [{**problem, "problem": _sentence(problem, data)} for problem in problems]
     is_unknown = [problem["problem"] == _UNKNOWN for problem in problems]
     first = [problem for problem, unknown in zip(sentences, is_unknown, strict=True) if unknown]
@@ -77,7 +77,7 @@ _INT64 = range(-(1 << 63), 1 << 63)
 
 
 def read_spec(body: bytes, *, content_type: str = "") -> tuple[TaskSpec, str]:
-    """The spec, and its text exactly as it was sent. JSON if the type says so, or if it starts with a brace.
+    """Returns the spec, and its text exactly as submitted. JSON if the type says so, or if it starts with a brace.
 
     Raises TooLarge, UnreadableSpec, BadSpec (detail: problems, a list of {at, problem}).
     """
@@ -105,7 +105,7 @@ def read_fields(body: bytes, *, content_type: str = "") -> tuple[dict[str, Any],
 
 
 def bad(problems: Sequence[Problem]) -> BadSpec:
-    """What is wrong with a document, the first problem as its message."""
+    """The problems of a document, the first one as its message."""
     first = problems[0]
     return BadSpec(f"{first['at']}: {first['problem']}", hint=HINT, detail={"problems": problems})
 
@@ -144,7 +144,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _strange(value: Any, at: str, depth: int = 1) -> Iterator[tuple[str, str]]:
-    """What no field takes, by the place where it stands: it could not be stored, or not be sent on."""
+    """Values that no field accepts, by their place: they could not be stored or forwarded."""
     if isinstance(value, dict | list):
         if depth > MAX_DEPTH:
             raise UnreadableSpec(f"The spec is nested more than {MAX_DEPTH} deep.")
@@ -173,7 +173,7 @@ def _problem(value: Any) -> str | None:
 
 
 class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML carries no types
-    """Puts into quotes what would be read as something else; repeats what an anchor would name."""
+    """Quotes texts that would be read as something else; repeats what an anchor would name."""
 
     def ignore_aliases(self, _: Any) -> bool:
         return True
@@ -194,7 +194,7 @@ def write_spec(spec: TaskSpec) -> str:
 
 
 def write_fields(fields: Mapping[str, Any]) -> str:
-    """Fields as tidy YAML, whether they make a task or not."""
+    """Fields as tidy YAML, whether or not they form a task."""
     return str(yaml.dump(dict(fields), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
 
 
@@ -202,7 +202,7 @@ _HINT = "YAML is written as fields and values, like workload: ppo"
 
 
 def read_yaml(text: str) -> Any:
-    """None for an empty text. Raises UnreadableSpec, which says where."""
+    """None for an empty text. Raises UnreadableSpec with the position."""
     try:
         return plain_yaml.read_yaml(text)
     except UnreadableYaml as error:

@@ -44,7 +44,7 @@ OURS: dict[str, str] = {
     "hydra": "",
     "ray_kwargs": "",
 }
-"""What the product sets, and by which field; "" for what no field sets."""
+"""Keys that the product sets, and the field that sets each; "" if there is none."""
 
 _TRAINER = (
     "trainer.balance_batch",
@@ -76,7 +76,7 @@ _BY_REINFORCEMENT = (
 )
 _BY_EXAMPLES = ("data", "model", "engine", "optim", "checkpoint", *_TRAINER)
 ALLOWED = {Workload.PPO: _BY_REINFORCEMENT, Workload.GRPO: _BY_REINFORCEMENT, Workload.SFT: _BY_EXAMPLES}
-"""Where a key lies that a task may set: verl/trainer/config/ppo_trainer.yaml and sft_trainer_engine.yaml."""
+"""Prefixes of keys that a task may set: verl/trainer/config/ppo_trainer.yaml and sft_trainer_engine.yaml."""
 
 NAME = r"[A-Za-z][A-Za-z0-9_-]*"
 _KEY = re.compile(rf"\+{{0,2}}({NAME}(?:\.{NAME})*)")
@@ -89,7 +89,7 @@ _DEMANDS = frozenset({"nnodes", "n_gpus_per_node", "enable_resource_pool", "disa
 
 
 def check_key(key: str) -> None:
-    """Raises PydanticCustomError, whose text names the key. Whether the workload has it: is_allowed."""
+    """Raises PydanticCustomError, whose text names the key. is_allowed checks whether the workload has it."""
     match = _KEY.fullmatch(key) if len(key) <= 200 else None
     if match is None:
         raise unfit(f"{key[:200]!r} is no key of a setting: write it like actor_rollout_ref.rollout.n")
@@ -108,7 +108,7 @@ def check_key(key: str) -> None:
 
 
 def is_allowed(plain: str, workload: Workload) -> bool:
-    """A key without a dot names to Hydra a whole file of verl's configuration."""
+    """For Hydra, a key without a dot names a whole file of verl's configuration."""
     return "." in plain and any(_is_in(plain, place) for place in ALLOWED[workload])
 
 
@@ -119,14 +119,14 @@ def _is_in(key: str, place: str) -> bool:
 MAX_OVERRIDES = 100
 MAX_TEXT = 1000
 INTERPOLATION = "${"
-"""With this Hydra starts what it replaces, by environment variables among others."""
+"""Starts Hydra's interpolations, which include environment variables."""
 _NAME = re.compile(NAME)
 _NO_NAMES = frozenset({"true", "false", "null", "inf", "nan"})
-"""As the key of a map Hydra reads them as something else than a text."""
+"""As a map key, Hydra reads these as something other than a text."""
 
 
 def keys_in(key: str, value: JsonValue) -> Iterator[str]:
-    """The key, and those of the maps in its value, in the way in which they would be written by themselves."""
+    """The key, and those of the maps in its value, as they would be written separately."""
     if isinstance(value, dict):
         for name, below in value.items():
             yield from keys_in(f"{key}.{name}", below)

@@ -28,7 +28,7 @@ from app.training.store.tables import attempts, read_tasks, tasks, to_demand, to
 
 @dataclass(frozen=True)
 class QueueEntry:
-    """A waiting task, as far as the queue is concerned."""
+    """A waiting task, as the queue sees it."""
 
     task_id: str
     user: str
@@ -54,7 +54,7 @@ class StateCount:
 
 @dataclass(frozen=True)
 class TaskFilter:
-    """Which tasks are looked for. None filters nothing."""
+    """Filters for tasks. None filters nothing."""
 
     states: Collection[State] | None = None
     workload: Workload | None = None
@@ -67,7 +67,7 @@ class TaskFilter:
 
 
 def queue(conn: Connection) -> list[QueueEntry]:
-    """The whole queue, in order, without what is written in the specs."""
+    """The whole queue, in order, without the texts of the specs."""
     c = tasks.c
     columns = (c.task_id, c.user_name, c.state, c.demand, c.backfill, c.next_run_at, c.waiting, c.priority, c.max_run_s)
     query = sa.select(*columns).where(c.state.in_(to_values(WAITING))).order_by(c.seq)
@@ -108,7 +108,7 @@ def uses_since(conn: Connection, since: str, now: str) -> list[Use]:
 
 
 def note_waiting(conn: Connection, task_ids: Sequence[str], reason: Waiting) -> None:
-    """Why these wait, as far as they still do. A remark of the scheduler's leader: no version counts it."""
+    """Records why these wait, if they still do. A remark of the scheduler's leader: it does not change the version."""
     still = (tasks.c.task_id.in_(task_ids), tasks.c.state.in_(to_values(WAITING)))
     conn.execute(sa.update(tasks).where(*still).values(waiting=to_value(reason)))
     for task_id in task_ids:
@@ -122,14 +122,14 @@ def active(conn: Connection) -> list[Task]:
 
 
 def released(conn: Connection) -> list[Task]:
-    """What was let go although Ray had not said that it ended, and has not since then."""
+    """Released tasks of which Ray has not confirmed the end."""
     last = sa.and_(attempts.c.task_id == tasks.c.task_id, attempts.c.attempt_no == tasks.c.latest_attempt_no)
     conditions = (tasks.c.state == State.CANCELED.value, attempts.c.ended_at.is_(None))
     return read_tasks(conn, sa.select(tasks).join(attempts, last).where(*conditions).order_by(tasks.c.seq))
 
 
 def counts_ahead(conn: Connection, listed: Sequence[Task]) -> dict[str, int]:
-    """How many of everybody's wait before each of these that waits, by task."""
+    """How many tasks of all users precede each of these waiting ones, by task."""
     waiting = [task for task in listed if task.is_waiting]
     if not waiting:
         return {}
@@ -160,10 +160,10 @@ def unended_of(conn: Connection, user: str) -> list[Task]:
 
 
 def page(conn: Connection, user: str, filters: TaskFilter, *, before: int | None = None, limit: int) -> list[Task]:
-    """The user's, newest first.
+    """Returns the user's tasks, newest first.
 
     Args:
-        before: the seq of the last one of the page before.
+        before: the seq of the last one of the previous page.
     """
     conditions: list[sa.ColumnElement[bool]] = [tasks.c.user_name == user]
     if filters.states is not None:

@@ -34,12 +34,12 @@ from app.training.store.tables import attempts, conversions, events, tasks, to_a
 
 
 def add_event(conn: Connection, task_id: str, kind: str, at: str, detail: dict[str, Any] | None = None) -> None:
-    """Note what has happened to a task.
+    """Records an event of a task.
 
     Args:
         kind: one word.
         at: text in ISO 8601.
-        detail: of a form that each kind has for itself.
+        detail: data in the format of the kind.
     """
     conn.execute(
         sa.insert(events).values(task_id=task_id, at=at, event_type=kind, payload_json=json.dumps(detail or {}))
@@ -63,7 +63,7 @@ def events_of(conn: Connection, task_id: str, *, after: int = 0, limit: int = 10
 
 @dataclass(frozen=True)
 class NewTask:
-    """What a task starts with; the rest follows from it."""
+    """The initial values of a task; the rest follows from them."""
 
     task_id: str
     user: str
@@ -82,11 +82,11 @@ class NewTask:
 
 
 class TaskIdTaken(Exception):
-    """There is a task of this id, or of this user and idempotency key."""
+    """A task with this id, or with this user and idempotency key, exists."""
 
 
 def add_task(conn: Connection, task: NewTask, at: str) -> Task:
-    """Put it at the end of the queue. Raises TaskIdTaken; the transaction is to be given up then."""
+    """Adds it to the end of the queue. Raises TaskIdTaken; the transaction must then be rolled back."""
     try:
         added = conn.execute(
             sa.insert(tasks).values(
@@ -136,7 +136,7 @@ def add_task(conn: Connection, task: NewTask, at: str) -> Task:
 
 
 def lock_queue_of(conn: Connection, user: str) -> None:
-    """Until the transaction ends nobody else adds a task of this user's: SQLite has one writer anyway."""
+    """Until the transaction ends, nobody else adds a task of this user: SQLite has one writer anyway."""
     if conn.dialect.name == "postgresql":
         conn.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(f"training:{user}"))))
 
@@ -147,7 +147,7 @@ def get_task(conn: Connection, task_id: str) -> Task | None:
 
 
 def of_sweep(conn: Connection, user: str, sweep_id: str) -> list[Task]:
-    """The tasks of a sweep of a user's, in the order of submission."""
+    """The tasks of a user's sweep, in the order of submission."""
     theirs = (tasks.c.user_name == user, tasks.c.sweep_id == sweep_id)
     return [to_task(row) for row in conn.execute(sa.select(tasks).where(*theirs).order_by(tasks.c.seq))]
 
@@ -161,16 +161,16 @@ def by_idempotency_key(conn: Connection, user: str, key: str) -> Task | None:
 def apply(
     conn: Connection, task: Task, event: Event, at: str, *, detail: dict[str, Any] | None = None, **fields: Any
 ) -> Task | None:
-    """Do to the task what the event means.
+    """Applies an event to the task.
 
     Args:
         task: As it was read.
         at: ISO 8601 in UTC.
-        detail: Goes into the event that is noted.
-        fields: Further ones to change, as of `change`.
+        detail: Data of the recorded event.
+        fields: Further fields to change, as of `change`.
 
     Returns:
-        The task as it is now; None: it is not as it was read, and nothing was done.
+        The task as it is now; None: it has changed since it was read, and nothing was done.
 
     Raises:
         KeyError: The state does not allow this event.
@@ -223,7 +223,7 @@ def attempts_of(conn: Connection, task_id: str) -> list[Attempt]:
 
 
 def latest_attempts(conn: Connection, task_ids: Sequence[str]) -> dict[str, Attempt]:
-    """The last attempt of each that had one, by task."""
+    """The last attempt of each task that had one, by task."""
     is_latest = sa.and_(tasks.c.task_id == attempts.c.task_id, tasks.c.latest_attempt_no == attempts.c.attempt_no)
     query = sa.select(attempts).join(tasks, is_latest).where(attempts.c.task_id.in_(task_ids))
     return {row.task_id: to_attempt(row) for row in conn.execute(query)}
@@ -245,15 +245,15 @@ def _end_of(task: Task, at: str) -> UserEvent:
 
 
 def put_conversion(conn: Connection, conversion: Conversion) -> None:
-    """Add it, or say what became of it."""
+    """Adds it, or records its outcome."""
     upsert(conn, conversions, asdict(conversion))
     note_task(conn, conversion.task_id)
 
 
 def claim_conversion(conn: Connection, claim: Conversion, at: str) -> bool:
-    """Add it, or take up again what is due by now. Until claim.next_try_at nobody else gets it then.
+    """Adds it, or retries it if it is due. Until claim.next_try_at nobody else gets it.
 
-    False: another makes it, or it was made, or is not to be.
+    False: another process makes it, it exists, or it is not to be made.
     """
     insert = insert_into(conn, conversions).values(**asdict(claim))
     taken = insert.on_conflict_do_update(
@@ -265,7 +265,7 @@ def claim_conversion(conn: Connection, claim: Conversion, at: str) -> bool:
 
 
 def conversions_due(conn: Connection, at: str) -> list[str]:
-    """Tasks with one that is to be tried (again)."""
+    """Tasks with a conversion to try (again)."""
     query = sa.select(conversions.c.task_id).where(conversions.c.next_try_at <= at).distinct()
     return list(conn.execute(query).scalars())
 

@@ -23,11 +23,11 @@ class Program:
     cpus_per_gpu: float
     """In each bundle of its placement groups."""
     driver_cpus: float
-    """CPUs of what it starts besides."""
+    """CPUs of its additional processes."""
     model_keys: tuple[str, ...]
-    """Where the model goes."""
+    """The key of the model."""
     keep_keys: tuple[str, ...]
-    """What says how many checkpoints are kept."""
+    """The key of the number of checkpoints to keep."""
     settings: Mapping[str, JsonValue] = field(default_factory=dict)
     """Always set."""
     defaults: Mapping[str, JsonValue] = field(default_factory=dict)
@@ -36,12 +36,13 @@ class Program:
 
 _ONE_TRAINER = {"++trainer.use_v1": False}
 """verl's newer trainer (its default since 0.9) keeps its data in an actor with one name for the whole cluster: of two
-tasks the second joins the first's and dies with it. It also puts parts of it on the head, which has no CPUs."""
+tasks the second joins the first and dies with it. It also places parts on the head, which has no CPUs."""
 _BATCHES = {"actor_rollout_ref.actor.use_dynamic_bsz": True}
-"""By tokens: else verl demands a micro batch size of each part. Critic, reference and rollout follow the actor."""
+"""By tokens: otherwise verl requires a micro batch size of each part. Critic, reference and rollout follow the
+actor."""
 
 _GROUP: Mapping[str, JsonValue] = {"actor_rollout_ref.rollout.n": 5}
-"""A group of one answer has nothing to be compared with, and verl's own default is one."""
+"""A group of one answer has nothing to be compared with, and that is verl's default."""
 _DAPO: Mapping[str, JsonValue] = {
     "actor_rollout_ref.rollout.n": 16,
     "actor_rollout_ref.actor.clip_ratio_low": 0.2,
@@ -62,7 +63,7 @@ ALGORITHMS: Mapping[Algorithm, Mapping[str, JsonValue]] = {
     Algorithm.OPO: _GROUP,
     Algorithm.GPG: {**_GROUP, "actor_rollout_ref.actor.policy_loss.loss_mode": "gpg"},
 }
-"""What each sets unless the task overrides it, as verl's examples have it."""
+"""Defaults unless the task overrides them, as in verl's examples."""
 
 PROGRAMS: Mapping[Workload, Program] = {
     Workload.PPO: Program(
@@ -94,7 +95,7 @@ PROGRAMS: Mapping[Workload, Program] = {
 
 
 def program_of(spec: TaskSpec) -> Program | None:
-    """What a task runs, with the settings of its algorithm; None: a script."""
+    """The program of a task, with the settings of its algorithm; None: a script."""
     program = PROGRAMS.get(spec.workload)
     if program is None or spec.workload is not Workload.GRPO:
         return program

@@ -24,7 +24,7 @@ from app.training.spec.overrides import INTERPOLATION
 from app.training.workloads.programs import Program, demand_of, program_of
 
 _PLAIN_PATH = re.compile(r"[\w/][\w.-]*(?:/[\w.-]+)+", re.ASCII)
-"""Has a slash, so it is neither a number nor null nor a list, and stands without quotes."""
+"""Contains a slash, so it is neither a number nor null nor a list, and needs no quotes."""
 _PLAIN_WORD = re.compile(r"(?!(?:null|true|false|inf|nan)$)[a-z_][\w-]*", re.ASCII | re.IGNORECASE)
 
 
@@ -33,7 +33,7 @@ def argument(key: str, value: JsonValue) -> str:
 
 
 def written(value: JsonValue) -> str:
-    """Raises ValueError for a text that Hydra would replace within quotes too; specs refuse it."""
+    """Raises ValueError for a text that Hydra would replace even within quotes; specs refuse it."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{name}:{written(below)}" for name, below in value.items()) + "}"
     if isinstance(value, list):
@@ -49,7 +49,7 @@ def written(value: JsonValue) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Only a backslash before a quote, the last one included, means something to Hydra."""
+    """Only a backslash before a quote, including the last one, has a meaning for Hydra."""
     return '"' + re.sub(r'(\\*)"', r'\1\1\\"', re.sub(r"(\\+)$", r"\1\1", text)) + '"'
 
 
@@ -59,8 +59,8 @@ TENSORBOARD, MLFLOW = "tensorboard", "mlflow"
 
 
 class ClusterOptions(Protocol):
-    """homes_root: as the cluster's nodes see it. worker_resource: what only nodes have that may train. trackers: verl's
-    loggers besides those of the task's page."""
+    """homes_root: the path on the cluster's nodes. worker_resource: the resource that only training nodes have.
+    trackers: verl's loggers in addition to those of the task's page."""
 
     @property
     def homes_root(self) -> str: ...
@@ -76,10 +76,10 @@ class ClusterOptions(Protocol):
 
 @dataclass(frozen=True)
 class _Paths:
-    """Where things are for the program. The folders are there before it starts."""
+    """The paths of the program. The folders exist before it starts."""
 
     logical: str
-    """The root of paths as tasks name them."""
+    """The root of paths in tasks."""
     real: str
     """The same on the nodes of the cluster."""
     job: str
@@ -88,7 +88,7 @@ class _Paths:
     """The folder that all attempts share."""
 
     def real_of(self, field: str, path: str) -> str:
-        """Of a path as tasks name it. Raises PathRefused for one that leads elsewhere."""
+        """Translates a path of a task. Raises PathRefused for one that leads elsewhere."""
         if not path.startswith(f"{self.logical}/"):
             raise refused(field, f"it must lie under {self.logical}/")
         return self.real + path.removeprefix(self.logical)
@@ -105,12 +105,12 @@ def submission_of(
     resume_path: str | None = None,
     entry: Sequence[str] | None = None,
 ) -> Submission:
-    """Make of a spec what Ray is given. The paths are taken as they are: app.training.service.submission checks them.
+    """Creates the submission of a spec. The paths are not checked here: app.training.service.submission checks them.
 
     Args:
-        logical_root: The root of paths as tasks name them.
-        resume_path: The checkpoint that verl starts with, as tasks name it; None: the last of the task's own.
-        entry: What the interpreter runs instead of the workload's program, with the same arguments.
+        logical_root: The root of paths in tasks.
+        resume_path: The checkpoint that verl starts with, as a path in tasks; None: the task's own last one.
+        entry: Replaces the workload's program, with the same arguments.
     """
     root = options.homes_root.rstrip("/")
     jobs = f"{root}/{home_of(user)}/{JOBS}"
@@ -126,7 +126,7 @@ def submission_of(
     demand = demand_of(spec)
     return Submission(
         submission_id=submission_id,
-        # exec: the program gets the signals and gives the exit code, not a shell around it
+        # exec: the program itself gets the signals and returns the exit code, without a shell around it
         entrypoint=f"cd {shlex.quote(folder)} && exec {shlex.join([options.python, *words])}",
         env=_env(spec, paths, task_id) | _tracking(paths, options),
         cpus=0 if demand.claims_by_group else demand.cpus,
@@ -137,7 +137,7 @@ def submission_of(
 
 
 def _script(spec: TaskSpec, paths: _Paths, entry: Sequence[str] | None) -> tuple[str, list[str]]:
-    """It runs in the folder of its job, so that what it writes is kept."""
+    """Runs in the folder of its job, so that its output is kept."""
     program = paths.real_of("code_path", f"{(spec.code_path or '').rstrip('/')}/{spec.program}")
     return paths.job, [*(entry or [program]), *spec.args]
 
@@ -149,7 +149,7 @@ def _verl(
     entry: Sequence[str] | None,
     told: Mapping[str, JsonValue],
 ) -> tuple[str, list[str]]:
-    """It runs in the folder of its code, which Python and Ray's workers then import from."""
+    """Runs in the folder of its code, from which Python and Ray's workers then import."""
     folder = paths.real_of("code_path", spec.code_path) if spec.code_path else paths.job
     settings = {**program.defaults, **_rollout_defaults(spec), **spec.overrides, **program.settings, **told}
     arguments = [argument(key, value) for key, value in settings.items()]
@@ -169,7 +169,7 @@ def _reward_model(spec: TaskSpec, paths: _Paths, engine: str | None) -> dict[str
 
 
 def _rollout_defaults(spec: TaskSpec) -> dict[str, JsonValue]:
-    """verl's own default is an engine over two GPUs, which an odd number of them does not hold."""
+    """verl's own default is an engine over two GPUs, which does not work for an odd number of GPUs."""
     if spec.workload is Workload.SFT or spec.n_gpus_per_node % 2 == 0:
         return {}
     parts = ["actor_rollout_ref", *(["reward.reward_model"] if spec.reward_model else [])]
@@ -194,7 +194,7 @@ def _settings(
         "trainer.total_training_steps": spec.total_training_steps,
         "trainer.save_freq": spec.save_freq,
         "trainer.test_freq": spec.test_freq,
-        # verl deletes all but the last; where the best stay, too, the scheduler does
+        # verl deletes all but the last; if the best stay, too, the scheduler does
         **dict.fromkeys(program.keep_keys, None if spec.keep_best else spec.keep_checkpoints),
         "trainer.resume_mode": resume_path and "resume_path",
         "trainer.resume_from_path": resume_path and paths.real_of("resume_from", resume_path),
@@ -207,7 +207,7 @@ def _settings(
 
 
 def _tracking(paths: _Paths, options: ClusterOptions) -> dict[str, str]:
-    """Where trackers write, for verl and for scripts that have one. All attempts of a task make one curve."""
+    """Where trackers write, for verl and for scripts that have one. All attempts of a task form one curve."""
     folder = {"TENSORBOARD_DIR": f"{paths.task}/{TENSORBOARD}"} if TENSORBOARD in options.trackers else {}
     server = {"MLFLOW_TRACKING_URI": options.mlflow_uri} if MLFLOW in options.trackers and options.mlflow_uri else {}
     return folder | server
@@ -222,7 +222,7 @@ def _env(spec: TaskSpec, paths: _Paths, task_id: str) -> dict[str, str]:
         "HF_HOME": f"{paths.real}/{COMMON}/hf",
     }
     if spec.workload is not Workload.SCRIPT:
-        # without the first Hydra hides where a program failed; the second is where verl's logger `file` writes
+        # without the first, Hydra hides where a program failed; the second is where verl's logger `file` writes
         return {**env, "HYDRA_FULL_ERROR": "1", "VERL_FILE_LOGGER_PATH": env[METRICS]}
     for field in ("train_file", "val_file", "model_path"):
         path = getattr(spec, field)

@@ -37,9 +37,9 @@ from app.training.workloads import submission_of
 
 T = TypeVar("T")
 BATCH = 200
-"""Tasks in a transaction: nobody else who writes waits long for it."""
+"""Tasks per transaction, so that other writers do not wait long."""
 FRESH_AT_ONCE = 500
-"""How many new tasks get their reason in one tick: when thousands come at once, the others are not kept waiting."""
+"""How many new tasks get their reason in one tick: if thousands arrive at once, the others are not delayed."""
 
 
 def read_queue(context: SchedulerContext) -> list[QueueEntry]:
@@ -62,13 +62,13 @@ def as_queued(entry: QueueEntry) -> Queued:
 def write_reasons(
     context: SchedulerContext, queue: Sequence[QueueEntry], reasons: Mapping[str, Waiting], tick: TickContext
 ) -> None:
-    """Note why tasks wait, where that has changed.
+    """Records why tasks wait, if that has changed.
 
-    How many come before a task changes with every task that leaves the queue: that is counted when somebody asks.
+    The number of tasks ahead changes with every task that leaves the queue: it is counted on request.
 
     Args:
-        queue: all that wait, in their order.
-        reasons: by task; one that is missing keeps its own.
+        queue: all waiting tasks, in order.
+        reasons: by task; a missing one keeps its own.
     """
     fresh = []
     changed: dict[WaitingCode, list[tuple[str, Waiting]]] = defaultdict(list)
@@ -88,7 +88,7 @@ def write_reasons(
 def write_reason_for_all(
     context: SchedulerContext, queue: Sequence[QueueEntry], reason: Waiting, tick: TickContext
 ) -> None:
-    """Note one reason for all tasks, where nobody has looked whether there is room: states stay.
+    """Records one reason for all tasks, without a check for room: states stay.
 
     Args:
         queue: waiting tasks, first the head.
@@ -127,7 +127,7 @@ def _lasting(reason: Waiting | None) -> Waiting | None:
 
 
 def _is_noted(reason: Waiting, noted: Waiting | None) -> bool:
-    """The end of the attempt has said more of a retry: what it failed of."""
+    """The end of the attempt has recorded more about a retry: the cause of the failure."""
     if noted is None or reason.code is not WaitingCode.RETRY or noted.code is not WaitingCode.RETRY:
         return False
     return reason.facts.items() <= noted.facts.items()
@@ -144,7 +144,7 @@ logger = logging.getLogger(__name__)
 
 
 def begin(context: SchedulerContext, task_id: str, tick: TickContext) -> Allocation | None:
-    """None: it did not start. Raises RayUnreachable, with the attempt on record."""
+    """None: it did not start. Raises RayUnreachable, with the attempt recorded."""
     with context.database.write() as conn:
         task = store.get_task(conn, task_id)
         if task is None or not task.is_waiting:  # cancelled since the queue was read
@@ -160,21 +160,21 @@ def begin(context: SchedulerContext, task_id: str, tick: TickContext) -> Allocat
 
 
 def launch(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickContext) -> Allocation | None:
-    """Submit an attempt to Ray; again for one of which it is not known how far it came.
+    """Submits an attempt to Ray; again if its progress is unknown.
 
     Args:
-        attempt: the newest of the task.
+        attempt: the newest attempt of the task.
 
     Returns:
         What it holds now; None: it has ended, and holds nothing.
 
     Raises:
-        RayUnreachable: Whether Ray has it is not known.
+        RayUnreachable: It is unknown whether Ray has it.
     """
     try:
         submission = _prepared(context, task, attempt)
         payload = _payload(submission)
-        context.homes.files.create(task.user)  # a user of the API alone may have no home yet
+        context.homes.files.create(task.user)  # users of only the API may have no home yet
         context.homes.folders.begun(task.user, attempt.folder, now=tick.now)
         if task.folder is not None:
             context.homes.folders.begun(task.user, task.folder, now=tick.now)
@@ -187,7 +187,7 @@ def launch(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickCo
         attempt = _noted(context, attempt, payload)
         context.gateway.submit(submission)
     except ModelmillError as error:
-        if error.can_retry:  # Ray, the database or the homes are unreachable, which says nothing of the task
+        if error.can_retry:  # Ray, the database or the homes are unreachable, which does not concern the task
             raise
         is_refused = isinstance(error, RayRefused)
         summary = f"Ray refused it: {error.message}" if is_refused else error.message
@@ -196,11 +196,11 @@ def launch(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickCo
 
 
 def _prepared(context: SchedulerContext, task: Task, attempt: Attempt) -> Submission:
-    """Checked once more: since it was sent, files may have gone and links may have come."""
+    """Checks again: since the submission, files may have disappeared and links may have appeared."""
     spec, _ = read_spec(task.spec_text.encode())
     try:
         check_paths(context.homes.rules, task.user, spec)
-        resume = None  # a later attempt goes on from the task's own
+        resume = None  # a later attempt continues from the task's own
         if not checkpoints_of_task(context.homes, task):
             resume = resume_path(context.database, context.homes, task.user, spec)
     except PathRefused:
@@ -218,7 +218,7 @@ def _prepared(context: SchedulerContext, task: Task, attempt: Attempt) -> Submis
 
 
 def _require_storage(context: SchedulerContext) -> None:
-    """One that is not mounted has nobody's files, and would fail the whole queue, one task after the other."""
+    """An unmounted home root has nobody's files, and would fail the whole queue, one task after the other."""
     with disk_errors(COMMON):
         is_there = (context.homes.options.root / COMMON).is_dir()
     if not is_there:
@@ -226,7 +226,7 @@ def _require_storage(context: SchedulerContext) -> None:
 
 
 def _noted(context: SchedulerContext, attempt: Attempt, payload: str) -> Attempt:
-    """From here on Ray may have heard of it."""
+    """From here on Ray may have received it."""
     if attempt.submit_payload == payload:
         return attempt
     with context.database.write() as conn:
@@ -234,7 +234,7 @@ def _noted(context: SchedulerContext, attempt: Attempt, payload: str) -> Attempt
 
 
 def _is_unchanged(context: SchedulerContext, task: Task) -> bool:
-    """Still? Its user may have cancelled it, and another leader may have gone on with it."""
+    """Whether that is still current: its user may have cancelled it, and another leader may have continued."""
     with context.database.read() as conn:
         current = store.get_task(conn, task.task_id)
     return current is not None and current.version == task.version
@@ -246,7 +246,7 @@ def _accepted(context: SchedulerContext, task: Task, attempt: Attempt, tick: Tic
         current = accepted or store.get_task(conn, task.task_id)
     logger.info("Attempt %d was submitted to Ray as %s.", attempt.attempt_no, attempt.submission_id)
     if current is None or current.is_terminal:
-        context.gateway.stop(attempt.submission_id)  # it ended while Ray was being told
+        context.gateway.stop(attempt.submission_id)  # it ended while Ray was being called
         return None
     if current.state is State.CANCELING:
         context.gateway.stop(attempt.submission_id)

@@ -27,21 +27,21 @@ from app.training.spec import read_spec
 TAIL_LINES = 5000
 TAIL_BYTES = 1 << 20
 LOG_PATIENCE_S = 30
-"""How long after a job's end its log is waited for, where Ray answers but does not give it."""
+"""How long after a job's end its log is waited for, if Ray answers without it."""
 QUICK = timedelta(minutes=5)
-"""verl looks for its GPUs within the first minutes, when it has read its configuration."""
+"""verl checks its GPUs within the first minutes, after it has read its configuration."""
 RELEASED_ENDED = "RELEASED_ENDED"
 CONVERT = "convert"
-"""Without this word a spec asks for no conversion; whether it does is read by who is told."""
+"""Without this word a spec requests no conversion; the receiver checks whether it does."""
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What happens to a task whose attempt has ended."""
+    """The outcome for a task whose attempt has ended."""
 
     event: Event | None
-    """None: it was let go before, and stays CANCELED."""
+    """None: it was released before, and stays CANCELED."""
     fields: dict[str, Any]
     """Of the task."""
     detail: dict[str, Any]
@@ -49,14 +49,14 @@ class Outcome:
 
 
 def end(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, tick: TickContext) -> Allocation | None:
-    """End an attempt by what Ray says of its job. It may take another tick, while Ray withholds the log.
+    """Ends an attempt according to Ray's state of its job. It may take another tick, if Ray does not return the log.
 
     Args:
-        attempt: the newest of the task.
-        job: as Ray has it.
+        attempt: the newest attempt of the task.
+        job: Ray's state of it.
 
     Returns:
-        What it holds still; None: its task is active no more.
+        What it still holds; None: its task is no longer active.
     """
     try:
         log_bytes = _keep_log(context, task, attempt, job, tick)
@@ -73,10 +73,10 @@ def end(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, ti
 
 
 def end_unknown(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickContext) -> Allocation | None:
-    """End an attempt of which Ray, which answers, knows nothing.
+    """Ends an attempt that Ray, which answers, does not know.
 
     Args:
-        attempt: the newest of the task.
+        attempt: the newest attempt of the task.
 
     Returns:
         As of `end`.
@@ -96,17 +96,17 @@ def settle(
     log_bytes: int | None = None,
     remark: str = "",
 ) -> Allocation | None:
-    """Write down that an attempt has ended, and what becomes of its task.
+    """Records that an attempt has ended, and the outcome for its task.
 
-    The folder's end comes first: it may be told twice.
+    The folder's end is recorded first, because that may be repeated.
 
     Args:
         failure: None: it succeeded.
         log_bytes: The size of the copy of its log; None: it stays what it was.
-        remark: What its user is to know of a success.
+        remark: A remark on a success for its user.
 
     Returns:
-        None: the task is active no more. The allocation as it was if the task was changed meanwhile.
+        None: the task is no longer active. The allocation as it was if the task was changed meanwhile.
     """
     ended_at = attempt.ended_at or tick.at
     context.homes.folders.ended(task.user, attempt.folder, from_text(ended_at))
@@ -126,7 +126,7 @@ def settle(
         values |= {"failure_kind": failure.kind, "message": failure.summary}
     with context.database.write() as conn:
         changed = _applied(conn, task, outcome, tick)
-        if changed is None:  # its user cancels it, or lets it go, at this moment: the next tick sees both
+        if changed is None:  # its user cancels or releases it at this moment: the next tick sees both
             return Allocation(task, attempt)
         store.change_attempt(conn, attempt, **values)
         if outcome.event is Event.RETRY:
@@ -173,7 +173,7 @@ def _outcome(
 
 
 def _is_retried(context: SchedulerContext, task: Task, kind: FailureKind, tick: TickContext) -> bool:
-    """By its last attempts in a row that found too few resources, if the last of all did."""
+    """By its last consecutive attempts that found too few resources, if the last one did."""
     with context.database.read() as conn:
         *earlier, last = store.attempts_of(conn, task.task_id)
     lacking = list(
@@ -193,12 +193,12 @@ def _is_retried(context: SchedulerContext, task: Task, kind: FailureKind, tick: 
 
 
 def _was_quick(attempt: Attempt, tick: TickContext) -> bool:
-    """Not one that Ray could not place, or that was stopped for that: it has waited in earnest."""
+    """Excludes those that Ray could not place, or that were stopped for that: they have really waited."""
     return from_text(attempt.ended_at or tick.at) - from_text(attempt.created_at) < QUICK
 
 
 def _failure(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob) -> Failure:
-    if attempt.failure_kind is not None and not _is_canceled(task):  # why it was stopped by us
+    if attempt.failure_kind is not None and not _is_canceled(task):  # why we stopped it
         return Failure(attempt.failure_kind, attempt.message)
     tail = _tail(context, task, attempt, job).decode("utf-8", "replace")
     return classify(
@@ -224,7 +224,7 @@ def _is_canceled(task: Task) -> bool:
 
 
 def _summary_of_released(attempt: Attempt, tick: TickContext) -> str:
-    """What became of a task that was let go."""
+    """The outcome of a released task."""
     if not attempt.ray_status:
         return f"It was let go before Ray said that it had ended; at {tick.at} Ray did not know it any more."
     ended_at = attempt.ended_at or tick.at
@@ -232,7 +232,7 @@ def _summary_of_released(attempt: Attempt, tick: TickContext) -> str:
 
 
 def _tail(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob) -> bytes:
-    """Of the copy, which is whole by now; of Ray's log if there is none, for it could not be written."""
+    """Of the copy, which is complete by now; of Ray's log if there is no copy, because it could not be written."""
     tail = b""
     try:
         tail = context.copies.end(task.user, attempt.folder, TAIL_BYTES)

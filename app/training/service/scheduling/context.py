@@ -21,7 +21,7 @@ OnSuccess = Callable[[Task], None]
 
 @dataclass(frozen=True)
 class SchedulerContext:
-    """What every step of the scheduler works with."""
+    """The collaborators of every step of the scheduler."""
 
     options: TrainingOptions
     database: Database
@@ -29,7 +29,7 @@ class SchedulerContext:
     gateway: Gateway
     copies: LogCopies
     on_success: OnSuccess
-    """Called for each task that has succeeded and speaks of conversion; it must not raise."""
+    """Called for each task that has succeeded and requests a conversion; it must not raise."""
     enabled_of: EnabledOf
     """Those of these users whose tasks may start."""
 
@@ -40,9 +40,9 @@ class TickContext:
 
     now: datetime
     answering_since: datetime
-    """Since when Ray has answered every tick; long ago, if nothing is known of a silence."""
+    """Since when Ray has answered every tick; long ago, if no silence is known."""
     watch: Watch
-    """Renews the lease of the leader; raises Superseded when another leads."""
+    """Renews the lease of the leader; raises Superseded if another leads."""
 
     @property
     def at(self) -> str:
@@ -51,12 +51,12 @@ class TickContext:
 
 @dataclass(frozen=True)
 class Allocation:
-    """An active task as it was just seen, and what it has of the cluster."""
+    """An active task as just read, and what it has of the cluster."""
 
     task: Task
     attempt: Attempt
     job: RayJob | None = None
-    """None: Ray was only just given it."""
+    """None: Ray has only just received it."""
     claim: Claim = field(default_factory=Claim)
     """Empty until the task runs."""
 

@@ -30,18 +30,18 @@ from app.training.service.scheduling.completion import TAIL_LINES, end, end_unkn
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
 
 ARRIVAL_S = 30
-"""How long Ray, once it answers, may take to list a job of which it was told, if its answer was lost."""
+"""How long Ray, once it answers, may take to list a job that it received, if its answer was lost."""
 logger = logging.getLogger(__name__)
 
 
 def follow(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickContext) -> Allocation | None:
-    """Bring an attempt in step with its job at Ray.
+    """Synchronizes an attempt with its job on Ray.
 
     Args:
-        attempt: the newest of the task.
+        attempt: the newest attempt of the task.
 
     Returns:
-        What it holds still; None: its task is active no more.
+        What it still holds; None: its task is no longer active.
 
     Raises:
         RayUnreachable: Nothing has changed.
@@ -63,12 +63,12 @@ def follow(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickCo
     if job.status.is_terminal:
         return end(context, task, attempt, job, tick)
     if task.state in (State.CANCELING, State.CANCELED) or attempt.failure_kind is not None:
-        context.gateway.stop(attempt.submission_id)  # on one that is PENDING it does nothing: again the next time
+        context.gateway.stop(attempt.submission_id)  # on a PENDING one it does nothing: it is repeated the next time
     return Allocation(task, attempt, job)
 
 
 def _may_arrive(task: Task, attempt: Attempt, tick: TickContext) -> bool:
-    """Ray was told of it, perhaps without an answer, and it was cancelled then: nobody would stop it later."""
+    """Ray received it, perhaps without an answer, and it was cancelled then: nothing would stop it later."""
     if task.state not in (State.CANCELING, State.CANCELED) or task.cancel_requested_at is None:
         return False
     is_on_its_way = bool(attempt.submit_payload) and not attempt.ray_status
@@ -111,7 +111,7 @@ def _transitions(state: State, status: RayStatus) -> list[Event]:
 
 
 def _changes(attempt: Attempt, job: RayJob, now: datetime) -> dict[str, Any]:
-    """What is new of it. Its end lies never in the future, however the clock of Ray's head goes."""
+    """The changes. Its end is never in the future, whatever the clock of Ray's head shows."""
     reported: dict[str, Any] = {
         "ray_status": job.status.value,
         "ray_job_id": job.ray_job_id or attempt.ray_job_id,
@@ -129,7 +129,7 @@ def _time(unix_ms: int | None) -> str | None:
 
 
 MAX_WAIT_S = 900
-"""Of a task that says nothing else. Ray gives up a driver that finds no place after as long."""
+"""For tasks without their own. Ray gives up a driver that finds no place after the same time."""
 
 
 def with_claim(allocation: Allocation, groups: Sequence[PlacementGroup]) -> Allocation:
@@ -153,7 +153,7 @@ def with_claim(allocation: Allocation, groups: Sequence[PlacementGroup]) -> Allo
 def judge_wait(
     context: SchedulerContext, allocation: Allocation, groups: Sequence[PlacementGroup], tick: TickContext
 ) -> Allocation:
-    """Note since when an attempt waits for a placement group, and end it when that was too long.
+    """Records since when an attempt waits for a placement group, and ends it if that is too long.
 
     Args:
         groups: of all of Ray.
@@ -184,7 +184,7 @@ def _placed(tick: TickContext) -> dict[str, Any]:
 
 
 def judge_run(context: SchedulerContext, allocation: Allocation, tick: TickContext) -> Allocation:
-    """Stops an attempt that has run for as long as its task may. Raises RayUnreachable."""
+    """Stops an attempt that has reached its time limit. Raises RayUnreachable."""
     attempt, max_run_s = allocation.attempt, allocation.task.max_run_s
     if max_run_s is None or not allocation.is_running or attempt.failure_kind is not None or not attempt.started_at:
         return allocation
@@ -196,7 +196,7 @@ def judge_run(context: SchedulerContext, allocation: Allocation, tick: TickConte
 
 
 def _stop(context: SchedulerContext, allocation: Allocation, kind: FailureKind, message: str) -> Allocation:
-    """The cause is on record before Ray is told; while it runs on, it is told again at each tick: see follow."""
+    """The cause is recorded before Ray is called; while it still runs, Ray is called again at each tick: see follow."""
     attempt = allocation.attempt
     with context.database.write() as conn:
         changed = store.change_attempt(conn, attempt, failure_kind=kind, message=message)
@@ -211,7 +211,7 @@ def _of(allocation: Allocation, groups: Sequence[PlacementGroup]) -> list[Placem
 
 
 def copy_log(context: SchedulerContext, allocation: Allocation, tick: TickContext) -> None:
-    """Copy what is new of a log; stop an attempt that has written nothing for as long as its task may.
+    """Copies new lines of a log; stops an attempt that has reached its idle limit.
 
     Raises RayUnreachable, errors of homes.
     """
@@ -238,7 +238,7 @@ def _judge_silence(context: SchedulerContext, allocation: Allocation, tick: Tick
         return
     limit = timedelta(seconds=max_idle_s)
     began = [from_text(at) for at in (attempt.created_at, attempt.started_at, attempt.output_at) if at]
-    if tick.now - max(began) < limit:  # what it tells is looked at only where its log is silent
+    if tick.now - max(began) < limit:  # its metrics are checked only if its log is silent
         return
     told_at = last_told_at(context.homes, task.user, attempt)
     if told_at is not None and tick.now - told_at < limit:
@@ -248,7 +248,7 @@ def _judge_silence(context: SchedulerContext, allocation: Allocation, tick: Tick
 
 
 def last_told_at(homes: Homes, user: str, attempt: Attempt) -> datetime | None:
-    """When an attempt last told figures; None: never."""
+    """When an attempt last reported metrics; None: never."""
     path = homes.options.logical(user, f"{JOBS}/{attempt.folder}/{METRICS_FILE}")
     try:
         with opened_file(homes, user, path) as fd:

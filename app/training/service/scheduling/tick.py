@@ -42,13 +42,13 @@ from app.training.spec import TaskSpec, read_spec
 
 EVER = datetime(1970, 1, 1, tzinfo=UTC)
 SHOWN_ORDER = 2000
-"""Places in the queue that users are told."""
+"""Positions in the queue that users see."""
 USE_READ_AFTER, USE_HALF_LIVES = timedelta(minutes=1), 4
 logger = logging.getLogger(__name__)
 
 
 class Scheduler:
-    """Used by one thread. picture: where the cluster is left to be seen."""
+    """Used by one thread. picture: where the snapshot of the cluster is written."""
 
     def __init__(self, context: SchedulerContext, picture: ClusterPicture) -> None:
         self.context = context
@@ -61,7 +61,8 @@ class Scheduler:
         self._followed: Sequence[Task] = ()
 
     def tick(self, now: datetime, watch: Watch = lambda: None) -> bool:
-        """Is anything on its way, just started or told to stop? Raises DatabaseUnavailable, and what watch raises."""
+        """Whether anything is in transition, just started or told to stop. Raises DatabaseUnavailable, and the errors
+        of watch."""
         tick = TickContext(now, self._answering_since or self._begin_of_answers(now), watch)
         try:
             view, allocations = self._round(tick)
@@ -79,7 +80,7 @@ class Scheduler:
         self.context.gateway.close()
 
     def _round(self, tick: TickContext) -> tuple[ClusterView, list[Allocation]]:
-        """Jobs first, then groups, then nodes: what is claimed in between counts twice, and not never."""
+        """Jobs first, then groups, then nodes: what is claimed in between counts twice instead of never."""
         allocations = self._follow_all(tick)
         groups = (
             self.context.gateway.placement_groups() if any(allocation.is_running for allocation in allocations) else ()
@@ -122,7 +123,7 @@ class Scheduler:
     def _admit(
         self, allocations: Sequence[Allocation], nodes: Sequence[Node], tick: TickContext
     ) -> tuple[list[Allocation], int]:
-        """What it has started, and how many wait still."""
+        """What it has started, and how many still wait."""
         queue = read_queue(self.context)
         if not queue:
             self._order = ()
@@ -147,7 +148,7 @@ class Scheduler:
         return begun, len(queue) - len(decision.admitted)
 
     def _shares(self, tick: TickContext) -> Shares | None:
-        """Who has used how much, reckoned once a minute; None if nobody asks."""
+        """The past use by user, computed once a minute; None if nobody needs it."""
         options = self.context.options
         if options.queue is not QueuePolicy.FAIR:
             return None
@@ -169,7 +170,7 @@ class Scheduler:
                 return
 
     def _prune_checkpoints(self, active: Collection[str], tick: TickContext) -> None:
-        """active: ids of the tasks that are so still; others of this tick have just ended."""
+        """active: ids of the still active tasks; others of this tick have just ended."""
         for task in self._followed:
             tick.watch()
             with _isolated(task.task_id):
@@ -194,7 +195,7 @@ class Scheduler:
         self._show(view)
 
     def _begin_of_answers(self, now: datetime) -> datetime:
-        """Ever, unless this scheduler, or the one before it, has last found Ray silent."""
+        """Whether this scheduler, or the one before it, has last found Ray silent."""
         view = self._seen()
         is_silent = self._away_since is not None or (view is not None and view.unreachable_since is not None)
         return now if is_silent else EVER
@@ -233,7 +234,8 @@ def _holder(allocation: Allocation) -> Holder:
 
 @contextmanager
 def _isolated(task_id: str) -> Iterator[None]:
-    """One task's trouble is not the others'. What is everybody's passes: Ray, the database, the end of this turn."""
+    """A failure of one task does not affect the others. Failures that affect all propagate: Ray, the database, the end
+    of this turn."""
     with logs.context(task_id=task_id):
         try:
             yield
@@ -241,12 +243,12 @@ def _isolated(task_id: str) -> Iterator[None]:
             raise
         except ModelmillError as error:
             logger.warning("This task is looked after again at the next tick: %s", error.message)
-        except Exception:  # a fault of ours in one task must not halt the queue
+        except Exception:  # a bug of ours in one task must not halt the queue
             logger.exception("This task cannot be looked after; the others are.")
 
 
 KEEP_BEST = "keep_best"
-"""Without this word a spec keeps none of the best."""
+"""Without this word a spec keeps no best checkpoints."""
 CHECKPOINT_DELETED = "CHECKPOINT_DELETED"
 MOST_AT_ONCE = 4
 
@@ -254,11 +256,11 @@ MOST_AT_ONCE = 4
 def prune(
     context: SchedulerContext, reader: CurveReader, task: Task, tick: TickContext, *, has_ended: bool = False
 ) -> None:
-    """Delete checkpoints that a task keeps no longer. Raises errors of homes and of the spec.
+    """Deletes checkpoints that a task no longer keeps. Raises errors of homes and of the spec.
 
     Args:
-        reader: of what the task tells, which judges its checkpoints.
-        has_ended: all of them go now, for nobody looks again.
+        reader: reads the task's metrics, which rank its checkpoints.
+        has_ended: all of them are deleted now, because there is no later pass.
     """
     if KEEP_BEST not in task.spec_text:
         return
