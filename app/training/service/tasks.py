@@ -277,8 +277,8 @@ class Tasks:
         return {task.task_id: places[task.task_id] for task in tasks if task.is_waiting and task.task_id in places}
 
     def _end_folder(self, user: str, task_id: str, now: datetime) -> None:
-        """Records the end of the folder of a task that waits for a retry, because no attempt will. An attempt that starts
-        meanwhile takes it again."""
+        """Records the end of the folder of a task that waits for a retry, because no attempt will. An attempt that
+        starts meanwhile takes it again."""
         with self.database.read() as conn:
             task = _own(conn, user, task_id)
         if task.is_waiting and task.latest_attempt_no and task.folder is not None:
