@@ -97,6 +97,18 @@ def test_the_words_on_a_stage_that_runs_are_easy_to_read(open_context: OpenConte
     assert axe_issues(page, "color-contrast") == []
 
 
+def test_the_name_is_edited_where_it_stands(page: Page, api: Api) -> None:
+    job_id = api.start(small_model(), pngs(3), name="before")
+    page.goto(f"/ui/jobs/{job_id}")
+    page.get_by_role("button", name="Edit").press("Enter")
+    expect(page.get_by_label("Name", exact=True)).to_be_focused()
+    assert axe_issues(page) == []
+    page.get_by_label("Name", exact=True).fill("after")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("after")
+    expect(page.locator(".notice.ok")).to_contain_text("Saved.")
+
+
 def test_enter_in_a_question_never_destroys(page: Page, finished: str, api: Api) -> None:
     page.goto(f"/ui/jobs/{finished}")
     page.get_by_role("button", name="Delete", exact=True).click()

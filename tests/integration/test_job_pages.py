@@ -349,8 +349,8 @@ def test_name_tags_and_notes_are_changed_on_the_page_and_a_wrong_one_changes_not
     _, record = put_job(service, "before")
     path = f"/ui/jobs/{record.job_id}"
     sent = {"name": "after", "tags": "a, b,a", "notes": "two\r\nlines <b>"}
-    assert web.post(f"{path}/edit", data=sent, headers=OURS).headers["location"] == f"{path}?tab=options&note=edited"
-    page = web.get(f"{path}?tab=options").text
+    assert web.post(f"{path}/edit", data=sent, headers=OURS).headers["location"] == f"{path}?note=edited"
+    page = web.get(path).text
     assert "<h1>after</h1>" in page and "two\nlines &lt;b&gt;" in page and 'value="a, b"' in page
     refused = web.post(f"{path}/edit", data={**sent, "name": "x" * 300}, headers=OURS)
     assert refused.status_code == 422

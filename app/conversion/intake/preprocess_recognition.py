@@ -98,7 +98,7 @@ class Recognition:
 
 
 def summary_of(preprocess: Preprocess) -> str:
-    """For a reader: "BGR, x / 255, letterbox 114"."""
+    """For a reader: "BGR, x / 255, letterbox 114", and "BGR, 0 … 255" where pixels stay as they are."""
     scale, mean, std = preprocess.scale, preprocess.mean, preprocess.std
     scaled = "x" if scale == 1 else f"x / {1 / scale:.4g}"
     if any(mean):
@@ -106,7 +106,7 @@ def summary_of(preprocess: Preprocess) -> str:
     if set(std) != {1.0}:
         scaled = f"({scaled}) / {_listed(std)}" if " " in scaled else f"{scaled} / {_listed(std)}"
     fit = f", letterbox {preprocess.pad_value}" if preprocess.resize == "letterbox" else ""
-    return f"{preprocess.color}, {scaled}{fit}"
+    return f"{preprocess.color}, {'0 … 255' if scaled == 'x' else scaled}{fit}"
 
 
 def _listed(values: tuple[float, ...]) -> str:

@@ -34,7 +34,7 @@ async def edit(request: Request) -> Response:
     words = await form(request, WordsForm)
     tags, notes = tags_of({"tags": words.tags}), words.notes.replace("\r\n", "\n")
     change = checked(lambda: JobChange.model_validate({"name": words.name, "tags": tags, "notes": notes}))
-    return await _changed(request, change, "?tab=options&note=edited")
+    return await _changed(request, change, "?note=edited")
 
 
 async def keep(request: Request) -> Response:
