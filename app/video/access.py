@@ -34,7 +34,7 @@ def require_admin(request: Request) -> None:
 
 
 def require_user(request: Request) -> str:
-    """Name of the user that asks. Raises Forbidden for a node."""
+    """Name of the calling user. Raises Forbidden for a node."""
     caller = caller_of(request)
     if caller.node:
         raise Forbidden("This is for users.", hint="A node asks for plans and reports; it has no jobs of its own.")
@@ -42,7 +42,7 @@ def require_user(request: Request) -> str:
 
 
 def require_node(request: Request) -> str:
-    """Name of the node that asks. Raises Forbidden for a user."""
+    """Name of the calling node. Raises Forbidden for a user."""
     caller = caller_of(request)
     if not caller.node:
         raise Forbidden("This is for nodes.", hint="The agent of a node sends it, with the node's token.")

@@ -89,7 +89,7 @@ class VideoClient(ResultsClient):
         return self._json("GET", f"{path_of(uid)}/rules")
 
     def put_rules(self, uid: str, rules: Record) -> Record:
-        """rules: {zones, rules}, in place of all that it has."""
+        """rules: {zones, rules}, replacing all of the job's."""
         return self._json("PUT", f"{path_of(uid)}/rules", json=rules)
 
     def rule_events(self, uid: str, **criteria: Any) -> Record:

@@ -29,7 +29,7 @@ class BadStage(BadRequest):
 
 
 class BadRule(BadRequest):
-    """Rules and zones of a job do not fit together."""
+    """The rules and zones of a job do not match."""
 
     code = "BAD_RULE"
 
@@ -51,7 +51,7 @@ class VideoJobNotFound(NotFound):
 
 
 class VideoNotFound(NotFound):
-    """There is no such node, or it has no such video."""
+    """The node does not exist, or does not have this video."""
 
     code = "VIDEO_NOT_FOUND"
 
@@ -69,12 +69,12 @@ class JobEnded(Conflict):
 
 
 class NoPicture(Unavailable):
-    """The job has not drawn one yet, or its node cannot be reached."""
+    """The job has not drawn a picture yet, or its node cannot be reached."""
 
     code = "NO_PICTURE"
 
 
 def as_refusal(error: Mapping[str, Any]) -> dict[str, Any]:
-    """An error in the form of the requirement's endpoints: of the web, of a node's agent and of its host of stages."""
+    """An error in the format of the requirement's endpoints: on the web server, a node's agent and its stage host."""
     further = {name: error[name] for name in ("hint", "detail") if error.get(name)}
     return {"status": 1, "error": error["message"], "code": error["code"], **further}

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     import httpx
 
 MAX_VIEWERS = 20
-"""Of a job, in this process."""
+"""Viewers of a job, in this process."""
 FIRST_WITHIN_S = 5.0
 RETRY_S = 2.5
 SNAPSHOT_EVERY_S = 5.0
 SLICE_S = 1.0
-"""So soon a viewer that waits sees that the server ends."""
+"""How soon a waiting viewer notices that the server ends."""
 HOLDS_S = 3.0
-"""So often it is asked whether a viewer may still look."""
+"""How often it is checked whether a viewer may still watch."""
 TIMEOUT_S, READ_S = 3.0, 30.0
 NO_STORE = {"Cache-Control": "no-store"}
 logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Source:
-    """Where the pictures of one job come from. Each may wait for a database, and raises ModelmillError."""
+    """The sources of one job's pictures. Each may wait for a database, and raises ModelmillError."""
 
     live: Callable[[], LiveStream | None]
     snapshot: Callable[[], bytes]
@@ -64,8 +64,8 @@ def source_of(video: Video, user: str, uid: str) -> Source:
 
 
 class Feed:
-    """number: of the picture, rises. is_idle: the last try found neither MJPEG nor snapshot. has_ended: so has the job,
-    and what there is now is the last picture."""
+    """number: of the picture, increasing. is_idle: the last attempt found neither MJPEG nor snapshot. has_ended: the
+    job has ended, and this is its last picture."""
 
     def __init__(self, source: Source) -> None:
         self.viewers = 0
@@ -78,7 +78,7 @@ class Feed:
         self._snapshot_at: float | None = None
 
     async def run(self) -> None:
-        """Until cancelled, or the job has ended."""
+        """Runs until cancelled, or until the job has ended."""
         try:
             while True:
                 await self._show_upstream()
@@ -93,7 +93,7 @@ class Feed:
             self._tell()
 
     async def newer(self, than: int, timeout_s: float) -> bool:
-        """Wait until there is a picture of a greater number; not longer than the feed can bring one."""
+        """Waits for a picture with a greater number; not longer than the feed can bring one."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while self.number <= than and not self.has_ended and not (self.is_idle and than == 0):
@@ -101,7 +101,7 @@ class Feed:
         return self.number > than
 
     async def _show_upstream(self) -> None:
-        """The runner's MJPEG, as long as it comes."""
+        """The runner's MJPEG, as long as it arrives."""
         import httpx
 
         timeout = httpx.Timeout(TIMEOUT_S, read=READ_S)
@@ -163,7 +163,7 @@ class LiveHub:
         self._feeds: dict[str, tuple[Feed, asyncio.Task[None]]] = {}
 
     def join(self, uid: str, source: Source) -> Feed:
-        """Look at a job; `leave` it in any case. Raises TooMany."""
+        """Starts watching a job; `leave` it in any case. Raises TooMany."""
         feed, task = self._feeds.get(uid) or self._begin(uid, source)
         if task.done():
             feed, task = self._begin(uid, source)
@@ -173,7 +173,7 @@ class LiveHub:
         return feed
 
     def leave(self, uid: str, feed: Feed) -> None:
-        """With its last viewer the connection to the runner is closed."""
+        """When its last viewer leaves, the connection to the runner is closed."""
         feed.viewers -= 1
         known = self._feeds.get(uid)
         if known is not None and known[0] is feed and feed.viewers == 0:
@@ -191,7 +191,7 @@ live_hub_of = AppState("video_live", LiveHub)
 
 
 class LiveResponse(StreamingResponse):
-    """Leaves the feed however the answer ends."""
+    """Leaves the feed however the response ends."""
 
     def __init__(self, parts: AsyncIterator[bytes], leave: Callable[[], None]) -> None:
         super().__init__(parts, media_type=CONTENT_TYPE, headers=NO_STORE)
@@ -205,16 +205,16 @@ class LiveResponse(StreamingResponse):
 
 
 async def live_answer(request: Request, video: Video, user: str, uid: str) -> Response:
-    """The job's pictures as MJPEG.
+    """Returns the job's pictures as MJPEG.
 
     Args:
-        user: who looks on.
-        uid: of the job.
+        user: the viewer.
+        uid: the job.
 
     Raises:
         VideoJobNotFound: It is not this user's, either.
-        TooMany: So many look on already.
-        NoPicture: None comes soon.
+        TooMany: The maximum number of viewers is reached.
+        NoPicture: None arrives soon.
     """
     await run_in_threadpool(video.jobs.get, user, uid)
     if request.method == "HEAD":
@@ -235,7 +235,7 @@ async def live_answer(request: Request, video: Video, user: str, uid: str) -> Re
 
 
 async def _parts(feed: Feed, holds: Callable[[], bool] | None) -> AsyncIterator[bytes]:
-    """Ends with the job, with this server, or when the viewer may look no longer."""
+    """Ends with the job, with this server, or when the viewer may no longer watch."""
     clock = asyncio.get_running_loop().time
     seen, asked_at = 0, clock()
     yield FIRST

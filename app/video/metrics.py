@@ -20,7 +20,7 @@ JOB = ("owner", "video_job", "node", "video")
 
 
 class VideoCollector(Collector):
-    """Gives nothing while the database does not answer."""
+    """Returns nothing while the database does not answer."""
 
     def __init__(self, database: Database) -> None:
         self._query: TimeboxedQuery[tuple[Mapping[str, int], list[StoredJob]]] = TimeboxedQuery(database, _look)
@@ -41,7 +41,7 @@ def _look(conn: Connection) -> tuple[Mapping[str, int], list[StoredJob]]:
 
 
 def _of_jobs(jobs: Sequence[VideoJob]) -> Iterable[Metric]:
-    """By job, and by its stages; of those that have not ended."""
+    """By job, and by its stages; for jobs that have not ended."""
     rate = GaugeMetricFamily("modelmill_video_job_frames_per_second", "Frames looked at a second.", labels=JOB)
     signal = GaugeMetricFamily("modelmill_video_job_signal", "0 while the source gives no pictures.", labels=JOB)
     delay = GaugeMetricFamily("modelmill_video_job_delay_seconds", "From capture to result.", labels=(*JOB, "quantile"))

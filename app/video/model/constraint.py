@@ -10,11 +10,11 @@ from app.video.errors import BadConstraint
 from app.video.model.reader import Reader, shown
 
 LEVELS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95)
-"""acc_level 0..5 as the share of the golden configuration's answers that must be met."""
+"""acc_level 0..5 as the required share of the golden configuration's answers."""
 DEFAULT_DELAY_S = 0.8
 MAX_DELAY_S = 3600.0
 MAX_ACCURACY = 10.0
-"""The requirement's example has 10, "to be settled": what is above the highest level counts as that."""
+"""The requirement's example has 10, "to be settled": values above the highest level count as that."""
 
 
 @dataclass(frozen=True)
@@ -22,16 +22,16 @@ class Constraint:
     """How long a frame may take, and how good the answers must be."""
 
     lo: float = -1.0
-    """Seconds from a frame's capture to its result below which there is room for better quality; -1: there is none."""
+    """Seconds from a frame's capture to its result below which there is room for better quality; -1: none."""
     hi: float = DEFAULT_DELAY_S
     """The longest delay allowed, seconds."""
     quality: float = 0.0
-    """The lowest quality allowed, 0..1, against the golden configuration."""
+    """The lowest quality allowed, 0..1, relative to the golden configuration."""
     given: Mapping[str, Any] | None = field(default=None, compare=False)
-    """As the user wrote it."""
+    """The user's input."""
 
     def to_json(self) -> dict[str, Any]:
-        """As the user wrote it, completed with the defaults."""
+        """The user's input, completed with the defaults."""
         written = dict(self.given or {})
         written.setdefault("delay", self.hi if self.lo < 0 else [self.lo, self.hi])
         if "acc_level" not in written:
@@ -50,7 +50,7 @@ def read_constraint(data: object) -> Constraint:
             default. An accuracy up to 1 is the quality, above it is a level.
 
     Raises:
-        BadConstraint: It is not of this form; the message names the place.
+        BadConstraint: It has another form; the message names the place.
     """
     if data is None:
         return Constraint()

@@ -31,11 +31,11 @@ class Reference:
 
 @dataclass(frozen=True)
 class Dag:
-    """The stages of a job and what goes from one to another."""
+    """The stages of a job and their connections."""
 
     generator: str
     stages: tuple[str, ...]
-    """Each after all that it needs."""
+    """Each after everything it needs."""
     before: Mapping[str, frozenset[str]]
     """stage → the stages it waits for: those of `flow` and those it has inputs from; without the generator."""
     inputs: Mapping[str, Mapping[str, Reference]]
@@ -43,10 +43,10 @@ class Dag:
     flow: Any
     """As it was written, a list or a graph."""
     own: Mapping[str, StageSpec] = field(default_factory=dict)
-    """Stages that the job itself declares, instead of those of the catalog."""
+    """Stages that the job itself declares, which take precedence over the catalog."""
 
     def to_json(self) -> dict[str, Any]:
-        """As the requirement writes it: {generator, flow, input} and, where the job has any, stages."""
+        """In the requirement's format: {generator, flow, input} and, if the job has any, stages."""
         written: dict[str, Any] = {
             "generator": self.generator,
             "flow": copy.deepcopy(self.flow),
@@ -68,7 +68,7 @@ class Dag:
 
 
 def read_dag(data: object) -> Dag:
-    """Reads the DAG of a job.
+    """Parses the DAG of a job.
 
     Args:
         data: {generator, flow, input, stages}. flow: [generator, stage, …], where each waits for the one before, or
@@ -76,7 +76,7 @@ def read_dag(data: object) -> Dag:
             …], parameters}}.
 
     Raises:
-        BadDag: It is not of this form: an unknown generator, a flow without it, a stage twice, a cycle, a reference
+        BadDag: It has another form: an unknown generator, a flow without it, a stage twice, a cycle, a reference
             to what does not come before, no Render with image and count. The message names the place.
     """
     document = _READER.mapping(data, "dag", most=len(KEYS))

@@ -20,9 +20,9 @@ class StageInput:
     type: Type
     is_optional: bool
     offers: tuple[str, ...]
-    """Outputs of its type that come before, as `stage.field`, the best first."""
+    """Outputs of its type from earlier stages, as `stage.field`, the best first."""
     chosen: str
-    """As its user chose; empty: the best one is taken."""
+    """The user's choice; empty: the best one is used."""
 
     @property
     def name(self) -> str:
@@ -31,7 +31,7 @@ class StageInput:
 
     @property
     def taken(self) -> str:
-        """The output that it gets; empty: it gets none."""
+        """The connected output; empty: none."""
         if self.chosen in self.offers:
             return self.chosen
         if self.chosen == NOTHING and self.is_optional:
@@ -40,7 +40,7 @@ class StageInput:
 
 
 NOTHING = "-"
-"""Chosen for an optional input that is to stay empty."""
+"""The choice for an optional input that stays empty."""
 
 
 def wire_inputs(
@@ -70,7 +70,7 @@ def wire_inputs(
 
 
 def order_stages(generator: str, stages: Sequence[str], kinds: Mapping[str, StageKind]) -> tuple[str, ...]:
-    """The stages, each after those that give what it needs, as far as possible."""
+    """The stages, each after those that provide what it needs, as far as possible."""
     remaining = list(stages)
     order: list[str] = []
     while remaining:
@@ -81,7 +81,7 @@ def order_stages(generator: str, stages: Sequence[str], kinds: Mapping[str, Stag
 
 
 def _lacks(generator: str, stages: Sequence[str], kinds: Mapping[str, StageKind]) -> bool:
-    """Does the last of them need an input that nothing before it gives?"""
+    """Whether the last of them needs an input that no earlier one provides."""
     inputs = wire_inputs(generator, stages, kinds, {})
     return any(input_.stage == stages[-1] and not input_.taken and not input_.is_optional for input_ in inputs)
 
@@ -95,8 +95,8 @@ def _input(
     *,
     is_optional: bool,
 ) -> StageInput:
-    """Outputs of the same name are better than others. A stage gets the picture of the generator, because other stages
-    draw on theirs; everything else, and all that Render gets, comes from the latest stage."""
+    """Outputs of the same name are preferred. A stage gets the picture of the generator, because other stages draw on
+    theirs; everything else, and all inputs of Render, come from the latest stage."""
     fitting = [(source, name) for source, name, output_type in outputs if output_type is type_]
     if not (type_ is Type.IMAGE and stage != RENDER):
         fitting.reverse()
@@ -108,7 +108,7 @@ def _input(
 
 
 def dag_of(generator: str, stages: Sequence[str], inputs: Sequence[StageInput]) -> dict[str, Any]:
-    """As the requirement writes it. flow: a list, or a graph where two stages need not wait for each other."""
+    """In the requirement's format. flow: a list, or a graph if two stages need not wait for each other."""
     taken: dict[str, dict[str, str]] = {stage: {} for stage in (*stages, RENDER)}
     for input_ in inputs:
         if input_.taken:
@@ -117,13 +117,13 @@ def dag_of(generator: str, stages: Sequence[str], inputs: Sequence[StageInput]) 
 
 
 def chain_stages(stages: Sequence[tuple[str, StageKind]]) -> dict[str, Any]:
-    """The DAG of stages that run one after another, each input taking the best output before it.
+    """Returns the DAG of stages that run one after another; each input uses the best earlier output.
 
     Args:
         stages: (name, kind) in the order they run.
 
     Raises:
-        BadDag: Nothing before a stage fits one of its inputs.
+        BadDag: No earlier output fits an input of a stage.
     """
     generator = CLIP if any(Type.CLIP in kind.inputs.values() for _, kind in stages) else SINGLE_FRAME
     names = [name for name, _ in stages]
@@ -138,8 +138,9 @@ def chain_stages(stages: Sequence[tuple[str, StageKind]]) -> dict[str, Any]:
 
 
 def with_render(dag: Mapping[str, Any], kinds: Mapping[str, StageKind]) -> dict[str, Any]:
-    """Adds Render to a DAG without it, as the requirement's /node/submit_job brings it: the picture that the last stage
-    drew, else the generator's, and the newest counts. A DAG that has it, or where nothing fits, stays as it is.
+    """Adds Render to a DAG without it, as sent to the requirement's /node/submit_job: the picture that the last stage
+    drew, otherwise the generator's, and the newest counts. A DAG that has it, or for which nothing fits, stays
+    unchanged.
 
     Args:
         kinds: By stage.

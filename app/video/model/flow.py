@@ -15,7 +15,7 @@ _PLACE = "dag.flow"
 
 
 def read_flow(data: object, generator: str) -> tuple[Any, dict[str, frozenset[str]]]:
-    """The flow as it was written, and stage → the stages it waits for, without the generator. Raises BadDag."""
+    """The flow as written, and stage → the stages it waits for, without the generator. Raises BadDag."""
     written, waits = _of_graph(data, generator) if isinstance(data, Mapping) else _of_list(data, generator)
     if not waits:
         raise READER.problem(_PLACE, "has no stage", "After the generator comes at least one.")
@@ -76,7 +76,8 @@ def _stage(data: object, place: str) -> str:
 
 
 def topological_order(waits: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
-    """The stages, each after all that it waits for, otherwise as written. Raises BadDag for a cycle, naming it."""
+    """The stages, each after those it waits for, otherwise as written. Raises BadDag with the cycle, if there is
+    one."""
     remaining, ordered = list(waits), dict[str, None]()
     while remaining:
         ready = next((stage for stage in remaining if waits[stage] <= ordered.keys()), None)

@@ -15,9 +15,9 @@ from app.video.model.kinds import Stage, stages_to_json
 from app.video.model.plan import Plan
 
 JOBS = "videojobs"
-"""Kind of the orders that tell a node to run a job."""
+"""Kind of the orders that make a node run a job."""
 SERVICES = "videoservices"
-"""Kind of the orders that tell a node to serve stages."""
+"""Kind of the orders that make a node serve stages."""
 PART = "runner"
 SERVICES_PART = "services"
 RESULTS_KEPT = 10
@@ -25,7 +25,7 @@ RESULTS_KEPT = 10
 
 class JobState(StrEnum):
     UNSCHED = "UNSCHED"
-    """It has no plan that could be carried out."""
+    """It has no plan that can be carried out."""
     EXEC = "EXEC"
     DONE = "DONE"
 
@@ -41,11 +41,11 @@ TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
     JobState.EXEC: frozenset({JobState.UNSCHED, JobState.DONE}),
     JobState.DONE: frozenset(),
 }
-"""EXEC → UNSCHED: a node of its plan has gone, and there is no other plan yet."""
+"""EXEC → UNSCHED: a node of its plan is gone, and there is no other plan yet."""
 
 
 class RestartPolicy(StrEnum):
-    """When the source is read again from its beginning. ERROR: after a fault; EOS: at its end; ALWAYS: both."""
+    """When the source is read again from its start. ERROR: after a fault; EOS: at its end; ALWAYS: both."""
 
     NEVER = "never"
     ERROR = "error"
@@ -56,7 +56,7 @@ class RestartPolicy(StrEnum):
 class Mode(StrEnum):
     RUN = "run"
     PROFILE = "profile"
-    """Measure each stage, model and size on each host, report that, and finish."""
+    """Measures each stage, model and size on each host, reports that, and finishes."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,11 @@ class VideoJob:
     """GLOBAL_ID_<number>.SUB_ID_1"""
     owner: str
     node: str
-    """Where the video is."""
+    """The node of the video."""
     video_id: str
     dag: Dag
     stages: tuple[Stage, ...]
-    """Those of the DAG, with their models pinned."""
+    """The stages of the DAG, with their models pinned."""
     constraint: Constraint
     policy: str
     restart_policy: RestartPolicy
@@ -85,13 +85,13 @@ class VideoJob:
     ended_at: str | None = None
     plan: Plan | None = None
     plan_result: Mapping[str, Any] = field(default_factory=dict)
-    """How the plan does: see PlanResult."""
+    """The plan's performance: see PlanResult."""
     results: tuple[Mapping[str, Any], ...] = ()
     """The newest RESULTS_KEPT, newest last."""
     n_loop: int = 0
     """Number of the newest result."""
     flags: tuple[str, ...] = ()
-    """offline: its node is silent; degraded: a stage runs elsewhere than planned; no_signal: its source gives no
+    """offline: its node is silent; degraded: a stage runs elsewhere than planned; no_signal: its source delivers no
     pictures."""
     no_signal_since: str | None = None
     reported_at: str | None = None
@@ -102,9 +102,9 @@ class VideoJob:
     progress: float = 0.0
     """0..1, of profiling."""
     name: str = ""
-    """Its user's own name for it."""
+    """Its user's name for it."""
     set_id: str = ""
-    """Of the job set that it was submitted for; empty: of none."""
+    """The job set that it was submitted for; empty: none."""
 
     @property
     def title(self) -> str:
@@ -189,4 +189,4 @@ class ServicesContent(JsonDocument):
     peers: tuple[StageHost, ...] = ()
     """Other hosts, to which the bandwidth is measured."""
     processes: int = 1
-    """How many compute stages."""
+    """How many processes compute stages."""

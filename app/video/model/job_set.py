@@ -25,11 +25,11 @@ class JobSet:
     selector: Mapping[str, str]
     """The labels of the nodes."""
     video_id: str
-    """Of each node this video; empty: all of them."""
+    """Only this video of each node; empty: all of them."""
     submission: Mapping[str, Any]
-    """What each job is: {dag, constraint, policy, restart_policy, realtime}, as its user sent it."""
+    """The body of each job: {dag, constraint, policy, restart_policy, realtime}, as its user sent it."""
     problem: str = ""
-    """Why a job of it could not be submitted when that was last tried; empty: all were."""
+    """Why a job of it could not be submitted at the last attempt; empty: all were."""
 
     def selects(self, node: Node) -> bool:
         return node.is_at_the_edge and selects(self.selector, node.labels)
@@ -37,21 +37,21 @@ class JobSet:
 
 @dataclass(frozen=True)
 class JobSetChanges:
-    """What makes the jobs of a set what they should be."""
+    """The changes that bring the jobs of a set to its desired state."""
 
     missing: tuple[Video, ...]
     """Videos that need a job."""
     surplus: tuple[str, ...]
-    """Uids of jobs under way whose video is none of the set's any more."""
+    """Uids of active jobs whose video no longer belongs to the set."""
 
 
 def changes_of(videos: Iterable[Video], jobs: Sequence[VideoJob]) -> JobSetChanges:
-    """A job that has ended by itself, or by a fault, is not submitted again; one that was cancelled is, for it was when
-    its video was none of the set's.
+    """A job that ended by itself, or by a fault, is not submitted again; a cancelled one is, because it was cancelled
+    when its video did not belong to the set.
 
     Args:
         videos: those of the set.
-        jobs: those that were submitted for it and are kept.
+        jobs: its submitted jobs that still exist.
     """
     selected = set(videos)
     had = {(job.node, job.video_id) for job in jobs if job.ending is not Ending.CANCELLED}

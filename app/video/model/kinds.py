@@ -12,14 +12,14 @@ from app.kit.text.json_form import JsonDocument, JsonForm
 
 
 class Type(StrEnum):
-    """Of a field that passes from one stage to the next."""
+    """The type of a field that passes from one stage to the next."""
 
     IMAGE = "image"
     """A picture: JPEG or PNG as base64 in JSON, or as a part of a multipart body."""
     CLIP = "clip"
     """A list of pictures, oldest first."""
     BOXES = "boxes"
-    """[[x1, y1, x2, y2], …] in pixels of the image that the stage was given."""
+    """[[x1, y1, x2, y2], …] in pixels of the stage's input image."""
     SCORES = "scores"
     """[p, …] in 0..1, one for each box or class."""
     LABELS = "labels"
@@ -48,24 +48,24 @@ class StageKind:
     inputs: Mapping[str, Type]
     outputs: Mapping[str, Type]
     optional: frozenset[str] = frozenset()
-    """Inputs that may be left out."""
+    """Optional inputs."""
     metric: Metric = Metric.NONE
     compared: str = ""
-    """The output that the metric looks at."""
+    """The output that the metric uses."""
     models: int = 1
-    """How many ONNX models one variant needs."""
+    """Number of ONNX models of a variant."""
     more_models: int = 0
-    """How many further ones it may have."""
+    """Maximum number of additional ones."""
     tracks: str = ""
-    """The output of boxes that a tracker can carry from frame to frame; empty: there is none."""
+    """The output of boxes that a tracker can carry from frame to frame; empty: none."""
     draws: bool = False
-    """Its output `image` is its input `image` with its outputs drawn on it; whoever has the picture can draw it,
+    """Its output `image` is its input `image` with its outputs drawn on it; anybody who has the picture can draw it,
     too."""
     parameters: frozenset[str] = frozenset()
-    """Names of the parameters that a stage of this kind may be given."""
+    """Names of the parameters of a stage of this kind."""
 
     def takes(self, models: int) -> bool:
-        """Can a variant have so many models?"""
+        """Whether a variant can have this number of models."""
         return self.models <= models <= self.models + self.more_models
 
 
@@ -81,12 +81,12 @@ CLIP = GeneratorKind("ClipGenerator", {"clip": Type.CLIP, "image": Type.IMAGE})
 GENERATORS: Mapping[str, GeneratorKind] = {kind.name: kind for kind in (SINGLE_FRAME, CLIP)}
 RENDER = "Render"
 RENDERED: Mapping[str, Type] = {"image": Type.IMAGE, "count": Type.COUNTS}
-"""What Render takes. Both are needed."""
+"""The inputs of Render. Both are required."""
 
 
 @dataclass(frozen=True)
 class StageSpec:
-    """A stage as its user declares it."""
+    """A stage as declared by its user."""
 
     name: str
     kind: str
@@ -113,7 +113,7 @@ class Stage(JsonDocument):
     parameters: Mapping[str, str] = field(default_factory=dict)
 
     def has_model(self, files: Collection[str]) -> bool:
-        """Does a variant of it run a model of one of these sha256?"""
+        """Whether a variant of it runs a model with one of these SHA-256 values."""
         return any(card.sha256 in files for cards in self.variants for card in cards)
 
 

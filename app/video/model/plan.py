@@ -17,7 +17,7 @@ RESOLUTIONS: Mapping[str, tuple[int, int]] = {
     "720p": (1280, 720),
     "1080p": (1920, 1080),
 }
-"""Width and height in pixels, smallest first; a picture is fitted into it and keeps its proportions. The requirement's
+"""Width and height in pixels, smallest first; a picture is scaled to fit and keeps its proportions. The requirement's
 four, and 240p, which gives most of the quality for a tenth of the work."""
 MAX_FPS = 120.0
 MAX_SKIP = 120
@@ -31,7 +31,7 @@ class Encoder(StrEnum):
 
 
 class Role(StrEnum):
-    """Of a node, seen from a job: host is where its video is."""
+    """A node's role as seen from a job: host has its video."""
 
     HOST = "host"
     EDGE = "edge"
@@ -40,13 +40,13 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class VideoConf(JsonDocument):
-    """Of a cycle of 1 + ntracking + nskip frames the first is processed, the next ntracking have their boxes carried on
-    by a tracker, and the last nskip are omitted."""
+    """In a cycle of 1 + ntracking + nskip frames the first is processed, a tracker carries its boxes to the next
+    ntracking, and the last nskip are skipped."""
 
     resolution: str = "480p"
     """A key of RESOLUTIONS."""
     fps: float = 24.0
-    """Frames a second taken from the source."""
+    """Frames per second taken from the source."""
     nskip: int = 0
     ntracking: int = 0
     encoder: Encoder = Encoder.JPEG
@@ -59,17 +59,17 @@ class StagePlace(JsonDocument):
     model_id: int
     node_role: Role
     node_ip: str
-    """The node's address, as the requirement has it."""
+    """The node's address, in the requirement's form."""
     node: str = ""
     """The node's name."""
 
 
 @dataclass(frozen=True)
 class Plan(JsonDocument):
-    """What is in force for a job until the next plan."""
+    """The current plan of a job, until the next one."""
 
     seq: int
-    """Rises; of two plans the greater one counts."""
+    """Increasing; of two plans the one with the greater number applies."""
     video_conf: VideoConf
     flow_mapping: Mapping[str, StagePlace]
     policy: str = ""
@@ -80,14 +80,14 @@ MAX_PLACES = 64
 
 
 def read_video_conf(data: object) -> VideoConf:
-    """Reads a video_conf from outside.
+    """Parses an external video_conf.
 
     Args:
         data: A conf, or {stage: conf} with the same conf for each, as the requirement's function returns it: one
-            stream has one size, one rate and one encoder. What it leaves out is the default.
+            stream has one size, one rate and one encoder. Missing values get the defaults.
 
     Raises:
-        BadPlan: It is not of this form; the message names the place.
+        BadPlan: It has another form; the message names the place.
     """
     document = _READER.mapping(data, "video_conf", most=MAX_PLACES)
     if not document:
@@ -121,7 +121,7 @@ def _read_conf(data: object, place: str) -> VideoConf:
 
 
 def read_flow_mapping(data: object) -> dict[str, StagePlace]:
-    """Reads {stage: {model_id, node_role, node_ip, node}} from outside; `node` may be omitted. Raises BadPlan."""
+    """Parses an external {stage: {model_id, node_role, node_ip, node}}; `node` may be omitted. Raises BadPlan."""
     mapping = _READER.mapping(data, "flow_mapping", most=MAX_PLACES)
     return {
         _READER.name(stage, "flow_mapping"): _read_place(place, f"flow_mapping.{stage}")

@@ -13,13 +13,13 @@ from app.kit.errors import BadRequest
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 NAME_RULE = "A name has up to 64 letters, digits, _ and -."
 SHOWN = 40
-"""Characters of a wrong value that an error quotes."""
+"""Maximum length of a wrong value that an error quotes."""
 MOST = 10**9
-"""The greatest number that is accepted."""
+"""The greatest accepted number."""
 
 
 def shown(value: object) -> str:
-    """A value as an error names it: short, of one line, whatever it is."""
+    """A value as quoted by an error: short, on one line."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str):
@@ -40,7 +40,7 @@ class Reader:
     """Its message starts with the place."""
 
     def problem(self, place: str, problem: str, hint: str = "") -> BadRequest:
-        """The error to be raised."""
+        """The error class to raise."""
         return self.error(f"{place}: {problem}", hint=hint, detail={"place": place})
 
     def mapping(self, data: object, place: str, *, most: int) -> dict[str, Any]:
@@ -87,10 +87,10 @@ class Reader:
         return float(data)
 
     def integer(self, data: object, place: str, *, least: int, most: int) -> int:
-        """A whole number of a document; true and false are none.
+        """Returns a whole number of a document; true and false are not numbers.
 
         Args:
-            place: where it stands in the document, for the error's message.
+            place: its place in the document, for the error's message.
             least: included.
             most: included.
         """

@@ -13,37 +13,37 @@ from app.kit.text.json_form import JsonDocument
 
 
 class PlanResult(TypedDict):
-    """Means, in seconds, since the plan started or the last request for one. Tracked and skipped frames count in
-    none."""
+    """Means, in seconds, since the plan started or since the last request for one. Tracked and skipped frames are not
+    included."""
 
     delay: dict[str, float]
-    """stage → from the runner's call to its answer, transport included."""
+    """stage → from the runner's call to its answer, including transport."""
     iou: NotRequired[dict[str, float]]
-    """stage → F1 against the golden configuration."""
+    """stage → F1 relative to the golden configuration."""
     mae: NotRequired[dict[str, float]]
-    """stage → mean absolute error against it, degrees."""
+    """stage → mean absolute error relative to it, in degrees."""
     server: NotRequired[dict[str, float]]
-    """stage → computing alone."""
+    """stage → computation only."""
     queue: NotRequired[dict[str, float]]
     """stage → waiting for a free process of the host."""
     e2e_p50: NotRequired[float]
     e2e_p95: NotRequired[float]
     """From a frame's capture to its result."""
     fps: NotRequired[float]
-    """Processed frames a second."""
+    """Processed frames per second."""
     frames: NotRequired[int]
     tracked: NotRequired[int]
     skipped: NotRequired[int]
     dropped: NotRequired[int]
-    """Left out because the runner was late."""
+    """Skipped because the runner was late."""
     violations: NotRequired[int]
     """Frames that took longer than the constraint's hi."""
     bytes_up: NotRequired[float]
-    """Bytes to other nodes, a processed frame."""
+    """Bytes to other nodes, per processed frame."""
     up_mbps: NotRequired[dict[str, float]]
     """node → Mbit/s, as measured by sending frames there."""
     fallbacks: NotRequired[int]
-    """Stage calls that the host itself answered, because the planned node could not be reached."""
+    """Stage calls that the host itself answered, because the planned node was unreachable."""
     plan_seq: NotRequired[int]
 
 
@@ -57,7 +57,7 @@ class PlanRequest(TypedDict):
     generator_output: NotRequired[dict[str, Any]]
     """{seq, bytes, objects}: of the newest frame."""
     asked: NotRequired[int]
-    """Rises with each request of a runner."""
+    """Increases with each request of a runner."""
     why: NotRequired[str]
     """start, period, late, fallback."""
 
@@ -67,7 +67,7 @@ class JobReport(TypedDict):
 
     job_uid: str
     seq: int
-    """Rises with each report of a job, also over restarts of the runner: one that is not greater than the last is
+    """Increases with each report of a job, also across restarts of the runner: one that is not greater than the last is
     ignored."""
     results: list[dict[str, Any]]
     """New since the last report: {"n_loop": n, …count…, "at": s since 1970, "pts": s in the source, "e2e": s,
@@ -76,7 +76,7 @@ class JobReport(TypedDict):
     plan_result: NotRequired[PlanResult]
     flags: NotRequired[list[str]]
     silent_s: NotRequired[float]
-    """Since the source gave its last picture; missing while they come."""
+    """Since the source delivered its last picture; absent while pictures arrive."""
     ending: NotRequired[str]
     reason: NotRequired[str]
     profile: NotRequired[list[dict[str, Any]]]
@@ -84,11 +84,12 @@ class JobReport(TypedDict):
     progress: NotRequired[float]
     """0..1, of profiling."""
     note: NotRequired[str]
-    """Something to put into the job's events."""
+    """An entry for the job's events."""
 
 
 def model_of(cards: Sequence[ModelCard]) -> str:
-    """Names a variant by its files: sha256 of the one, or of all their sums; empty for a stage without models."""
+    """Identifies a variant by its files: the SHA-256 of the one, or of all their sums; empty for a stage without
+    models."""
     if len(cards) <= 1:
         return cards[0].sha256 if cards else ""
     return hashlib.sha256(" ".join(card.sha256 for card in cards).encode()).hexdigest()
@@ -105,11 +106,11 @@ class Measurement(JsonDocument):
     """See model_of."""
     resolution: str
     delay_s: float
-    """Seconds of computing a frame, without transport."""
+    """Seconds of computation per frame, without transport."""
     bytes: float
     """Of the frame as JPEG."""
     quality: float
-    """0..1 against the golden configuration: F1, or 1 - MAE / 30 degrees."""
+    """0..1 relative to the golden configuration: F1, or 1 - MAE / 30 degrees."""
     frames: int = 0
-    """How many were measured."""
+    """Number of measured frames."""
     at: str = ""

@@ -20,7 +20,7 @@ LINE = 2
 
 
 class Direction(StrEnum):
-    """In which a line is crossed, as seen by who looks from its first point to its second."""
+    """In which direction a line is crossed, looking from its first point to its second."""
 
     ANY = "any"
     LEFT = "left"
@@ -29,18 +29,18 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True)
 class Zone:
-    """A place in the picture, under a name."""
+    """A named line or area in the picture."""
 
     name: str
     points: tuple[Point, ...]
-    """Of a line two, of an area its corners."""
+    """Two for a line, the corners of an area."""
 
     @property
     def is_line(self) -> bool:
         return len(self.points) == LINE
 
     def contains(self, point: Point) -> bool:
-        """Is the point in this area? One on its edge may be either. By the even-odd rule."""
+        """Whether the point is in this area, by the even-odd rule. One on its edge may be either."""
         x, y = point
         is_inside = False
         for (x1, y1), (x2, y2) in zip(self.points, self.points[1:] + self.points[:1], strict=True):
@@ -49,7 +49,7 @@ class Zone:
         return is_inside
 
     def crossed(self, before: Point, after: Point) -> Direction | None:
-        """In which direction the way from one point to the other crosses this line; None: it does not."""
+        """In which direction the path from one point to the other crosses this line; None: it does not."""
         begin, end = self.points
         side_before, side_after = _side(begin, end, before), _side(begin, end, after)
         if (side_before < 0) == (side_after < 0) or _side(before, after, begin) * _side(before, after, end) > 0:
@@ -58,7 +58,7 @@ class Zone:
 
 
 def _side(begin: Point, end: Point, point: Point) -> float:
-    """Above 0: right of who looks from begin to end (y grows downwards); below: left."""
+    """Above 0: to the right, looking from start to end (y grows downwards); below: to the left."""
     return (end[0] - begin[0]) * (point[1] - begin[1]) - (end[1] - begin[1]) * (point[0] - begin[0])
 
 
@@ -69,25 +69,25 @@ LEAST_POINTS, MOST_POINTS = 2, 32
 
 @dataclass(frozen=True)
 class Rule:
-    """With a line as its zone: an object crosses it. Else: at least so many objects are there at once."""
+    """With a line as its zone: an object crosses it. Otherwise: at least this many objects are there at once."""
 
     name: str
     zone: str = ""
     """Name of one of the job's zones; empty: the whole picture."""
     label: str = ""
-    """Of this class; empty: of any."""
+    """Only this class; empty: any."""
     min_score: float = 0.0
-    """Less sure ones do not count; 0: nor do scores."""
+    """Lower scores do not count; 0: scores are ignored."""
     at_least: int = 1
     """Objects at once."""
     direction: Direction = Direction.ANY
-    """Of a line."""
+    """For a line."""
     dwell_s: float = 0.0
-    """Each has been there for so long, in seconds."""
+    """How long each of them has been there, in seconds."""
     frames: int = 1
-    """It holds in so many processed frames one after the other."""
+    """Number of consecutive processed frames in which it holds."""
     cooldown_s: float = 60.0
-    """No further event for so long after one, in seconds."""
+    """Minimum time until the next event, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class RuleSet:
         return next((zone for zone in self.zones if zone.name == rule.zone), None) if rule.zone else None
 
     def with_zone(self, zone: Zone) -> RuleSet:
-        """Instead of one of the same name."""
+        """Replaces one of the same name."""
         return RuleSet((*(one for one in self.zones if one.name != zone.name), zone), self.rules)
 
     def without_zone(self, name: str) -> RuleSet:
@@ -113,7 +113,7 @@ class RuleSet:
         return RuleSet(tuple(one for one in self.zones if one.name != name), self.rules)
 
     def with_rule(self, rule: Rule) -> RuleSet:
-        """Instead of one of the same name."""
+        """Replaces one of the same name."""
         return RuleSet(self.zones, (*(one for one in self.rules if one.name != rule.name), rule))
 
     def without_rule(self, name: str) -> RuleSet:
@@ -124,7 +124,7 @@ RULE_SET = JsonForm(RuleSet)
 
 
 def check_rules(rule_set: RuleSet) -> None:
-    """Do rules and zones fit together? Raises BadRule."""
+    """Checks that rules and zones match. Raises BadRule."""
     _check_number(rule_set.zones, MOST_ZONES, "zones")
     _check_number(rule_set.rules, MOST_RULES, "rules")
     _check_names("zones", (zone.name for zone in rule_set.zones))

@@ -21,11 +21,11 @@ from app.video.model.rule import Direction, Rule, RuleSet, Zone
 from app.video.model.track import MOST_OBJECTS, SeenObject, Track, Tracked, advance
 
 REARM_S = 2.0
-"""A rule that does not hold for shorter than that has not ceased to: a detector misses an object now and then."""
+"""A rule that does not hold for a shorter time has not ceased to hold: a detector misses an object occasionally."""
 MOST_GAP_S = 60.0
-"""Between two rows: what held before a longer one may be something else after it."""
+"""Maximum time between two rows: after a longer one, the state before may no longer apply."""
 MOST_BACK_S = 1.0
-"""A clock that goes further back is another one: all starts again."""
+"""A clock that goes further back is another one: the evaluation starts again."""
 NO_BOXES = "no_boxes"
 NO_SIZE = "no_size"
 Size = tuple[float, float]
@@ -34,32 +34,32 @@ Size = tuple[float, float]
 
 @dataclass(frozen=True)
 class RuleState:
-    """What a rule remembers from row to row. Times in seconds of the rows' clock."""
+    """The state of a rule from row to row. Times in seconds of the rows' clock."""
 
     frames: int = 0
-    """Processed frames in which it has held, one after the other."""
+    """Consecutive processed frames in which it has held."""
     held_at: float | None = None
     """When it last held."""
     is_missed: bool = False
     """It did not hold in the last row."""
     is_told: bool = False
-    """There is an event of this time that it holds."""
+    """An event exists for the current period in which it holds."""
     told_at: float | None = None
-    """Of its last event."""
+    """Time of its last event."""
 
 
 @dataclass(frozen=True)
 class EvaluationState:
-    """What the rules of a job remember."""
+    """The state of all rules of a job."""
 
     at: float | None = None
     """Of the last row, in seconds."""
     tracks: tuple[Track, ...] = ()
     rules: Mapping[str, RuleState] = field(default_factory=dict)
     problem: str = ""
-    """NO_BOXES, NO_SIZE: why no rule can hold; of the last row."""
+    """NO_BOXES, NO_SIZE: why no rule can hold; for the last row."""
     next_track: int = 1
-    """Id of the next object that is new."""
+    """Id of the next new object."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -74,11 +74,11 @@ class EvaluationState:
     def from_json(data: Mapping[str, Any]) -> EvaluationState:
         rules = {name: RuleState(**state) for name, state in data["rules"].items()}
         next_track = data.get("next_track", 0)
-        tracks = map(Track.from_json, data["tracks"] if next_track else ())  # of an older version: they had no ids
+        tracks = map(Track.from_json, data["tracks"] if next_track else ())  # from an older version, without ids
         return EvaluationState(data["at"], tuple(tracks), rules, data["problem"], next_track or 1)
 
     def following(self, before: RuleSet, after: RuleSet) -> EvaluationState:
-        """Under other rules: those that stay as they are, with their zones, remember what they did."""
+        """The state under other rules: unchanged rules, with their zones, keep theirs."""
         kept = {
             rule.name: self.rules[rule.name]
             for rule in after.rules
@@ -91,14 +91,14 @@ class EvaluationState:
 def evaluate(
     rule_set: RuleSet, state: EvaluationState, records: Iterable[FrameRecord], *, size: Size | None, by_pts: bool
 ) -> tuple[EvaluationState, list[RuleEvent]]:
-    """Judges rows, oldest first.
+    """Evaluates rows, oldest first.
 
     Args:
-        size: Of the source, for rows that do not say theirs; None: it is not known.
-        by_pts: Time is that in the source, where a row has one; else that of the node's clock.
+        size: Of the source, for rows without their own; None: unknown.
+        by_pts: Time is that in the source, if a row has one; otherwise that of the node's clock.
 
     Returns:
-        What to remember, and the events, oldest first.
+        The new state, and the events, oldest first.
     """
     events = list[RuleEvent]()
     for record in records:
@@ -113,7 +113,7 @@ def evaluate(
 
 
 def _begun(state: EvaluationState, at: float) -> tuple[EvaluationState, float]:
-    """Of a row: the state, and the time of the row before."""
+    """For one row: the state, and the time of the previous row."""
     if state.at is None or at < state.at - MOST_BACK_S:
         return EvaluationState(at, next_track=state.next_track), at
     return replace(state, at=max(at, state.at)), state.at
@@ -122,7 +122,7 @@ def _begun(state: EvaluationState, at: float) -> tuple[EvaluationState, float]:
 def _judged(
     rule_set: RuleSet, state: EvaluationState, objects: list[SeenObject], last_at: float, *, is_new: bool
 ) -> tuple[EvaluationState, list[tuple[Rule, list[Tracked]]]]:
-    """is_new: a stage has looked at the frame; else its boxes were carried on from the one before."""
+    """is_new: a stage has processed the frame; otherwise its boxes were carried over."""
     at = state.at or 0.0
     paired, lost = advance(state.tracks, objects, at, last_at, state.next_track)
     tracked = [replace(one, track=_placed(one.track, rule_set.zones, at)) for one in paired]
@@ -145,7 +145,7 @@ def _judged(
 
 
 def _counted(rule: Rule, state: RuleState, holds: bool, at: float, *, is_new: bool) -> tuple[RuleState, bool]:
-    """Of an area: what it remembers then, and whether there is to be an event, cool-down apart."""
+    """For an area: its new state, and whether there is an event, apart from the cool-down."""
     longest = REARM_S if not holds or state.is_missed else MOST_GAP_S
     has_ceased = state.held_at is None or at - state.held_at > longest
     state = replace(state, is_told=state.is_told and not has_ceased)

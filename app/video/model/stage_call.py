@@ -34,7 +34,7 @@ MAX_PARTS = 256
 MAX_NAME = 200
 FIELDS = "fields"
 PICTURE_FIELDS = ("image", "clip")
-"""Of JSON bodies, what is base64 rather than text."""
+"""Fields of JSON bodies that are base64 rather than text."""
 _JPEG_BEGIN, _PNG_BEGIN = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"
 HINT = "Send multipart/form-data, as curl -F image=@file.jpg does, or JSON with the picture in base64."
 
@@ -63,15 +63,15 @@ class Call:
     stage: str
     model_id: int = 0
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """All inputs that are not pictures, as JSON has them."""
+    """All inputs that are not pictures, as in JSON."""
     pictures: Mapping[str, tuple[Encoded, ...]] = field(default_factory=dict)
     """field → one picture, or those of a clip."""
     job: str = ""
     """Empty: a user calls."""
     frame: str = ""
-    """Names the frame whose pictures the host may have; empty: a user calls."""
+    """Identifies the frame whose pictures the host may have; empty: a user calls."""
     want: frozenset[str] = frozenset()
-    """Outputs to be answered; empty: all."""
+    """Requested outputs; empty: all."""
 
 
 def packed(call: Call) -> tuple[bytes, dict[str, str], dict[str, str]]:
@@ -85,11 +85,11 @@ def packed(call: Call) -> tuple[bytes, dict[str, str], dict[str, str]]:
 
 
 def unpacked(stage: str, body: bytes, headers: Mapping[str, str], query: Mapping[str, str]) -> Call:
-    """Read a request to a stage's host.
+    """Parses a request to a stage host.
 
     Args:
         stage: from the path.
-        headers: in any case of letters.
+        headers: in any letter case.
         query: `want` names outputs, with commas between.
 
     Raises:
@@ -178,7 +178,8 @@ def _of_multipart(body: bytes, content_type: str) -> Parsed:
 
 
 def _parts(body: bytes, boundary: str) -> list[tuple[str, str, bytes]]:
-    """Name, content type and bytes of each. No content type: it is not a file but a value, as curl -F model_id=1."""
+    """Name, content type and bytes of each. Without a content type it is a value, not a file, as in curl -F
+    model_id=1."""
     parts: list[tuple[str, str, bytearray]] = []
     reader = MultipartReader(boundary, hint=HINT, max_parts=MAX_PARTS)
     for piece in (*reader.feed(body), *reader.feed(b"")):
@@ -191,7 +192,7 @@ def _parts(body: bytes, boundary: str) -> list[tuple[str, str, bytes]]:
 
 
 def _value(data: bytes) -> Any:
-    """JSON, or else the text itself."""
+    """Parses JSON, or returns the text itself."""
     text = data.decode("utf-8", "replace")
     try:
         return json.loads(text)

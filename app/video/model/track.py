@@ -15,7 +15,7 @@ from typing import Any
 from app.video.model.rule import Point
 
 KEPT_S = 2.0
-"""So long an object that is not detected keeps its track, in seconds."""
+"""How long an object that is not detected keeps its track, in seconds."""
 MOST_MOVED = 1.0
 """In longer sides of its box."""
 MOST_OBJECTS = 60
@@ -31,7 +31,7 @@ class SeenObject:
     box: Sequence[float]
     """x1, y1, x2, y2 in pixels of the source."""
     anchor: Point
-    """Where it stands, relative to the picture: the middle of its lower edge."""
+    """Its position relative to the picture: the middle of its lower edge."""
     reach: Point
     """The longer side of its box, relative to the picture's width and to its height."""
 
@@ -41,17 +41,17 @@ class Track:
     """An object over time."""
 
     track_id: int
-    """Of this object alone among those of its job."""
+    """Unique among the objects of its job."""
     label: str
     anchor: Point
-    """Where it stood when it was last detected."""
+    """Its position when it was last detected."""
     reach: Point
     seen_at: float
     """When that was, in seconds."""
     since: Mapping[str, float] = field(default_factory=dict)
-    """Since when it has been in which area, by its name; under "" in the picture."""
+    """Since when it has been in which area, by name; under "" in the picture."""
     speed: Point | None = None
-    """How far it goes in a second, relative to the picture; None: it was seen but once."""
+    """Its movement per second, relative to the picture; None: it was seen only once."""
 
     def to_json(self) -> list[Any]:
         place = [list(self.anchor), list(self.reach), self.seen_at, dict(self.since)]
@@ -63,7 +63,7 @@ class Track:
         return Track(track_id, label, (x, y), (width, height), seen_at, since, (speed[0], speed[1]) if speed else None)
 
     def expected_at(self, at: float) -> Point:
-        """Where it would be then if it went on; where it was, if that was long ago."""
+        """Its expected position then at constant speed; its last position if that was long ago."""
         passed_s = at - self.seen_at
         if self.speed is None or passed_s > KEPT_S:
             return self.anchor
@@ -72,12 +72,12 @@ class Track:
 
 @dataclass(frozen=True)
 class Tracked:
-    """An object of a row with its track, which the row has renewed."""
+    """An object of a row with its updated track."""
 
     seen: SeenObject
     track: Track
     before: Point | None
-    """Where it stood in the row before; None: it is new."""
+    """Its position in the previous row; None: it is new."""
 
 
 def advance(
@@ -87,8 +87,8 @@ def advance(
 
     Args:
         at: Of the row, in seconds; it does not go back.
-        last_at: Of the row before: what was detected there is looked for, however long ago that was.
-        next_id: Of the first track that is new; each further one has the next.
+        last_at: Of the previous row: its objects are searched, however long ago that was.
+        next_id: Of the first new track; each further one has the next.
 
     Returns:
         Each object with its track, in the order of the objects; and the tracks without one, as long as they are kept.
@@ -115,7 +115,7 @@ def advance(
 
 
 def _cost(seen: SeenObject, track: Track, at: float) -> float | None:
-    """How far it is from where it was or would be, in sides; None: too far, or it is another class."""
+    """Its distance from its last or expected position, in sides; None: too far, or another class."""
     if seen.label != track.label:
         return None
     sides = [max(now, before) for now, before in zip(seen.reach, track.reach, strict=True)]
@@ -136,7 +136,7 @@ def _renewed(seen: SeenObject, track: Track, at: float) -> Tracked:
 
 
 def _speed(seen: SeenObject, track: Track, at: float) -> Point | None:
-    """The mean of what it was and what it is, for boxes tremble."""
+    """The mean of the old and the new value, because boxes are noisy."""
     passed_s = at - track.seen_at
     if passed_s <= 0:
         return track.speed

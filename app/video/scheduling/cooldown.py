@@ -11,7 +11,7 @@ from app.kit.backoff import GrowingPause
 PAUSE = GrowingPause(10.0, 120.0)
 BARS_KEPT = 20
 PROBE_FACTOR = 2.0
-"""A link that fell is tried with so many times what it gives now."""
+"""Factor on the current bandwidth at which a slowed link is tried again."""
 RISEN = 0.8
 """A link with this share of its former bandwidth counts as recovered."""
 
@@ -20,17 +20,17 @@ class Cooldown:
     """Pauses, all times in seconds.
 
     Args:
-        state: The policy's own: `patience` in it is read and changed in place.
-        now: Of a steady clock. What was noted before that clock started again is forgotten.
+        state: The policy's state: `patience` in it is read and changed in place.
+        now: Of a steady clock. Entries from before that clock restarted are dropped.
     """
 
     def __init__(self, state: dict[str, Any], now: float) -> None:
         stored = state.setdefault("patience", {})
         self.now = now
         self.bars: dict[str, list[float]] = stored.setdefault("bars", {})
-        """Key of a plan or `node <name>` → [until when, how long the pause was]."""
+        """Key of a plan or `node <name>` → [end of the pause, its length]."""
         self.fallen: dict[str, dict[str, float]] = stored.setdefault("fallen", {})
-        """node → {was: Mbit/s before it fell, next: when it is tried, wait: the pause after that}."""
+        """node → {was: Mbit/s before it slowed down, next: when it is tried, wait: the pause after that}."""
         for key, (until, wait) in list(self.bars.items()):
             if until > now + wait:
                 del self.bars[key]
@@ -49,13 +49,13 @@ class Cooldown:
 
     @property
     def nodes(self) -> frozenset[str]:
-        """Names of the nodes that are barred now."""
+        """Names of the currently barred nodes."""
         return frozenset(
             key.removeprefix("node ") for key in self.bars if key.startswith("node ") and self.is_barred(key)
         )
 
     def fell(self, node: str, was: float) -> None:
-        """Notes that the link to a node fell.
+        """Records that the link to a node slowed down.
 
         Args:
             was: Mbit/s before.
@@ -69,7 +69,7 @@ class Cooldown:
         }
 
     def forgive(self, links: Mapping[str, Mapping[str, Any]]) -> None:
-        """Forgets the links that recovered.
+        """Drops the links that have recovered.
 
         Args:
             links: see PlanMemory.links.
@@ -79,7 +79,7 @@ class Cooldown:
                 del self.fallen[node]
 
     def due(self, links: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-        """node → Mbit/s that is to be tried now; the next try is put off."""
+        """node → Mbit/s to try now; the next attempt is postponed."""
         due = {}
         for node, fallen in self.fallen.items():
             if self.now >= fallen["next"]:

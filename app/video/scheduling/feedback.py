@@ -40,14 +40,14 @@ def critical_path_s(dag: DagInfo, delays: Mapping[str, float]) -> float:
 def predicted_delay_s(
     dag: DagInfo, conf: VideoConf, places: Mapping[str, Place], resource_info: ResourceInfo, state: Mapping[str, Any]
 ) -> float | None:
-    """How long a frame would take by a plan.
+    """Predicts how long a frame takes with a plan.
 
     Args:
-        places: each stage's, as flow_mapping has it.
-        state: of the job; its "profile" is what was measured.
+        places: of each stage, as in flow_mapping.
+        state: of the job; its "profile" has the measurements.
 
     Returns:
-        Seconds that the plan is predicted to take; None if the profile does not cover it.
+        The predicted seconds; None if the profile does not cover the plan.
     """
     profile = state.get("profile")
     if not profile:
@@ -57,7 +57,7 @@ def predicted_delay_s(
 
 
 def fps_steps(source_fps: float | None) -> list[float]:
-    """Frame rates worth trying, frames a second, lowest first: none above the source's own."""
+    """Frame rates worth trying, frames per second, lowest first: none above the source's own."""
     steps = [5.0, 10.0, 15.0, 24.0, 30.0, 60.0]
     if not source_fps or source_fps <= 0:
         return steps[:5]

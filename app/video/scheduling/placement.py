@@ -15,7 +15,7 @@ Place = dict[str, Any]
 
 
 def stages_of(dag: DagInfo) -> list[str]:
-    """The stages, each after what it needs; without the generator."""
+    """The stages, each after everything it needs; without the generator."""
     return [stage for stage in dag["flow"] if stage != dag["generator"]]
 
 
@@ -34,7 +34,7 @@ def place_for(
     """A place at a node of the first of the roles that has one serving the stage.
 
     Args:
-        last: The place of the stage in the plan in force: of nodes of one role that node is preferred.
+        last: The place of the stage in the current plan: among nodes of one role that node is preferred.
 
     Raises:
         BadPlan: No node that is online serves it.
@@ -53,7 +53,7 @@ def is_served(resource_info: ResourceInfo, stage: str, role: str) -> bool:
 
 
 def find_node(resource_info: ResourceInfo, node_ip: str, *, node: str = "", role: str = "") -> NodeInfo:
-    """The one node that a place of a plan means.
+    """Returns the node that a place of a plan refers to.
 
     Args:
         node_ip: Its address, its name or its key.
@@ -83,7 +83,7 @@ def find_node(resource_info: ResourceInfo, node_ip: str, *, node: str = "", role
 
 
 def last_plan(state: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The plan in force as {video_conf, flow_mapping}; None if there is none yet."""
+    """The current plan as {video_conf, flow_mapping}; None if there is none yet."""
     plan = (state or {}).get("last_plan")
     return plan if isinstance(plan, Mapping) and plan.get("video_conf") and plan.get("flow_mapping") else None
 

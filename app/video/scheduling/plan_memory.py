@@ -12,9 +12,9 @@ from app.video.scheduling.contract import DagInfo, Measured, NodeInfo, ResourceI
 from app.video.scheduling.predictor import HOST, LATENCY_S, OWN_LATENCY_S, Prediction, node_of, nodes_key
 
 RISE, FALL = 0.6, 0.3
-"""Weights of the newest observation: that something became slower is believed sooner."""
+"""Weights of the newest observation: slower results are trusted sooner."""
 FORGET, FORGET_PACE = 0.985, 0.995
-"""The share of a correction that is left after each period: a node that was slow may be quick again."""
+"""The share of a correction that remains after each period: a slow node may become fast again."""
 MIN_S = 1e-4
 MIN_MBPS = 0.05
 ROWS_KEPT = 200
@@ -22,31 +22,31 @@ MAX_TAIL, MAX_WAIT, LEAST_PACE = 2.0, 30.0, 0.02
 DROPPED, SLOWED = 0.1, 0.8
 """A plan that drops more than the first share of its frames, or has less than the second of its rate, is too slow."""
 FELL = 0.6
-"""Below this share of its former bandwidth a link has fallen."""
+"""Below this share of its former bandwidth a link has slowed down."""
 
 
 @dataclass(frozen=True)
 class PlanOutcome:
-    """What came of a plan."""
+    """The result of a plan."""
 
     dag: DagInfo
     resources: ResourceInfo
-    """As they were reported."""
+    """As reported."""
     result: PlanResult
     expected: Prediction
     alone: Mapping[str, float]
-    """stage → seconds of computing that were predicted."""
+    """stage → predicted seconds of computation."""
     base: Mapping[str, float]
-    """stage → seconds of computing by the profile alone."""
+    """stage → seconds of computation by the profile alone."""
     is_late: bool
-    """It violated the constraint."""
+    """Whether it violated the constraint."""
 
 
 class PlanMemory:
-    """What was learned so far.
+    """Everything learned so far.
 
     Args:
-        state: The policy's own: `learned` in it is read and changed in place.
+        state: The policy's state: `learned` in it is read and changed in place.
     """
 
     def __init__(self, state: dict[str, Any]) -> None:
@@ -63,7 +63,7 @@ class PlanMemory:
         """tail: p95 of the delay through the predicted one."""
 
     def profile(self, measured: Sequence[Measured]) -> list[Measured]:
-        """The measured rows, and learned ones where nothing was measured."""
+        """The measured rows, and learned ones without a measurement."""
         rows = [self._graded(row) for row in measured]
         measured_keys = {(row["node"], row["stage"], row["model_id"], row["resolution"]) for row in rows}
         for key, delay_s in self.rows.items():
@@ -88,7 +88,7 @@ class PlanMemory:
         return cast("Measured", {**row, "quality": 0.5 * (row["quality"] + learned) if row["quality"] else learned})
 
     def picture(self, resources: ResourceInfo) -> ResourceInfo:
-        """The resource picture with the bandwidths that were seen by sending, until a newer one is reported."""
+        """The resource picture with the bandwidths observed while sending, until a newer one is reported."""
         picture: ResourceInfo = {}
         for key, info in resources.items():
             link = self.links.get(info["node"])
@@ -111,7 +111,7 @@ class PlanMemory:
                 self.corrections[key] = 1 + (value - 1) * share
 
     def learn(self, outcome: PlanOutcome) -> list[str]:
-        """Learns bandwidths, times and qualities. Returns the nodes whose link has fallen."""
+        """Learns bandwidths, times and qualities. Returns the nodes whose link has slowed down."""
         fallen = self._learn_links(outcome)
         self._learn_stages(outcome)
         self._learn_quality(outcome.result, outcome.expected)
@@ -138,8 +138,8 @@ class PlanMemory:
         return fallen
 
     def _sent(self, outcome: PlanOutcome) -> dict[str, float]:
-        """node → Mbit/s to it. Transport to a stage whose picture is there already is all latency; to the first stage,
-        what exceeds the latency is the transport of the picture."""
+        """node → Mbit/s to it. Transport to a stage that already has its picture is only latency; to the first stage,
+        everything above the latency is the transport of the picture."""
         mbps_of: dict[str, float] = {}
         result = outcome.result
         for stage, place in outcome.expected.flow_mapping.items():
@@ -207,15 +207,15 @@ class PlanMemory:
                 self.seen[key] = before + 0.1 * (quality - before)
 
     def learn_rate(self, result: PlanResult, expected: Prediction, capacity: float, *, is_severe: bool) -> bool:
-        """Learns what the nodes of a plan can do together: exactly that from a plan that does not keep up, and a lower
-        bound from one that does.
+        """Learns the joint capacity of a plan's nodes: exactly from a plan that does not keep up, and a lower bound
+        from one that does.
 
         Args:
-            capacity: Frames processed a second that were predicted to be possible.
+            capacity: The predicted maximum of processed frames per second.
             is_severe: Many frames were late.
 
         Returns:
-            Whether the plan does not keep up. Its frames wait for their turn then, and their delays tell nothing.
+            Whether the plan does not keep up. Its frames then queue, and their delays carry no information.
         """
         frames, dropped, fps = result.get("frames", 0), result.get("dropped", 0), result.get("fps", 0.0)
         conf = expected.video_conf

@@ -16,27 +16,27 @@ from app.kit.process.spawn import python_module, signal_group, spawn
 
 START_LIMIT_S = 30.0
 LOAD_LIMIT_S = 15.0
-"""For importing a policy's module, once a process; it does not count against the policy's own limit."""
+"""For importing a policy's module, once per process; it does not count toward the policy's own limit."""
 MAX_ANSWER_BYTES = 1 << 20
 OUTCOMES = ("raised", "invalid", "unknown")
 PASSED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV")
-"""The variables of the environment that it gets: others may be secrets, and policies are foreign code."""
+"""The environment variables that it gets: others may be secrets, and policies are third-party code."""
 
 
 class ProcessEnded(Exception):
-    """The process has ended; the argument says how."""
+    """The process has ended; the argument gives the way."""
 
 
 class ProcessLate(Exception):
-    """The process did not answer in time; the argument says in how long."""
+    """The process did not answer in time; the argument gives the time."""
 
 
 class InvalidAnswer(Exception):
-    """The process answered what it must not; the argument says what."""
+    """The process gave an invalid answer; the argument describes it."""
 
 
 class StartFailed(Exception):
-    """The process could not be started; the argument says why."""
+    """The process could not be started; the argument gives the reason."""
 
 
 class PolicyProcess:
@@ -58,7 +58,7 @@ class PolicyProcess:
             raise StartFailed(str(error)) from error
 
     def ask(self, question: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
-        """Has it call a policy. After an error the process is to be ended.
+        """Makes it call a policy. After an error the process must be ended.
 
         Args:
             question: {policy, call}, see policy_process.
@@ -67,7 +67,7 @@ class PolicyProcess:
         Raises:
             ProcessEnded: It ended.
             ProcessLate: It did not answer in time.
-            InvalidAnswer: It answered what it must not.
+            InvalidAnswer: Its answer is invalid.
         """
         try:
             self._channel.settimeout(LOAD_LIMIT_S)
@@ -122,7 +122,7 @@ class PolicyProcess:
 
     @property
     def is_idle(self) -> bool:
-        """It runs, and has sent nothing that it was not asked for."""
+        """Whether it runs, and has sent nothing unrequested."""
         return self._process.poll() is None and not self._received and not self._has_receive()
 
     def _has_receive(self) -> bool:

@@ -18,7 +18,7 @@ RESET_KEYS = ("last_plan", "profile", "now")
 
 @dataclass(frozen=True)
 class PlanningInput:
-    """What a policy is called with."""
+    """The input of a policy."""
 
     policy: str
     job_uid: str
@@ -32,7 +32,7 @@ class PlanningInput:
 
     @property
     def call(self) -> dict[str, Any]:
-        """The keywords that the policy is called with."""
+        """The keywords of the policy's call."""
         return {
             "job_uid": self.job_uid,
             "dag": self.dag,
@@ -45,12 +45,12 @@ class PlanningInput:
 
     @property
     def memory(self) -> dict[str, Any]:
-        """What the policy itself put into the state."""
+        """The entries that the policy itself added to the state."""
         return {key: value for key, value in self.state.items() if key not in RESET_KEYS}
 
     @property
     def inputs_hash(self) -> str:
-        """sha256 over all of it but now, the same for the same inputs."""
+        """SHA-256 of everything except now: the same for the same inputs."""
         state = {key: value for key, value in self.state.items() if key != "now"}
         written = json.dumps({"policy": self.policy, **self.call, "state": state}, sort_keys=True)
         return hashlib.sha256(written.encode()).hexdigest()
@@ -58,17 +58,17 @@ class PlanningInput:
 
 @dataclass(frozen=True)
 class Decision:
-    """What came of a call of a policy."""
+    """The result of a policy's call."""
 
     plan: Plan | None
-    """None: the plan in force stays. seq is 0: whoever stores it numbers it. Where a policy failed and there is no plan
-    that could stay, it is the simplest one that can be carried out."""
+    """None: the current plan stays. seq is 0: the store numbers it. If a policy failed and no current plan can stay, it
+    is the simplest one that can be carried out."""
     outcome: str
-    """`new`, `same` (as the one in force), `raised`, `late`, `invalid`, `unknown` (no such policy)."""
+    """`new`, `same` (as the current one), `raised`, `late`, `invalid`, `unknown` (no such policy)."""
     reason: str
     """In words, for the log."""
     took_ms: float
     inputs_hash: str
     """See PlanningInput."""
     state: Mapping[str, Any]
-    """To be stored for the next call, without RESET_KEYS."""
+    """Stored for the next call, without RESET_KEYS."""

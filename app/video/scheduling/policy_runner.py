@@ -38,7 +38,7 @@ class PolicyRunner:
         self._process: PolicyProcess | None = None
 
     def decide(self, planning_input: PlanningInput) -> Decision:
-        """The policy's decision. Whatever a policy does, it never raises: then the plan in force stays."""
+        """Returns the policy's decision. It never raises, whatever the policy does: the current plan then stays."""
         with self._lock:
             reply = self._call(planning_input)
         if isinstance(reply, _Failed):
@@ -99,7 +99,7 @@ def _policy_failure(policy: str, reply: Mapping[str, Any]) -> _Failed:
 
 
 def _one_line(text: str) -> str:
-    """The text without characters that a database does not take."""
+    """The text without characters that a database does not accept."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
@@ -133,8 +133,7 @@ def _decided(planning_input: PlanningInput, plan: Plan, reply: Mapping[str, Any]
 
 
 def _memory(planning_input: PlanningInput, reply: Mapping[str, Any]) -> tuple[dict[str, Any], str, str]:
-    """The state to be stored, the policy's reason, and a note where the new state cannot be stored: then the old one
-    stays."""
+    """The state to store, the policy's reason, and a note if the new state cannot be stored: the old one then stays."""
     reason, problem = _one_line(reply["said"]), reply.get("state_problem")
     if problem:
         return planning_input.memory, reason, f"Its state was not kept: {_one_line(problem)}."
@@ -142,7 +141,7 @@ def _memory(planning_input: PlanningInput, reply: Mapping[str, Any]) -> tuple[di
 
 
 def _last(planning_input: PlanningInput) -> Plan | None:
-    """The plan in force; None if there is none or it cannot be carried out now."""
+    """The current plan; None if there is none or it cannot be carried out now."""
     plan = last_plan(planning_input.state)
     if plan is None:
         return None
@@ -152,7 +151,8 @@ def _last(planning_input: PlanningInput) -> Plan | None:
 
 
 def _fallback(planning_input: PlanningInput, failed: _Failed) -> Decision:
-    """The decision when a policy failed: the plan in force stays, or else the simplest one that can be carried out."""
+    """The decision if a policy failed: the current plan stays, or otherwise the simplest one that can be carried
+    out."""
     plan, reason = None, f"{failed.reason} The last plan stays."
     if _last(planning_input) is None:
         try:

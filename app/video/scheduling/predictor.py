@@ -32,24 +32,24 @@ HOST, CLOUD = "host", "cloud"
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a plan is predicted to do."""
+    """The prediction for a plan."""
 
     video_conf: VideoConf
     flow_mapping: Mapping[str, Mapping[str, object]]
     delay_s: float
     """Seconds from a frame's capture to its result, along the slowest path through the DAG."""
     by_stage: Mapping[str, float]
-    """stage → seconds, transport and waiting included."""
+    """stage → seconds, including transport and waiting."""
     fps: float
-    """Frames a second that can be kept up, at most those of the plan."""
+    """Sustainable frames per second, at most those of the plan."""
     bytes_up: float
-    """To other nodes, a processed frame."""
+    """To other nodes, per processed frame."""
     quality: float
-    """0..1, against the golden configuration."""
+    """0..1, relative to the golden configuration."""
     bottleneck: str
     """`node edge0` or `link to cloud0`."""
     is_measured: bool
-    """False where a figure had to be guessed."""
+    """False if a value had to be guessed."""
 
 
 def predict(
@@ -61,7 +61,7 @@ def predict(
     profile: Sequence[Measured],
     corrections: Mapping[str, float] | None = None,
 ) -> Prediction:
-    """What a plan will do.
+    """Predicts the performance of a plan.
 
     Args:
         corrections: Measured through predicted, as seen lately: `stage@node` of computing, `bytes@JPEG` and
@@ -70,7 +70,7 @@ def predict(
 
     Raises:
         KeyError: A stage is not mapped.
-        ValueError: A stage is mapped to a node that there is not.
+        ValueError: A stage is mapped to a missing node.
     """
     return Predictor(dag, resource_info, ProfileModel(profile), corrections).predict(video_conf, flow_mapping)
 
@@ -87,7 +87,7 @@ def predict_cuts(
     only if no later one runs at the host again.
 
     Args:
-        profile: what was measured of stages on nodes; what is missing is estimated.
+        profile: measurements of stages on nodes; missing ones are estimated.
         model_id: of every stage, 0 the smallest.
     """
     predictor = Predictor(dag, resource_info, ProfileModel(profile))
@@ -101,15 +101,15 @@ def mappings(
     dag: DagInfo, resource_info: ResourceInfo, model_id: int, roles: frozenset[str] | set[str]
 ) -> list[dict[str, dict[str, object]]]:
     """Each way to cut the DAG between the host and one node of these roles, among nodes that are online and serve the
-    stages; first the one where all runs at the host. Where there is none, each stage is put where it is served, if it
-    is served at all.
+    stages; first the one in which everything runs at the host. If there is none, each stage is put where it is served,
+    if at all.
 
     Args:
         model_id: of every stage, 0 the smallest.
         roles: of the node that may take stages over from the host.
 
     Returns:
-        By stage, as flow_mapping has it.
+        By stage, as in flow_mapping.
     """
     hosts = [info for info in resource_info.values() if info["role"] == HOST and info["online"]]
     others = [info for info in resource_info.values() if info["role"] in roles and info["online"]]
@@ -138,7 +138,7 @@ def _by_stage(dag: DagInfo, resource_info: ResourceInfo, model_id: int) -> list[
 
 
 def nodes_key(mapping: Mapping[str, Mapping[str, object]]) -> str:
-    """The names of its nodes, as corrections name them."""
+    """The names of its nodes, as in corrections."""
     return "+".join(sorted({str(place.get("node") or place["node_ip"]) for place in mapping.values()}))
 
 
@@ -187,7 +187,7 @@ class Predictor:
 
     Args:
         resource_info: nodes, and what they serve.
-        knowledge: what stages, models and sizes took where it was measured.
+        knowledge: measured times of stages, models and sizes.
         corrections: factors by what they correct: `latency@node` is seconds, `pace@node`, `wait@node`, `bytes@encoder`
             and `stage@node` are factors; None: nothing is corrected.
     """

@@ -13,9 +13,9 @@ from app.video.scheduling.profile_model import QUALITY, QUALITY_OF_MODEL, qualit
 
 SKIPS = (0, 1, 2, 4, 9)
 MARGIN = 0.8
-"""A new plan is predicted to take at most this share of the allowed delay."""
+"""A new plan may be predicted to take at most this share of the allowed delay."""
 LOAD = 0.85
-"""A new plan uses at most this share of what a node or link can do."""
+"""A new plan may use at most this share of the capacity of a node or link."""
 STEP = 0.004
 """Qualities that differ by less count as equal."""
 SENDING_GAIN = 0.018
@@ -31,7 +31,7 @@ ROLES = frozenset({"edge", "cloud"})
 
 @dataclass(frozen=True)
 class SearchGoal:
-    """What a plan is to achieve."""
+    """The goal of a plan."""
 
     hi: float
     """The longest delay allowed, seconds."""
@@ -40,7 +40,7 @@ class SearchGoal:
     fps: float
     """Frames a second."""
     tail: float = 1.0
-    """p95 of the delay through the predicted one: see PlanMemory."""
+    """p95 of the delay relative to the predicted one: see PlanMemory."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class PlanCandidate:
 
     @property
     def sends(self) -> bool:
-        """Does it need another node than the host?"""
+        """Whether it needs a node other than the host."""
         return is_away(self.prediction.flow_mapping)
 
     @property
@@ -74,7 +74,7 @@ class PlanCandidate:
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """Greater is better. The quickest is the best of plans that do not fit, and of those that are equal."""
+        """Greater is better. The fastest is the best of plans that do not fit, and of equal ones."""
         prediction = self.prediction
         if not self.fits:
             return (0.0, float(self.in_time), float(self.is_good), -prediction.delay_s, prediction.fps)
@@ -89,8 +89,8 @@ class PlanCandidate:
 
 
 def best_of(all_candidates: Collection[PlanCandidate]) -> PlanCandidate:
-    """The one with the highest rank; of those that fit one that sends nothing, unless sending gains more than
-    SENDING_GAIN.
+    """The one with the highest rank; among those that fit, one that sends nothing is preferred, unless sending gains
+    more than SENDING_GAIN.
 
     Args:
         all_candidates: Not empty.
@@ -102,7 +102,7 @@ def best_of(all_candidates: Collection[PlanCandidate]) -> PlanCandidate:
 
 
 def is_away(mapping: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Does a stage run on another node than the host?"""
+    """Whether a stage runs on a node other than the host."""
     return any(place["node_role"] != HOST for place in mapping.values())
 
 
@@ -125,7 +125,7 @@ def assess(
 
     Args:
         margin: The share of the allowed delay that it may take.
-        keeps_up: Where that is known already.
+        keeps_up: If that is already known.
     """
     conf = prediction.video_conf
     if keeps_up is None:
@@ -146,11 +146,11 @@ def candidates(
     generator: GeneratorInfo | None,
     barred: frozenset[str] = frozenset(),
 ) -> Iterator[PlanCandidate]:
-    """For each size, model, cut and encoder the plan that leaves out as few frames as it must, the better ones first.
-    What cannot be better than one that fits is omitted; what sends nothing is compared with its like.
+    """For each size, model, cut and encoder the plan that skips as few frames as necessary, the better ones first.
+    Plans that cannot be better than a fitting one are omitted; plans that send nothing are compared with each other.
 
     Args:
-        barred: Names of nodes that are not to be used.
+        barred: Names of nodes that must not be used.
     """
     sizes, best, best_here = _sizes(predictor, dag, generator), 0.0, 0.0
     most = max(2, MAX_PREDICTIONS // (2 * len(sizes)))
@@ -185,7 +185,7 @@ def _models(dag: DagInfo) -> range:
 
 
 def _sizes(predictor: Predictor, dag: DagInfo, generator: GeneratorInfo | None) -> list[tuple[float, str, int]]:
-    """(quality when every frame is processed, resolution, model_id), the best first; no size above the source's."""
+    """(quality if every frame is processed, resolution, model_id), the best first; no size above the source's."""
     height = int((generator or {}).get("height") or 0)
     names = list(RESOLUTIONS)
     if height:

@@ -24,7 +24,7 @@ class Catalogue:
     """Stages of the installation.
 
     Args:
-        on_change: Is called when a stage came, went or was replaced.
+        on_change: Called when a stage was added, removed or replaced.
         member_of: See NodeAccess.
         note: See NodeAccess.
     """
@@ -60,7 +60,7 @@ class Catalogue:
         return {spec.name for spec, _ in self.seen_by(user)}
 
     def using(self, use: ModelUse) -> list[str]:
-        """Names of the stages with models of this owner that need this of a model."""
+        """Names of the stages with models of this owner that require this of a model."""
         with self.database.read() as conn:
             return [
                 listed.spec.name
@@ -70,13 +70,13 @@ class Catalogue:
             ]
 
     def model_changed(self, owner: str, model: str, *, now: datetime) -> None:
-        """A name of this model means another version now: pin it again in the stages that name it. Jobs in progress
+        """A name of this model now refers to another version: pins it again in the stages that use it. Running jobs
         keep what they have."""
         with self.database.read() as conn:
             listed = [each for each in store.all_stages(conn) if each.owner == owner]
         for each in listed:
             if any(model in (name, parted(name)[0]) for name in each.spec.model_names):
-                with suppress(BadStage):  # its kind has gone with its package
+                with suppress(BadStage):  # its kind was removed with its package
                     self.put(owner, each.spec, now=now)
 
     def allowed(self, name: str) -> AccessRule:
@@ -85,7 +85,7 @@ class Catalogue:
             return _required(store.get_stage(conn, name), name).allowed
 
     def permit(self, name: str, allowed: AccessRule, *, by: str) -> None:
-        """From now on these may name it; jobs in progress keep what they have. Raises StageNotFound."""
+        """Sets who may use it; running jobs keep what they have. Raises StageNotFound."""
         with self.database.write() as conn:
             if _required(store.get_stage(conn, name), name).allowed == allowed:
                 return
@@ -93,8 +93,8 @@ class Catalogue:
             self.note(conn, by, "stage.access", f"stage:{name}", {"allowed": allowed.to_json()})
 
     def put(self, owner: str, spec: StageSpec, *, now: datetime) -> Stage:
-        """Add or replace it; its models are the owner's and are pinned now. Jobs in progress keep what they have.
-        Raises BadStage: unknown kind, models that are not there, too many or few, unknown parameters, a bad name."""
+        """Adds or replaces it; its models are the owner's and are pinned now. Running jobs keep what they have. Raises
+        BadStage: unknown kind, missing models, too many or few, unknown parameters, a bad name."""
         if not NAME.fullmatch(spec.name) or spec.name in (RENDER, *GENERATORS):
             raise BadStage(
                 f"{spec.name[:64]!r} cannot be the name of a stage.",
@@ -124,12 +124,12 @@ class Catalogue:
 
     def kinds(self) -> Mapping[str, StageKind]:
         """By the kind's name."""
-        from app.edge.video.stages.registry import kinds  # numpy comes with them: not before somebody asks
+        from app.edge.video.stages.registry import kinds  # imported on demand, because they load numpy
 
         return kinds()
 
     def kinds_of_stages(self, user: str) -> dict[str, StageKind]:
-        """By the name of a stage that this user may use; without those whose kind has gone with its package."""
+        """By the name of a stage that this user may use; without those whose kind was removed with its package."""
         kinds = self.kinds()
         return {spec.name: kinds[spec.kind] for spec, _ in self.seen_by(user) if spec.kind in kinds}
 
@@ -162,7 +162,7 @@ class Catalogue:
         return Stage(spec.name, spec.kind, variants or ((),), dict(spec.parameters))
 
     def _kind_of(self, name: str, kind: str) -> StageKind:
-        """Of what the catalog has, too, a kind may have gone with its package."""
+        """A kind of a catalog stage may also have been removed with its package."""
         kinds = self.kinds()
         if kind not in kinds:
             raise BadStage(

@@ -24,11 +24,11 @@ from app.video.service.stage_deployment import StageDeployment
 from app.video.store import StoredJob
 
 SWEEP_EVERY_S = 10.0
-"""Between two looks at all jobs."""
+"""Interval between two passes over all jobs."""
 
 
 class Controller:
-    """Reconciles the orders of jobs and of hosts of stages, and forgets old jobs.
+    """Reconciles the orders of jobs and of stage hosts, and deletes old jobs.
 
     Args:
         processes: How many compute stages on each node.
@@ -63,9 +63,9 @@ class Controller:
         self._snapshots = dict[str, NodeSnapshot]()
 
     def reconcile(self, uid: str, *, now: datetime) -> None:
-        """Orders the runner of a job with the hosts of stages there are now, until the job is DONE; with an empty uid
-        it orders the hosts of stages, on nodes that have videos or are of the cloud, while there is a stage to
-        serve, and submits the jobs of job sets."""
+        """Orders the runner of a job with the current stage hosts, until the job is DONE. With an empty uid it orders
+        the stage hosts, on nodes that have videos or are in the cloud, while there is a stage to serve, and submits the
+        jobs of job sets."""
         if not uid:
             self.deployment.reconcile(now)
             self.sets.reconcile(now)
@@ -82,8 +82,8 @@ class Controller:
         self._order_runner(stored, orders, self.nodes.access.seen_by(stored.job.owner), now)
 
     def due(self, now: datetime) -> list[str]:
-        """The uids to reconcile now, the empty one among them: all of them every SWEEP_EVERY_S, none in between. Is
-        called every few seconds."""
+        """The uids to reconcile now, including the empty one: all of them every SWEEP_EVERY_S, none in between. Called
+        every few seconds."""
         if self._swept_at is not None and 0 <= (now - self._swept_at).total_seconds() < SWEEP_EVERY_S:
             return []
         with self.database.read() as conn:
@@ -92,7 +92,7 @@ class Controller:
         return ["", *uids]
 
     def node_replaced(self, _: str, keys: Collection[WorkKey]) -> None:
-        """Listens to nodes: the machine that was evicted knows the secrets of all hosts that its jobs called."""
+        """Listens to nodes: the evicted machine knows the secrets of all hosts that its jobs called."""
         if not any(key.kind == JOBS for key in keys):
             return
         for node in self.deployment.renew_secrets():
@@ -103,19 +103,19 @@ class Controller:
             self.jobs.wake(uid)
 
     def node_permitted(self, _: str, __: Collection[WorkKey]) -> None:
-        """Listens to nodes: jobs of those who may no longer use it end, and others' plans take it in or do without; it
-        serves their stages or serves them no longer."""
+        """Listens to nodes: jobs of users who may no longer use it end, and plans of others include or exclude it; it
+        starts or stops serving their stages."""
         with self.database.read() as conn:
             uids = store.open_uids(conn)
         for uid in ("", *uids):
             self.jobs.wake(uid)
 
     def node_changed(self, node: Node, keys: Collection[WorkKey]) -> None:
-        """Listens to nodes: jobs that have a part there are looked at soon, and asked for another plan when a host of
-        theirs came or went.
+        """Listens to nodes: jobs that use the node are checked soon, and replanned if one of their hosts appeared or
+        disappeared.
 
-        Nodes report every few seconds: a report that changes nothing for jobs is ignored. Each process compares
-        for itself, so that a change may be looked at more than once."""
+        Nodes report every few seconds: a report that changes nothing for jobs is ignored. Each process compares by
+        itself, so a change may be checked more than once."""
         snapshot = NodeSnapshot.of(node)
         before, self._snapshots[node.name] = self._snapshots.get(node.name), snapshot
         uids = [key.uid for key in keys if key.kind == JOBS and snapshot.differs_for(key, before)]
@@ -127,7 +127,7 @@ class Controller:
             self.jobs.wake(uid)
 
     def forget_old(self, now: datetime) -> None:
-        """Jobs that ended long ago (settings), with their events, decisions and pictures."""
+        """Deletes jobs that ended long ago (settings), with their events, decisions and pictures."""
         with self.database.read() as conn:
             uids = store.ended_before(conn, to_text(now - timedelta(days=self.keep_days)))
         self.jobs.forget(uids)
@@ -165,7 +165,7 @@ class Controller:
     def _request_plan(
         self, stored: StoredJob, hosts: tuple[StageHost, ...], orders: list[Order], nodes: list[Node], now: datetime
     ) -> None:
-        """Requests another plan when hosts came or went, or when the job has no plan that can be carried out."""
+        """Requests another plan if hosts appeared or disappeared, or if the job has no plan that can be carried out."""
         is_heard = any(node.name == stored.job.node and node.is_online(now) for node in nodes)
         if not hosts or not is_heard:
             return

@@ -19,7 +19,7 @@ from app.video.service.jobs import Jobs, Submission
 from app.video.service.resources import Resources, videos_of
 
 AT_ONCE = 50
-"""Jobs that are submitted for a set in one look; the next is seconds later."""
+"""Maximum number of jobs submitted for a set in one pass; the next is seconds later."""
 logger = logging.getLogger(__name__)
 
 

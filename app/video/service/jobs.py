@@ -33,15 +33,15 @@ FIGURE = re.compile(r"[1-9][0-9]{0,4}(\.[0-9]{1,4})?", re.ASCII)
 
 @dataclass(frozen=True)
 class Submission:
-    """A job as its user asks for it, before anything of it is checked."""
+    """A job as requested by its user, before any check."""
 
     node: str
     """Name of the node with the video, or the address of its agent."""
     video_id: str
     dag: object
-    """As it came: see read_dag."""
+    """The unparsed input: see read_dag."""
     constraint: object = None
-    """As it came: see read_constraint."""
+    """The unparsed input: see read_constraint."""
     policy: str = ""
     restart_policy: RestartPolicy = RestartPolicy.NEVER
     realtime: bool = True
@@ -49,16 +49,16 @@ class Submission:
     uid: str = ""
     """The unique_job_id that the requirement's /node/submit_job brings; empty: it gets a number of its own."""
     name: str = ""
-    """Its user's own name for it."""
+    """Its user's name for it."""
 
 
 class Jobs:
     """Submits, changes, ends and forgets them.
 
     Args:
-        wake: Has the controller look at the job of this uid soon; an empty uid: at the hosts of stages.
-        announce: Tells those who watch the job of this uid that it changed.
-        request_plan: Has the scheduler plan the job of this uid soon; with the reason, as `constraint`.
+        wake: Makes the controller check the job of this uid soon; an empty uid: the stage hosts.
+        announce: Notifies viewers of the job of this uid.
+        request_plan: Makes the scheduler plan the job of this uid soon; with the reason, such as `constraint`.
         on_forget: Each forgets what is stored elsewhere of the job of this uid.
         max_per_user: How many jobs of a user may be in progress.
     """
@@ -123,7 +123,7 @@ class Jobs:
 
         Args:
             text: Part of the name, the uid, the node or the video.
-            cursor: Of the page before; None: the first page.
+            cursor: Of the previous page; None: the first page.
 
         Raises:
             BadInput: The cursor was not made here.
@@ -134,14 +134,14 @@ class Jobs:
         return shown, f"{shown[-1].created_at}~{shown[-1].uid}" if len(rows) > limit else None
 
     def constrain(self, user: str, uid: str, constraint: object, *, now: datetime) -> VideoJob:
-        """Change what a user demands of a job. It is in force with the next plan, which is requested at once.
+        """Changes the constraint of a job. It applies from the next plan on, which is requested at once.
 
         Args:
             constraint: as the user sent it, any JSON value.
 
         Raises:
             VideoJobNotFound, JobEnded: Nothing to constrain.
-            BadConstraint: It is none.
+            BadConstraint: It is invalid.
         """
         demanded = read_constraint(constraint)
         with self.locked(user, uid) as (conn, _):
@@ -152,7 +152,7 @@ class Jobs:
         return self._changed(user, uid, "constraint")
 
     def choose(self, user: str, uid: str, policy: str, *, now: datetime) -> VideoJob:
-        """Have another policy schedule a job; what the last one has learned of it is forgotten.
+        """Sets another policy for a job; the state of the previous one is dropped.
 
         Args:
             policy: name of one.
@@ -172,7 +172,7 @@ class Jobs:
         return self._changed(user, uid, "policy")
 
     def rename(self, user: str, uid: str, name: str) -> VideoJob:
-        """Give a job, also one that has ended, a name of its user's own; an empty one takes it away.
+        """Names a job, also one that has ended; an empty name removes it.
 
         Raises:
             VideoJobNotFound: The user has no such job.
@@ -186,7 +186,7 @@ class Jobs:
         return self.get(user, uid)
 
     def cancel(self, user: str, uid: str, *, now: datetime) -> VideoJob:
-        """DONE, cancelled; its node hears of it when it is there. One that has ended stays as it is."""
+        """Cancels the job; its node is notified when it is connected. An ended job stays unchanged."""
         with self.database.write() as conn:
             stored = _owned(store.lock(conn, uid), user, uid)
             if stored.job.state is JobState.DONE:
@@ -199,7 +199,7 @@ class Jobs:
         return self.get(user, uid)
 
     def bar(self, uid: str, *, now: datetime) -> None:
-        """End one whose user may no longer use its video."""
+        """Ends a job whose user may no longer use its video."""
         with self.database.write() as conn:
             stored = store.lock(conn, uid)
             if stored is None or stored.job.state is JobState.DONE:
@@ -209,14 +209,14 @@ class Jobs:
         self._notify(uid)
 
     def delete(self, user: str, uid: str) -> None:
-        """Deletes all that is kept of a job that has ended. Raises VideoJobNotFound, Conflict while it runs."""
+        """Deletes all data of an ended job. Raises VideoJobNotFound, Conflict while it runs."""
         if self.get(user, uid).state is not JobState.DONE:
             raise Conflict(f"The job {uid} has not ended.", hint="Cancel it first.")
         self.forget([uid])
         self.announce(uid)
 
     def forget(self, uids: Collection[str]) -> None:
-        """Deletes all that is kept of these jobs, and withdraws the orders of their nodes."""
+        """Deletes all data of these jobs, and withdraws the orders of their nodes."""
         for uid in uids:
             for forget in self.on_forget:
                 forget(uid)
@@ -304,7 +304,7 @@ class Jobs:
         )
 
     def video_of(self, user: str, node: str, video_id: str, now: datetime) -> NodeVideos:
-        """The node of a video, with all its videos.
+        """Returns the node of a video, with all its videos.
 
         Args:
             node: by name.
@@ -334,8 +334,8 @@ class Jobs:
 
 
 def source_facts(facts: Mapping[str, str]) -> dict[str, float]:
-    """What a node says of its video, as a runner says it later of each frame: so that the first plan is for the rate
-    and size that there are."""
+    """The node's facts about its video, which a runner later reports with each frame: so that the first plan is for the
+    actual rate and size."""
     width, _, height = facts.get("size", "").partition("x")
     texts = {"fps": facts.get("fps", ""), "width": width, "height": height}
     return {name: float(text) for name, text in texts.items() if FIGURE.fullmatch(text)}
@@ -354,7 +354,7 @@ def _owned(stored: StoredJob | None, user: str, uid: str) -> StoredJob:
 
 
 def _numbered(conn: Connection, job: VideoJob) -> StoredJob:
-    """With a uid of its own, or with the one it brings. Raises UidTaken."""
+    """With a new uid, or with the given one. Raises UidTaken."""
     if not job.uid:
         number = store.next_number(conn)
         return StoredJob(replace(job, uid=f"GLOBAL_ID_{number}.SUB_ID_1"), number)

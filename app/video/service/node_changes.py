@@ -23,11 +23,11 @@ CANNOT_RUN = "Its runner cannot run: "
 
 @dataclass(frozen=True)
 class NodeSnapshot:
-    """What of a node's reports matters to jobs."""
+    """The parts of a node's reports that matter to jobs."""
 
     last_seen_at: str
     host: tuple[Any, ...]
-    """Of its host of stages and its videos; to be compared only."""
+    """Of its stage host and its videos; only for comparison."""
     runners: Mapping[WorkKey, tuple[str, str]]
     """key → (state, address)"""
 
@@ -45,12 +45,12 @@ class NodeSnapshot:
         return NodeSnapshot(node.last_seen_at or "", (node.address, node.side, str(offer), *of_host), runners)
 
     def differs_for(self, key: WorkKey, before: NodeSnapshot | None) -> bool:
-        """Is anything new about this runner?"""
+        """Whether anything is new about this runner."""
         return before is None or before.runners.get(key) != self.runners.get(key)
 
     def has_other_hosts(self, before: NodeSnapshot | None) -> bool:
-        """Is anything new about where stages are served? Also when nothing has been reported since, so that the node
-        may be silent, or when it was silent before this report."""
+        """Whether anything is new about where stages are served. Also if nothing has been reported since, so that the
+        node may be silent, or if it was silent before this report."""
         if before is None or before.host != self.host or before.last_seen_at == self.last_seen_at:
             return True
         if not before.last_seen_at or not self.last_seen_at:
@@ -61,18 +61,18 @@ class NodeSnapshot:
 
 @dataclass(frozen=True)
 class JobChange:
-    """Something that is to be written into a job."""
+    """A change to be written into a job."""
 
     message: str
     """Of the event."""
     type: str = "Note"
     """Of the event."""
     state: JobState | None = None
-    """The state that it enters, if it enters one."""
+    """The new state, if any."""
     flag: bool | None = None
-    """Whether it is flagged as offline from now on; None: as before."""
+    """Whether it is marked offline from now on; None: unchanged."""
     reason: str | None = None
-    """The job's reason from now on; None: as before."""
+    """The job's reason from now on; None: unchanged."""
 
     def apply(self, conn: Connection, stored: StoredJob, at: str) -> None:
         if self.state is not None:
@@ -87,7 +87,7 @@ class JobChange:
 
 
 def changes_of(stored: StoredJob, nodes: Iterable[Node], now: datetime) -> list[JobChange]:
-    """What is to be changed about a job that has not ended."""
+    """The changes to a job that has not ended."""
     job, there = stored.job, {node.name: node for node in nodes if node.is_online(now)}
     changes, own = [], there.get(job.node)
     if own is None and OFFLINE not in job.flags:

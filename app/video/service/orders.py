@@ -16,7 +16,7 @@ from app.video.model.job import JOBS, PART, JobContent, StageHost, VideoJob
 
 NAMESPACE = "video"
 GENERATION = 1
-"""A runner and a host of stages take over a new content while they run, so their generation never changes."""
+"""A runner and a stage host accept new content while they run, so their generation never changes."""
 
 
 def job_key(uid: str) -> WorkKey:
@@ -40,13 +40,13 @@ def content_of(job: VideoJob, hosts: tuple[StageHost, ...]) -> dict[str, Any]:
 
 
 def order_job(nodes: Nodes, conn: Connection, job: VideoJob, hosts: tuple[StageHost, ...]) -> set[str]:
-    """Order a job's runner from its node.
+    """Orders a job's runner from its node.
 
     Args:
         hosts: that the runner may call.
 
     Returns:
-        The name of the node to be notified; nothing when the order is as before or the node is gone.
+        The name of the node to notify; nothing if the order is unchanged or the node is gone.
     """
     try:
         is_new = nodes.order(
@@ -64,7 +64,7 @@ def order_job(nodes: Nodes, conn: Connection, job: VideoJob, hosts: tuple[StageH
 
 
 def is_ordered(orders: Iterable[Order], node: str, content: Mapping[str, Any]) -> bool:
-    """Does the node have an order with this content already?"""
+    """Whether the node has an order with this content already."""
     return any(
         order.node == node and order.operation is not Operation.DELETE and _text(order.content) == _text(content)
         for order in orders
@@ -72,7 +72,7 @@ def is_ordered(orders: Iterable[Order], node: str, content: Mapping[str, Any]) -
 
 
 def hosts_ordered(orders: Iterable[Order]) -> set[tuple[str, str]]:
-    """(node, url) of the hosts of stages that a job's orders name."""
+    """(node, url) of the stage hosts in a job's orders."""
     return {
         (str(host["node"]), str(host["url"]))
         for order in orders
@@ -82,7 +82,8 @@ def hosts_ordered(orders: Iterable[Order]) -> set[tuple[str, str]]:
 
 
 def can_run(job: VideoJob, nodes: Iterable[Node], now: datetime) -> bool:
-    """Are the nodes of its plan online? The job's own node counts as online: without it nothing is known of the job."""
+    """Whether the nodes of its plan are online. The job's own node counts as online: without it nothing is known of the
+    job."""
     if job.plan is None:
         return False
     there = {node.name for node in nodes if node.is_online(now)} | {job.node, ""}

@@ -33,7 +33,7 @@ from app.video.service.what_if import predictions
 from app.video.store import DecisionRecord, StoredJob
 
 GAP_S = 1.0
-"""Between two plans of a job, at least."""
+"""Minimum time between two plans of a job."""
 FAILED_GAP_S = 10.0
 """After its policy raised or took too long: other jobs must not wait for it."""
 FAILED = ("late", "raised")
@@ -96,7 +96,7 @@ class Planner:
         self.send(uid, why)
 
     def schedule(self, uid: str, why: str, *, now: datetime) -> float:
-        """Has the job's policy decide, logs the decision, and puts the plan into the order of the job's node.
+        """Makes the job's policy decide, logs the decision, and puts the plan into the order of the job's node.
 
         A job is planned once a second at most: the first call that comes too early is to be repeated, the others are
         omitted. Of two at the same time the later wins. Nothing is done for a job that has ended or is unknown, nor
@@ -206,7 +206,7 @@ class Planner:
         hosts: tuple[StageHost, ...],
         now: datetime,
     ) -> set[str]:
-        """Logs the decision and puts the plan into force, unless another was faster. Returns the nodes to notify."""
+        """Logs the decision and activates the plan, unless another was faster. Returns the nodes to notify."""
         uid, seq, policy = claimed.job.uid, claimed.plan_seq, claimed.job.policy
         stored = store.lock(conn, uid)
         if stored is None or stored.job.state is JobState.DONE:
@@ -235,7 +235,7 @@ class Planner:
         hosts: tuple[StageHost, ...],
         now: datetime,
     ) -> set[str]:
-        """Puts the plan into force; None: the last one stays. Returns the nodes to be notified."""
+        """Activates the plan; None: the last one stays. Returns the nodes to notify."""
         if plan is not None:
             store.change(conn, uid, plan=plan.to_json())
         stored = store.get(conn, uid)
@@ -253,7 +253,7 @@ class Planner:
 
 
 def _free_at(conn: Connection, stored: StoredJob) -> datetime:
-    """When the next plan of this job may be made."""
+    """The earliest time of this job's next plan."""
     if stored.claimed_at is None:
         return from_text("1970-01-01T00:00:00.000Z")
     last = store.last_decision(conn, stored.job.uid)

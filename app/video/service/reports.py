@@ -40,7 +40,7 @@ _READER = Reader(BadRequest)
 
 @dataclass(frozen=True)
 class SeriesPoint:
-    """How a job did at a moment: a point of its plots."""
+    """The performance of a job at one time: a point of its plots."""
 
     at: str
     plan_result: Mapping[str, Any]
@@ -52,7 +52,7 @@ class SeriesPoint:
 
 @dataclass(frozen=True)
 class ParsedReport:
-    """A report that has the right form. A field is None if the report says nothing of it."""
+    """A report in the right form. A field is None if the report does not have it."""
 
     uid: str
     seq: int
@@ -73,13 +73,13 @@ def plots_in(client: redis.Redis) -> TimeSeries:
 
 
 class Reports:
-    """Takes in what runners report.
+    """Processes the reports of runners.
 
     Args:
         plots: points of delay, accuracy and rate.
-        rules: judge what was detected.
-        announce: notifies watchers of a job.
-        wake_sinks: has what waits for sinks delivered soon.
+        rules: evaluates detections.
+        announce: notifies viewers of a job.
+        wake_sinks: makes waiting entries be delivered soon.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Reports:
     def _write(
         self, conn: Connection, stored: StoredJob, report: ParsedReport, now: datetime
     ) -> list[Mapping[str, Any]]:
-        """Stores a report; returns its results that are new."""
+        """Stores a report; returns its new results."""
         job, at = stored.job, to_text(now)
         added = sorted(
             (result for result in report.results if result["n_loop"] > job.n_loop), key=lambda result: result["n_loop"]
@@ -175,14 +175,14 @@ class Reports:
 
 
 def _silent_since(job: VideoJob, report: ParsedReport, now: datetime) -> str | None:
-    """Since when the source gives no picture: as the first report of it had it, for reports come with a delay."""
+    """Since when the source delivers no picture: as in the first report of it, because reports are delayed."""
     if report.silent_s is None:
         return None
     return job.no_signal_since or to_text(now - timedelta(seconds=report.silent_s))
 
 
 def authorized(stored: StoredJob | None, uid: str, *, node: str, user: str) -> StoredJob:
-    """A job, if whoever reports of it may.
+    """Returns a job, if the reporter is allowed to report on it.
 
     Args:
         stored: None: there is none of this uid.

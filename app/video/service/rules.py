@@ -24,20 +24,21 @@ from app.video.service.snapshots import Snapshots
 from app.video.store import StoredJob
 
 KIND = "video.event"
-"""Of the notifications."""
+"""Kind of the notifications."""
 PICTURE_WITHIN_S = 8.0
-"""A picture that comes so long after an event was stored is kept as what was seen: a node sends one every 5 s."""
+"""A picture that arrives within this time after an event is kept as its picture: a node sends one every 5 s."""
 MOST_LATE_S = 30.0
-"""An event that came later than this after its frame gets no picture: what is to be seen now is something else."""
+"""An event that arrived later than this after its frame gets no picture, because the current one shows something
+else."""
 PICTURES_AT_ONCE = 20
-"""Events that get the same picture."""
+"""Maximum number of events that get the same picture."""
 FORGOTTEN_AT_ONCE = 1000
 MOST_EVENT_ID = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
 class JobRules:
-    """The rules of a job, and how they are."""
+    """The rules of a job, and their state."""
 
     rule_set: RuleSet = field(default_factory=RuleSet)
     problem: str = ""
@@ -48,11 +49,11 @@ class JobRules:
 class RuleEventPage:
     events: list[RuleEvent]
     cursor: int | None
-    """event_id from which the next page goes on; None: there is none."""
+    """event_id from which the next page continues; None: there is none."""
 
 
 class Rules:
-    """Every verb takes the user: another user's job is as if it did not exist.
+    """Every operation takes the user: another user's job is treated as missing.
 
     Args:
         snapshots: the newest picture of each job, for events.
@@ -77,10 +78,10 @@ class Rules:
         return JobRules(stored[0], stored[1].problem) if stored else JobRules()
 
     def put(self, user: str, uid: str, rule_set: RuleSet) -> JobRules:
-        """In force for each row that arrives from now on. A rule that stays as it is keeps its cool-down.
+        """Applies to each row that arrives from now on. An unchanged rule keeps its cool-down.
 
         Raises:
-            BadRule: They do not fit together. Nothing is changed.
+            BadRule: They do not match. Nothing is changed.
             VideoJobNotFound, JobEnded
         """
         return self.change(user, uid, lambda _: rule_set)
@@ -97,7 +98,7 @@ class Rules:
         return JobRules(rule_set, state.problem)
 
     def judge(self, conn: Connection, stored: StoredJob, records: Sequence[FrameRecord], now: datetime) -> None:
-        """Judge rows that have arrived, in the transaction that stores them.
+        """Evaluates new rows, in the transaction that stores them.
 
         Args:
             records: oldest first; none: nothing is read.
@@ -123,7 +124,7 @@ class Rules:
         newest_first: bool = True,
         limit: int,
     ) -> RuleEventPage:
-        """A page of what a job's rules have reported.
+        """Returns a page of the events of a job's rules.
 
         Args:
             cursor: from the page before: the number of an event; None: the first page.
@@ -153,7 +154,7 @@ class Rules:
         return picture
 
     def keep_picture(self, uid: str, picture: bytes, now: datetime) -> None:
-        """The node has sent a snapshot: it is kept of the events that have just been."""
+        """Keeps a node's snapshot as the picture of the events that have just happened."""
         stored_since, since = (to_text(now - timedelta(seconds=s)) for s in (PICTURE_WITHIN_S, MOST_LATE_S))
         with self.database.read() as conn:
             events = result_store.events_without_picture(
@@ -167,7 +168,8 @@ class Rules:
             self.jobs.announce(uid)
 
     def forget_old(self, now: datetime) -> int:
-        """What is older than rows are kept, and what a job has too many of, with their pictures. Returns how many."""
+        """Deletes events that are older than rows are kept, or too many for a job, with their pictures. Returns the
+        number."""
         at, count = to_text(now - timedelta(days=self.keep_days)), 0
         while True:
             with self.database.write() as conn:

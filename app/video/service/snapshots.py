@@ -6,7 +6,7 @@ from app.kit.objects import ObjectMissing, ObjectStore
 
 
 class Snapshots:
-    """The newest picture of each job, and one of each event that came in time for one."""
+    """The newest picture of each job, and one of each event for which one arrived in time."""
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
