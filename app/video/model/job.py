@@ -45,7 +45,7 @@ TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
 
 
 class RestartPolicy(StrEnum):
-    """When the source is read again from its start. ERROR: after a fault; EOS: at its end; ALWAYS: both."""
+    """When the source is read again from its beginning. ERROR: after a fault; EOS: at its end; ALWAYS: both."""
 
     NEVER = "never"
     ERROR = "error"
