@@ -112,11 +112,11 @@ class WorkerLife(dramatiq.Middleware):
         claimer = self.workers[queue].claimer
         for job_id in claimer.unbegun():
             claimer.give_back(job_id)
-            self.container.conversion.dispatch.lost(replace(doing, record_id=job_id))
+            self.container.conversion.dispatch.lost(replace(doing, record_id=job_id, claim=doing.next_claim))
 
     def _settle(self, doing: InFlight, queue: str) -> None:
         """Deal with what an ended worker was doing. Twice does no harm."""
-        if doing.work_dir:
+        if doing.work_dir and not self.container.conversion.dispatch.has_gone_on(doing):
             _remove(Path(doing.work_dir))
         self.container.conversion.dispatch.lost(doing)
         self.container.conversion.dispatch.requeue_from(doing, [queue, Queue.PERIODIC])

@@ -274,7 +274,7 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
     store = JobStore(client, record_ttl_s=settings.record_ttl_s, live_log_bytes=settings.live_log_bytes)
     conversion = open_conversion(settings, client, broker, objects, sandbox, store)
     reuse = StageReuse(settings, conversion.cache, conversion.cache_figures, conversion.work_leases)
-    stages = StageRunner(settings, objects, sandbox, reuse, conversion.dispatch.send_done)
+    stages = StageRunner(settings, objects, sandbox, reuse, conversion.dispatch.report)
     return Container(
         settings,
         client,

@@ -20,6 +20,7 @@ from app.conversion.model import Artifact, Change, JobRecord
 from app.conversion.model.digest import DIGEST_FIELDS
 from app.kit.clock import now, to_text
 from app.kit.queue.message import OutgoingMessage
+from app.kit.redis.connections import ScriptCall
 from app.kit.redis.records import CreateAnswer, JobLimit, Records
 from app.kit.redis.worker_registry import announce, living_workers, retire
 
@@ -127,7 +128,11 @@ class JobStore:
         Args:
             message: A message to send in the same step.
         """
-        return self.records.change(
+        return bool(self.apply_call(job_id, change, message)())
+
+    def apply_call(self, job_id: str, change: Change, message: OutgoingMessage | None = None) -> ScriptCall:
+        """Returns the same as a call that returns 1 or 0."""
+        return self.records.change_call(
             job_id,
             _guards(change),
             change.fields,
@@ -143,12 +148,12 @@ class JobStore:
             values: name, tags, notes, keep.
         """
         fields = {**model.edit_fields(values), "updated_at": at}
-        return self.records.change(job_id, {"owner": [owner]}, fields, ttl_s=None)
+        return bool(self.records.change_call(job_id, {"owner": [owner]}, fields, ttl_s=None)())
 
     def add_artifacts(self, job_id: str, artifacts: Mapping[str, Artifact]) -> bool:
         """Changes a completed job. False if it no longer exists."""
         guards = {"status": [model.Status.COMPLETED.value]}
-        return self.records.change(job_id, guards, model.artifact_fields(dict(artifacts)), ttl_s=None)
+        return bool(self.records.change_call(job_id, guards, model.artifact_fields(dict(artifacts)), ttl_s=None)())
 
     def claim(self, job_id: str, claim: Change) -> JobRecord | None:
         """Like apply, and returns the claimed job.

@@ -13,7 +13,8 @@ def now() -> datetime:
 
 def to_text(moment: datetime) -> str:
     """ISO 8601 in UTC with milliseconds: 2026-11-20T20:43:02.125Z. These texts sort by time."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return in_utc.isoformat(timespec="milliseconds")[: -len("+00:00")] + "Z"
 
 
 def from_text(text: str) -> datetime:

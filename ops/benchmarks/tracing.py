@@ -73,16 +73,19 @@ class Trace:
             self._answered(connection)
             return answer
 
-        ask = RedisConnection.ask
+        line_send, line_receive = RedisConnection.send, RedisConnection.receive
 
-        def traced_ask(line: RedisConnection, commands: list[Any]) -> list[Any]:
+        def traced_line_send(line: RedisConnection, commands: list[Any]) -> None:
             self._sent(line, b"".join(hiredis.pack_command(command) for command in commands))
-            answers = ask(line, commands)
-            for _ in commands:
-                self._answered(line)
-            return answers
+            line_send(line, commands)
 
-        RedisConnection.ask = traced_ask  # type: ignore[method-assign]
+        def traced_line_receive(line: RedisConnection) -> Any:
+            answer = line_receive(line)
+            self._answered(line)
+            return answer
+
+        RedisConnection.send = traced_line_send  # type: ignore[method-assign]
+        RedisConnection.receive = traced_line_receive  # type: ignore[method-assign]
         AbstractConnection.send_packed_command = traced_send  # type: ignore[method-assign]
         AbstractConnection.read_response = traced_read  # type: ignore[method-assign]
 

@@ -89,6 +89,18 @@ def test_a_job_that_was_fetched_and_not_begun_is_run_once_by_the_next_worker(dep
     assert_completed(deployment, [job])
 
 
+def test_a_worker_that_is_killed_after_its_report_takes_nothing_from_the_job(deployment: FaultDeployment) -> None:
+    """Its slot names the job still, and the folder in which the next stage works by now."""
+    deployment.worker("bie")
+    job = deployment.submit(bie="wait:gate")
+    until(lambda: deployment.runs(job), "the next stage runs")
+    next(worker for worker in deployment.running if worker.queue == "onnx").kill()
+    deployment.worker("onnx")
+    assert deployment.work_folder(job).exists()
+    job.release()
+    assert_completed(deployment, [job])
+
+
 def test_the_sweep_fails_the_job_of_a_worker_that_never_comes_back_and_no_other(deployment: FaultDeployment) -> None:
     lost_worker = deployment.worker("bie")
     lost = hanging(deployment)
@@ -179,7 +191,7 @@ def test_a_job_in_the_hands_of_a_worker_told_to_end_is_not_lost(deployment: Faul
 
 
 # --- the scheduler ----------------------------------------------------------------------------------
-@pytest.mark.parametrize("moment", ["before-advance", "after-advance"])
+@pytest.mark.parametrize("moment", ["before-advance", "after-advance", "after-taken-in"])
 def test_jobs_whose_scheduler_was_killed_go_on_with_the_next_and_no_stage_runs_twice(
     deployment: FaultDeployment, moment: str
 ) -> None:

@@ -38,7 +38,7 @@ MOMENTS = [
     Moment("it has taken the job", "after-take", _reached("after-take"), False, "worker lost"),
     Moment("the toolchain runs", "", _runs, True, "worker lost"),
     Moment("the outputs are uploaded", "before-report", _reached("before-report"), True, "worker lost"),
-    Moment("it has sent done and not acknowledged", "after-report", _reached("after-report"), True, None),
+    Moment("it has sent done and has not heard so", "after-report", _reached("after-report"), True, None),
 ]
 
 

@@ -6,7 +6,8 @@ It neither waits nor computes. Every operation here may be repeated with the sam
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
+from functools import partial
 from typing import Any
 
 from app.conversion import model, object_keys
@@ -60,6 +61,17 @@ class Dispatch:
         """
         post(self.broker, Message.DONE, job_id=job_id, step=step, result=result, reason=reason, facts=facts)
 
+    def report(self, on_sent: Callable[[], None], *, step: str, **fields: Any) -> None:
+        """Sends the done message as the last call of the worker's work on a job.
+
+        Args:
+            on_sent: called once Redis has received it.
+            step: see `send_done`.
+            fields: the other arguments of `send_done`.
+        """
+        message = self.broker.prepare(Message.DONE.queue.value, Message.DONE.value, step=step, **fields)
+        self.broker.finish(step, self.broker.post_call(message), lambda _: on_sent())
+
     def advance(self, *, job_id: str, step: str, result: str, reason: str | None, facts: dict[str, Any] | None) -> None:
         """Processes a done message: the job ends, or its next stage is recorded and queued in one step. Arguments as of
         `send_done`."""
@@ -67,19 +79,15 @@ class Dispatch:
         change = self._change(job_id, stage, result, reason, facts or {})
         after = None if change.is_end else stage.next
         message = end_message(self.broker, job_id) if after is None else self.prepare(after, job_id)
-        is_archived = completes(change)
-        if is_archived:
+        error_code = (facts or {}).get("error", {}).get("code", "STAGE_FAILED")
+        if completes(change):
             change = self.completion.prepare(job_id, change)
-        is_applied = self.store.apply(job_id, change, message)
-        if is_archived:
+            is_applied = self.store.apply(job_id, change, message)
             self.completion.settle(job_id)
-        if not is_applied:
-            logger.info("Done message %s/%s of job %s comes too late: nothing to do.", step, result, job_id)
-        elif change.is_end:
-            status = change.fields["status"]
-            count_end(stage.step, status, (facts or {}).get("error", {}).get("code", "STAGE_FAILED"))
-            note(job_status=status)
-            logger.info("Job %s is %s.", job_id, status)
+            _tell(job_id, change, error_code, is_applied)
+        else:
+            call = self.store.apply_call(job_id, change, message)
+            self.broker.finish(Queue.DONE, call, partial(_tell, job_id, change, error_code))
 
     def lost(self, doing: InFlight) -> None:
         """A worker ended during this work. Its job fails, or is queued again if the worker had not claimed it yet."""
@@ -91,12 +99,17 @@ class Dispatch:
         elif record.current.state is StageState.QUEUED and not self.broker.holds(record.stage.step, record.job_id):
             self.enqueue(record.stage, record.job_id)
 
+    def has_gone_on(self, doing: InFlight) -> bool:
+        """Whether the job that a worker started has another worker since, or is queued: its folder may be theirs."""
+        record = self.store.get(doing.record_id) if doing.record_id else None
+        return record is not None and not record.is_terminal and record.claim != doing.claim
+
     def requeue_from(self, doing: InFlight, queues: Iterable[str]) -> None:
         """Returns the messages that the worker had fetched and not started to its queue, and releases their claims."""
         for queue in queues:
-            if doing.claim and queue in QUEUES:
-                for job_id in self.broker.fetched(doing.broker_id, queue) - {doing.record_id}:
-                    self.store.apply(job_id, model.given_back(Stage(queue.upper()), claim=doing.claim))
+            if doing.next_claim and queue in QUEUES:
+                for job_id in self.broker.fetched(doing.broker_id, queue):
+                    self.store.apply(job_id, model.given_back(Stage(queue.upper()), claim=doing.next_claim))
             count = self.broker.requeue_from(doing.broker_id, queue)
             if count:
                 logger.warning("Put back %d message(s) on queue %s that a dead worker had fetched.", count, queue)
@@ -169,3 +182,15 @@ class Dispatch:
         )
         facts = {"error": {"code": error.code, "hint": error.hint, "detail": {"worker": record.current.worker}}}
         self.send_done(job_id=record.job_id, step=error.step, result="fail", reason=error.reason, facts=facts)
+
+
+def _tell(job_id: str, change: Change, error_code: str, is_applied: object) -> None:
+    """Logs and counts the effect of a done message."""
+    step = change.stage.step
+    if not is_applied:
+        logger.info("Done message %s of job %s comes too late: nothing to do.", step, job_id)
+    elif change.is_end:
+        status = change.fields["status"]
+        count_end(step, status, error_code)
+        note(job_status=status)
+        logger.info("Job %s is %s.", job_id, status)

@@ -1,11 +1,13 @@
 """Claims jobs for one worker of one stage, and notes them in the worker's slot.
 
 The claim is prepared before there is a job to claim, so that the fetch of a message can make it in the same step
-(blocking_consumer). Where the message came another way, the claim is made here. Each is good for one job.
+(blocking_consumer). If the message came another way, the claim is made here. Each is valid for one job. The slot
+names two of them: that of the job started last, and the one that the next fetch makes.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 
@@ -35,36 +37,42 @@ class JobClaimer:
         self.slot = slot
         self._store = store
         self._broker = broker
-        self._form = store.claim_by_fetch(model.claimed(stage, worker=slot.name, token=TOKEN))
-        self.rest()
+        self._form = model.claimed(stage, worker=slot.name, token=TOKEN)
+        self._fetch_form = store.claim_by_fetch(self._form)
+        self._claim = self._next = ""
+        self._prepare()
+        slot.write(InFlight(broker.broker_id, next_claim=self._next))
 
     @property
     def claim(self) -> str:
-        return self._text
-
-    def rest(self) -> None:
-        """No work is in progress; a new claim is ready."""
-        token = token_hex(16)
-        self._claim = model.claimed(self.stage, worker=self.slot.name, token=token)
-        self._text = self._form.replace(TOKEN, token)
-        self._note("", "")
+        return self._fetch_text
 
     def take(self, job_id: str, work_dir: Path) -> JobRecord | None:
         """Returns the job if this worker has claimed it. The slot records it before any work starts, in case this
         process dies."""
-        self._note(job_id, str(work_dir))
+        claim = self._claim = self._next
+        self._prepare()
+        self.slot.write(InFlight(self._broker.broker_id, job_id, claim, str(work_dir), self._next))
         fields = self._broker.claimed(self.stage.step, job_id)
         if fields:
             return model.from_fields(fields)
+        change = replace(self._form, fields={**self._form.fields, "claim": claim})
         with span("claim"):
-            return until_answered(lambda: self._store.claim(job_id, self._claim), f"claim job {job_id}")
+            return until_answered(lambda: self._store.claim(job_id, change), f"claim job {job_id}")
+
+    def park(self, job_id: str) -> None:
+        """Returns the job that was taken last to the waiting ones: its work has not started."""
+        self._store.apply(job_id, model.given_back(self.stage, claim=self._claim))
 
     def give_back(self, job_id: str) -> None:
-        """Its work has not started."""
-        self._store.apply(job_id, model.given_back(self.stage, claim=self._claim.fields["claim"]))
+        """Returns a job that was fetched and not taken."""
+        self._store.apply(job_id, model.given_back(self.stage, claim=self._next))
 
     def unbegun(self) -> list[str]:
         return self._broker.unbegun(self.stage.step)
 
-    def _note(self, job_id: str, work_dir: str) -> None:
-        self.slot.write(InFlight(self._broker.broker_id, job_id, self._claim.fields["claim"], work_dir))
+    def _prepare(self) -> None:
+        """Prepares the claim on the next job."""
+        token = token_hex(16)
+        self._next = self._form.fields["claim"].replace(TOKEN, token)
+        self._fetch_text = self._fetch_form.replace(TOKEN, token)

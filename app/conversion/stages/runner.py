@@ -39,7 +39,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 SendDone = Callable[..., None]
-"""send_done(job_id=, step=, result=, reason=, facts=): queues the done message; may raise RedisError."""
+"""send_done(on_sent, job_id=, step=, result=, reason=, facts=): queues the done message, at the latest with the
+acknowledgement of the stage's message, and then calls on_sent; may raise RedisError."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,6 @@ class StageRunner:
         record = worker.claimer.take(job_id, self.folder / job_id)
         if record is None:
             logger.info("Job %s is not waiting for %s: nothing to do.", job_id, stage)
-            worker.claimer.rest()
             return
         started_at, begin = now(), time.monotonic()
         with worker.heartbeat.during(record, started_at=to_text(started_at)) as running:
@@ -99,21 +99,18 @@ class StageRunner:
         if outcome.result == PARKED:
             self._park(job_id, worker)
             return
-        if not running.lost:
-            # By the clock that started it: the wall clock may have been changed meanwhile.
-            finished_at = started_at + timedelta(seconds=took_s)
-            outcome.facts |= {"started_at": running.started_at, "finished_at": to_text(finished_at)}
-            self.report(job_id, stage.step, outcome)
-        result = "reused" if "reused_from" in outcome.facts else outcome.result
-        STAGE_SECONDS.labels(stage.step, record.options.toolchain, result).observe(took_s)
-        worker.claimer.rest()
-        reason = f": {outcome.reason}" if outcome.reason else ""
-        logger.info("Stage %s of job %s ended after %.3f s: %s%s.", stage.step, job_id, took_s, result, reason)
+        tell = partial(_tell, record, outcome, took_s)
+        if running.lost:
+            tell()
+            return
+        # By the clock that started it: the wall clock may have been changed meanwhile.
+        finished_at = started_at + timedelta(seconds=took_s)
+        outcome.facts |= {"started_at": running.started_at, "finished_at": to_text(finished_at)}
+        self._report(job_id, stage.step, outcome, tell)
 
     def _park(self, job_id: str, worker: StageWorker) -> None:
         """Another job is doing this work now; it resumes this job when it has ended (see work_leases)."""
-        until_answered(partial(worker.claimer.give_back, job_id), f"give back job {job_id}")
-        worker.claimer.rest()
+        until_answered(partial(worker.claimer.park, job_id), f"give back job {job_id}")
         logger.info("Job %s waits for another that does the same work.", job_id)
 
     def work(self, record: JobRecord, running: RunningStage) -> StageOutcome:
@@ -125,12 +122,11 @@ class StageRunner:
         except BaseException as error:  # noqa: BLE001  # also the order to end: it is an outcome too, and then this process ends anyway
             return _failure(space.cause_of(error))
 
-    def report(self, job_id: str, step: str, outcome: StageOutcome) -> None:
+    def _report(self, job_id: str, step: str, outcome: StageOutcome, on_sent: Callable[[], None]) -> None:
         """Sends the done message, however long Redis is unreachable: a lost one would leave the job hanging forever."""
+        fields = {"result": outcome.result, "reason": outcome.reason, "facts": outcome.facts}
         until_answered(
-            lambda: self.send_done(
-                job_id=job_id, step=step, result=outcome.result, reason=outcome.reason, facts=outcome.facts
-            ),
+            lambda: self.send_done(on_sent, job_id=job_id, step=step, **fields),
             f"report on job {job_id}",
         )
 
@@ -209,6 +205,15 @@ class StageRunner:
     def _places(self, record: JobRecord) -> SandboxPaths:
         is_vendors = record.options.toolchain is ToolchainName.KNERON
         return installation.places(self.settings.kneron_python) if is_vendors else NOWHERE
+
+
+def _tell(record: JobRecord, outcome: StageOutcome, took_s: float) -> None:
+    """Logs and counts the end of a stage."""
+    step = record.stage.step
+    result = "reused" if "reused_from" in outcome.facts else outcome.result
+    STAGE_SECONDS.labels(step, record.options.toolchain, result).observe(took_s)
+    reason = f": {outcome.reason}" if outcome.reason else ""
+    logger.info("Stage %s of job %s ended after %.3f s: %s%s.", step, record.job_id, took_s, result, reason)
 
 
 def notes_of(record: JobRecord) -> list[str]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Literal, TextIO
 
 Format = Literal["auto", "json", "console"]
@@ -106,7 +107,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
-            "time": _time(record).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "time": f"{_second(int(record.created))}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -139,8 +140,14 @@ class ConsoleFormatter(logging.Formatter):
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
     fields = {name: value() if callable(value) else value for name, value in _context.get().items()}
-    fields |= {name: value for name, value in vars(record).items() if name not in OWN and not name.startswith("_")}
+    if not vars(record).keys() <= OWN:
+        fields |= {name: value for name, value in vars(record).items() if name not in OWN and not name.startswith("_")}
     return {name: value for name, value in fields.items() if value is not None}
+
+
+@lru_cache(maxsize=1)
+def _second(since_1970_s: int) -> str:
+    return datetime.fromtimestamp(since_1970_s, UTC).isoformat()[: -len("+00:00")]
 
 
 def _time(record: logging.LogRecord) -> datetime:

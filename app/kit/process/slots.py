@@ -1,7 +1,7 @@
 """Slots identify the workers of this host by a lock that the kernel releases when the worker dies.
 
 Slot n of a queue is the file `<run>/slots/<queue>-<n>.json`. A worker locks the first free one for its lifetime and
-writes its current work there. If a worker can lock a file with content, the content is the work that died with its
+writes there which job it starts. If a worker can lock a file with content, the content is the work that died with its
 owner.
 """
 
@@ -16,19 +16,19 @@ from pathlib import Path
 
 from app.kit.files.private_folders import make_private
 
-SIZE = 8192
-"""Maximum size of a slot's file: more than a path and three names need."""
-
 
 @dataclass(frozen=True)
 class InFlight:
-    """A worker's current work. All fields except its name are empty while it is idle."""
+    """The job that a worker started last, and its claim on the next."""
 
     broker_id: str
     """Its name among the consumers of the queue."""
     record_id: str = ""
     claim: str = ""
+    """The claim on this record. A record with another claim, or none, was reported before the worker died."""
     work_dir: str = ""
+    next_claim: str = ""
+    """The claim that the next fetch makes. A record with it was fetched and not started."""
 
 
 class Slot:
@@ -47,13 +47,13 @@ class Slot:
         self._descriptor = descriptor
 
     def write(self, doing: InFlight) -> None:
-        """One write of constant length: the file is never half old and half new."""
-        os.pwrite(self._descriptor, json.dumps(vars(doing)).encode().ljust(SIZE), 0)
+        """One write. Only its line counts: the rest of a longer one may follow."""
+        os.pwrite(self._descriptor, json.dumps(vars(doing)).encode() + b"\n", 0)
 
     def read(self) -> InFlight | None:
         data = os.pread(self._descriptor, 1 << 16, 0)
         try:
-            return InFlight(**json.loads(data))
+            return InFlight(**json.loads(data.partition(b"\n")[0]))
         except (ValueError, TypeError):
             return None  # never written, or cut off while being written: it had no job yet
 

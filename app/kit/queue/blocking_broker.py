@@ -14,6 +14,7 @@ The consumer implements waiting and fetching (blocking_consumer). Other differen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from json import JSONEncoder
 from secrets import token_hex
 from typing import Any
 
@@ -23,9 +24,11 @@ from dramatiq.brokers.redis import MAINTENANCE_SCALE
 from dramatiq.common import q_name
 from dramatiq.middleware import MiddlewareError
 
-from app.kit.queue.blocking_consumer import MESSAGE_ID, BlockingConsumer, ConsumerBroker
+from app.kit.observability import tracing
+from app.kit.queue.blocking_consumer import BlockingConsumer, ConsumerBroker
 from app.kit.queue.message import OutgoingMessage
-from app.kit.redis.connections import Script, database
+from app.kit.queue.unsettled import MESSAGE_ID, FinalCall
+from app.kit.redis.connections import Script, ScriptCall, database
 
 POST = """
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
@@ -44,6 +47,7 @@ end
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 redis.call('HSET', KEYS[3], ARGV[3], ARGV[1])
 """
+to_json = JSONEncoder(separators=(",", ":")).encode
 PULSE_TIME = "scheduled_at"
 """Option that Periodiq sets on the messages of its clock, and on no others."""
 
@@ -56,6 +60,7 @@ class BlockingBroker(ConsumerBroker):
         self._after: dict[str, list[Callable[..., None]]] = {}
         super().__init__(client=client, **options)
         self._prefetch = dict(prefetch or {})
+        self._database = database(client)
         self._post = Script(self.connections, POST)
         self._pulse = Script(self.connections, PULSE)
 
@@ -104,7 +109,7 @@ class BlockingBroker(ConsumerBroker):
     @property
     def is_busy(self) -> bool:
         """Whether this process has unfinished messages."""
-        return any(messages.unfinished for queue, messages in list(self._unsettled.items()) if queue == q_name(queue))
+        return any(messages.is_busy for queue, messages in list(self._unsettled.items()) if queue == q_name(queue))
 
     def drain(self) -> None:
         """Stops fetching: this process is about to end. It may finish the messages it has."""
@@ -127,7 +132,7 @@ class BlockingBroker(ConsumerBroker):
         if is_pulse:
             message = message.copy(options={MESSAGE_ID: message.message_id})
         self.emit_before("enqueue", message, delay)
-        key, args = self.list_key(message.queue_name), [message.options[MESSAGE_ID], message.encode()]
+        key, args = self.list_key(message.queue_name), [message.options[MESSAGE_ID], _encode(message)]
         if is_pulse:
             self._pulse(keys=[key, f"{key}.msgs", f"{key}.pulses"], args=[*args, message.actor_name])
         else:
@@ -151,7 +156,27 @@ class BlockingBroker(ConsumerBroker):
         message = _message(queue, actor, message_id, kwargs)
         self.emit_before("enqueue", message, None)
         key = self.list_key(queue)
-        return OutgoingMessage(database(self.client), key, f"{key}.msgs", message.options[MESSAGE_ID], message.encode())
+        return OutgoingMessage(self._database, key, f"{key}.msgs", message.options[MESSAGE_ID], _encode(message))
+
+    def finish(self, queue: str, call: ScriptCall, on_reply: Callable[[Any], None]) -> None:
+        """Ends the work on a message with a call, which is sent with the acknowledgement of the message. The call is
+        made directly if this thread has no message of the queue, and if it is traced.
+
+        Args:
+            queue: the queue of the message.
+            call: works from the queues' database; may be repeated.
+            on_reply: receives the reply; must not depend on Redis.
+
+        Raises:
+            redis.RedisError: the call was made directly, and Redis does not answer.
+        """
+        final = FinalCall(call, on_reply)
+        if tracing.is_on() or not self.unsettled(queue).leave(final):
+            final.replied(call())
+
+    def post_call(self, message: OutgoingMessage) -> ScriptCall:
+        """Returns the call that enqueues a prepared message."""
+        return ScriptCall(self._post, [message.list_key, message.texts_key], [message.message_id, message.text])
 
     def holds(self, queue: str, message_id: str) -> bool:
         """Whether the message waits in the queue or a worker holds it."""
@@ -222,6 +247,11 @@ class BlockingBroker(ConsumerBroker):
         silent = getattr(Middleware, name)
         heard = (m for m in self.middleware if getattr(type(m), name, silent) is not silent)
         return [getattr(middleware, name) for middleware in heard]
+
+
+def _encode(message: Message[Any]) -> bytes:
+    """The same text as Dramatiq's, which builds a new encoder for each message."""
+    return to_json(vars(message)).encode()
 
 
 def _message(queue: str, actor: str, message_id: str | None, kwargs: dict[str, Any]) -> Message[Any]:

@@ -8,6 +8,9 @@ the list is empty and wakes on any push; the fetch then follows at once on the s
 If a message concerns a record, the fetch can claim the record for the receiver of the message, and returns it
 (Claimer).
 
+Work on a message may end with a command of its own: a change of a record, or another message. It is sent with the
+acknowledgement and before it, and its reply is handled while the consumer already waits (FinalCall).
+
 Pending acknowledgements are kept, also across a lost connection, until Redis has received them; repeating them does no
 harm. A fetch is never repeated by the client: a silent retry would hide that the first attempt has taken messages whose
 names never arrived. Instead a new consumer returns the messages that its predecessor never saw.
@@ -16,10 +19,7 @@ names never arrived. Instead a new consumer returns the messages that its predec
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections import deque
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import redis
@@ -29,11 +29,11 @@ from dramatiq.common import current_millis, q_name
 from dramatiq.errors import ConnectionClosed
 
 from app.kit.queue.inline_worker import Inline
+from app.kit.queue.unsettled import MESSAGE_ID, Answer, FinalCall, UnsettledMessages
 from app.kit.redis import record_scripts
 from app.kit.redis.connections import Command, ConnectionPool, RedisConnection, Script, as_map
 
 T = TypeVar("T")
-MESSAGE_ID = "redis_message_id"
 MAX_BLOCK_S = 5.0
 """Maximum duration of one wait; less than the socket's timeout."""
 
@@ -63,6 +63,9 @@ local ids = ARGV[4] ~= '0' and redis.call('LPOP', queue, ARGV[4])
 if not ids then return {0, {}, {}} end
 redis.call('SADD', fetched, unpack(ids))
 local left, found = redis.call('LLEN', queue), redis.call('HMGET', texts, unpack(ids))
+for i, id in ipairs(ids) do
+  if not found[i] then redis.call('SREM', fetched, id) end -- nobody will acknowledge it
+end
 return {left, found, ARGV[5] == '' and {} or claimed(cjson.decode(ARGV[5]), ids, found)}
 """
 )
@@ -81,41 +84,6 @@ class Claimer(Protocol):
 
     def give_back(self, record_id: str) -> None:
         """Undoes the claim: the message goes back unprocessed."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The outcome of a message: done, or dead."""
-
-    is_done: bool
-    message_id: str
-    redis_id: str
-
-
-@dataclass(frozen=True)
-class UnsettledMessages:
-    """The messages of one queue that a process holds. It outlives the consumer, which is recreated with each
-    connection."""
-
-    messages: dict[str, str] = field(default_factory=dict)
-    """Message id → redis id, until Redis has received the outcome."""
-    claimed: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Redis id → the record that came with the message, until its work starts."""
-    answers: deque[Answer] = field(default_factory=deque)
-    """Outcomes that Redis has not received yet."""
-    is_eased: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def unfinished(self) -> int:
-        return len(self.messages) - len(self.answers)
-
-    def settle(self, message: MessageProxy, *, is_done: bool) -> None:
-        self.answers.append(Answer(is_done, message.message_id, message.options[MESSAGE_ID]))
-        self.is_eased.set()
-
-    def forget(self, answer: Answer) -> None:
-        self.answers.remove(answer)
-        self.messages.pop(answer.message_id, None)
 
 
 class Delivery(MessageProxy):
@@ -140,7 +108,9 @@ class ConsumerBroker(RedisBroker):
         self._waiting: dict[str, int] = {}
 
     def unsettled(self, queue: str) -> UnsettledMessages:
-        return self._unsettled.setdefault(queue, UnsettledMessages())
+        if queue not in self._unsettled:
+            self._unsettled[queue] = UnsettledMessages()
+        return self._unsettled[queue]
 
     def waits(self, queue: str, connection_id: int) -> None:
         """Redis' id of the connection on which this queue is waited for."""
@@ -183,6 +153,7 @@ class BlockingConsumer(_RedisConsumer):
         self._look_s = timeout / 1000
         self._is_of_delayed = queue_name != q_name(queue_name)
         self._is_dry = False
+        self._known = {broker.exchange.sha}
         _connected(self._begin)
 
     @property
@@ -218,7 +189,7 @@ class BlockingConsumer(_RedisConsumer):
         # Messages that arrive while the process ends go through Dramatiq, which returns those that no thread takes.
         if message is None or inline is None or self.broker.is_draining or not inline.takes(message):
             return message
-        inline.process(message)
+        self.unsettled.work(inline.process, message)
         return None
 
     def _take(self) -> MessageProxy | None:
@@ -236,10 +207,18 @@ class BlockingConsumer(_RedisConsumer):
         """Sends the pending outcomes, and fetches up to `room` texts of messages, with the record claimed for each, or
         []."""
         answers = list(self.unsettled.answers)
-        replies = self._line.ask(self._question(answers, room))
+        finals = [(answer, answer.final) for answer in answers if answer.final is not None]
+        unknown = {final.call.script for _, final in finals if final.call.script.sha not in self._known}
+        question = self._question(answers, room)
+        self._line.send([*(script.load for script in unknown), *(final.call.command for _, final in finals), *question])
+        replies = [self._line.receive() for _ in unknown]
+        self._known.update(script.sha for script in unknown)
+        replies += [self._finished(answer, final) for answer, final in finals]
+        replies += [self._line.receive() for _ in question]
         errors = [reply for reply in replies if isinstance(reply, redis.RedisError)]
         if any(isinstance(error, redis.exceptions.NoScriptError) for error in errors):  # the server was restarted
             self._line.ask([self.broker.exchange.load])
+            self._known = {self.broker.exchange.sha}
         elif errors:
             raise errors[0]
         else:
@@ -250,6 +229,16 @@ class BlockingConsumer(_RedisConsumer):
         left, texts, records = replies[-1]
         self._is_dry = left == 0
         return list(zip(texts, records or [[]] * len(texts), strict=True))
+
+    def _finished(self, answer: Answer, final: FinalCall) -> Any:
+        reply = self._line.receive()
+        if not isinstance(reply, redis.RedisError):
+            answer.final = None
+            try:
+                final.replied(reply)
+            except Exception:  # replies are still to come on this line
+                self.logger.critical("Unexpected failure after the end of a message's work.", exc_info=True)
+        return reply
 
     def _question(self, answers: list[Answer], room: int) -> list[Command]:
         if not self._is_dry or room <= 0:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -49,20 +50,37 @@ class RedisConnection:
     def ask(self, commands: list[Command]) -> list[Any]:
         """Returns the replies in order; an error reply is returned, not raised. Raises ConnectionError,
         TimeoutError."""
+        self.send(commands)
+        return [self.receive() for _ in commands]
+
+    def send(self, commands: list[Command]) -> None:
+        """Sends the commands alone. Receive all their replies before you send again. Raises as `ask`."""
         if self._socket is None:
             self._open()
         try:
-            self._socket.sendall(b"".join(hiredis.pack_command(command) for command in commands))
-            return [self._reply() for _ in commands]
-        except TimeoutError as error:
-            self.close()
-            raise redis.TimeoutError("Redis does not answer in time.") from error
+            self._socket.sendall(b"".join(map(hiredis.pack_command, commands)))
         except OSError as error:
-            self.close()
-            raise redis.ConnectionError(f"The connection to Redis is lost: {error}") from error
+            raise self._lost(error) from error
         except BaseException:  # also on an interrupt: an unread reply must not answer the next command
             self.close()
             raise
+
+    def receive(self) -> Any:
+        """Waits for the next reply. Raises as `ask`."""
+        try:
+            reply = self._reader.gets()
+            while reply is False:  # incomplete
+                data = self._socket.recv(READ_BYTES)
+                if not data:
+                    raise ConnectionResetError("closed by the server")
+                self._reader.feed(data)
+                reply = self._reader.gets()
+        except OSError as error:
+            raise self._lost(error) from error
+        except BaseException:  # also on an interrupt: an unread reply must not answer the next command
+            self.close()
+            raise
+        return _redis_error(reply) if isinstance(reply, hiredis.ReplyError) else reply
 
     def close(self) -> None:
         self._socket = None
@@ -78,15 +96,11 @@ class RedisConnection:
         self._socket = self._connection._sock
         self._reader = hiredis.Reader(encoding=self._encoding)
 
-    def _reply(self) -> Any:
-        reply = self._reader.gets()
-        while reply is False:  # incomplete
-            data = self._socket.recv(READ_BYTES)
-            if not data:
-                raise ConnectionResetError("closed by the server")
-            self._reader.feed(data)
-            reply = self._reader.gets()
-        return _redis_error(reply) if isinstance(reply, hiredis.ReplyError) else reply
+    def _lost(self, error: OSError) -> redis.RedisError:
+        self.close()
+        if isinstance(error, TimeoutError):
+            return redis.TimeoutError("Redis does not answer in time.")
+        return redis.ConnectionError(f"The connection to Redis is lost: {error}")
 
 
 def _redis_error(error: Exception) -> redis.RedisError:
@@ -148,3 +162,19 @@ class Script:
             if isinstance(answer, redis.RedisError):
                 raise answer
         return answers
+
+
+@dataclass(frozen=True)
+class ScriptCall:
+    """A call of a script as a value: made directly, or sent with other commands."""
+
+    script: Script
+    keys: Sequence[Any]
+    args: Sequence[Any]
+
+    def __call__(self) -> Any:
+        return self.script(self.keys, self.args)
+
+    @property
+    def command(self) -> Command:
+        return self.script.command(self.keys, self.args)

@@ -71,15 +71,17 @@ end
 """
 
 # KEYS: record, active index, prefix of the index to tell ('' for none), a text beside the record to drop. ARGV: ttl in
-# seconds ('' while the record is active), id, field of the group, a message in five parts ('' for none), number of
-# guards, (field, '|allowed|values|') per guard, then field, value, ... Returns 1 if the record was changed.
+# seconds ('' while the record is active), id, field of the group, a message in five parts ('' for none), the records'
+# database, number of guards, (field, '|allowed|values|') per guard, then field, value, ... Returns 1 if the record was
+# changed.
 CHANGE = (
     _GROUP
     + _LETTER
     + _STANDS
     + """
-local first = 10 + 2 * ARGV[9]
-if not stands(KEYS[1], {unpack(ARGV, 10, first - 1)}) then return 0 end
+local first = 11 + 2 * ARGV[10]
+redis.call('SELECT', ARGV[9])
+if not stands(KEYS[1], {unpack(ARGV, 11, first - 1)}) then return 0 end
 redis.call('HSET', KEYS[1], unpack(ARGV, first))
 if ARGV[1] ~= '' then
   redis.call('EXPIRE', KEYS[1], ARGV[1])

@@ -17,7 +17,7 @@ import redis
 from app.kit.queue.message import OutgoingMessage
 from app.kit.redis import record_scripts as scripts
 from app.kit.redis import worker_registry
-from app.kit.redis.connections import ConnectionPool, Script, as_map, database
+from app.kit.redis.connections import ConnectionPool, Script, ScriptCall, as_map, database
 
 CHANGES = "nudge:"  # channel of a record: nudge:<its key>
 
@@ -53,6 +53,7 @@ class Records:
         self, client: redis.Redis, kind: str, *, group_field: str = "", indexed: frozenset[str] = frozenset()
     ) -> None:
         self.client: Any = client  # redis-py types every answer as that of the sync or the async client
+        self._database = database(client)
         self.kind = kind
         self.group_field = group_field
         self.all_index = f"{kind}s"
@@ -113,7 +114,7 @@ class Records:
                 pipe.hgetall(self.key(record_id))
             return [_texts(fields) for fields in pipe.execute()]
 
-    def change(
+    def change_call(
         self,
         record_id: str,
         guards: Mapping[str, Iterable[str]],
@@ -122,8 +123,9 @@ class Records:
         ttl_s: int | None,
         drop_text: str = "",
         message: OutgoingMessage | None = None,
-    ) -> bool:
-        """Sets fields if every guarded field has one of its allowed values.
+    ) -> ScriptCall:
+        """Returns a call that sets fields if every guarded field has one of its allowed values. It works from any
+        database of the server.
 
         Args:
             record_id: the id of the record.
@@ -134,23 +136,22 @@ class Records:
             message: sent in the same step, if the fields are set.
 
         Returns:
-            False if a guard refused or the record does not exist.
+            A call that returns 1, or 0 if a guard refused or there is no such record.
         """
         told = self.index_prefix if ttl_s is not None or not self.indexed.isdisjoint(fields) else ""
         keys = [self.key(record_id), self.active_index, told]
         if drop_text:
             keys.append(f"{self.key(record_id)}:{drop_text}")
         ttl = "" if ttl_s is None else ttl_s
-        args: list[Any] = [ttl, record_id, self.group_field, *_parts(message), *_conditions(guards), *_flat(fields)]
-        return bool(self._change(keys=keys, args=args))
+        return ScriptCall(self._change, keys, [ttl, *self._changes(record_id, guards, fields, message)])
 
     def change_and_read(
         self, record_id: str, guards: Mapping[str, Iterable[str]], fields: Mapping[str, str]
     ) -> dict[str, str] | None:
-        """Like change, and returns the record afterwards, changed or not, in the same round trip; None if it does not
-        exist."""
+        """Makes the change, and returns the record afterwards, changed or not, in the same round trip; None if it does
+        not exist."""
         key = self.key(record_id)
-        args: list[Any] = ["", record_id, self.group_field, *_parts(None), *_conditions(guards), *_flat(fields)]
+        args = ["", *self._changes(record_id, guards, fields, None)]
         told = "" if self.indexed.isdisjoint(fields) else self.index_prefix
         flat_fields = self._change.ask([key, self.active_index, told], args, ("HGETALL", key))[1]
         if isinstance(flat_fields, list):  # Redis' older protocol has no maps
@@ -158,9 +159,9 @@ class Records:
         return flat_fields or None
 
     def claim_by_fetch(self, guards: Mapping[str, Iterable[str]], fields: Mapping[str, str]) -> str:
-        """Returns the claim as text: what a fetch does to the record of its message (blocking_consumer)."""
+        """The same as a text: what a fetch is to do to the record that the message is about (blocking_consumer)."""
         claim = {
-            "database": database(self.client),
+            "database": self._database,
             "prefix": self.key(""),
             "guards": _conditions(guards)[1:],
             "fields": _flat(fields),
@@ -220,6 +221,16 @@ class Records:
             self.client.zrem(self.active_index, *gone)
             for record_id in gone:
                 self.client.hincrby(f"{self.index_prefix}dirty", record_id, 1)
+
+    def _changes(
+        self,
+        record_id: str,
+        guards: Mapping[str, Iterable[str]],
+        fields: Mapping[str, str],
+        message: OutgoingMessage | None,
+    ) -> list[Any]:
+        head = (record_id, self.group_field, *_parts(message), self._database)
+        return [*head, *_conditions(guards), *_flat(fields)]
 
     def _group_index(self, value: str) -> str:
         return f"{self.active_index}:{value}"

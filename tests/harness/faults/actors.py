@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable
 from datetime import datetime, tzinfo
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from app.conversion.service import dispatch  # noqa: E402
 from app.conversion.stages import runner  # noqa: E402
 from app.conversion.stages.job_claimer import JobClaimer  # noqa: E402
 from app.conversion.toolchains import libraries  # noqa: E402
+from app.kit.redis.connections import ScriptCall  # noqa: E402
 from app.kit.sandbox.paths import SandboxPaths  # noqa: E402
 from tests.harness.faults.stages import NOTES  # noqa: E402
 
@@ -100,7 +101,21 @@ runner.CHILD = "tests.harness.faults.stages:run_stage"
 NOTED = SandboxPaths(writes=(str(actors.container.settings.data_dir.parent / NOTES),))
 runner.StageRunner._places = lambda *_: NOTED  # type: ignore[method-assign]
 JobClaimer.take = _named(JobClaimer.take)  # type: ignore[method-assign]
-container.stages.send_done = held("before-report", held("after-report", container.stages.send_done, after=True))
+report, finish = container.stages.send_done, container.broker.finish
+
+
+@partial(held, "before-report")
+def _report(on_sent: Callable[[], None], **fields: Any) -> None:
+    report(lambda: (_halt("after-report", fields["step"]), on_sent()), **fields)
+
+
+def _finish(queue: str, call: ScriptCall, on_reply: Callable[[Any], None]) -> None:
+    """Halts a scheduler once Redis has heard what follows from a done message."""
+    finish(queue, call, lambda reply: (queue == "done" and _halt("after-taken-in", ""), on_reply(reply)))
+
+
+container.stages.send_done = _report
+container.broker.finish = _finish
 advance = held("after-advance", container.conversion.dispatch.advance, after=True)
 container.conversion.dispatch.advance = held("before-advance", advance)
 completion = container.conversion.dispatch.completion

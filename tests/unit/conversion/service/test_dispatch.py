@@ -178,6 +178,18 @@ def test_the_sweep_queues_what_it_finds_on_no_queue_twice_within_a_while(
     assert container.broker.waiting("onnx") == 1
 
 
+def test_the_folder_of_a_job_is_a_dead_workers_until_the_job_goes_on_without_it(container: Container) -> None:
+    dispatch = container.conversion.dispatch
+    record = claim(container, submit(container).job_id)
+    begun = InFlight("broker", record.job_id, record.claim, "/work")
+    assert not dispatch.has_gone_on(begun)
+    done(container, record.job_id)
+    assert dispatch.has_gone_on(begun), "it is queued for the next stage, whose worker may begin at any moment"
+    container.conversion.jobs.cancel(record.job_id, "local")
+    assert not dispatch.has_gone_on(begun)
+    assert not dispatch.has_gone_on(InFlight("broker", "forgotten", "a claim", "/work"))
+
+
 def test_what_a_dead_worker_had_fetched_and_not_begun_is_queued_again(container: Container) -> None:
     record = submit(container)
     dead = make_broker(container.settings.queues)
@@ -191,7 +203,7 @@ def test_a_job_that_a_dead_worker_had_claimed_and_not_begun_is_anybodys_again(co
     dead = make_broker(container.settings.queues)
     record = fetched_by(dead, container)
     dead.close()
-    container.conversion.dispatch.requeue_from(InFlight(dead.broker_id, claim=record.claim), ["onnx"])
+    container.conversion.dispatch.requeue_from(InFlight(dead.broker_id, next_claim=record.claim), ["onnx"])
     assert container.broker.position("onnx", record.job_id) == 0
     again = container.store.require(record.job_id)
     assert (again.current.state, again.claim) == (StageState.QUEUED, "")
@@ -201,7 +213,8 @@ def test_a_job_that_a_dead_worker_had_begun_is_not_given_back(container: Contain
     dead = make_broker(container.settings.queues)
     record = fetched_by(dead, container)
     dead.close()
-    container.conversion.dispatch.requeue_from(InFlight(dead.broker_id, record.job_id, record.claim), ["onnx"])
+    begun = InFlight(dead.broker_id, record.job_id, record.claim, next_claim="new")
+    container.conversion.dispatch.requeue_from(begun, ["onnx"])
     assert container.store.require(record.job_id).current.state is StageState.RUNNING
 
 
@@ -209,7 +222,7 @@ def test_a_job_that_somebody_else_has_claimed_meanwhile_is_not_given_back(contai
     dead = make_broker(container.settings.queues)
     record = fetched_by(dead, container)
     dead.close()
-    container.conversion.dispatch.requeue_from(InFlight(dead.broker_id, claim="an older claim"), ["onnx"])
+    container.conversion.dispatch.requeue_from(InFlight(dead.broker_id, next_claim="an older claim"), ["onnx"])
     assert container.store.require(record.job_id).claim == record.claim
 
 

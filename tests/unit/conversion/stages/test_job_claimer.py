@@ -84,7 +84,6 @@ def test_a_message_that_comes_twice_is_taken_once(container: Container, claimer:
     job_id = submit(container)
     fetch(container)
     assert claimer.take(job_id, FOLDER)
-    claimer.rest()
     container.conversion.dispatch.enqueue(Stage.ONNX, job_id)
     fetch(container)
     assert claimer.take(job_id, FOLDER) is None
@@ -111,23 +110,44 @@ def test_no_fetch_claims_for_a_worker_whose_threads_may_be_busy(container: Conta
     assert container.store.require(job_id).current.state is StageState.QUEUED
 
 
-def test_the_slot_tells_what_is_being_done_and_the_claim_that_is_ready(
+def test_the_slot_tells_what_was_begun_last_and_the_claim_that_the_next_fetch_makes(
     container: Container, claimer: JobClaimer, slot: Slot
 ) -> None:
     ready = slot.read()
     assert ready
-    assert ready.record_id == ""
+    assert (ready.record_id, ready.claim) == ("", "")
     job_id = submit(container)
     fetch(container)
     claimer.take(job_id, FOLDER)
     begun = slot.read()
     assert begun
-    assert (begun.record_id, begun.claim, begun.work_dir) == (job_id, ready.claim, str(FOLDER))
-    claimer.rest()
-    rested = slot.read()
-    assert rested
-    assert rested.record_id == ""
-    assert rested.claim not in ("", ready.claim)
+    assert (begun.record_id, begun.claim, begun.work_dir) == (job_id, ready.next_claim, str(FOLDER))
+    assert container.store.require(job_id).claim == begun.claim
+    fetched_since = submit(container)
+    fetch(container)
+    assert container.store.require(fetched_since).claim == begun.next_claim != begun.claim
+
+
+def test_a_job_that_was_fetched_after_another_was_begun_is_given_back_alone(
+    container: Container, claimer: JobClaimer
+) -> None:
+    begun = submit(container)
+    fetch(container)
+    claimer.take(begun, FOLDER)
+    fetched = submit(container)
+    fetch(container)
+    for job_id in (begun, fetched):
+        claimer.give_back(job_id)
+    states = [container.store.require(job_id).current.state for job_id in (begun, fetched)]
+    assert states == [StageState.RUNNING, StageState.QUEUED]
+
+
+def test_a_job_that_is_parked_waits_again(container: Container, claimer: JobClaimer) -> None:
+    job_id = submit(container)
+    fetch(container)
+    claimer.take(job_id, FOLDER)
+    claimer.park(job_id)
+    assert container.store.require(job_id).current.state is StageState.QUEUED
 
 
 def test_a_job_whose_fetch_was_cut_off_is_given_back_and_claimed_anew(
@@ -167,4 +187,4 @@ def test_what_was_cut_off_between_its_fetch_and_its_work_is_known(container: Con
 
 
 def _token(claimer: JobClaimer) -> str:
-    return claimer._claim.fields["claim"].rpartition("#")[2]
+    return claimer._next.rpartition("#")[2]

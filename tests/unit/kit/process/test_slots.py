@@ -81,6 +81,14 @@ def test_a_slot_that_was_cut_off_while_written_holds_nothing(tmp_path: Path) -> 
     slot.release()
 
 
+def test_of_a_slot_that_was_written_twice_the_last_counts(tmp_path: Path) -> None:
+    slot, _ = take_slot(tmp_path, "bie", "here")
+    for doing in (InFlight("broker-1", "a-job", "a-claim", "/a/long/path", "next"), InFlight("broker-1")):
+        slot.write(doing)
+        assert slot.read() == doing
+    slot.release()
+
+
 def test_queues_have_slots_of_their_own(tmp_path: Path) -> None:
     bie, _ = take_slot(tmp_path, "bie", "here")
     nef, _ = take_slot(tmp_path, "nef", "here")

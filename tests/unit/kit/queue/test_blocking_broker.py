@@ -18,7 +18,7 @@ from app.kit.queue import blocking_consumer
 from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.queue.broker import NAMESPACE, make_broker
 from app.kit.queue.inline_worker import InlineWork
-from app.kit.redis.connections import RedisConnection
+from app.kit.redis.connections import Command, RedisConnection
 from tests.harness.valkey import Valkey
 
 
@@ -179,10 +179,17 @@ def test_on_a_quiet_queue_an_answer_and_the_wait_for_the_next_message_are_one_ro
     broker.send("heavy", "anything", message_id="a")
     consumer = broker.consume("heavy", timeout=100)
     consumer.ack(next(consumer))
-    sent, ask = [], RedisConnection.ask
-    monkeypatch.setattr(RedisConnection, "ask", lambda line, commands: sent.append(commands) or ask(line, commands))
+    sent = sent_by_lines(monkeypatch)
     assert next(consumer) is None
     assert [[command[0] for command in commands] for commands in sent] == [["EVALSHA", "BLMOVE", "EVALSHA"]]
+
+
+def sent_by_lines(monkeypatch: pytest.MonkeyPatch) -> list[list[Command]]:
+    """What is sent from now on, a list for each time."""
+    sent: list[list[Command]] = []
+    send = RedisConnection.send
+    monkeypatch.setattr(RedisConnection, "send", lambda line, commands: sent.append(commands) or send(line, commands))
+    return sent
 
 
 def test_an_answer_is_heard_before_the_next_message_comes(broker: BlockingBroker) -> None:

@@ -1,0 +1,94 @@
+"""The messages of one queue that a process holds, and what Redis must still receive about them."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dramatiq import MessageProxy
+
+from app.kit.redis.connections import ScriptCall
+
+MESSAGE_ID = "redis_message_id"
+
+
+class FinalCall:
+    """The last call of the work on a message, sent in one round trip with the acknowledgement.
+
+    It is repeated until Redis has received it, so repeating it must do no harm.
+
+    Args:
+        call: works from the queues' database.
+        on_reply: receives the reply once, in the context (logs) of the work.
+    """
+
+    def __init__(self, call: ScriptCall, on_reply: Callable[[Any], None]) -> None:
+        self.call = call
+        self._on_reply = on_reply
+        self._context = contextvars.copy_context()
+
+    def replied(self, reply: Any) -> None:
+        self._context.run(self._on_reply, reply)
+
+
+@dataclass(eq=False)
+class Answer:
+    """The outcome of a message: done, or dead."""
+
+    is_done: bool
+    message_id: str
+    redis_id: str
+    final: FinalCall | None
+    """Sent before the outcome; None if there is none, or if Redis has received it."""
+
+
+@dataclass(frozen=True)
+class UnsettledMessages:
+    """Outlives the consumer, which is recreated with each connection."""
+
+    messages: dict[str, str] = field(default_factory=dict)
+    """Message id → redis id, until Redis has received the outcome."""
+    claimed: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Redis id → the record that came with the message, until its work starts."""
+    answers: deque[Answer] = field(default_factory=deque)
+    """Outcomes that Redis has not received yet."""
+    is_eased: threading.Event = field(default_factory=threading.Event)
+    _work: threading.local = field(default_factory=threading.local)
+
+    @property
+    def unfinished(self) -> int:
+        return len(self.messages) - len(self.answers)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether messages are unfinished, or final calls not sent."""
+        return self.unfinished > 0 or any(answer.final for answer in list(self.answers))
+
+    def work(self, process: Callable[[MessageProxy], None], message: MessageProxy) -> None:
+        """Processes a message in this thread; the work may leave a final call."""
+        self._work.is_on = True
+        try:
+            process(message)
+        finally:
+            self._work.is_on = False
+
+    def leave(self, final: FinalCall) -> bool:
+        """Keeps the final call of the message that this thread works on. False if it works on none."""
+        if not getattr(self._work, "is_on", False):
+            return False
+        self._work.final = final
+        return True
+
+    def settle(self, message: MessageProxy, *, is_done: bool) -> None:
+        final = vars(self._work).pop("final", None)
+        self.answers.append(Answer(is_done, message.message_id, message.options[MESSAGE_ID], final))
+        if not self.is_eased.is_set():  # needs no lock, unlike set
+            self.is_eased.set()
+
+    def forget(self, answer: Answer) -> None:
+        self.answers.remove(answer)
+        self.messages.pop(answer.message_id, None)
