@@ -32,7 +32,6 @@ _ANY_FILE: dict[str, Any] = {
     "required": True,
     "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
 }
-_DISK = (400, 403, 404, 409, 422, 503, 507)
 OPERATIONS = Operations({"name": {"type": "string", "pattern": NAME_PATTERN}})
 
 

@@ -20,7 +20,7 @@ from app.video.cli import commands
 from app.video.model.job import Ending, JobState
 from tests.harness.users import OURS, Within
 from tests.harness.video.records import EDGE, dag, running_video
-from tests.harness.video.web import served
+from tests.harness.web import served
 
 SETS, PAGE = "/api/v2/video/job-sets", "/ui/video/sets"
 BERLIN = {"site": "berlin"}

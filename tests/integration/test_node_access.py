@@ -30,7 +30,7 @@ from tests.harness.joint.nodes import Env as Services
 from tests.harness.joint.nodes import helmet
 from tests.harness.users import OURS, Within
 from tests.harness.video.records import ADDRESSES, AGENT_PORT, CLOUD, EDGE, VIDEOS, dag, running_video
-from tests.harness.video.web import served
+from tests.harness.web import served
 
 K8S_NODE = "/neptune/nodes"
 VIDEO = "/api/v2/video"

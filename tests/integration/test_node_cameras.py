@@ -18,7 +18,7 @@ from app.nodes.model import DiscoveredCamera, NodeReport, Order, Side
 from app.settings import Settings
 from tests.harness.users import OURS, Within
 from tests.harness.video.records import EDGE, running_video
-from tests.harness.video.web import served
+from tests.harness.web import served
 
 CAMERAS = f"/neptune/nodes/{EDGE}/cameras"
 PAGE = f"/ui/nodes/{EDGE}"

@@ -25,7 +25,8 @@ from app.video.model.dag import read_dag
 from app.video.model.job import RestartPolicy
 from tests.harness.api import until
 from tests.harness.rtsp_server import RtspServer, rtsp_server
-from tests.harness.video.runner import DAG, Deployment, deployment, plan_of
+from tests.harness.video.dags import REQUIREMENT
+from tests.harness.video.runner import Deployment, deployment, plan_of
 
 pytestmark = pytest.mark.slow
 ACCOUNT, PASSWORD = "ann:hunter2", "hunter2"
@@ -152,7 +153,7 @@ def test_a_job_says_that_there_is_no_signal_and_since_when_until_the_camera_is_b
     def flags() -> list[str]:
         return list(made.agent.reports[-1]["flags"])
 
-    content = made.content(plan_of(read_dag(DAG), "edge-1"), realtime=True, restart_policy=RestartPolicy.ALWAYS)
+    content = made.content(plan_of(read_dag(REQUIREMENT), "edge-1"), realtime=True, restart_policy=RestartPolicy.ALWAYS)
     made.start(content, camera.url(ACCOUNT))
     until(lambda: len(made.agent.results) > 40)
     began = time.monotonic()

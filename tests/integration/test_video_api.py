@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -12,30 +11,14 @@ from app.accounts.model import Role
 from app.kit.clock import now
 from app.video.model.job import JobState, Mode
 from tests.harness.api import events, small_model
-from tests.harness.valkey import Valkey
 from tests.harness.video.records import ADDRESSES, CLOUD, EDGE, dag
-from tests.harness.video.web import VideoWeb, bearer, video_web
+from tests.harness.video.web import VideoWeb, bearer
+from tests.harness.video.web_fixtures import client, env, started
 
+__all__ = ["client", "env", "started"]
 VIDEO = "/api/v2/video"
 JOBS = f"{VIDEO}/jobs"
 NOBODYS = "GLOBAL_ID_999.SUB_ID_1"
-
-
-@pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Iterator[VideoWeb]:
-    with video_web(tmp_path_factory.mktemp("web"), shared_valkey) as web:
-        yield web
-
-
-@pytest.fixture
-def env(started: VideoWeb) -> VideoWeb:
-    started.empty()
-    return started
-
-
-@pytest.fixture
-def client(env: VideoWeb) -> httpx.Client:
-    return env.client
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,13 @@ from app.kit.clock import now
 from app.video.cli import job_follower
 from app.video.model.job import Ending, JobState
 from tests.harness.api import small_model
-from tests.harness.valkey import Valkey
 from tests.harness.video.records import ADDRESSES, AGENT_PORT, EDGE, dag, ended_video
-from tests.harness.video.web import VideoWeb, video_web
+from tests.harness.video.web import VideoWeb
+from tests.harness.video.web_fixtures import started
 
+__all__ = ["started"]
 NOBODYS = "GLOBAL_ID_999.SUB_ID_1"
 NOBODY = "http://127.0.0.1:1"
-
-
-@pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Iterator[VideoWeb]:
-    with video_web(tmp_path_factory.mktemp("web"), shared_valkey) as web:
-        yield web
 
 
 @pytest.fixture

@@ -20,10 +20,12 @@ from app.kit.clock import now
 from app.kit.web.idempotency import HEADER, REPLAYED
 from app.video.compat import services
 from app.video.model.job import JobState
-from tests.harness.valkey import Valkey
 from tests.harness.video.records import ADDRESSES, AGENT_PORT, CLOUD, EDGE, dag
-from tests.harness.video.web import VideoWeb, bearer, served, video_web
+from tests.harness.video.web import VideoWeb, bearer
+from tests.harness.video.web_fixtures import client, env, started
+from tests.harness.web import served
 
+__all__ = ["client", "env", "started"]
 ADDRESS = f"{ADDRESSES[EDGE]}:{AGENT_PORT}"
 NOBODYS = "GLOBAL_ID_999.SUB_ID_1"
 # as the requirement has them, without its comments
@@ -106,23 +108,6 @@ PLAN = """
 }
 """
 JPEG = b"\xff\xd8\xff\xe0 a picture \xff\xd9"
-
-
-@pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Iterator[VideoWeb]:
-    with video_web(tmp_path_factory.mktemp("web"), shared_valkey) as web:
-        yield web
-
-
-@pytest.fixture
-def env(started: VideoWeb) -> VideoWeb:
-    started.empty()
-    return started
-
-
-@pytest.fixture
-def client(env: VideoWeb) -> httpx.Client:
-    return env.client
 
 
 def body(**changed: Any) -> dict[str, Any]:

@@ -24,9 +24,11 @@ from app.video import live
 from app.video.model.job import VideoJob
 from app.video.service.pictures import LiveStream
 from tests.harness.api import until
-from tests.harness.valkey import Valkey
-from tests.harness.video.web import VideoWeb, served, video_web
+from tests.harness.video.web import VideoWeb
+from tests.harness.video.web_fixtures import started
+from tests.harness.web import served
 
+__all__ = ["started"]
 SECRET = "the runner's"
 SIDE = 16
 
@@ -82,12 +84,6 @@ def runner() -> Iterator[Runner]:
     with served(made.app) as url:
         made.url = url
         yield made
-
-
-@pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Iterator[VideoWeb]:
-    with video_web(tmp_path_factory.mktemp("web"), shared_valkey) as web:
-        yield web
 
 
 @pytest.fixture

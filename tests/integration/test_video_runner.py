@@ -28,9 +28,10 @@ from app.video.model.job import Mode, RestartPolicy
 from app.video.model.plan import Encoder, Plan, Role, StagePlace
 from app.video.model.stage_call import RAW, Call, Encoded
 from tests.harness.api import until
-from tests.harness.video.runner import DAG, SECRET, UID, Deployment, StubHost, deployment, plan_of, read_dag, video
+from tests.harness.video.dags import REQUIREMENT
+from tests.harness.video.runner import SECRET, UID, Deployment, StubHost, deployment, plan_of, read_dag, video
 
-GRAPH = read_dag(DAG)
+GRAPH = read_dag(REQUIREMENT)
 EDGE = "edge-1"
 ROUNDED_S = 1e-5
 """Seconds are told with six digits."""
@@ -57,7 +58,7 @@ def finished(made: Deployment, ending: str = "finished") -> str:
 def run(made: Deployment, clip: Path, **conf: Any) -> None:
     more = {name: conf.pop(name) for name in ("realtime", "restart_policy", "constraint", "dag") if name in conf}
     model_id = conf.pop("model_id", 0)
-    graph = read_dag(more.get("dag", DAG))
+    graph = read_dag(more.get("dag", REQUIREMENT))
     made.start(made.content(plan_of(graph, EDGE, model_id=model_id, **conf), **more), clip)
     finished(made)
 

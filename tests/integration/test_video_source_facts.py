@@ -10,7 +10,8 @@ import pytest
 from app.inference.sources import open_video_source
 from app.video.model.dag import read_dag
 from tests.harness.api import until
-from tests.harness.video.runner import DAG, Deployment, StubHost, deployment, plan_of, video
+from tests.harness.video.dags import REQUIREMENT
+from tests.harness.video.runner import Deployment, StubHost, deployment, plan_of, video
 
 EDGE = "edge-1"
 
@@ -30,7 +31,7 @@ def clip(tmp_path: Path) -> Path:
 
 
 def start(made: Deployment, clip: Path, **more: object) -> None:
-    made.start(made.content(plan_of(read_dag(DAG), EDGE), realtime=True, **more), clip)
+    made.start(made.content(plan_of(read_dag(REQUIREMENT), EDGE), realtime=True, **more), clip)
 
 
 def test_a_policy_is_told_the_rate_and_size_of_the_source(made: Deployment, clip: Path) -> None:

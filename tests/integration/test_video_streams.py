@@ -16,7 +16,8 @@ import pytest
 from app.video.model.dag import read_dag
 from app.video.model.job import RestartPolicy
 from tests.harness.api import until
-from tests.harness.video.runner import DAG, Deployment, deployment, plan_of
+from tests.harness.video.dags import REQUIREMENT
+from tests.harness.video.runner import Deployment, deployment, plan_of
 
 EDGE, RATE = "edge-1", 12
 
@@ -92,7 +93,7 @@ def made(tmp_path: Path) -> Iterator[Deployment]:
 
 def start(made: Deployment, camera: Camera, policy: RestartPolicy) -> None:
     """Until it has seen something."""
-    content = made.content(plan_of(read_dag(DAG), EDGE), realtime=True, restart_policy=policy)
+    content = made.content(plan_of(read_dag(REQUIREMENT), EDGE), realtime=True, restart_policy=policy)
     made.start(content, camera.url)
     until(lambda: made.agent.results)
 
@@ -138,7 +139,7 @@ def test_a_camera_that_stands_still_is_told_in_words(
 
 def test_a_camera_that_was_never_there_is_waited_for(made: Deployment, camera: Camera) -> None:
     camera.become("off")
-    content = made.content(plan_of(read_dag(DAG), EDGE), realtime=True, restart_policy=RestartPolicy.ALWAYS)
+    content = made.content(plan_of(read_dag(REQUIREMENT), EDGE), realtime=True, restart_policy=RestartPolicy.ALWAYS)
     made.start(content, camera.url)
     until(lambda: made.agent.reports and "no_signal" in flags(made))
     assert "secret" not in made.agent.notes and "cannot be opened as a video" in made.agent.notes

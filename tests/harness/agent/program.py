@@ -84,6 +84,11 @@ def hurry() -> None:
 def main() -> int:
     hurry()
     edge.drivers = lambda _: (ProgramDriver(),)
+    return run_node()
+
+
+def run_node() -> int:
+    """`modelmill node` with this process's arguments. Returns its exit code."""
     command = typer.Typer(pretty_exceptions_enable=False)
     command.command()(node.node)
     try:

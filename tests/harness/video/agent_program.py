@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import sys
 
-import typer
-
-from app.cli import node
 from app.edge.video import drivers
-from app.kit.cli.command import complain, exit_code
-from app.kit.errors import ModelmillError
+from tests.harness.agent.program import run_node
 
 
 def main() -> int:
     drivers.RUNNER = drivers.HOST = "tests.harness.video.worker_program"
-    command = typer.Typer(pretty_exceptions_enable=False)
-    command.command()(node.node)
-    try:
-        command(standalone_mode=False)
-    except ModelmillError as error:
-        complain(error)
-        return exit_code(error)
-    return 0
+    return run_node()
 
 
 if __name__ == "__main__":

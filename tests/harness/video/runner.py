@@ -38,22 +38,10 @@ from app.video.model.job import JobContent, Mode, RestartPolicy, StageHost
 from app.video.model.kinds import Stage
 from app.video.model.plan import Encoder, Plan, Role, StagePlace, VideoConf
 from app.video.model.stage_call import H264, KEPT, RAW, KeyframeNeeded, unpacked
+from tests.harness.video.dags import REQUIREMENT
 
 SECRET = "the secret of a job"
 UID = "GLOBAL_ID_1.SUB_ID_1"
-DAG = {
-    "generator": "SingleFrameGenerator",
-    "flow": ["SingleFrameGenerator", "face_detection", "face_alignment"],
-    "input": {
-        "face_detection": {"image": "SingleFrameGenerator.image"},
-        "face_alignment": {
-            "image": "SingleFrameGenerator.image",
-            "bbox": "face_detection.bbox",
-            "prob": "face_detection.prob",
-        },
-        "Render": {"image": "face_alignment.image", "count": "face_alignment.count_result"},
-    },
-}
 PATIENCE = {
     (job, "EVERY_S"): 0.1,
     (job, "LOOK_S"): 0.05,
@@ -314,7 +302,7 @@ class Deployment:
     _live: list[Served] = field(default_factory=list)
 
     def content(self, plan: Plan | None, dag: Any = None, **more: Any) -> JobContent:
-        read = read_dag(dag or DAG)
+        read = read_dag(dag or REQUIREMENT)
         given: dict[str, Any] = {
             "uid": UID,
             "video_id": "0",

@@ -3,15 +3,11 @@ all tests of a file: see VideoWeb.empty."""
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
-import uvicorn
 from pydantic import SecretStr
 from starlette.applications import Starlette
 
@@ -23,27 +19,9 @@ from app.nodes.model import Side
 from app.settings import Settings
 from app.video.model.job import VideoJob
 from app.video.service import Video
-from tests.harness.ports import free_port
 from tests.harness.valkey import Valkey
 from tests.harness.video.records import running_video, video_nodes
-
-
-@contextmanager
-def served(app: Any) -> Iterator[str]:
-    """Its address, as long as it serves. The server's thread ends with it."""
-    port = free_port()
-    config = uvicorn.Config(app, port=port, log_config=None, ws="websockets-sansio", timeout_graceful_shutdown=3)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive(), "the server did not start"
-        time.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join()
+from tests.harness.web import served
 
 
 class VideoWeb:

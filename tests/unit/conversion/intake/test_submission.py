@@ -37,10 +37,10 @@ from app.conversion.intake.model_checks import READS, CheckedModel, check_model
 from app.conversion.intake.submission import check_submission
 from app.conversion.options import Chip, Options, ToolchainName
 from tests.harness.models import small
+from tests.harness.submission import LIMITS, submit
 
 HOST = Options()
 KNERON = Options(toolchain=ToolchainName.KNERON, platform=Chip.KL520)
-LIMITS = {"model_bytes": 1 << 30, "images_bytes": 1 << 30, "unpacked_bytes": 1 << 30, "max_images": 1000}
 
 
 def check(tmp_path: Path, model: onnx.ModelProto, options: Options = HOST) -> CheckedModel:
@@ -55,19 +55,6 @@ def pictures(path: Path, count: int = 3, **others: bytes) -> Path:
         for name, data in others.items():
             archive.writestr(name, data)
     return path
-
-
-def submit(
-    tmp_path: Path, model: onnx.ModelProto, images: Path, options: dict[str, Any] | None = None, **limits: int
-) -> dict[str, Any]:
-    request = {
-        "model": str(small.write(tmp_path / "model.onnx", model)),
-        "images": str(images),
-        "unpack_to": str(tmp_path / "unpacked"),
-        "options": options or {},
-        "limits": {**LIMITS, **limits},
-    }
-    return check_submission(request, lambda fraction, message: None)
 
 
 # --- the model ------------------------------------------------------------------------------------

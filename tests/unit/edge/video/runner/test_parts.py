@@ -30,7 +30,7 @@ from app.video.model.dag import Reference, read_dag
 from app.video.model.job import StageHost
 from app.video.model.kinds import Metric
 from app.video.model.plan import Plan, Role, StagePlace, VideoConf
-from tests.harness.video.runner import DAG
+from tests.harness.video.dags import REQUIREMENT
 
 HOSTS = [
     StageHost(node, role, ip, f"http://{ip}:1", "s")
@@ -42,7 +42,7 @@ HOSTS = [
 
 
 def needs() -> DagRequirements:
-    dag = read_dag(DAG)
+    dag = read_dag(REQUIREMENT)
     return needs_of(dag, {stage: kinds()[stage] for stage in dag.stages})
 
 

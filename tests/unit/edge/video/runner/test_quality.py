@@ -15,7 +15,7 @@ from app.edge.video.stages.registry import kinds
 from app.video.model.dag import read_dag
 from app.video.model.job import StageHost
 from app.video.model.plan import Plan, Role, StagePlace, VideoConf
-from tests.harness.video.runner import DAG
+from tests.harness.video.dags import REQUIREMENT
 
 HERE = StageHost("edge-1", "host", "10.0.0.1", "http://10.0.0.1:1", "s")
 PLACE = StagePlace(0, Role.HOST, HERE.ip, HERE.node)
@@ -26,7 +26,7 @@ class SlowExecutor:
     """Stands in for the executor: golden frames take so many seconds of its clock, and fail."""
 
     def __init__(self, takes_s: float) -> None:
-        dag = read_dag(DAG)
+        dag = read_dag(REQUIREMENT)
         self.needs = needs_of(dag, {stage: kinds()[stage] for stage in dag.stages})
         self.router = SimpleNamespace(hosts=[HERE], away=frozenset(), own=HERE)
         self.now, self._takes_s = 100.0, takes_s
