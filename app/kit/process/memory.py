@@ -18,8 +18,13 @@ _fillings: list[bytes] = []
 
 def give_back() -> None:
     """Releases what was needed only to start."""
-    gc.collect()
+    release()
     gc.freeze()  # existing objects stay: scanning them again and again would interrupt the work each time
+
+
+def release() -> None:
+    """Returns what nothing refers to any more, also where the allocator would keep it."""
+    gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
 
 

@@ -26,6 +26,10 @@ MESSAGES: Mapping[str, str] = {
     "fastest": "Stay in float where int8 is slower: int8 takes %(int8_ms)s ms and float %(float_ms)s ms here.",
     "more_samples": "Calibrate with about %(good)s typical pictures instead of %(count)s.",
     "outlier_samples": "Look at the pictures that cost most: %(names)s.",
+    "first_bad": "Look at %(layer)s: from the front, it is the first layer that costs the goal "
+    "(%(before_db)s → %(snr_db)s dB), most on %(names)s.",
+    "first_bad_channels": "Look at channels %(channels)s of %(layer)s: from the front, it is the first layer that "
+    "costs the goal (%(before_db)s → %(snr_db)s dB), most on %(names)s.",
     "weights": "The weights of %(layers)s are the limit in 8 bits: 16 bits for them, or retraining.",
     "rung": "Try the next rung of the vendor's ladder: %(name)s.",
 }
@@ -108,6 +112,7 @@ def next_actions(evidence: Evidence) -> tuple[Action, ...]:
         *_goal(evidence, search),
         *_fastest(evidence),
         *_samples(evidence),
+        *_first_bad(evidence, search),
         *_weights(evidence),
     )
 
@@ -185,6 +190,19 @@ def _samples(evidence: Evidence) -> Iterator[Action]:
     low = [row["name"] for row in worst if row["snr_db"] < SNR_DB_MIN / 2][:NAMED_AT_MOST]
     if low:
         yield Action("outlier_samples", {"names": ", ".join(low)})
+
+
+def _first_bad(evidence: Evidence, search: Search | None) -> Iterator[Action]:
+    bad = search.first_bad if search else None
+    if bad is not None and not (evidence.bie.get("goal") or {}).get("is_reached"):
+        params = {
+            "layer": bad.layer,
+            "before_db": bad.before_db,
+            "snr_db": bad.snr_db,
+            "names": ", ".join(bad.pictures),
+        }
+        channels = {"channels": bad.shown_channels} if bad.channels else {}
+        yield Action("first_bad_channels" if channels else "first_bad", params | channels)
 
 
 def _weights(evidence: Evidence) -> Iterator[Action]:

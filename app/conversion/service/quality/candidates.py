@@ -41,10 +41,36 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class FirstBadLayer:
+    """The layer at which the goal is first missed: all before it in 8 bits, the rest in float."""
+
+    tensor: str
+    layer: str
+    before_db: float
+    """With all before it in 8 bits."""
+    snr_db: float
+    """With it, too."""
+    count: int
+    """How many tensors come before it."""
+    tensors: int
+    pictures: tuple[str, ...]
+    """That suffer most."""
+    channels: tuple[tuple[int, float], ...]
+    """That widen its range: number, and how many times as far as the median one they reach."""
+
+    @property
+    def shown_channels(self) -> str:
+        """ "3 (12 ×), 17 (6 ×)"."""
+        return ", ".join(f"{number} ({times:g} ×)" for number, times in self.channels)
+
+
+@dataclass(frozen=True)
 class Search:
     candidates: tuple[Candidate, ...]
     elapsed_s: float | None = None
     ended_by: str = ""
+    first_bad: FirstBadLayer | None = None
+    """None where 8 bits hold the goal, or it was not looked for."""
 
     @property
     def taken(self) -> Candidate | None:
@@ -57,7 +83,13 @@ def read_search(bie: Report) -> Search | None:
     if not search:
         return None
     rows = tuple(_candidate(row) for row in search.get("candidates", ()))
-    return Search(rows, search.get("elapsed_s"), search.get("ended_by", ""))
+    return Search(rows, search.get("elapsed_s"), search.get("ended_by", ""), _first_bad(search.get("first_bad")))
+
+
+def _first_bad(row: Report | None) -> FirstBadLayer | None:
+    if not row:
+        return None
+    return FirstBadLayer(**{**row, "pictures": tuple(row["pictures"]), "channels": tuple(map(tuple, row["channels"]))})
 
 
 def _candidate(row: Report) -> Candidate:

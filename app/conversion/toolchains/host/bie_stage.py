@@ -31,6 +31,7 @@ from app.conversion.toolchains.samples.labels import labels_of
 from app.conversion.toolchains.tensor_comparison import OutputStatistics
 from app.kit.errors import BadInput
 from app.kit.files.digest import sha256_of
+from app.kit.process.memory import release
 from app.kit.sandbox.errors import StageFailed
 
 CALIBRATED, QUANTIZED, OUTPUTS_MEASURED, ALL_MEASURED = 0.45, 0.5, 0.75, 0.96
@@ -65,6 +66,7 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
     reporting = _reporting(source.names, request)
     quantized = _quantize(model, samples, reporting, request, progress)
     skipped: list[dict[str, str]] = source.skipped
+    release()  # the search's models and sessions
     _write(quantized, request, skipped)
     measured = _measure(quantized, samples, request, progress)
     report = {"calibration": _calibration(quantized, request, skipped)} | measured
@@ -225,15 +227,16 @@ def _measure(
     sessions = _sessions(request, request.threads)
     meter = task_meter(quantized.float_model)
     outputs = quality.measure_outputs(*sessions, samples, step, meter)
+    progress(OUTPUTS_MEASURED, "measuring latency")
+    timed = sessions if request.threads == 1 else _sessions(request, 1)
+    latency = quality.latencies_ms(timed, first(samples, 1))
+    del sessions, timed
     progress(OUTPUTS_MEASURED, "measuring layers")
     matching = match_layers(quantized.float_model, quantized.int8_model, quantized.plan.nodes)
     count = min(len(outputs.by_sample) or LAYER_SAMPLES, LAYER_SAMPLES)
     rows = measure_layers(
         quantized.float_model, quantized.int8_model, matching.layers, first(samples, count), request.threads
     )
-    progress(0.95, "measuring latency")
-    timed = sessions if request.threads == 1 else _sessions(request, 1)
-    latency = quality.latencies_ms(timed, first(samples, 1))
     measured = quality.quality_report(outputs, rows, matching.left_out, _count(outputs), count)
     return {
         "quality": measured | {"task": meter.agreement().to_json() if meter else None},

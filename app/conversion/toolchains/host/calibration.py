@@ -173,6 +173,20 @@ def with_outputs(model: Any, tensors: Sequence[str]) -> Any:
     return model
 
 
+def bytes_with_outputs(model: Any, tensors: Sequence[str]) -> bytes:
+    """The same as a file, without a second model in memory."""
+    from onnx import ValueInfoProto
+
+    outputs = model.graph.output
+    count, known = len(outputs), {output.name for output in outputs}
+    outputs.extend(ValueInfoProto(name=name) for name in tensors if name not in known)
+    try:
+        data: bytes = model.SerializeToString()
+    finally:
+        del outputs[count:]
+    return data
+
+
 def element_types(model: Any) -> dict[str, int]:
     """ONNX element type by tensor name, for inputs, outputs and inner tensors whose type is known."""
     graph = model.graph

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import gc
 import io
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from app.conversion.toolchains.graph import PROTOBUF_BYTES_MAX, opset_of, walk
+from app.conversion.toolchains.graph import opset_of, walk
 from app.conversion.toolchains.graph.specs import DEFAULT_DOMAINS
 from app.kit.text.error_text import reason_of
 
@@ -162,6 +163,7 @@ def simplify(model: Model) -> PreparedModel:
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             slim = onnxslim.slim(copy.deepcopy(model))
+        gc.collect()  # its graphs refer to themselves, and hold the weights twice
     except Exception as error:  # noqa: BLE001 - a simplifier's bug must not cost the user the conversion
         return PreparedModel(model, warnings=[f"the graph was not simplified: onnxslim raised {type(error).__name__}"])
     if slim is None or not _has_same_interface(slim, model):
@@ -239,23 +241,24 @@ def _same_operator_upstream(node: Any, makers: dict[str, Any]) -> Any | None:
 
 
 def infer_shapes(model: Model) -> Model:
-    """The model with the shapes of its inner tensors and outputs written down, as far as they can be known."""
-    from app.conversion.toolchains.graph.shapes import FAILURES, inferred
+    """Write down the shapes of inner tensors and outputs, as far as they can be known. The model itself is returned."""
+    from app.conversion.toolchains.graph.shapes import FAILURES, inferred, skeleton
 
-    if model.ByteSize() > PROTOBUF_BYTES_MAX:
-        return model
-    fresh = copy.deepcopy(model)
-    for output in fresh.graph.output:
+    bare = skeleton(model)
+    for output in bare.graph.output:
         if any(not axis.dim_value for axis in output.type.tensor_type.shape.dim):
             output.type.tensor_type.ClearField("shape")  # else a symbolic axis would outlive the fixed inputs
     try:
-        with_shapes = inferred(fresh)
+        known = inferred(bare).graph
     except FAILURES:
         return model
-    for output, before in zip(with_shapes.graph.output, model.graph.output, strict=True):
-        if not output.type.tensor_type.HasField("shape"):
-            output.CopyFrom(before)
-    return with_shapes
+    constants = {tensor.name for tensor in model.graph.initializer}
+    del model.graph.value_info[:]
+    model.graph.value_info.extend(value for value in known.value_info if value.name not in constants)
+    for output, fresh in zip(model.graph.output, known.output, strict=True):
+        if fresh.type.tensor_type.HasField("shape"):
+            output.CopyFrom(fresh)
+    return model
 
 
 def operator_counts(model: Model) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.conversion.toolchains.host.calibration import with_outputs
+from app.conversion.toolchains.host.calibration import bytes_with_outputs
 from app.conversion.toolchains.host.runtime import open_session
 from app.kit.errors import ModelmillError
 
@@ -18,7 +18,7 @@ def completed(model: Any) -> Any:
     if not missing:
         return model
     try:
-        session = open_session(with_outputs(model, missing).SerializeToString(), 1, "none")
+        session = open_session(bytes_with_outputs(model, missing), 1, "none")
     except ModelmillError:
         return model
     return _with_types(model, [value for value in session.get_outputs() if value.name in set(missing)])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from app.conversion.toolchains.host.calibration import element_types, tensor_sizes, with_outputs
+from app.conversion.toolchains.host.calibration import bytes_with_outputs, element_types, tensor_sizes
 from app.conversion.toolchains.host.fused_activations import FUSED_ACTIVATIONS
 from app.conversion.toolchains.host.inputs import SampleArrays
 from app.conversion.toolchains.host.quantizer import WEIGHTED
@@ -83,8 +83,8 @@ def measure_layers(
     not_finite: Counter[str] = Counter()
     if layers:
         tensors = [layer.float_tensor for layer in layers], [layer.int8_tensor for layer in layers]
-        reference = open_session(with_outputs(float_model, tensors[0]).SerializeToString(), threads)
-        quantized = open_session(with_outputs(int8_model, tensors[1]).SerializeToString(), threads)
+        reference = open_session(bytes_with_outputs(float_model, tensors[0]), threads)
+        quantized = open_session(bytes_with_outputs(int8_model, tensors[1]), threads)
         for sample in samples:
             expected = run(reference, sample.arrays, list(dict.fromkeys(tensors[0])))
             actual = run(quantized, sample.arrays, list(dict.fromkeys(tensors[1])))

@@ -6,7 +6,6 @@ the first that runs and equals the original is written, and omitted changes are 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +83,7 @@ def _samples(request: StageRequest, model: Any) -> Samples:
 
 def _candidates(source: Path, fixed: PreparedModel) -> Iterator[PreparedModel]:
     """From the most to the least changed graph, each with its whole list of changes and warnings."""
-    upgraded = _after(fixed, graph_surgery.upgrade_opset(copy.deepcopy(fixed.model)))
+    upgraded = _after(fixed, graph_surgery.upgrade_opset(fixed.model))
     simple = _after(upgraded, graph_surgery.simplify(upgraded.model))
     yield _finished(simple)
     if simple.model is not upgraded.model:

@@ -96,10 +96,13 @@ def open_session(model: Path | bytes, threads: int, level: Level = "extended", o
     options.log_severity_level = FATAL_ONLY if is_exact else ERRORS_ONLY
     source = str(model) if isinstance(model, Path) else model
     try:
-        return ort.InferenceSession(source, options, ["CPUExecutionProvider"])
+        session = ort.InferenceSession(source, options, ["CPUExecutionProvider"])
     except ort_errors() as error:
         if not is_exact:
             raise explain(error) from error
+    else:
+        session._model_bytes = None  # all of the file once more, kept to open it with other providers
+        return session
     options.add_session_config_entry(EXACT, "0")  # onnxruntime 1.31 fails at it where nodes share their weights
     return open_session(model, threads, level, options)
 

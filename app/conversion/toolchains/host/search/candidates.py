@@ -10,6 +10,9 @@ from app.conversion.toolchains.host.search.judge import Score
 
 WORTH_DB = 1.0
 """Where no candidate holds the goal, 16 bits for more tensors are worth no less than this."""
+CUT_DB, EQUALIZED_DB = 1.5, 3.0
+"""What is gained on the pictures at hand by ranges that cut extremes, or by channels that all reach as far, is less on
+other scenes: a candidate without them that holds the goal, too, is the better one if it has no less than this."""
 VerdictCode = Literal["taken", "below_goal", "below_goal_altered", "dearer", "worse"]
 
 
@@ -110,7 +113,8 @@ class TriedCandidate:
     @property
     def order(self) -> tuple[int, float]:
         """The cheaper and then the better come first."""
-        return self.choice.tensors_16, -self.score.mean_db
+        cuts = self.choice.method != "minmax" or bool(self.choice.methods)
+        return self.choice.tensors_16, CUT_DB * cuts + EQUALIZED_DB * self.choice.is_equalized - self.score.mean_db
 
     @property
     def summary(self) -> str:

@@ -53,6 +53,8 @@ class Score:
     """
 
     by_output: dict[str, list[float]] = field(default_factory=dict)
+    names: dict[str, list[str]] = field(default_factory=dict)
+    """Of those pictures."""
     lowest: dict[str, tuple[float, JudgedPicture]] = field(default_factory=dict)
     """By output the lowest of them, and the picture that has it."""
     drops: list[float] = field(default_factory=list)
@@ -241,6 +243,7 @@ class Judge:
                 if snr_db is None:
                     continue
                 score.by_output.setdefault(name, []).append(snr_db)
+                score.names.setdefault(name, []).append(picture.name)
                 if name not in score.lowest or snr_db < score.lowest[name][0]:
                     score.lowest[name] = snr_db, picture
             if meter is not None:

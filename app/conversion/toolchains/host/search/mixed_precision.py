@@ -9,6 +9,7 @@ import numpy as np
 
 from app.conversion.toolchains.host.search.candidates import Choice
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
+from app.conversion.toolchains.host.search.template import Template
 
 NEAR, STEP = 8, 3
 """Of the number that holds, a share that is near enough; of one that does not, the least step to the next."""
@@ -23,6 +24,14 @@ def widened(base: Choice, rows: Sequence[Sensitivity], *, is_float: bool = False
     wide = frozenset(row.tensor for row in rows if not row.is_weight)
     weights = frozenset(row.tensor for row in rows if row.is_weight)
     return replace(base, wide=wide, wide_weights=weights, is_wide_float=is_float)
+
+
+def not_measured(template: Template, rows: Sequence[Sensitivity]) -> list[Sensitivity]:
+    """Tensors that there was no time for: the last to get 16 bits."""
+    known, nothing = {row.tensor for row in rows}, np.zeros((0, 0))
+    names = [(one.name, False) for one in template.activations] + [(one.name, True) for one in template.weights]
+    left = [(name, is_weight) for name, is_weight in names if name not in known]
+    return [Sensitivity(name, "", is_weight, "", nothing, nothing) for name, is_weight in left]
 
 
 def ordered(rows: Sequence[Sensitivity], *, with_own_ranges: bool) -> list[Sensitivity]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from app.conversion.goals import Goal
 from app.conversion.toolchains.host.search.candidates import Trail, TriedCandidate
+from app.conversion.toolchains.host.search.first_bad import FirstBad
 from app.conversion.toolchains.host.search.interval import interval_of
 from app.conversion.toolchains.host.search.judge import Score
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
@@ -30,7 +31,8 @@ class SearchOutcome:
         taken: One of the trail's.
         reported: Its score on the pictures that report.
         is_met: Does that score hold the goal?
-        ended_by: "reached", "budget" or "exhausted".
+        ended_by: "reached", "given", "budget" or "exhausted".
+        first_bad: Where 8 bits first miss the goal; None where they hold it, or there was no time to tell.
     """
 
     goal: Goal
@@ -44,6 +46,7 @@ class SearchOutcome:
     is_met: bool
     ended_by: str
     float_latency_ms: float | None
+    first_bad: FirstBad | None = None
 
     def goal_report(self) -> dict[str, Any] | None:
         """None where none was named."""
@@ -70,6 +73,7 @@ class SearchOutcome:
             "candidates": self.trail.to_json(),
             "taken": self.taken.id,
             "float_latency_ms": self.float_latency_ms,
+            "first_bad": self.first_bad.to_json() if self.first_bad else None,
             "sensitivity": [
                 {"tensor": row.tensor, "layer": row.layer or row.tensor, "snr_db": round(row.snr_db, 2)} for row in rows
             ],

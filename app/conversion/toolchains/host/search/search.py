@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 from statistics import fmean
 from typing import Any
-
-import numpy as np
 
 from app.conversion.errors import UnsupportedOperator
 from app.conversion.goals import DEFAULT_BUDGET_S, Goal
@@ -33,6 +32,7 @@ from app.conversion.toolchains.host.search.basis import basis_of
 from app.conversion.toolchains.host.search.budget import Budget
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import IN_FLOAT, Choice, Trail, TriedCandidate
+from app.conversion.toolchains.host.search.first_bad import FirstBad, first_bad
 from app.conversion.toolchains.host.search.interval import most_of
 from app.conversion.toolchains.host.search.judge import Build, Judge, JudgedPicture, Score
 from app.conversion.toolchains.host.search.mixed_precision import widened
@@ -42,6 +42,7 @@ from app.conversion.toolchains.host.search.report import SearchOutcome
 from app.conversion.toolchains.host.search.result import SearchResult
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
 from app.conversion.toolchains.host.search.split import split_of
+from app.conversion.toolchains.host.search.template import Template
 from app.conversion.toolchains.host.search.unlikeness import looks_of
 from app.conversion.toolchains.host.task_drop import DropMeter
 from app.kit.sandbox.errors import StageFailed
@@ -56,12 +57,8 @@ TASK_DB = 3.0
 SENSITIVITY_SHARE, SEARCH_SHARE = 0.6, 0.9
 """Of the budget, at which each part of the search ends."""
 
-TIMES, TIMES_OF_LARGE, LARGE_BYTES, SECONDS_LEAST = 14, 4, 50 << 20, 30.0
-"""Of what calibrating and judging the first candidate takes, which is about 0.4 of a plain conversion: so long a search
-goes on for a model up to and above LARGE_BYTES, and at least so many seconds."""
-BETTER_TIMES, ENOUGH_DB = 0.5, 50.0
-"""Of the longest that a search takes where nobody has named a budget: for how long a better one in 8 bits is looked for
-where one holds the goal; and what needs none."""
+ENOUGH_DB = 50.0
+"""A candidate in 8 bits that holds the goal with so much is as good as any."""
 FLOAT_SHARE = 0.5
 """Of the tensors, at most, that are left in float to hold a goal."""
 SLOWER = "int8 is slower than float on this machine, and the fastest is asked for: the model stays in float"
@@ -124,7 +121,6 @@ class _Search:
         self.builder = CandidateBuilder(given, self.split, self.judge.examples, threads)
         self.trail = Trail()
         self.rows: list[Sensitivity] = []
-        self.better_s = 0.0
 
     def run(self) -> SearchResult:
         for choice in self._choices():
@@ -135,7 +131,9 @@ class _Search:
                     raise
                 print(f"{choice.name} cannot be made: {error.message}")
             if len(self.trail.candidates) == 1:
-                self._limit_cost()
+                self.budget.settle(
+                    self.builder.given.model.ByteSize(), is_named=self.options.budget_s != DEFAULT_BUDGET_S
+                )
             if self._has_enough() or not self.budget.allows(SEARCH_SHARE):
                 break
         return self._result(self.trail.best)
@@ -146,15 +144,7 @@ class _Search:
         if self.goal.threshold is None or not best.is_good:
             return False
         is_better_free = self.goal.kind == "snr" and best.choice.tensors_16 == 0 and best.score.mean_db < ENOUGH_DB
-        return not (is_better_free and self.budget.elapsed_s < self.better_s)
-
-    def _limit_cost(self) -> None:
-        """Where nobody has named a budget, the search costs a small multiple of a plain conversion."""
-        times = TIMES_OF_LARGE if self.builder.given.model.ByteSize() > LARGE_BYTES else TIMES
-        usual_s = times * self.budget.elapsed_s
-        self.better_s = BETTER_TIMES * usual_s
-        if self.options.budget_s == DEFAULT_BUDGET_S:
-            self.budget.limit(max(SECONDS_LEAST, usual_s))
+        return not (is_better_free and self.budget.allows_more_of_the_same())
 
     def _result(self, taken: TriedCandidate) -> SearchResult:
         reported, basis = taken.score, self.builder.basis(taken.choice, self.split.final)
@@ -173,6 +163,7 @@ class _Search:
             bool(reported.values) and holds(self.goal, reported),
             "given" if self.goal.kind == "given" else "reached" if taken.is_good else ended_by,
             self.judge.float_latency_ms,
+            self._first_bad(),
         )
         return SearchResult(
             self.builder.built(taken.choice, self.split.final),
@@ -188,6 +179,15 @@ class _Search:
             self.split.places(self.split.report),
         )
 
+    def _first_bad(self) -> FirstBad | None:
+        """Judged on a few pictures; None where SNR is not the goal."""
+        narrow = [one for one in self._narrow if not one.choice.is_float]
+        if self.goal.kind != "snr" or not narrow or any(one.is_good for one in narrow):
+            return None
+        self._tell("looking for the first layer that misses the goal")
+        has_time = partial(self.budget.allows, 1.0)
+        return first_bad(self.builder, self.judge, self.split, self._best_in_8_bits, self._goal_db, has_time)
+
     # --- what is tried ----------------------------------------------------------------------------------
     def _choices(self) -> Iterator[Choice]:
         """Dearer and dearer; whoever has enough stops asking."""
@@ -199,6 +199,11 @@ class _Search:
         if self.goal.kind == "fastest":
             if self.judge.is_slower_than_float(self.builder.built(self._best_in_8_bits, self.split.final)):
                 yield IN_FLOAT
+            return
+        best = self.trail.best
+        if best.is_good if self.goal.threshold is not None else level_db(best) >= SNR_DB_MIN:
+            yield replace(best.choice, is_rounded=True)  # what else there is may be worse on other scenes
+            yield replace(self.trail.best.choice, is_corrected=True)
             return
         yield from self._equalized()
         yield replace(self._best_in_8_bits, is_rounded=True)
@@ -253,7 +258,7 @@ class _Search:
         """The fewest tensors in 16 bits, in the order of what they save."""
         base = self._best_narrow()
         if not self.rows:  # it cannot be told which tensors need them
-            yield widened(base.choice, self._not_measured(base.choice))
+            yield widened(base.choice, mixed_precision.not_measured(self._template(base.choice), []))
             return
         hardest = self._widen(base)
         if hardest is not None and self.budget.allows(SENSITIVITY_SHARE):
@@ -272,7 +277,7 @@ class _Search:
         """
         has_own_ranges = bool(base.choice.methods)
         measured = mixed_precision.ordered(self.rows, with_own_ranges=has_own_ranges)
-        order = [*measured, *self._not_measured(base.choice)]
+        order = [*measured, *mixed_precision.not_measured(self._template(base.choice), measured)]
         expected = mixed_precision.expected_db(measured, with_own_ranges=has_own_ranges)
         expected += expected[-1:] * (len(order) - len(measured))
         if is_float:
@@ -302,21 +307,15 @@ class _Search:
     def _goal_db(self) -> float:
         return self.goal.threshold if self.goal.kind == "snr" and self.goal.threshold else SNR_DB_MIN
 
-    def _not_measured(self, base: Choice) -> list[Sensitivity]:
-        """Tensors that there was no time for: the last to get 16 bits."""
-        known, template = {row.tensor for row in self.rows}, self.builder.basis(base, self._first_parts).template
-        names = [(activation.name, False) for activation in template.activations]
-        names += [(weight.name, True) for weight in template.weights]
-        nothing = np.zeros((0, 0))
-        left = [(name, is_weight) for name, is_weight in names if name not in known]
-        return [Sensitivity(name, "", is_weight, "", nothing, nothing) for name, is_weight in left]
-
     def _sensitivities(self, base: Choice) -> list[Sensitivity]:
         """Of each tensor alone in 8 bits, with the range that suits it best."""
         methods = (base.method, *(method for method in METHODS if method != base.method))
         ranges = {method: self._ranges(replace(base, method=method, methods=())) for method in methods}
         lowest = self._best_narrow().score.lowest_picture
         return self._measured(base, ranges, self.judge.probes(self.split.choose[0], SENSITIVITY_PICTURES, lowest))
+
+    def _template(self, choice: Choice) -> Template:
+        return self.builder.basis(choice, self._first_parts).template
 
     def _ranges(self, choice: Choice) -> dict[str, Range]:
         return self.builder.basis(choice, self._first_parts).ranges(choice, self._first_parts)
@@ -325,7 +324,7 @@ class _Search:
         self, base: Choice, ranges: Mapping[str, Mapping[str, Range]], pictures: Sequence[JudgedPicture]
     ) -> list[Sensitivity]:
         """None if it cannot be measured."""
-        template = self.builder.basis(base, self._first_parts).template
+        template = self._template(base)
         self._tell(f"measuring what each of {len(template.activations)} activations costs alone")
         try:
             return sensitivity.measure(
@@ -351,7 +350,7 @@ class _Search:
             is_given_up=self._is_given_up if is_narrow else None,
             needs_task=self._needs_task,
         )
-        template = self.builder.basis(choice, self._first_parts).template
+        template = self._template(choice)
         is_near = judged.score.is_whole and holds(self.goal, judged.score, MARGIN_DB)
         altered_db = self._altered_db(build) if is_near or (is_narrow and self._may_be_best(judged.score)) else None
         candidate = TriedCandidate(

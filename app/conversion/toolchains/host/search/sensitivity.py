@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from app.conversion.toolchains.host.calibration import Range, with_outputs
+from app.conversion.toolchains.host.calibration import Range, bytes_with_outputs
 from app.conversion.toolchains.host.inputs import Array, SampleArrays
 from app.conversion.toolchains.host.runtime import open_session, run
 from app.conversion.toolchains.host.search.ranges import are_near
@@ -148,7 +148,7 @@ class _Probe:
         self._threads = threads
         self._session = suffix.open()
         self._names = [output.name for output in self._session.get_outputs()]
-        before = open_session(with_outputs(model, suffix.inputs).SerializeToString(), threads)
+        before = open_session(bytes_with_outputs(model, suffix.inputs), threads)
         known = {value.name for value in model.graph.input}
         self._live = [self._inputs(before, suffix, sample, known) for sample in samples]
         self._off = {key: value for tensor in suffix.activations for key, value in off(tensor, limits[tensor]).items()}

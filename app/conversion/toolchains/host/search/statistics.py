@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from app.conversion.toolchains.host.calibration import HUGE, is_moderate, tensor_sizes, with_outputs
+from app.conversion.toolchains.host.calibration import HUGE, bytes_with_outputs, is_moderate, tensor_sizes
 from app.conversion.toolchains.host.equivalence import require_finite_arrays
 from app.conversion.toolchains.host.histogram import Histogram
 from app.conversion.toolchains.host.inputs import Array, Samples
@@ -132,10 +132,7 @@ def collect(
     """
     given, changed = ({name: _nothing(split.parts) for name in tensors} for _ in range(2))
     statistics = ActivationStatistics(given, changed, {})
-    sessions = [
-        (open_session(with_outputs(model, group).SerializeToString(), threads), group)
-        for group in groups_of(model, tensors)
-    ]
+    sessions = [(open_session(bytes_with_outputs(model, group), threads), group) for group in groups_of(model, tensors)]
     own = [output.name for output in model.graph.output]
     kinds = itertools.cycle(ALTERATIONS)
     for place, (part, sample) in enumerate(zip(split.part_of, samples, strict=False)):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from app.conversion.toolchains.host.calibration import with_outputs
+from app.conversion.toolchains.host.calibration import bytes_with_outputs
 from app.conversion.toolchains.host.inputs import Array, SampleArrays
 from app.conversion.toolchains.host.runtime import open_session, run
 from app.conversion.toolchains.host.search.statistics import groups_of
@@ -62,7 +62,7 @@ def _products(
     model = template.float_model
     given = {value.name for value in model.graph.input}
     groups = groups_of(model, sorted({node.input[0] for node in layers} - given))
-    sessions = [(open_session(with_outputs(model, group).SerializeToString(), threads), group) for group in groups]
+    sessions = [(open_session(bytes_with_outputs(model, group), threads), group) for group in groups]
     products: dict[str, Array] = {}
     for picture in pictures:
         for number, (session, group) in enumerate(sessions):

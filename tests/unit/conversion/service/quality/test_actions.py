@@ -81,6 +81,18 @@ def test_a_candidate_is_made_as_it_was_and_a_goal_after_it_searches_anew() -> No
     assert searching is not None and searching.quantization.goal == "snr>=20" and not searching.quantization.steps
 
 
+def test_the_layer_that_first_misses_the_goal_is_named_with_its_pictures_and_channels_where_the_goal_is_missed() -> (
+    None
+):
+    bad = {"tensor": "a", "layer": "conv_7", "before_db": 23.1, "snr_db": 17.4, "count": 6, "tensors": 40}
+    bad |= {"pictures": ["p1.png", "p2.png"], "channels": [[3, 12.0]]}
+    bie = report(candidate(0, 17.0, is_taken=True))
+    bie["search"]["first_bad"] = bad
+    [action] = [one for one in advised(bie) if one.code == "first_bad_channels"]
+    assert action.text.startswith("Look at channels 3 (12 ×) of conv_7") and "p1.png, p2.png" in action.text
+    assert not [one for one in advised({**bie, "goal": {"is_reached": True}}) if "first_bad" in one.code]
+
+
 def test_a_wrong_preprocessing_comes_before_everything() -> None:
     known = {
         "is_sure": True,

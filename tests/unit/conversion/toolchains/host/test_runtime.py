@@ -117,3 +117,9 @@ def weight_types(model: Path | bytes, folder: Path) -> set[int]:
     graph = onnx.load(options.optimized_model_filepath).graph
     types = {tensor.name: tensor.data_type for tensor in graph.initializer}
     return {types[node.input[3]] for node in graph.node if node.op_type == "QLinearConv"}
+
+
+def test_a_session_keeps_no_second_copy_of_its_model() -> None:
+    """onnxruntime's own keeps the bytes that it was opened from, as long as it lives."""
+    data = convolutional().SerializeToString()
+    assert all(value is not data for value in vars(open_session(data, 1)).values())

@@ -65,7 +65,8 @@ def test_the_bie_report_has_quality_size_latency_and_a_verdict(converted: tuple[
     assert len(report["quality"]["worst_samples"]) == 6
     assert report["calibration"] == {"method": "minmax", "samples": 6, "skipped": []}
     assert report["goal"]["is_reached"] and report["search"]["ended_by"] == "reached"
-    assert len(report["search"]["candidates"]) == 1, "the first candidate is what a plain conversion makes"
+    kinds = {one["tensors_16"] for one in report["search"]["candidates"]}
+    assert kinds == {0}, "what 8 bits hold gets no more"
 
 
 def test_layers_carry_their_names_their_merged_activation_and_the_error_of_their_weights(

@@ -19,10 +19,11 @@ from app.conversion.toolchains.host.runtime import open_session, run
 from app.conversion.toolchains.host.search import search as search_module
 from app.conversion.toolchains.host.search.alterations import altered
 from app.conversion.toolchains.host.search.basis import basis_of
+from app.conversion.toolchains.host.search.budget import SECONDS_LEAST
 from app.conversion.toolchains.host.search.candidates import Choice, Trail, TriedCandidate
 from app.conversion.toolchains.host.search.judge import Judge, Score
 from app.conversion.toolchains.host.search.result import SearchResult
-from app.conversion.toolchains.host.search.search import SECONDS_LEAST, search
+from app.conversion.toolchains.host.search.search import search
 from app.conversion.toolchains.host.search.split import split_of
 from app.conversion.toolchains.host.search.template import Precision
 from app.conversion.toolchains.host.search.unlikeness import looks_of
@@ -147,12 +148,32 @@ def test_where_8_bits_hold_the_goal_at_once_only_8_bits_are_tried_and_the_best_i
     candidates = searched("snr>=20").search["candidates"]
     assert len(candidates) > 4 and {one["tensors_16"] for one in candidates} == {0}
     taken = next(one for one in candidates if one["is_taken"])
-    assert taken["snr_db"] == max(one["snr_db"] for one in candidates)
+    assert taken["snr_db"] >= candidates[0]["snr_db"] and taken["steps"][0]["method"] == "minmax"
+    assert "equalization" not in {step["kind"] for one in candidates for step in one["steps"]}
+
+
+def test_a_range_that_cuts_extremes_is_taken_only_where_it_gains_more_than_other_scenes_lose() -> None:
+    score = Score({"y": [30.0]})
+    plain = TriedCandidate(0, USUAL, score, True, True, 3)
+    for gain, choice in ((1.4, Choice("mse")), (2.9, replace(USUAL, is_equalized=True))):
+        other = TriedCandidate(1, choice, Score({"y": [30.0 + gain]}), True, True, 3)
+        assert Trail([plain, other]).best is plain
+        much = TriedCandidate(1, choice, Score({"y": [30.2 + gain]}), True, True, 3)
+        assert Trail([plain, much]).best is much
 
 
 def test_what_is_as_good_as_8_bits_can_be_ends_the_search_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_module, "ENOUGH_DB", 25.0)
     assert [one["name"] for one in searched("snr>=20").search["candidates"]] == ["int8 minmax"]
+
+
+def test_the_first_layer_that_misses_the_goal_is_told_with_its_pictures_and_channels() -> None:
+    bad = searched("snr>=30", outlier=40.0, activation="Softplus").search["first_bad"]
+    assert bad["tensor"] in ("a", "b") and bad["layer"] in ("conv1", "relu1"), "where one channel is widened"
+    assert bad["snr_db"] < 30 <= bad["before_db"] and 0 < bad["count"] < bad["tensors"]
+    assert len(set(bad["pictures"])) == 3 and set(bad["pictures"]) <= {one.name for one in pictures(9)}
+    assert [number for number, _ in bad["channels"]] == [0], "the one that is widened"
+    assert searched("snr>=20").search["first_bad"] is None, "8 bits hold it"
 
 
 @pytest.mark.parametrize(("goal", "outlier"), [("snr>=20", 1.0), ("snr>=30", 40.0), ("snr>=60", 40.0)])

@@ -1,0 +1,132 @@
+"""The layer at which a quantized model first misses its goal: with all before it in 8 bits, and the rest in float.
+
+Found by bisection over the tensors in graph order, and told with the pictures that suffer most, and the channels that
+widen what is rounded there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from app.conversion.toolchains.host.search.basis import Basis
+from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
+from app.conversion.toolchains.host.search.candidates import Choice
+from app.conversion.toolchains.host.search.judge import Judge, Score
+from app.conversion.toolchains.host.search.split import Split
+
+PICTURES, CHANNELS = 3, 3
+WIDE_TIMES = 4.0
+"""A channel that reaches so many times as far as the median one widens the range of all."""
+
+
+@dataclass(frozen=True)
+class FirstBad:
+    """Where the goal is first missed.
+
+    Args:
+        tensor: An activation or a weight, as the float model names it.
+        layer: The node that makes or reads it.
+        before_db: SNR of the worst output with all before it in 8 bits.
+        snr_db: With it, too.
+        count: How many tensors come before it.
+        tensors: How many there are.
+        pictures: That suffer most, the worst first.
+        channels: Of the tensor, those that reach much farther than the median one; number and how many times as far.
+    """
+
+    tensor: str
+    layer: str
+    before_db: float
+    snr_db: float
+    count: int
+    tensors: int
+    pictures: tuple[str, ...]
+    channels: tuple[tuple[int, float], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        own = vars(self) | {"before_db": round(self.before_db, 2), "snr_db": round(self.snr_db, 2)}
+        return own | {"pictures": list(self.pictures), "channels": [list(pair) for pair in self.channels]}
+
+
+def first_bad(
+    builder: CandidateBuilder,
+    judge: Judge,
+    split: Split,
+    choice: Choice,
+    goal_db: float,
+    has_time: Callable[[], bool],
+) -> FirstBad | None:
+    """Judged on a few pictures of the first part that chooses.
+
+    Args:
+        builder: Makes what is judged.
+        judge: Judges it.
+        split: Of the pictures.
+        choice: In 8 bits throughout.
+        goal_db: What is to be held at the worst output.
+        has_time: Asked before each candidate.
+
+    Returns:
+        None where the goal is held with all in 8 bits, or there is no time to tell.
+    """
+    part = split.choose[0]
+    basis = builder.basis(choice, split.calibrating(part))
+    places = _places(basis)
+    names = sorted(places, key=places.__getitem__)
+    activations = {one.name for one in basis.template.activations}
+
+    def judged(count: int) -> Score:
+        rest = frozenset(names[count:])
+        wide, weights = rest & activations, rest - activations
+        build = builder.of_part(replace(choice, wide=wide, wide_weights=weights, is_wide_float=bool(rest)))
+        return judge.judge(build, [part], is_given_up=lambda _: True).score
+
+    low, high, before_db, last = 0, len(names), np.inf, judged(len(names))
+    if last.mean_db >= goal_db:
+        return None
+    while high - low > 1:
+        if not has_time():
+            return None
+        middle = (low + high) // 2
+        score = judged(middle)
+        if score.mean_db >= goal_db:
+            low, before_db = middle, score.mean_db
+        else:
+            high, last = middle, score
+    tensor = names[high - 1]
+    pictures = sorted(zip(last.values, last.names.get(last.worst_output, ()), strict=True))
+    worst = tuple(name for _, name in pictures[:PICTURES])
+    before_db = min(before_db, 120.0)
+    channels = _wide_channels(basis, tensor, split.calibrating(part)) if tensor in activations else ()
+    return FirstBad(tensor, _layer(basis, tensor), before_db, last.mean_db, low, len(names), worst, channels)
+
+
+def _places(basis: Basis) -> dict[str, tuple[int, bool]]:
+    """Of each tensor: the number of the node that makes it, or reads it where it is a weight, which comes before."""
+    nodes = basis.template.float_model.graph.node
+    makers = {name: place for place, node in enumerate(nodes) for name in node.output}
+    readers = {node.name: place for place, node in enumerate(nodes)}
+    places = {one.name: (makers.get(one.name, -1), True) for one in basis.template.activations}
+    return {one.name: (readers.get(one.layer, -1), False) for one in basis.template.weights} | places
+
+
+def _layer(basis: Basis, tensor: str) -> str:
+    by_weight = {one.name: one.layer for one in basis.template.weights}
+    makers = {name: node.name for node in basis.template.float_model.graph.node for name in node.output}
+    return by_weight.get(tensor) or makers.get(tensor) or tensor
+
+
+def _wide_channels(basis: Basis, tensor: str, parts: tuple[int, ...]) -> tuple[tuple[int, float], ...]:
+    limits = basis.limits(tensor, parts)
+    if limits is None or limits.ndim != 1 or limits.size <= CHANNELS:
+        return ()
+    usual = float(np.median(limits))
+    order = [int(place) for place in np.argsort(-limits)[:CHANNELS]]
+    if usual <= 0.0:
+        return ()
+    times = [(place, round(float(limits[place]) / usual, 1)) for place in order]
+    return tuple(pair for pair in times if pair[1] >= WIDE_TIMES)
