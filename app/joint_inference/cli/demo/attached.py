@@ -61,6 +61,7 @@ def _demonstrate(url: str, say: Say) -> None:
         say("Starting a node at the edge and one in the cloud.")
         with attached_nodes(node_parts(url, folder, PREFIX), folder, say):
             _await_nodes(url)
+            _await_end(client)
             deployment = DemoDeployment(url, folder, client)
             try:
                 address = start(deployment, small, big, say, PREFIX)
@@ -77,6 +78,12 @@ def _await_nodes(url: str) -> None:
     names = {f"{PREFIX}{name}" for name in NODES}
     with NodesClient(url) as client:
         happens_within(PATIENCE_S, lambda: names <= {node["name"] for node in client.nodes()}, poll_s=POLL_S)
+
+
+def _await_end(client: JointClient) -> None:
+    """Of the service that a killed demonstration has left: its nodes, which are back, end its workers first."""
+    own = f"{PREFIX}{NAME}"
+    happens_within(PATIENCE_S, lambda: own not in {one["name"] for one in client.services(q=own)}, poll_s=POLL_S)
 
 
 def _remove(url: str) -> None:

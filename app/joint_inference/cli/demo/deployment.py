@@ -99,10 +99,13 @@ def running_deployment(*, port: int, is_kept: bool, notice: Notice) -> Iterator[
 
 
 def node_parts(url: str, folder: Path, prefix: str = "") -> list[Part]:
-    """The agents of the two nodes. prefix: of their names."""
-    return [
-        node_part(f"{prefix}{name}", side, url, folder / name, "--listen", f"{HOST}:0") for name, side in NODES.items()
-    ]
+    """The agents of the two nodes.
+
+    Args:
+        prefix: of their names. With one they take over the names that a demonstration has left, which was killed.
+    """
+    more = ("--listen", f"{HOST}:0", *(("--replace",) if prefix else ()))
+    return [node_part(f"{prefix}{name}", side, url, folder / name, *more) for name, side in NODES.items()]
 
 
 def _address(record: Json) -> str:

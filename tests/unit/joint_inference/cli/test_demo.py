@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from app.joint_inference.cli.demo.deployment import node_parts
 from app.joint_inference.cli.demo.models import draw_digits
 from app.joint_inference.cli.demo.scores import StreamAnswer, scores_of
 from app.standalone.environment import clear_settings
@@ -54,3 +56,14 @@ def test_the_demonstration_forgets_the_settings_of_another_installation(monkeypa
     assert {name: value for name, value in os.environ.items() if name.startswith("MODELMILL_")} == {
         "MODELMILL_SFTP": "off"
     }
+
+
+def test_nodes_of_a_demonstration_on_a_running_product_take_over_what_a_killed_one_has_left(tmp_path: Path) -> None:
+    """Their names are taken then, for the service that it has left still waits for them."""
+    own, attached = (
+        node_parts("http://127.0.0.1:1", tmp_path),
+        node_parts("http://127.0.0.1:1", tmp_path, "joint-demo-"),
+    )
+    assert len(own) == len(attached) == 2
+    assert not any("--replace" in part.command for part in own)
+    assert all("--replace" in part.command for part in attached)
