@@ -26,10 +26,10 @@ SCHEME = "bearer "
 
 
 class AccountAuthenticator:
-    """Tells who makes a request.
+    """Identifies the caller of a request.
 
     Args:
-        throttle: how often one may fail to sign in.
+        throttle: limits failed log-ins.
         local_user: the user of requests from this machine; None if everybody needs an account.
         node_of: the name of the node whose token this is; None for any other text.
     """
@@ -78,7 +78,8 @@ class AccountAuthenticator:
         return True
 
     def sign_in(self, request: Request, text: str) -> str:
-        """Begin a session by a token: its id. The one before it ends. Raises TokenRefused, TooManyLogins."""
+        """Starts a session with a token, and returns its id. The previous session ends. Raises TokenRefused,
+        TooManyLogins."""
         address = _address(request)
         self.throttle.require_room("login", address)
         try:
@@ -108,13 +109,13 @@ class AccountAuthenticator:
 
 
 def is_local(request: Request) -> bool:
-    """Did it arrive on an address of this machine alone, and from nobody who stands in between?"""
+    """Whether it arrived on a loopback address, and not through a proxy."""
     server = request.scope.get("server") or ("", None)
     return is_loopback(server[0]) and not any(name in request.headers for name in FORWARDED)
 
 
 def _bearer(authorization: list[str]) -> str:
-    """The token of the one Authorization header; empty for any other kind and for several."""
+    """The token of the single Authorization header; empty for any other kind and for several headers."""
     if len(authorization) != 1 or not authorization[0].lower().startswith(SCHEME):
         return ""
     return authorization[0][len(SCHEME) :]

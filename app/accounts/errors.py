@@ -9,7 +9,7 @@ REFUSED_HINT = "Send it as 'Authorization: Bearer …', or sign in at /ui/login.
 
 
 class TokenRefused(Unauthorized):
-    """One text for every cause, so that nobody learns from it which tokens exist."""
+    """One text for every cause, so that it does not reveal which tokens exist."""
 
     code = "TOKEN_REFUSED"
 
@@ -34,13 +34,13 @@ class NameWasUsed(Conflict):
 
 
 class BadToken(BadInput):
-    """What was asked for cannot be a token."""
+    """The requested token is invalid."""
 
     code = "BAD_TOKEN"
 
 
 class WrongSecretKey(Conflict):
-    """Tokens or secrets would be made with a key that the web does not have."""
+    """Tokens or secrets would be created with a key that the web server does not have."""
 
     code = "WRONG_SECRET_KEY"
 
@@ -58,7 +58,7 @@ class LastAdmin(Conflict):
 
 
 class UserIsBusy(Conflict):
-    """The user has jobs that are in progress."""
+    """The user has active jobs."""
 
     code = "USER_IS_BUSY"
 

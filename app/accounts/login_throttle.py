@@ -23,27 +23,27 @@ if TYPE_CHECKING:
     from limits.strategies import MovingWindowRateLimiter
 
 BY_ADDRESS, BY_TOKEN = 5, 10
-"""Failures a minute."""
+"""Failures per minute."""
 KEYS = "failed-logins"
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
 class LoginThrottle:
-    """kind: "login" for the page where people sign in, "token" for calls of programs: one does not lock the other."""
+    """kind: "login" for the sign-in page, "token" for calls of programs: one does not lock the other."""
 
     def __init__(self, client: redis.Redis) -> None:
         self._client = client
 
     def require_room(self, kind: str, address: str) -> None:
-        """Raises TooManyLogins when this address has failed too often."""
+        """Raises TooManyLogins if this address has failed too often."""
         names = (kind, "address", network(address))
         limit = _per_minute(BY_ADDRESS)
         if not self._ask(lambda limiter: limiter.test(limit, *names)):
             raise self._refusal(limit, names)
 
     def failed(self, kind: str, address: str, token_id: str | None) -> None:
-        """Count a failure. Raises TooManyLogins when it is one too many, for the address or for the token."""
+        """Counts a failure. Raises TooManyLogins if it exceeds the limit, for the address or for the token."""
         counted: list[tuple[RateLimitItem, tuple[str, ...]]]
         counted = [(_per_minute(BY_ADDRESS), (kind, "address", network(address)))]
         if token_id is not None:
@@ -71,7 +71,7 @@ class LoginThrottle:
 
     @cached_property
     def _limiters(self) -> tuple[MovingWindowRateLimiter, MovingWindowRateLimiter]:
-        """In Redis, and in this process alone. Their library is loaded at the first log-in."""
+        """In Redis, and in this process only. The library is loaded at the first log-in."""
         from limits.storage import MemoryStorage, RedisStorage
         from limits.strategies import MovingWindowRateLimiter
 
@@ -86,7 +86,7 @@ def _per_minute(count: int) -> RateLimitItem:
 
 
 def network(address: str) -> str:
-    """What one party has: an IPv4 address, or the 64 bits of an IPv6 network."""
+    """The unit of counting: an IPv4 address, or the 64 bits of an IPv6 network."""
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:

@@ -22,10 +22,10 @@ class Role(StrEnum):
 
 
 class Scope(StrEnum):
-    """What a token may be used for. Its user's role is a limit besides."""
+    """The permissions of a token. Its user's role is an additional limit."""
 
     READ = "read"
-    """See one's own things."""
+    """See one's own objects."""
     WRITE = "write"
     """Submit, cancel, delete, upload."""
     ADMIN = "admin"
@@ -46,12 +46,12 @@ class User:
     quota_files: int | None = None
     """How many files and folders the data home may have; None and 0 as above."""
     groups: tuple[str, ...] = ()
-    """Sorted. Lists of who may use a thing can name them, see app.kit.access."""
+    """Sorted. Access rules can name them, see app.kit.access."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """An API token as it is remembered: not the secret, but a keyed hash of it."""
+    """An API token as stored: a keyed hash instead of the secret."""
 
     token_id: str
     user_name: str
@@ -62,7 +62,7 @@ class Token:
     last_used_at: str | None = None
     revoked_at: str | None = None
     made_by: str | None = None
-    """Id of the token with which it was issued, which may be deleted since; None: issued without one."""
+    """Id of the token that issued it, which may be deleted since; None: issued without one."""
 
     def holds(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > to_text(now))
@@ -70,7 +70,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Revocation:
-    """What became of the tokens that a revoked one had made, or that those had made."""
+    """The tokens created by a revoked one, or by those."""
 
     token_id: str
     also_revoked: tuple[str, ...]
@@ -84,13 +84,13 @@ class AuditEntry:
     actor: str
     action: str
     subject: str
-    """What it was done to, as `kind:name`."""
+    """The subject, as `kind:name`."""
     detail: dict[str, Any] = field(default_factory=dict)
     entry_id: int = 0
 
 
 def scopes_of(role: Role) -> frozenset[Scope]:
-    """The most that a token of a user in this role may do."""
+    """The maximum scope of a token of a user with this role."""
     return ALL_SCOPES if role is Role.ADMIN else ALL_SCOPES - {Scope.ADMIN}
 
 

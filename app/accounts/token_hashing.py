@@ -24,7 +24,7 @@ class SecretHasher:
 
     @property
     def fingerprint(self) -> str:
-        """Tells two keys apart, and nothing else of them."""
+        """Distinguishes two keys without revealing anything else about them."""
         return self.hash("fingerprint")
 
     def hash(self, secret: str) -> str:

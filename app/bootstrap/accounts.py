@@ -42,13 +42,13 @@ def open_accounts(
     works: Sequence[ActiveWork] = (),
     announce: Callable[[Collection[str]], None] = lambda _: None,
 ) -> Accounts:
-    """With a database of their own; nothing connects before it is used.
+    """Assembles accounts with their own database; nothing connects before it is used.
 
     Args:
-        settings: of the installation.
-        on_change: who hears of changes; by default those who hear of them from a command, too.
-        works: what of a user's may be in progress.
-        announce: is given the keys of what a transaction changed: see Database.
+        settings: the installation's settings.
+        on_change: listeners for changes; by default those of a command.
+        works: the kinds of users' running work.
+        announce: receives the keys that a transaction changed: see Database.
     """
     from app.bootstrap.events import account_listeners
     from app.bootstrap.notifications import event_listener
@@ -66,8 +66,8 @@ def open_accounts(
 
 
 def prepare_accounts(accounts: Accounts, settings: Settings) -> None:
-    """What must be so before the web serves: a lasting key, the database of this version, its secrets encrypted by that
-    key, the local user.
+    """Prepares the web server: a persistent key, the database of this version, its secrets encrypted with that key, the
+    local user.
 
     Raises SecretKeyMissing, WrongDatabaseVersion, DatabaseUnavailable, SecretKeyNotSet, OtherSecretKey.
     """
@@ -82,9 +82,9 @@ def prepare_accounts(accounts: Accounts, settings: Settings) -> None:
 
 
 def settings_in(data_dir: Path | None, host: str | None = None) -> Settings:
-    """The settings of the web that keeps its things in this folder, with the key that `modelmill up` keeps there.
+    """The settings of the web server with this data folder, with the key that `modelmill up` stores there.
 
-    Raises SecretKeyMissing where the database is elsewhere, and so is the key.
+    Raises SecretKeyMissing if the database, and so the key, is elsewhere.
     """
     settings = load_settings()
     arguments = {"data_dir": data_dir.expanduser().absolute() if data_dir else None, "host": host}

@@ -52,18 +52,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Container:
-    """Everything of a process, typed. What stands as a property is built when it is first read, and joined to nothing
-    by that: who hears of what is in `app.bootstrap.events`.
+    """All services of a process, typed. A property is built on first use, without connecting it to anything:
+    `app.bootstrap.events` has the listeners.
 
-    So each role builds what it uses. The web reads all; the stages' workers read none of the properties and need
-    neither SQL nor the time to import it; controllers read those of their actors. A node's agent has a root of its own,
-    `app.bootstrap.edge`.
+    So each role builds only what it uses. The web application uses everything; the stages' workers use none of the
+    properties and need neither SQL nor the time to import it; controllers use those of their actors. A node's agent has
+    its own root, `app.bootstrap.edge`.
     """
 
     settings: Settings
     redis: Redis
     look: Redis
-    """The records, for whoever only reports how things are: see connect_to_look."""
+    """The records, for status reports: see connect_to_look."""
     look_at_queues: Redis
     """The queues, likewise."""
     exporter: MetricsExporter
@@ -235,7 +235,7 @@ class Container:
         )
 
     def prepare(self) -> None:
-        """What must be so before the web serves: see prepare_accounts."""
+        """Prepares the web server: see prepare_accounts."""
         from app.bootstrap.accounts import prepare_accounts
 
         prepare_accounts(self.accounts, self.settings)

@@ -11,7 +11,7 @@ from app.edge.agent.options import AgentOptions
 
 
 def drivers(cameras: Cameras) -> Sequence[WorkloadDriver]:
-    """What every node of this product can run."""
+    """The workloads that every node of this product can run."""
     from app.edge.joint.driver import JointDriver
     from app.edge.video.drivers import JobDriver, StageHostDriver
 
@@ -19,7 +19,7 @@ def drivers(cameras: Cameras) -> Sequence[WorkloadDriver]:
 
 
 def run_node(options: AgentOptions) -> None:
-    """Until a signal ends it. Raises CannotStart and its kin."""
+    """Runs until a signal ends it. Raises CannotStart and its subclasses."""
     from app.edge.agent.program import run_agent
 
     cameras = Cameras(options.videos, options.sources)

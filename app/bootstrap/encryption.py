@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def sealer_of(settings: Settings, confirm: Callable[[], None]) -> Sealer:
-    """By a made-up key nothing is encrypted: it would be lost with this process.
+    """A generated key encrypts nothing, because it is lost with this process.
 
     Args:
         confirm: see Sealer.
@@ -27,7 +27,7 @@ def sealer_of(settings: Settings, confirm: Callable[[], None]) -> Sealer:
 
 
 def encrypt_secrets(accounts: Accounts) -> None:
-    """This key becomes the installation's, if all that is encrypted can be read with it.
+    """Makes this the installation's key, if it can decrypt everything.
 
     Raises SecretKeyNotSet, OtherSecretKey; nothing has changed then.
     """
@@ -42,7 +42,7 @@ def encrypt_secrets(accounts: Accounts) -> None:
 
 
 def renew_secrets(accounts: Accounts) -> int:
-    """This key becomes the installation's, and secrets that it cannot open are replaced by new ones. How many.
+    """Makes this the installation's key, and replaces secrets that it cannot decrypt. Returns their number.
 
     Raises SecretKeyNotSet.
     """

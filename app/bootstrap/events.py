@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Capabilities(Protocol):
-    """The container, as those who are told are reached by it."""
+    """The container, through which the receivers are reached."""
 
     @property
     def database(self) -> Database: ...
@@ -47,7 +47,7 @@ class Capabilities(Protocol):
 
 
 def account_listeners(settings: Settings, wake: Wake | None = None) -> tuple[OnChange, ...]:
-    """A user was made, changed or removed: the data homes hear of it, in the same transaction.
+    """A user was created, changed or removed: notifies the data homes, in the same transaction.
 
     Args:
         wake: see homes.service.outbox.listener.
@@ -56,7 +56,7 @@ def account_listeners(settings: Settings, wake: Wake | None = None) -> tuple[OnC
 
 
 def active_work(of: Capabilities) -> tuple[ActiveWork, ...]:
-    """A user is to be removed: what of theirs is in progress is counted, and cancelled."""
+    """A user is to be removed: counts and cancels their running work."""
     return (
         ActiveWork(
             "jobs",
@@ -82,7 +82,8 @@ def active_work(of: Capabilities) -> tuple[ActiveWork, ...]:
 
 
 def node_listeners(of: Capabilities) -> NodeListeners:
-    """A node came, went or changed; got a new token; or others may use it. Open pages of nodes hear of it, too."""
+    """A node was added, removed or changed; got a new token; or its access rule changed. Open pages of nodes are
+    notified, too."""
 
     def announce(name: str) -> None:
         of.waker.notify("nodes", f"nodes:{name}")
@@ -106,7 +107,7 @@ def node_listeners(of: Capabilities) -> NodeListeners:
 
 
 def users_of_model(of: Capabilities, use: ModelUse) -> list[str]:
-    """A model, a version or a tag is to be removed: what needs it, each as its reader finds it."""
+    """A model, a version or a tag is to be removed: its uses, each as its reader finds it."""
     from app.joint_inference.calibration.service import calibrations_using
 
     services = of.joint.services.using(use)
@@ -123,25 +124,25 @@ def users_of_model(of: Capabilities, use: ModelUse) -> list[str]:
 
 
 def model_changed(of: Capabilities, owner: str, name: str) -> None:
-    """Names of this model mean another version now: what follows them changes."""
+    """Names of this model now refer to another version: updates everything that follows them."""
     of.joint.services.model_changed(owner, name)
     of.video.catalogue.model_changed(owner, name, now=now())
 
 
 def task_succeeded(waker: Waker, task: Task) -> None:
-    """A training task has succeeded: what it left is sent to conversion. What gets lost is looked for every minute."""
+    """A training task has succeeded: sends its result to conversion. Lost results are checked every minute."""
     waker.send(Message.CONVERT_RESULTS, task_id=task.task_id)
 
 
 def changes_committed(waker: Waker, keys: Collection[str]) -> None:
-    """A transaction was committed that noted these as changed: pages read them again, and messages are sent."""
+    """A transaction was committed that recorded these as changed: pages read them again, and messages are sent."""
     if OUTBOX in keys:
         waker.send(Message.DELIVER)
     waker.notify(*sorted(set(keys) - {OUTBOX}))
 
 
 def job_event(record: JobRecord) -> Event:
-    """What is told of a job that has ended. Training, services and video publish theirs where they change."""
+    """The event of an ended job. Training, services and video publish theirs where they change."""
     error = record.error
     facts = {
         "job_id": record.job_id,

@@ -12,7 +12,7 @@ from app.homes.service import Homes
 from app.kit.errors import TooLarge
 
 MOST_BYTES = 64 << 20
-"""Of a file that is read whole."""
+"""Maximum size of a file that is read completely."""
 
 
 class HomeFolders:
@@ -23,15 +23,15 @@ class HomeFolders:
         self._users = users
 
     def check(self, folder: str) -> None:
-        """May files be written there? Raises PathRefused."""
+        """Checks that files may be written there. Raises PathRefused."""
         names = file_names.from_text(folder, field="address")
         check_may_enter([*names, "a"], field="address")
         for name in names:
             file_names.check_new_name(name, field="address")
 
     def read(self, owner: str, path: str) -> bytes:
-        """Empty: there is no such file. Raises TooLarge, for its owner may have put another there, and what HomeFiles
-        raises."""
+        """Empty: the file does not exist. Raises TooLarge, because its owner may have put another there, and the errors
+        of HomeFiles."""
         try:
             content = b"".join(self._homes.files.read(owner, path, end=MOST_BYTES + 1))
         except (FileMissing, HomeMissing):
@@ -41,7 +41,7 @@ class HomeFolders:
         return content
 
     def write(self, owner: str, path: str, content: bytes) -> None:
-        """Instead of what is there; whole, or not at all. Raises UserNotFound, and what HomeFiles raises."""
+        """Replaces the file, completely or not at all. Raises UserNotFound, and the errors of HomeFiles."""
         account, files = self._users.get(owner), self._homes.files
         quota = self._homes.options.quota(account.quota_bytes, account.quota_files)
         try:

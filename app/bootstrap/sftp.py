@@ -16,14 +16,14 @@ from app.settings import load_settings
 
 
 def serve_homes(sockets: Sequence[socket.socket] = (), unused_s: float | None = None) -> bool:
-    """Until it is told to end.
+    """Runs until it is told to end.
 
     Args:
-        sockets: that listen already; otherwise as the settings have it.
-        unused_s: ends, too, when nobody was connected for so many seconds; None: never.
+        sockets: listening sockets; by default those of the settings.
+        unused_s: also ends if nobody was connected for this many seconds; None: never.
 
     Returns:
-        Whether it has ended because nobody uses it.
+        Whether it has ended because nobody used it.
     """
     settings = load_settings()
     if settings.sftp != "embedded":

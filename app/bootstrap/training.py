@@ -30,8 +30,8 @@ def open_training(
     """Nothing connects before it is used, and Ray is not imported.
 
     Args:
-        redis: keeps the picture of the cluster.
-        conversion: converts what a task has made.
+        redis: stores the snapshot of the cluster.
+        conversion: converts the result of a task.
         waker: wakes the scheduler.
     """
     options = training_options(settings)
@@ -48,9 +48,9 @@ def open_scheduler(
     """The one loop that runs tasks. Connects to nothing yet.
 
     Args:
-        redis: takes the picture of the cluster.
+        redis: stores the snapshot of the cluster.
         on_success: called when a task has succeeded.
-        enabled_of: tells which of these users are enabled: others' tasks do not start.
+        enabled_of: returns the enabled ones of these users: tasks of others do not start.
 
     Raises:
         CannotStart: Ray is not installed.

@@ -23,7 +23,7 @@ ORIGIN = "task:"
 
 
 class _SubmissionForm(BaseModel):
-    """So that what is wrong with an option is said of options.…"""
+    """So that errors of an option are reported for options.…"""
 
     name: Name
     options: Options
@@ -37,11 +37,11 @@ class ResultConversions:
         self.homes = homes
 
     def check(self, name: str, options: Mapping[str, Any]) -> None:
-        """Raises BadInput for what `convert` would refuse whatever the model is like."""
+        """Raises BadInput for what `convert` would refuse for any model."""
         self.conversion.submissions.check_toolchain(_checked(name, options).options)
 
     def convert(self, request: ConversionRequest) -> str:
-        """Raises BadInput, PathRefused, FileMissing, NoImages, TooManyJobs, … as uploads and submissions do."""
+        """Raises BadInput, PathRefused, FileMissing, NoImages, TooManyJobs, … like uploads and submissions."""
         if request.job_id and self.conversion.jobs.several([request.job_id], request.user):
             return request.job_id
         submission = _checked(request.name, request.options)

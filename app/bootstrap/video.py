@@ -51,7 +51,7 @@ def open_video(
         waker.send(Message.RECONCILE_VIDEO, uid=uid)
 
     def request_plan(uid: str, why: str) -> None:
-        """One that is lost leaves the job its plan; its runner asks again."""
+        """A lost one leaves the job its plan; its runner asks again."""
         waker.send(Message.PLAN_VIDEO, uid=uid, why=why)
 
     def announce(uid: str) -> None:

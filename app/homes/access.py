@@ -24,13 +24,13 @@ from app.settings import settings_of
 
 @dataclass(frozen=True)
 class Home:
-    """The home of the user who asks."""
+    """The home of the calling user."""
 
     homes: Homes
     user: str
     quota: Quota
     host: str | None = None
-    """Name of the SFTP server, where only the request tells it."""
+    """Name of the SFTP server, if only the request determines it."""
 
     @property
     def files(self) -> HomeFiles:
@@ -41,11 +41,11 @@ class Home:
         return self.homes.options
 
     def locate(self, text: str, *, field: str = "path") -> HomePath:
-        """What may be read. Raises PathRefused."""
+        """A readable location. Raises PathRefused."""
         return home_path_of(self.options, self.user, text, field=field)
 
     def own(self, text: str, *, field: str = "path") -> str:
-        """The path in the home of what is to be changed. Raises PathRefused."""
+        """The path in the home of something to change. Raises PathRefused."""
         return own_path_of(self.options, self.user, text, field=field).inner
 
     def tree(self, location: HomePath) -> ReadOnlyTree:
@@ -59,7 +59,7 @@ class Home:
         return location.logical(self.options, self.user)
 
     def ssh_keys(self) -> list[str]:
-        """Raises SftpOff, and SftpUnavailable rather than to say that there are none."""
+        """Raises SftpOff, and SftpUnavailable rather than reporting none."""
         keys = self.homes.sftp.facts(self.user).keys
         if keys is None:
             raise SftpUnavailable("The SFTP server does not say which keys it knows.", hint="Try again later.")
@@ -78,7 +78,7 @@ homes_of = FromContainer[Homes]("homes")
 
 
 def home_of(request: Request) -> Home:
-    """Made if it is not there yet: whoever was let in has one. Waits for the disk and the database."""
+    """Created if it does not exist yet: every accepted user has one. Waits for the disk and the database."""
     home = described_home_of(request)
     try:
         with home.files.opened(home.user):
@@ -89,7 +89,7 @@ def home_of(request: Request) -> Home:
 
 
 def described_home_of(request: Request) -> Home:
-    """To say where it is, which must work while the disk does not."""
+    """Returns the home for showing its location, which must work without the disk."""
     user = user_of(request)
     homes, account = homes_of(request), accounts_of(request).users.get(user)
     host = None if settings_of(request).sftp_known_host else reached_host(request)

@@ -11,7 +11,7 @@ from app.kit.errors import BadInput, Conflict, Forbidden, ModelmillError, NotFou
 
 
 class PathRefused(BadInput):
-    """A path that may not be used where it was given. detail: problems, a list of {at: the field, problem: why}."""
+    """A path that may not be used in this place. detail: problems, a list of {at: the field, problem: why}."""
 
     code = "PATH_REFUSED"
 
@@ -25,7 +25,7 @@ class FileMissing(NotFound):
 
 
 class NotAFile(Conflict):
-    """A folder, a device or a pipe stands where a file is needed."""
+    """A folder, a device or a pipe is where a file is needed."""
 
     code = "NOT_A_FILE"
 
@@ -39,7 +39,7 @@ class NameTaken(Conflict):
 
 
 class HomeBusy(Conflict):
-    """Something else changes the same folder just now."""
+    """Another operation is changing the same folder."""
 
     code = "HOME_BUSY"
     can_retry = True
@@ -52,7 +52,7 @@ class HomeDenied(Forbidden):
 
 
 class QuotaExceeded(TooLarge):
-    """413, not 507: the user can mend it and the service is well, so it must not count among the service's failures.
+    """413, not 507: the user can fix it and the service is healthy, so it must not count as a failure of the service.
 
     detail: quota_bytes, used_bytes.
     """
@@ -76,7 +76,7 @@ class HomeUnavailable(Unavailable):
 
 
 class LeadsOut(OSError):
-    """A path that would leave the folder it was given for: by a link, by `..`, or by being absolute."""
+    """A path that would leave its folder: by a link, by `..`, or by being absolute."""
 
     def __init__(self, path: str) -> None:
         super().__init__(errno.ELOOP, "leads out of the folder", path)
@@ -87,14 +87,15 @@ def refused(field: str, reason: str, *, hint: str = "") -> PathRefused:
 
 
 def sentences(error: ModelmillError) -> str:
-    """What went wrong and what to do, where the path was not given in a field."""
+    """The problem and the hint, for a path that was not given in a field."""
     message = error.detail["problems"][0]["problem"] if isinstance(error, PathRefused) else error.message
     return f"{message.removesuffix('.')}. {error.hint}".strip()
 
 
 @contextmanager
 def disk_errors(shown: str, *, field: str = "path") -> Iterator[None]:
-    """Turn an OSError into an error of the house. shown: the path as its user knows it; field: what it was given as."""
+    """Converts an OSError into one of our errors. shown: the path as its user knows it; field: the field it was given
+    in."""
     try:
         yield
     except OSError as error:

@@ -47,7 +47,7 @@ STALE_DRAFT_S = 24 * 3600
 class HomeFiles:
     """Safe to share between threads. Every method may raise PathRefused, HomeMissing, HomeDenied, HomeUnavailable.
 
-    quota, where it is asked for: the user's; None for the installation's.
+    quota: the user's; None for the installation's.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class HomeFiles:
         self._tracker = tracker or UsageTracker(options.usage_ttl_s)
 
     def prepare(self) -> None:
-        """Make the shared folders, if they are not there. What is there stays as the operator made it."""
+        """Creates the shared folders, if they do not exist. Existing ones keep the operator's settings."""
         with disk_errors(str(self.options.root)):
             self.options.root.mkdir(parents=True, exist_ok=True)
             with RootedDirectory.at(self.options.root, opener=self._opener) as root:
@@ -66,7 +66,7 @@ class HomeFiles:
                     _ensure_folder(root, folder)
 
     def create(self, user: str) -> None:
-        """Make the user's home, or what is missing of it. May be repeated."""
+        """Creates the user's home, or its missing parts. May be repeated."""
         inner = home_of(user)
         self.prepare()
         with disk_errors(inner):
@@ -81,19 +81,19 @@ class HomeFiles:
         return ReadOnlyTree(lambda: self.opened(user))
 
     def common(self) -> ReadOnlyTree:
-        """What everybody may read, without the service's own."""
+        """The folder that everybody may read, without the service's own files."""
         return ReadOnlyTree(self._opened_common, hidden=frozenset(PRIVATE_COMMON))
 
     def tree(self, user: str, location: HomePath) -> ReadOnlyTree:
-        """The one of both that the location lies in."""
+        """The one of both that contains the location."""
         return self.common() if location.is_common else self.home(user)
 
     def browse(self, user: str, path: str = "", *, cursor: str | None = None, limit: int = PAGE_ENTRIES) -> Page:
-        """A page of a folder's entries.
+        """Returns a page of a folder's entries.
 
         Args:
             path: in the home; empty: the home itself.
-            cursor: from the page before; None: the first page.
+            cursor: from the previous page; None: the first page.
         """
         return self.home(user).browse(path, cursor=cursor, limit=limit)
 
@@ -116,17 +116,17 @@ class HomeFiles:
         expected_bytes: int = 0,
         quota: Quota | None = None,
     ) -> Entry:
-        """Store a stream as a file in constant memory. It appears whole or not at all, whatever `chunks` raises.
+        """Stores a stream as a file in constant memory. It appears completely or not at all, whatever `chunks` raises.
 
         Args:
-            replace: a file of this name goes.
-            expected_bytes: the size, if known beforehand: what cannot fit is refused before it is read.
+            replace: replace a file of this name.
+            expected_bytes: the size, if known: a file that cannot fit is refused before it is read.
             quota: instead of the one of the installation.
 
         Raises:
-            NameTaken: Something is there, and is not to be replaced.
+            NameTaken: The name exists, and is not to be replaced.
             QuotaExceeded, TooManyFiles, HomeDiskFull: There is no room for it.
-            FileMissing: The folder is not there.
+            FileMissing: The folder does not exist.
         """
         place = _new_place(path)
         target = "/".join(place)
@@ -138,7 +138,7 @@ class HomeFiles:
             allowance.check(expected_bytes)
             try:
                 if replaced is None:
-                    allowance.take_file()  # before the draft is there and would be measured
+                    allowance.take_file()  # before the draft exists and would be measured
                 with disk_errors(path):
                     _ensure_folder(home, TMP)
                     draft = stack.enter_context(home.draft(TMP))
@@ -160,10 +160,10 @@ class HomeFiles:
                 home.make_folder("/".join(place))
 
     def move(self, user: str, source: str, target: str) -> None:
-        """Out of anywhere, into what is kept: that is how a result outlives its job's folder.
+        """Moves from anywhere into a permanent folder, so that a result outlives its job's folder.
 
         Args:
-            target: the whole new path, not a folder to put it into.
+            target: the complete new path, not a folder for it.
 
         Raises:
             NameTaken, FileMissing
@@ -181,9 +181,9 @@ class HomeFiles:
         self._tracker.forget(user)
 
     def remove(self, user: str, path: str, *, now: datetime) -> str | None:
-        """Put a file, link or folder into the trash; what is in the trash or in tmp/ goes for good.
+        """Moves a file, link or folder to the trash; entries of the trash or of tmp/ are deleted permanently.
 
-        Returns the path that it has now, from where it can be moved back; None if it is gone. Raises FileMissing.
+        Returns its new path, from where it can be moved back; None if it is deleted. Raises FileMissing.
         """
         place = file_names.from_text(path)
         check_may_leave(place)
@@ -204,7 +204,7 @@ class HomeFiles:
             return self._tracker.usage(user, quota or self.options.quota(), lambda: _measure(home))
 
     def sweep(self, user: str, *, now: datetime) -> list[str]:
-        """Clear removed files that were long enough in the trash, and uploads that a crash cut off. Their paths."""
+        """Deletes removed files that were in the trash long enough, and interrupted uploads. Returns their paths."""
         gone = []
         with self.opened(user) as home, disk_errors("the data home"):
             for path in [*self._stale_files(home, now), *_stale_drafts(home, now)]:
@@ -218,12 +218,12 @@ class HomeFiles:
     def allowance(
         self, user: str, home: RootedDirectory, folder: str, *, credit: int = 0, quota: Quota | None = None
     ) -> Allowance:
-        """What may still be written into the opened home.
+        """Returns how much may still be written into the opened home.
 
         Args:
             folder: the one at the home's top.
-            credit: bytes that are to be replaced.
-            quota: instead of the one of the installation.
+            credit: bytes that will be replaced.
+            quota: replaces the installation's.
         """
         return self._tracker.allowance(
             user, folder, quota or self.options.quota(), lambda: _measure(home), credit=credit
@@ -270,7 +270,7 @@ def _names(home: RootedDirectory, folder: str) -> list[str]:
 
 
 def _fill(draft: Draft, chunks: Iterable[bytes], allowance: Allowance, path: str) -> None:
-    for chunk in chunks:  # whose own errors pass as they are
+    for chunk in chunks:  # whose own errors propagate
         allowance.take(len(chunk))
         with disk_errors(path):
             draft.write(chunk)
@@ -284,7 +284,7 @@ def _new_place(path: str, *, field: str = "path") -> list[str]:
 
 
 def _replaced(home: RootedDirectory, target: str, *, replace: bool) -> os.stat_result | None:
-    """What an upload is to replace, if anything. Says what is in the way before the upload is read."""
+    """The file that an upload replaces, if any. Reports obstacles before the upload is read."""
     with home.parent(target) as (folder_fd, name):
         try:
             status = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)

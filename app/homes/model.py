@@ -19,7 +19,7 @@ USERS, COMMON = "users", "common"
 DATASETS, MODELS, CODE, JOBS, TRASH, TMP = "datasets", "models", "code", "jobs", "trash", "tmp"
 TRASHED_JOBS, TRASHED_FILES = f"{TRASH}/jobs", f"{TRASH}/files"
 KEPT = (DATASETS, MODELS, CODE)
-"""What the user fills and nothing clears."""
+"""The folders that the user fills and nothing clears."""
 HOME_FOLDERS = (*KEPT, JOBS, TRASH, TRASHED_JOBS, TRASHED_FILES, TMP)
 COMMON_FOLDERS = (DATASETS, MODELS, CODE, "hf")
 PRIVATE_COMMON = ("db", "logs", "sftpgo")
@@ -39,7 +39,7 @@ class Kind(StrEnum):
 
 
 class Due(StrEnum):
-    """Where the folder of a job belongs by now."""
+    """The current folder of a job's files."""
 
     JOBS = "jobs"
     TRASH = "trash"
@@ -48,7 +48,7 @@ class Due(StrEnum):
 
 @dataclass(frozen=True)
 class Retention:
-    """How long things stay. All of it counts from the end of the job, or from the removal of a file."""
+    """Retention times, counted from the end of the job, or from the removal of a file."""
 
     trash_after: timedelta = timedelta(days=3)
     purge_after: timedelta = timedelta(days=7)
@@ -67,13 +67,13 @@ class Retention:
         return Due.TRASH if now < self.purge_at(ended_at) else Due.NOWHERE
 
     def is_stale(self, removed_at: datetime, now: datetime) -> bool:
-        """Has a file lain in the trash long enough since its user removed it?"""
+        """Whether a file has been in the trash long enough."""
         return now >= removed_at + self.purge_after
 
 
 @dataclass(frozen=True)
 class Quota:
-    """How much a home may hold; 0: as much as there is room for."""
+    """The maximum size of a home; 0: no limit."""
 
     size_bytes: int = 0
     files: int = 0
@@ -85,33 +85,33 @@ class HomesOptions:
     root: Path
     """Where the shared storage is mounted here."""
     logical_root: str = "/private"
-    """What tasks and users call it."""
+    """Its name for tasks and users."""
     quota_bytes: int = 0
-    """Of a home whose user has none of their own; 0: as much as there is."""
+    """For homes of users without their own; 0: no limit."""
     retention: Retention = field(default_factory=Retention)
     usage_ttl_s: float = 10.0
-    """How long a measured usage is believed."""
+    """How long a measured usage is trusted."""
     quota_files: int = 0
-    """As quota_bytes: how many files and folders."""
+    """Like quota_bytes, for the number of files and folders."""
 
     @property
     def prefix(self) -> str:
         return self.logical_root.rstrip("/")
 
     def quota(self, own_bytes: int | None = None, own_files: int | None = None) -> Quota:
-        """Of a user, with what is their own; None: the installation's."""
+        """For a user, with their own limits; None: the installation's."""
         return Quota(
             self.quota_bytes if own_bytes is None else own_bytes, self.quota_files if own_files is None else own_files
         )
 
     def logical(self, user: str, inner: str = "") -> str:
-        """/private/users/alice/datasets: what a user writes into a task."""
+        """/private/users/alice/datasets: the form in tasks."""
         return "/".join(part for part in (self.prefix, home_of(user), inner) if part)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing in a folder. Its name and path are texts as app.homes.names makes them."""
+    """An entry of a folder. Its name and path are texts from app.homes.names."""
 
     name: str
     path: str
@@ -133,7 +133,7 @@ class Page:
 
 
 def check_user(name: str) -> str:
-    """The name, if it may be that of a folder: whatever calls itself a user is checked before it becomes a path."""
+    """Checks that the name may be that of a folder, before it becomes a path."""
     if NAME.fullmatch(name) is None or name in RESERVED:
         raise refused("user", f"{name!r} is no name of a user")
     return name
@@ -145,20 +145,21 @@ def home_of(user: str) -> str:
 
 
 def check_may_leave(names: list[str], *, field: str = "path") -> None:
-    """Raises PathRefused for the home itself and the folders that make a home one."""
+    """Raises PathRefused for the home itself and its permanent folders."""
     if not names or "/".join(names) in HOME_FOLDERS:
         raise refused(field, "this folder is part of every data home and stays", hint="Remove or move what lies in it.")
 
 
 def check_may_enter(names: list[str], *, field: str = "path") -> None:
-    """Raises PathRefused where nothing may be put through us: jobs/ is the jobs', trash/ and tmp/ are cleared."""
+    """Raises PathRefused for folders that users may not write to: jobs/ belongs to jobs, trash/ and tmp/ are
+    cleared."""
     if len(names) < 2 or names[0] not in KEPT:
         folders = ", ".join(f"{name}/" for name in KEPT)
         raise refused(field, f"only {folders} take files", hint=f"Put it into one of {folders}")
 
 
 def stamped(name: str, removed_at: datetime) -> str:
-    """What a removed file is called in trash/files: when it was removed and, as far as there is room, its name."""
+    """The name of a removed file in trash/files: the time of removal and, as far as there is room, its name."""
     stamp = removed_at.astimezone(UTC).strftime(_STAMP) + "-"
     whole = name.encode("utf-8", "surrogateescape")
     ending = whole[-(255 - len(stamp)) :]
@@ -168,7 +169,7 @@ def stamped(name: str, removed_at: datetime) -> str:
 
 
 def removed_at(name: str) -> datetime | None:
-    """When a name in trash/files says that it was removed; None if it says nothing of the kind."""
+    """The removal time in a name in trash/files; None if there is none."""
     stamp = name.split("-", 1)[0]
     try:
         moment = datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)

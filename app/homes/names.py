@@ -15,17 +15,17 @@ from app.homes.errors import refused
 
 MAX_NAME_BYTES = 255
 MAX_PATH_BYTES = 4000
-"""A little less than Linux allows, which counts what lies above the home too."""
+"""Slightly less than Linux allows, which counts the path above the home, too."""
 LOOK_ALIKES = frozenset(
     "\u2041\u2044\u2215\u2571\u27cb\u29f8\u2cc6\u3033\U0001d23a\u0701\u0702\ua60e\ua4f8\u2216\u29f5\u29f9"
 )
-"""What passes for / . or \\ to the eye and which compatibility normalization leaves alone."""
+"""Characters that look like / . or \\ and that compatibility normalization leaves unchanged."""
 _SEPARATORS = "/.\\"
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
 
 
 def is_tricky(character: str) -> bool:
-    """Can this not be seen for what it is? Fullwidth forms of harmless characters are not tricks but Chinese names."""
+    """Whether the character is deceptive. Fullwidth forms of harmless characters are not tricks but Chinese names."""
     if character.isascii():
         return character == "\\" or not character.isprintable()
     if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
@@ -54,7 +54,7 @@ def from_text(text: str, *, field: str = "path") -> list[str]:
 
 
 def check_new_name(name: str, *, field: str = "path") -> str:
-    """The name, if a file or folder may be given it through us."""
+    """Returns the name if users may give it to a file or folder."""
     if any(map(is_tricky, name)):
         raise refused(field, f"the name {to_text(name)} has characters that cannot be seen or that pass for / or .")
     if name != name.strip():
@@ -77,7 +77,7 @@ def _segment(text: str, field: str) -> str:
 
 
 def check_segment(raw: bytes, field: str) -> None:
-    """Raises PathRefused for what cannot be a name: empty, . or .., with a slash or NUL, too long."""
+    """Raises PathRefused for an impossible name: empty, . or .., with a slash or NUL, too long."""
     if not raw:
         raise refused(field, "it has an empty part: // or a slash at the end")
     if raw in (b".", b".."):
@@ -89,7 +89,7 @@ def check_segment(raw: bytes, field: str) -> None:
 
 
 def describe(character: str) -> str:
-    """U+202E RIGHT-TO-LEFT OVERRIDE: what an error may say of a character that should not be written out."""
+    """U+202E RIGHT-TO-LEFT OVERRIDE: how an error describes a character that should not be printed."""
     return f"U+{ord(character):04X} {unicodedata.name(character, '')}".rstrip()
 
 

@@ -25,9 +25,9 @@ from app.homes.rooted_directory import RootedDirectory, kind_of
 @dataclass(frozen=True)
 class FieldRule:
     kinds: frozenset[Kind]
-    """What the field may name."""
+    """The kinds of files that the field may name."""
     own: str | None
-    """The folder of the home in which it may lie, "" for the whole home; None: only in the common folder."""
+    """The folder of the home in which it must be, "" for the whole home; None: only in the common folder."""
 
 
 FIELDS: Mapping[str, FieldRule] = MappingProxyType(
@@ -58,7 +58,7 @@ class CheckedPath:
 
     field: str
     text: str
-    """As it was given, which is what a task is told."""
+    """As given, which is what a task receives."""
     place: AllowedPath
     kind: Kind
     size_bytes: int
@@ -66,7 +66,7 @@ class CheckedPath:
 
     @property
     def here(self) -> Path:
-        """Where it lies on this machine: to show. To read it use open(), which nobody can swap."""
+        """Its location on this machine, for display. To read it use open(), which cannot be swapped."""
         return self._rules.options.root / self.place.base / self.place.below
 
     def open(self) -> int:
@@ -96,7 +96,7 @@ class PathRules:
     def open(self, field: str, text: str, place: AllowedPath) -> int:
         rule = self.fields[field]
         with _refusals(field), disk_errors(text, field=field), self._base(place) as base:
-            _expect(rule, field, text, base.stat(place.below))  # opening a device may do something to it
+            _expect(rule, field, text, base.stat(place.below))  # opening a device may have an effect on it
             fd = base.open(place.below, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
             try:
                 _expect(rule, field, text, os.fstat(fd))
@@ -110,7 +110,7 @@ class PathRules:
 
 
 def allowed(options: HomesOptions, rule: FieldRule, user: str, field: str, text: str) -> AllowedPath:
-    """Where a path leads, if this field may name it for this user. Looks at no disk.
+    """Resolves a path, if this field may name it for this user. Does not access the disk.
 
     Args:
         rule: which folders the field may name.
@@ -141,7 +141,7 @@ def allowed(options: HomesOptions, rule: FieldRule, user: str, field: str, text:
 
 @contextmanager
 def _refusals(field: str) -> Iterator[None]:
-    """What is wrong with the thing is wrong with the field that names it."""
+    """Reports an error of the file as an error of the field that names it."""
     try:
         yield
     except (FileMissing, NotAFile, NotAFolder, HomeDenied) as error:

@@ -20,13 +20,13 @@ from app.homes.model import HOME_FOLDERS, Quota
 MEASURE_SHARE = 10
 """At most one part in this many of the time is spent on measuring one home."""
 HIDDEN = ""
-"""Where files are counted that have no name any more: with what lies beside the folders."""
+"""Where files without a name are counted: with the entries beside the folders."""
 
 
 @dataclass(frozen=True)
 class Measurement:
     folders: dict[str, int]
-    """Bytes per folder at the top of the home, "" for what lies beside them."""
+    """Bytes per top-level folder of the home, "" for entries beside them."""
     files: int
     """All files and folders."""
 
@@ -36,13 +36,13 @@ Measure = Callable[[], Measurement]
 
 @dataclass(frozen=True)
 class Addition:
-    """What is to be put into a home."""
+    """The size of an addition to a home."""
 
     size_bytes: int | None = None
     """None if it does not matter."""
     files: int = 0
     credit: int = 0
-    """Bytes of what it replaces."""
+    """Bytes of the replaced file."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class HomeUsage:
     """Files and folders, without the folders that every home has."""
     quota: Quota
     folders: dict[str, int]
-    """Bytes of each folder at the top of the home."""
+    """Bytes of each top-level folder of the home."""
 
 
 class CountedFile:
@@ -67,7 +67,7 @@ class CountedFile:
 
     @property
     def is_removed(self) -> bool:
-        """It has no name any more, and is open still."""
+        """It has no name any more, and is still open."""
         return os.fstat(self._fd).st_nlink == 0
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class CountedFiles:
             return file
 
     def close(self, fd: int, file: CountedFile) -> int:
-        """One handle less. Returns the bytes that are free now: of a removed file, with its last handle."""
+        """Removes a handle. Returns the bytes that become free: those of a removed file, with its last handle."""
         status = os.fstat(fd)
         with self._lock:
             file.handles -= 1
@@ -108,7 +108,7 @@ class CountedFiles:
             return (status.st_dev, status.st_ino) in self._files
 
     def hidden_bytes(self, user: str) -> int:
-        """Of files that have no name any more: a walk through the home does not see them."""
+        """Of files without a name, which a walk through the home does not see."""
         with self._lock:
             return sum(file.size_bytes for file in self._files.values() if file.user == user and file.is_removed)
 
@@ -119,11 +119,11 @@ class _KnownUsage:
     files: int = 0
     is_measured: bool = False
     is_forgotten: bool = False
-    """Something was removed since, so that this is too much."""
+    """Something was removed since, so the value is too high."""
     until: float = 0.0
     """When it is to be measured again, by the tracker's clock."""
     measuring: threading.Lock = field(default_factory=threading.Lock)
-    """Held meanwhile, so that it is done once."""
+    """Held during a measurement, so that it happens once."""
 
     @property
     def total(self) -> int:
@@ -131,9 +131,9 @@ class _KnownUsage:
 
 
 class UsageTracker:
-    """The usage of every home as this process knows it. Safe to share between threads.
+    """The usage of every home as known to this process. Safe to share between threads.
 
-    files: those that are open for writing here.
+    files: those open for writing here.
     """
 
     def __init__(self, ttl_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -149,7 +149,7 @@ class UsageTracker:
             return HomeUsage(usage.total, usage.files, quota, dict(usage.folders))
 
     def forget(self, user: str) -> None:
-        """Something went or moved that was not measured. What is known is too much at most: see fit."""
+        """Something unmeasured was removed or moved. The known value is at most too high: see fit."""
         with self._lock:
             if user in self._usages:
                 self._usages[user].is_forgotten = True
@@ -173,7 +173,7 @@ class UsageTracker:
         is_begin: bool,
         is_look: bool = False,
     ) -> None:
-        """Count this in if the home then holds at most its quota. Nothing is refused by what is out of date.
+        """Adds this if the home then stays within its quota. Nothing is refused because of outdated values.
 
         Args:
             folder: the one at the home's top.
@@ -192,7 +192,7 @@ class UsageTracker:
                 raise _exceeded(usage, quota, addition)
 
     def add(self, user: str, folder: str, size_bytes: int, *, files: int = 0) -> None:
-        """Count in what was written; nothing if the home was never measured.
+        """Adds what was written; nothing if the home was never measured.
 
         Args:
             folder: the one at the home's top.
@@ -222,7 +222,7 @@ class UsageTracker:
     def _measured(
         self, user: str, measure: Measure, *, is_due: bool = False, is_forgotten_due: bool = False
     ) -> _KnownUsage:
-        """Once at least; is_due: again, if the time has come; is_forgotten_due: if something went meanwhile."""
+        """At least once; is_due: again, if it is time; is_forgotten_due: if something was removed meanwhile."""
         with self._lock:
             usage = self._usages.setdefault(user, _KnownUsage())
         with usage.measuring:
@@ -243,7 +243,7 @@ class UsageTracker:
 
 
 class Allowance:
-    """What one upload may still write. Counts its bytes in as they come, so that two uploads see each other.
+    """How much one upload may still write. It adds bytes as they arrive, so that concurrent uploads see each other.
 
     Args:
         folder: of the user that it is counted for; empty: the home as a whole.
@@ -263,7 +263,7 @@ class Allowance:
         self._taken = self._files = 0
 
     def check(self, size_bytes: int) -> None:
-        """Raises QuotaExceeded if so much would not fit, before any of it is there."""
+        """Raises QuotaExceeded if this much would not fit, before any of it is written."""
         if self._quota.size_bytes:
             self._fit(Addition(size_bytes, credit=self._credit), is_begin=True, is_look=True)
 
@@ -299,11 +299,11 @@ class Allowance:
             raise
 
     def free(self, size_bytes: int) -> None:
-        """So much of what was there is gone."""
+        """This much of the existing data is gone."""
         self._tracker.add(self._user, self._folder, -size_bytes)
 
     def settle(self) -> None:
-        """The file is there, and what it replaced is not."""
+        """The file exists, and what it replaced does not."""
         self._tracker.add(self._user, self._folder, -self._credit)
 
     def give_back(self) -> None:

@@ -31,7 +31,7 @@ from app.kit.sql import Database
 from app.kit.sql.lease import SqlLease
 
 BATCH = 50
-"""Folders per transaction: nobody else who writes waits long for it."""
+"""Folders per transaction, so that other writers do not wait long."""
 OTHER_NAMES = 100
 LEASE, LEASE_S = ".janitor", 900.0
 """Name of the lease of a pass, and how long it holds: longer than a batch takes."""
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class FolderTimes:
-    """When the folder of a job goes where. The times are None while the job runs."""
+    """When the folder of a job moves or is deleted. The times are None while the job runs."""
 
     name: str
     path: str
@@ -52,12 +52,12 @@ class FolderTimes:
     trash_at: datetime | None
     purge_at: datetime | None
     problem: str | None
-    """What keeps it from being moved or deleted."""
+    """The obstacle to moving or deleting it."""
 
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What one pass of the sweeper did, in folders."""
+    """The result of one pass of the sweeper, in folders."""
 
     trashed: int
     purged: int
@@ -66,7 +66,7 @@ class SweepResult:
 
 
 class Folders:
-    """What jobs report of their folders, jobs/<name> in their user's home. Raises PathRefused for a bad name."""
+    """Reports of jobs about their folders, jobs/<name> in their user's home. Raises PathRefused for a bad name."""
 
     def __init__(self, database: Database, options: HomesOptions) -> None:
         self.database = database
@@ -84,7 +84,7 @@ class Folders:
                 store.folder_begun(conn, user, name, now)
 
     def ended(self, user: str, name: str, ended_at: datetime) -> None:
-        """The job has ended, however. Told again it changes nothing."""
+        """The job has ended in any way. Repeating it changes nothing."""
         check_user(user)
         check_folder_name(name)
         with self.database.write() as conn:
@@ -139,7 +139,7 @@ class RetentionSweeper:
         return SweepResult(sum(trashed), sum(purged), problems)
 
     def _batches(self, folders: list[JobFolder], lease: Lease) -> Iterator[tuple[RootedDirectory, list[JobFolder]]]:
-        """By home, which is open meanwhile. A home that cannot be opened is for the next pass."""
+        """By home, which is open meanwhile. A home that cannot be opened is left for the next pass."""
         for user, theirs in groupby(folders, key=lambda folder: folder.user):
             batches = list(theirs)
             try:
@@ -179,7 +179,7 @@ class RetentionSweeper:
                 was_there = True
                 try:
                     home.remove_tree(f"{TRASHED_JOBS}/{folder.trash_name}")
-                except FileNotFoundError:  # its user took it out, or another pass did this
+                except FileNotFoundError:  # its user moved it, or another pass did this
                     was_there = False
                 purged.append((folder, was_there))
         with self.database.write() as conn:
@@ -212,7 +212,7 @@ class RetentionSweeper:
             self._record_problem([folder], error)
 
     def _record_problem(self, folders: list[JobFolder], error: OSError) -> None:
-        """Logged once, and shown to the user until it is gone."""
+        """Logged once, and shown to the user until it is solved."""
         problem = _error_text(error)
         fresh = [folder for folder in folders if folder.problem != problem]
         if not fresh:
@@ -231,7 +231,7 @@ def check_folder_name(name: str) -> str:
 
 
 def _unchanged(conn: Connection, batch: list[JobFolder]) -> set[JobFolder]:
-    """Those that are as they were when they were read: a job may have started again."""
+    """Those that are unchanged since they were read: a job may have started again."""
     fresh = store.lock_folders(conn, batch[0].user, [folder.name for folder in batch])
     return {folder for folder in batch if folder.name in fresh and _moments(fresh[folder.name]) == _moments(folder)}
 
@@ -241,7 +241,7 @@ def _moments(folder: JobFolder) -> tuple[datetime | None, ...]:
 
 
 def _to_trash(home: RootedDirectory, name: str) -> str | None:
-    """What it is called in the trash; None when it is neither here nor there."""
+    """Its name in the trash; None if it is neither here nor there."""
     source = f"{JOBS}/{name}"
     try:
         home.lstat(source)

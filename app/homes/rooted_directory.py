@@ -33,7 +33,7 @@ _NO_NOREPLACE = (errno.EINVAL, errno.ENOSYS)
 
 @dataclass(frozen=True)
 class Name:
-    """One name in a folder, as the folder itself tells it: no file was looked at."""
+    """A name in a folder, as listed: no file was accessed."""
 
     name: str
     kind: Kind
@@ -47,7 +47,7 @@ class Usage:
 
 
 class Draft:
-    """A file that is being written and has no name yet that anybody looks for.
+    """A file that is being written, under a temporary name.
 
     Args:
         fd: of the file, open for writing; its home closes it.
@@ -67,8 +67,9 @@ class Draft:
             view = view[os.write(self.fd, view) :]
 
     def publish(self, path: str, *, replace: bool) -> os.stat_result:
-        """Give it its place, whole and at once. Synced first: a name that survives a power cut must not lead to an
-        empty file. The folder is not synced: at worst the upload never was. FileExistsError unless replace."""
+        """Moves it to its place, completely and at once. Synced first: a name that survives a power cut must not lead
+        to an empty file. The folder is not synced: at worst the upload never happened. FileExistsError unless
+        replace."""
         os.fsync(self.fd)
         with self._home.parent(path) as (folder_fd, name):
             _rename(self._name, self._folder_fd, name, folder_fd, replace=replace)
@@ -84,7 +85,7 @@ class RootedDirectory:
 
     @classmethod
     def at(cls, root: Path, inner: str = "", opener: Opener | None = None) -> RootedDirectory:
-        """root is the operator's and may be reached over links; from there to `inner` there must be none."""
+        """root belongs to the operator and may be reached over links; from there to `inner` there must be none."""
         opener = opener or best_opener()
         fd = os.open(root, _PATH_FOLDER | os.O_CLOEXEC)
         try:
@@ -106,7 +107,7 @@ class RootedDirectory:
         return self._opener.open(self.root_fd, "/".join(_segments(path)), flags | os.O_CLOEXEC, mode)
 
     def open_file(self, path: str, flags: int = os.O_RDONLY, mode: int = FILE_MODE) -> int:
-        """A regular file or nothing: no pipe keeps us waiting, no device is read. IsADirectoryError, or ENXIO."""
+        """A regular file or nothing: no pipe blocks, no device is read. IsADirectoryError, or ENXIO."""
         fd = self.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, mode)
         kind = kind_of(os.fstat(fd).st_mode)
         if kind is Kind.FILE:
@@ -140,7 +141,7 @@ class RootedDirectory:
             os.close(fd)
 
     def stat(self, path: str) -> os.stat_result:
-        """Of what a link leads to, if that is inside."""
+        """Of a link's target, if that is inside."""
         fd = self.open(path, os.O_PATH)
         try:
             return os.fstat(fd)
@@ -179,17 +180,17 @@ class RootedDirectory:
             os.unlink(name, dir_fd=fd)
 
     def remove_folder(self, path: str) -> None:
-        """An empty one."""
+        """Removes an empty folder."""
         with self.parent(path) as (fd, name):
             os.rmdir(name, dir_fd=fd)
 
     def remove_tree(self, path: str) -> None:
-        """A folder with all that is in it, or a file, or a link."""
+        """Removes a folder with its content, or a file, or a link."""
         with self.parent(path) as (fd, name):
             tree_walk.remove_tree(name, fd)
 
     def usage(self, path: str = "", seen: set[tuple[int, int]] | None = None) -> Usage:
-        """Of what lies below. The bytes of a file count once, however many names it has. seen: such files so far."""
+        """Of everything below. The bytes of a file count once, however many names it has. seen: such files so far."""
         seen = set() if seen is None else seen
         size_bytes = files = 0
         with self.folder(path) as top_fd:
@@ -204,7 +205,7 @@ class RootedDirectory:
 
     @contextmanager
     def draft(self, folder: str) -> Iterator[Draft]:
-        """A new file in this folder, to be written and then published. Gone at the end if it was not."""
+        """A new file in this folder, to be written and then published. Deleted at the end if it was not published."""
         name = DRAFT_PREFIX + uuid.uuid4().hex
         with self.folder(folder) as folder_fd:
             fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE, dir_fd=folder_fd)
@@ -259,7 +260,7 @@ def _rename(name: str, folder_fd: int, new_name: str, new_folder_fd: int, *, rep
         os.rename(name, new_name, src_dir_fd=folder_fd, dst_dir_fd=new_folder_fd)
         return
     code = _rename_noreplace(folder_fd, os.fsencode(name), new_folder_fd, os.fsencode(new_name))
-    if code in _NO_NOREPLACE:  # NFS and old C libraries: look first, which leaves a moment in between
+    if code in _NO_NOREPLACE:  # NFS and old C libraries: check first, which leaves a short gap
         try:
             os.stat(new_name, dir_fd=new_folder_fd, follow_symlinks=False)
         except FileNotFoundError:

@@ -21,7 +21,7 @@ _C = door_bindings.c
 
 
 def credential_of(key: str) -> str:
-    """What a public key, as OpenSSH writes it, is remembered by; its comment does not matter."""
+    """The stored form of a public key in OpenSSH's format, without its comment."""
     return hashlib.sha256(key.split()[1].encode()).hexdigest()
 
 
@@ -31,7 +31,7 @@ def bindings_of(conn: Connection, user: str) -> dict[str, str]:
 
 
 def bind(conn: Connection, user: str, tokens: dict[str, str | None]) -> None:
-    """Each of these credentials to this token, or to none, whatever it was bound to before."""
+    """Binds each of these credentials to this token, or to none, replacing earlier bindings."""
     conn.execute(sa.delete(door_bindings).where(_C.user_name == user, _C.credential.in_(tokens)))
     rows = [
         {"user_name": user, "credential": credential, "token_id": token_id}
@@ -43,7 +43,7 @@ def bind(conn: Connection, user: str, tokens: dict[str, str | None]) -> None:
 
 
 def forget_others(conn: Connection, user: str, credentials: Collection[str] = ()) -> None:
-    """The bindings of all of the user's credentials but these."""
+    """The bindings of all of the user's credentials except these."""
     conn.execute(sa.delete(door_bindings).where(_C.user_name == user, _C.credential.not_in(credentials)))
 
 
@@ -53,7 +53,7 @@ def ended_of(conn: Connection, user: str, at: str) -> set[str]:
 
 
 def users_ended(conn: Connection, at: str) -> list[str]:
-    """Who has such credentials."""
+    """Users with such credentials."""
     return list(conn.execute(_ended(_C.user_name, at).distinct()).scalars())
 
 

@@ -20,13 +20,13 @@ _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 @dataclass(frozen=True)
 class Visit:
-    """A folder that was entered, with what it holds beside folders; or one that the walk has come back to."""
+    """A folder that was entered, with its other entries; or one to which the walk has returned."""
 
     fd: int
     """Of the folder, until the next visit."""
     entries: list[os.DirEntry[str]] = field(default_factory=list)
     left: str = ""
-    """The folder in it from which the walk has come back."""
+    """The subfolder from which the walk has returned."""
 
 
 @dataclass
@@ -37,10 +37,10 @@ class _Level:
 
 
 def walk(top_fd: int, *, insist: bool = False) -> Iterator[Visit]:
-    """Every folder from the top down, and each once more for every folder below it that is done with.
+    """Yields every folder from the top down, and each again after every finished folder below it.
 
-    insist: make what its owner may not read readable; otherwise that is ignored. What vanishes meanwhile is
-    ignored too. Raises OSError EAGAIN when a folder was moved elsewhere while we were in it.
+    insist: makes unreadable folders readable; otherwise they are ignored. Vanished entries are ignored, too. Raises
+    OSError EAGAIN if a folder was moved elsewhere while we were in it.
     """
     fd = os.open(".", FOLDER, dir_fd=top_fd)
     try:
@@ -69,9 +69,9 @@ def walk(top_fd: int, *, insist: bool = False) -> Iterator[Visit]:
 
 
 def remove_tree(name: str, folder_fd: int) -> None:
-    """Delete what is called so in an open folder, with all that is in it; a link is deleted, not what it leads to.
+    """Deletes the entry of this name in an open folder, with its content; a link is deleted, not its target.
 
-    Raises FileNotFoundError; OSError ENOTEMPTY when somebody keeps adding to it.
+    Raises FileNotFoundError; OSError ENOTEMPTY if somebody keeps adding to it.
     """
     if not stat.S_ISDIR(os.stat(name, dir_fd=folder_fd, follow_symlinks=False).st_mode):
         os.unlink(name, dir_fd=folder_fd)
@@ -99,7 +99,7 @@ def _empty(top_fd: int) -> None:
                 _unless_filled(visit.left, visit.fd)
             continue
         with suppress(PermissionError):
-            os.fchmod(visit.fd, 0o700)  # a folder that is read-only keeps its files
+            os.fchmod(visit.fd, 0o700)  # a read-only folder keeps its files
         for entry in visit.entries:
             with suppress(FileNotFoundError):
                 os.unlink(entry.name, dir_fd=visit.fd)
@@ -141,7 +141,7 @@ def _enter(name: str, folder_fd: int, *, insist: bool) -> int | None:
 
 
 def _make_readable(name: str, folder_fd: int) -> None:
-    """chmod by descriptor: by name it would follow a link that was put there meanwhile."""
+    """chmod by descriptor: by name it would follow a link that was planted meanwhile."""
     fd = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder_fd)
     try:
         os.chmod(f"/proc/self/fd/{fd}", 0o700)  # noqa: PTH101  # fchmod refuses O_PATH
@@ -150,7 +150,7 @@ def _make_readable(name: str, folder_fd: int) -> None:
 
 
 def _leave(fd: int, identity: tuple[int, int]) -> int:
-    """One up, and nowhere else: the folder may have been moved under another one, which is not ours to look at."""
+    """One level up, and nowhere else: the folder may have been moved under another one, which must not be read."""
     above = os.open("..", FOLDER, dir_fd=fd)
     status = os.fstat(above)
     if (status.st_dev, status.st_ino) != identity:

@@ -20,12 +20,12 @@ SESSION_S = 14 * 86400
 
 
 class Accounts:
-    """Users, their tokens and sessions, and the log of what is done to them.
+    """Users, their tokens and sessions, and the audit log.
 
     Args:
-        hasher: of tokens.
-        on_change: hear of each change of a user, in its transaction.
-        works: what users may have in progress, which ends with them.
+        hasher: hashes tokens.
+        on_change: listeners for each change of a user, in its transaction.
+        works: the kinds of users' running work, which ends with the user.
         session_s: how long a session on the pages lasts, in seconds.
     """
 

@@ -13,13 +13,13 @@ from app.kit.sql import Database
 
 
 def note(conn: Connection, by: str, action: str, subject: str, detail: dict[str, Any] | None = None) -> None:
-    """In the transaction of what was done, so that both happen or neither.
+    """Adds an entry in the transaction of the change, so that both happen or neither.
 
     Args:
-        by: who did it: a user's name, or an operator's at the command line.
+        by: the acting user, or the operator at the command line.
         action: a word with a dot, as "token.revoked".
-        subject: what it was done to: a user's name, or an id.
-        detail: of a form that each action has for itself, as JSON; None: nothing more is known.
+        subject: a user's name, or an id.
+        detail: JSON in the format of the action; None: no further data.
     """
     store.note(conn, AuditEntry(to_text(now()), by, action, subject, detail or {}))
 
@@ -40,6 +40,6 @@ class AuditLog:
             return store.entries(conn, limit=limit, before=before, subject=subject, actor=actor)
 
     def note(self, by: str, action: str, subject: str, detail: dict[str, Any] | None = None) -> None:
-        """For what other capabilities do, in a transaction of its own. Arguments as of `note`."""
+        """Adds an entry for other capabilities, in its own transaction. Arguments as of `note`."""
         with self.database.write() as conn:
             note(conn, by, action, subject, detail)

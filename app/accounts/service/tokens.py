@@ -40,18 +40,18 @@ class Tokens:
         within: Token | None = None,
         made_by: str | None = None,
     ) -> tuple[Token, str]:
-        """Issue a token. Every token may read.
+        """Issues a token. Every token may read.
 
         Args:
-            within: The token that asks for another one, which then may do no more and live no longer.
-            made_by: Id of the token that asks, where it does not limit the new one: an administrator's.
+            within: The requesting token; the new one may do no more and live no longer.
+            made_by: Id of the requesting token, if it does not limit the new one: an administrator's.
 
         Returns:
-            The token and its text, which is told this once.
+            The token and its text, which is shown only once.
 
         Raises:
-            UserNotFound, BadToken: For what was asked.
-            TokenRefused: If the token that asks was revoked meanwhile.
+            UserNotFound, BadToken: The request is invalid.
+            TokenRefused: The requesting token was revoked meanwhile.
         """
         made_by = within.token_id if within is not None else made_by
         if len(label) > MAX_LABEL or (ttl_s is not None and not 0 < ttl_s <= MAX_TTL_S):
@@ -86,10 +86,10 @@ class Tokens:
             return store.list_tokens(conn, name)
 
     def valid_made(self, name: str, *, only_own: bool = False) -> dict[str, int]:
-        """For each token of the user that made some: how many of those, and of what those made, are valid.
+        """For each token of the user that created others: how many of those, and of their descendants, are valid.
 
         Args:
-            only_own: Leave out tokens of other users, which an administrator's may have made.
+            only_own: Exclude tokens of other users, which an administrator's token may have created.
         """
         at = to_text(now())
         with self.database.read() as conn:
@@ -100,14 +100,14 @@ class Tokens:
     def revoke(
         self, name: str, token_id: str, *, by: str, with_made: bool = False, only_own: bool = False
     ) -> Revocation:
-        """Revoke a token of the user and end the sessions it started.
+        """Revokes a token of the user and ends the sessions it started.
 
         Args:
-            with_made: Also revoke what it made, and what those made.
-            only_own: Neither revoke nor tell of other users' tokens, which an administrator's may have made.
+            with_made: Also revoke the tokens it created, and their descendants.
+            only_own: Neither revoke nor report other users' tokens, which an administrator's token may have created.
 
         Raises:
-            TokenNotFound: If the user has no such token that is not revoked.
+            TokenNotFound: The user has no such token, or it is already revoked.
         """
         at = to_text(now())
         also_revoked: list[str] = []
@@ -115,7 +115,7 @@ class Tokens:
             if not store.revoke_token(conn, name, token_id, at):
                 raise TokenNotFound(f"{name} has no valid token {token_id}.", hint="The list of tokens has their ids.")
             valid = _valid_made(conn, name, [token_id], at, only_own=only_own).get(token_id, [])
-            while with_made and valid:  # again, as one of them may have made another just before
+            while with_made and valid:  # again, because one of them may have created another just before
                 for token in valid:
                     store.revoke_token(conn, token.user_name, token.token_id, at)
                     detail = {"token_id": token.token_id, "made_by": token.made_by}
@@ -135,7 +135,7 @@ class Tokens:
         with self.database.read() as conn:
             row = store.find_token(conn, token_id)
         if row is None:
-            self.hasher.hash(secret)  # takes as long as for one that exists
+            self.hasher.hash(secret)  # takes as long as for an existing one
             raise TokenRefused
         token, user, secret_hash = row
         if not self.hasher.agrees(secret, secret_hash) or not token.holds(moment) or not user.is_enabled:
@@ -144,7 +144,7 @@ class Tokens:
         return user, token
 
     def sign_in(self, text: str) -> str:
-        """Begin a session by the text of a token. Returns its id, for the cookie. Raises TokenRefused."""
+        """Starts a session with the text of a token. Returns its id, for the cookie. Raises TokenRefused."""
         user, token = self.check(text)
         session, moment = new_session(), now()
         ends = to_text(moment + timedelta(seconds=self.session_s))
@@ -161,7 +161,7 @@ class Tokens:
         return session
 
     def session(self, session: str) -> tuple[User, Token]:
-        """The user and the token of a session. Raises TokenRefused when one of them or it is not valid."""
+        """The user and the token of a session. Raises TokenRefused if one of them, or the session, is not valid."""
         moment = now()
         with self.database.read() as conn:
             row = store.find_session(conn, self.hasher.hash(session))
@@ -178,7 +178,7 @@ class Tokens:
             store.delete_session(conn, self.hasher.hash(session))
 
     def _note_use(self, token: Token, moment: datetime) -> None:
-        """At most once a minute: a write per request would cost too much. Nobody is refused because it fails."""
+        """At most once a minute, because a write per request would cost too much. A failure refuses nobody."""
         last = from_text(token.last_used_at) if token.last_used_at else None
         if last is not None and (moment - last).total_seconds() <= LAST_USE_EVERY_S:
             return
@@ -190,7 +190,7 @@ class Tokens:
 
 
 class KeyCheck:
-    """Has this process the secret key of the web, by which tokens are hashed and secrets encrypted?
+    """Whether this process has the web server's secret key, with which tokens are hashed and secrets encrypted.
 
     The database has its fingerprint.
     """
@@ -200,7 +200,7 @@ class KeyCheck:
         self._hasher = hasher
 
     def remember(self, conn: Connection) -> None:
-        """As the key of the web, which starts with it."""
+        """Stores the fingerprint of the web server's key when it starts."""
         fingerprint = store.fact(conn, FACT)
         if fingerprint == self._hasher.fingerprint:
             return
@@ -211,7 +211,7 @@ class KeyCheck:
             )
 
     def check(self) -> None:
-        """Raises WrongSecretKey: a token that is hashed with this key would never be accepted, nor a secret be read."""
+        """Raises WrongSecretKey: a token hashed with this key would never be accepted, and no secret could be read."""
         with self._database.read() as conn:
             fingerprint = store.fact(conn, FACT)
         if fingerprint not in (None, self._hasher.fingerprint):

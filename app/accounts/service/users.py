@@ -20,14 +20,14 @@ from app.kit.sql import Database
 OnChange = Callable[[Connection, str, User], str | None]
 """on_change(transaction, event, user): created, enabled, disabled, changed or deleted. May only write to SQL.
 
-Returns the secret that is shown this once to the caller who makes the change, if there is one.
+Returns the secret that is shown once to the caller, if there is one.
 """
 SYSTEM = "system"
 
 
 @dataclass(frozen=True)
 class ActiveWork:
-    """What a user may have in progress in another capability."""
+    """A user's possible running work in another capability."""
 
     name: str
     """In the plural: "jobs"."""
@@ -37,7 +37,7 @@ class ActiveWork:
 
 
 class Users:
-    """by: who does it, for the audit."""
+    """by: the acting user, for the audit log."""
 
     def __init__(self, database: Database, on_change: Sequence[OnChange], works: Sequence[ActiveWork]) -> None:
         self.database = database
@@ -54,16 +54,16 @@ class Users:
         quota_files: int | None = None,
         is_reuse: bool = False,
     ) -> tuple[User, str | None]:
-        """Create a user.
+        """Creates a user.
 
         Args:
-            is_reuse: The name of a deleted user may be taken, with whatever is left of theirs.
+            is_reuse: The name of a deleted user may be reused, with whatever is left of theirs.
 
         Returns:
-            The user and their one-time SFTP password, which is shown this once; None if there is no SFTP.
+            The user and their one-time SFTP password, which is shown only once; None if there is no SFTP.
 
         Raises:
-            BadUserName, UserExists, NameWasUsed: If there can be no user of this name.
+            BadUserName, UserExists, NameWasUsed: A user of this name is not possible.
         """
         if not is_name(name):
             raise BadUserName(
@@ -107,18 +107,18 @@ class Users:
             return _required(store.get_user(conn, name), name)
 
     def member(self, name: str) -> Member:
-        """As lists of who may use a thing see this user. One who was deleted is in no group."""
+        """The user as access rules see them. A deleted user is in no group."""
         with self.database.read() as conn:
             user = store.get_user(conn, name)
         return Member(name, user.groups, user.role is Role.ADMIN) if user else Member(name)
 
     def enabled_of(self, names: Collection[str]) -> set[str]:
-        """Those of these names whose users there are, and who are enabled."""
+        """Those of these names that are existing and enabled users."""
         with self.database.read() as conn:
             return store.enabled_of(conn, names)
 
     def has_admin(self) -> bool:
-        """Is there somebody who could sign in and manage users?"""
+        """Whether a user exists who could sign in and manage users."""
         with self.database.read() as conn:
             return store.count_admin_tokens(conn, to_text(now())) > 0
 
@@ -141,15 +141,16 @@ class Users:
         return changed
 
     def busy(self, name: str) -> dict[str, int]:
-        """What of the user's is in progress: how much of each kind there is."""
+        """The user's running work: how much of each kind there is."""
         counts = {work.name: work.count(name) for work in self.works}
         return {kind: count for kind, count in counts.items() if count}
 
     def delete(self, name: str, *, by: str, is_cancelling: bool = False) -> None:
-        """The account, its tokens and sessions; what the user made stays until it expires, and is nobody's.
+        """Deletes the account, its tokens and sessions; what the user made stays until it expires, without an owner.
 
         Args:
-            is_cancelling: what is in progress is cancelled first; the user is disabled before, so that nothing follows.
+            is_cancelling: running work is cancelled first; the user is disabled before that, so that no new work
+                starts.
 
         Raises:
             UserNotFound, LastAdmin, UserIsBusy
@@ -174,7 +175,7 @@ class Users:
 
     @contextmanager
     def _guarded(self, name: str) -> Iterator[tuple[Connection, User]]:
-        """A transaction that changes a user, undone when it would leave nobody who can manage users."""
+        """A transaction that changes a user; rolled back if nobody who can manage users would remain."""
         with self.database.write() as conn:
             store.lock_admins(conn)
             user = _required(store.lock_user(conn, name), name)

@@ -51,13 +51,13 @@ def list_tokens(conn: Connection, user_name: str) -> list[Token]:
 
 
 def lock_token(conn: Connection, token_id: str, at: str) -> bool:
-    """Is it valid at this time? Until the transaction ends nobody revokes it."""
+    """Whether it is valid at this time. Until the transaction ends nobody revokes it."""
     valid = sa.select(api_tokens.c.token_id).where(api_tokens.c.token_id == token_id, token_holds(at))
     return conn.execute(valid.with_for_update()).first() is not None
 
 
 def valid_made_by(conn: Connection, token_ids: Collection[str], at: str) -> dict[str, list[Token]]:
-    """By maker: the tokens that each of these made, or that those made, and that are valid at this time."""
+    """By creator: the tokens created by each of these, or by those, that are valid at this time."""
     c = api_tokens.c
     descendants = (
         sa.select(c.made_by.label("maker"), c.token_id).where(c.made_by.in_(token_ids)).cte("made", recursive=True)
@@ -81,13 +81,13 @@ def token_used(conn: Connection, token_id: str, at: str) -> None:
 
 
 def revoke_token(conn: Connection, user_name: str, token_id: str, at: str) -> bool:
-    """Revoke a token, and end the sessions it started.
+    """Revokes a token, and ends the sessions it started.
 
     Args:
         at: when, as text in ISO 8601.
 
     Returns:
-        False when the user has no such token, or it is revoked already.
+        False if the user has no such token, or it is revoked already.
     """
     mine = (api_tokens.c.token_id == token_id, api_tokens.c.user_name == user_name, api_tokens.c.revoked_at.is_(None))
     if conn.execute(sa.update(api_tokens).where(*mine).values(revoked_at=at)).rowcount == 0:
@@ -101,11 +101,11 @@ def has_tokens(conn: Connection) -> bool:
 
 
 def add_session(conn: Connection, session_hash: str, token_id: str, *, created_at: str, expires_at: str) -> None:
-    """Begin a session.
+    """Starts a session.
 
     Args:
-        session_hash: of the cookie's secret, which is stored nowhere.
-        token_id: the token with which its user logged in: revoked with it.
+        session_hash: the hash of the cookie's secret, which is not stored.
+        token_id: the token with which its user logged in; the session ends with it.
         created_at: text in ISO 8601.
         expires_at: text in ISO 8601.
     """
@@ -136,7 +136,7 @@ def delete_sessions_before(conn: Connection, at: str) -> int:
 
 
 def _owner(row: Any) -> User:
-    """Of a token's row: enough of the user to say what the token may do."""
+    """Of a token's row: enough of the user to determine the token's permissions."""
     return User(row.user_name, Role(row.role), bool(row.is_enabled), "")
 
 
@@ -145,7 +145,7 @@ def _token(row: Any) -> Token:
 
 
 def fact(conn: Connection, name: str) -> str | None:
-    """What the installation knows under this name."""
+    """The installation's fact with this name."""
     value: str | None = conn.scalar(sa.select(installation.c.value).where(installation.c.name == name))
     return value
 

@@ -31,13 +31,14 @@ def add_user(conn: Connection, user: User) -> bool:
 
 
 def lock_user(conn: Connection, name: str) -> User | None:
-    """As get_user; until the transaction ends nobody else changes or deletes the user. SQLite has one writer anyway."""
+    """Like get_user; until the transaction ends nobody else changes or deletes the user. SQLite has one writer
+    anyway."""
     row = conn.execute(sa.select(users).where(users.c.name == name).with_for_update()).first()
     return _user(row) if row else None
 
 
 def lock_admins(conn: Connection) -> None:
-    """Before one of them may be taken away: two at once could otherwise each find the other still there."""
+    """Locks them before one may be removed: two concurrent removals could otherwise each see the other user."""
     conn.execute(sa.select(users.c.name).where(_IS_ADMIN).order_by(users.c.name).with_for_update()).all()
 
 
@@ -47,7 +48,7 @@ def get_user(conn: Connection, name: str) -> User | None:
 
 
 def enabled_of(conn: Connection, names: Collection[str]) -> set[str]:
-    """Those of these names whose users there are, and who are enabled."""
+    """Those of these names that are existing and enabled users."""
     return set(conn.execute(sa.select(users.c.name).where(users.c.name.in_(names), users.c.is_enabled)).scalars())
 
 
@@ -87,13 +88,13 @@ def count_admins(conn: Connection) -> int:
 
 
 def count_admin_tokens(conn: Connection, at: str) -> int:
-    """With which somebody could sign in as administrator at this time."""
+    """Administrators who could sign in at this time."""
     statement = sa.select(sa.func.count()).select_from(api_tokens.join(users)).where(_IS_ADMIN, token_holds(at))
     return int(conn.execute(statement).scalar_one())
 
 
 def was_deleted(conn: Connection, name: str) -> bool:
-    """Was there a user of this name, who was deleted?"""
+    """Whether a user of this name existed and was deleted."""
     statement = sa.select(audit.c.entry_id).where(audit.c.subject == f"user:{name}", audit.c.action == "user.deleted")
     return conn.execute(statement.limit(1)).first() is not None
 

@@ -31,7 +31,7 @@ from app.kit.sql import Database
 from app.kit.sql.lease import SqlLease
 
 LEASE_S = 60.0
-"""Longer than anything that is done under a lease: a process that died with one holds up nobody for long."""
+"""Longer than any operation under a lease: a process that died with one delays others only briefly."""
 WAIT_S = 10.0
 POLL_S = 0.05
 APPEARS_S = 2.0
@@ -42,10 +42,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SftpState:
-    """How far the backend has been told the changes of a user."""
+    """How far the backend has received the changes of a user."""
 
     waiting: int
-    """How many changes it has not been told."""
+    """Number of changes that it has not received."""
     last_error: str | None = None
     """Why, if it was tried."""
     next_try_at: str | None = None
@@ -56,14 +56,14 @@ class SftpState:
 
 
 def listener(wake: Wake | None = None, *, has_sftp: bool = True) -> OnChange:
-    """What Accounts calls at each change; for a new user it returns the one-time password of their SFTP account.
+    """The listener for changes of accounts; for a new user it returns the one-time password of their SFTP account.
 
     Args:
         wake: Called with the number of the entry just before the transaction commits.
     """
 
     def note(conn: Connection, event: str, user: User) -> str | None:
-        if event in ("created", "deleted"):  # a name that is used again has nothing of the one before
+        if event in ("created", "deleted"):  # a reused name keeps nothing of the previous user
             token_bindings.forget_others(conn, user.name)
         password = new_one_time_password() if has_sftp and event == "created" else None
         password_hash = hash_password(password) if password else None
@@ -104,14 +104,14 @@ class Outbox:
             return store.pending(conn, limit=limit)
 
     def apply(self, user: str) -> None:
-        """Apply all changes of this user now. Raises what prevents it, mostly SftpUnavailable."""
+        """Applies all changes of this user now. Raises the obstacle, mostly SftpUnavailable."""
         if self.state(user).is_done:
             return
         with self.lease(user):
             self._apply_all(user)
 
     def apply_due(self, moment: datetime, *, entry_id: int | None = None) -> None:
-        """For the pulse, and for the message that a change sends: entry_id waits for its transaction to be done."""
+        """For the pulse, and for the message that a change sends: waits for the transaction of entry_id."""
         if entry_id is not None:
             self._await_entry(entry_id)
             moment = now()
@@ -123,13 +123,13 @@ class Outbox:
                     self._apply_all(user)
             except SftpUnavailable as error:
                 logger.warning("SFTP was not told of %s: %s", user, error.message)
-                return  # nor can the others be told
+                return  # nor can the others be sent
             except ModelmillError as error:
                 logger.warning("SFTP was not told of %s: %s", user, error.message)
 
     @contextmanager
     def lease(self, user: str, *, wait_s: float = WAIT_S) -> Iterator[None]:
-        """Nobody else changes the user's SFTP account meanwhile. Raises SftpUnavailable when somebody does."""
+        """Locks the user's SFTP account against other changes. Raises SftpUnavailable if it is locked."""
         with held(SqlLease(self.database, user, ttl_s=LEASE_S), wait_s=wait_s) as is_held:
             if not is_held:
                 raise SftpUnavailable(f"The SFTP account of {user} is being changed.", hint="Try again in a moment.")
@@ -169,7 +169,7 @@ class Outbox:
                 self._create(self.backend, entry)
 
     def _create(self, backend: SftpBackend, entry: Pending) -> None:
-        """With the password that was handed out, or one that nobody knows and that is to be reset."""
+        """With the password that was handed out, or a random one that is to be reset."""
         password_hash = entry.password_hash or hash_password(new_one_time_password())
         backend.create(entry.user, home_of(entry.user), password_hash, quota=self._quota(entry))
 
@@ -182,7 +182,7 @@ class Outbox:
         return self.files.options.quota(entry.quota_bytes, entry.quota_files)
 
     def _await_entry(self, entry_id: int) -> None:
-        """Its message may be here a moment before its transaction is done; if that was undone it never comes."""
+        """Its message may arrive just before its transaction is committed; after a rollback it never arrives."""
 
         def is_there() -> bool:
             with self.database.read() as conn:

@@ -23,16 +23,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SftpFacts:
-    """What the page Data shows of a user's SFTP account."""
+    """The data of a user's SFTP account on the page Data."""
 
     endpoint: SftpEndpoint
     state: SftpState
-    """Which changes of the user the backend has not been told yet."""
+    """The user's changes that the backend has not received yet."""
     keys: list[str] | None
-    """None while the backend cannot be asked; needs_new_password likewise."""
+    """None while the backend is unreachable; needs_new_password likewise."""
     needs_new_password: bool | None
     key_tokens: dict[str, str]
-    """Key → id of the token with which it ends; one that is not here holds until it is removed."""
+    """Key → id of the token with which it ends; an absent one stays until it is removed."""
     password_token: str | None
     """Id of the token with which the password ends; None: it holds until it is replaced."""
 
@@ -50,7 +50,7 @@ class SftpAccounts:
 
     @property
     def is_on(self) -> bool:
-        """Has this installation SFTP?"""
+        """Whether this installation has SFTP."""
         return self.outbox.backend is not None
 
     def facts(self, user: str) -> SftpFacts:
@@ -71,7 +71,7 @@ class SftpAccounts:
         )
 
     def reset_password(self, user: str, *, by: str, token_id: str = "") -> str:
-        """A one-time password, which is shown this once."""
+        """Sets a one-time password, which is shown only once."""
         password = new_one_time_password()
         with self._open_backend(user) as backend, self._bound(user, [PASSWORD], by, token_id):
             backend.set_password(user, password, is_one_time=True)
@@ -79,11 +79,11 @@ class SftpAccounts:
         return password
 
     def set_password(self, user: str, password: str, *, by: str, token_id: str = "") -> None:
-        """Set the password of an account.
+        """Sets the password of an account.
 
         Args:
-            by: who does it, for the audit log.
-            token_id: the token that asks: what a user sets for themselves ends with it; empty: none.
+            by: the acting user, for the audit log.
+            token_id: the token of the request: what users set for themselves ends with it; empty: none.
 
         Raises:
             BadSftpPassword: It is too weak.
@@ -94,17 +94,17 @@ class SftpAccounts:
         self._note(by, "door.password_set", user)
 
     def set_keys(self, user: str, keys: Sequence[str], *, by: str, token_id: str = "") -> list[str]:
-        """Replace all keys of an account.
+        """Replaces all keys of an account.
 
         Args:
-            by: who does it, for the audit log.
-            token_id: the token that asks: what a user sets for themselves ends with it; empty: none.
+            by: the acting user, for the audit log.
+            token_id: the token of the request: what users set for themselves ends with it; empty: none.
 
         Returns:
-            The keys as they are stored.
+            The stored keys.
 
         Raises:
-            BadPublicKey: One of them is none.
+            BadPublicKey: One of them is invalid.
         """
         checked = check_keys(keys)
         with self._open_backend(user) as backend:
@@ -112,11 +112,11 @@ class SftpAccounts:
         return checked
 
     def add_keys(self, user: str, keys: Sequence[str], *, by: str, token_id: str = "") -> None:
-        """Add keys to the present ones. One of those that is given again ends with this token. Arguments as of
+        """Adds keys to the existing ones. An existing one that is given again ends with this token. Arguments as of
         `set_keys`.
 
         Raises:
-            BadPublicKey: One of them is none.
+            BadPublicKey: One of them is invalid.
         """
         fresh = check_keys(keys)
         replaced = set(map(credential_of, fresh))
@@ -130,7 +130,7 @@ class SftpAccounts:
             self._replace_keys(backend, user, [other for other in backend.keys(user) if other != key], [], by)
 
     def end_bound(self, moment: datetime) -> None:
-        """Take away what was set with tokens that have ended. For the pulse; the built-in server does not need it."""
+        """Removes what was set with tokens that have ended. For the pulse; the built-in server does not need it."""
         if not self.is_on:
             return
         with self.outbox.database.read() as conn:
@@ -141,7 +141,7 @@ class SftpAccounts:
                     self._end_bound(backend, user, to_text(moment))
             except SftpUnavailable as error:
                 logger.warning("SFTP still has what a token of %s set: %s", user, error.message)
-                return  # nor can the others be told
+                return  # nor can the others be sent
             except ModelmillError as error:
                 logger.warning("SFTP still has what a token of %s set: %s", user, error.message)
 
@@ -163,7 +163,7 @@ class SftpAccounts:
     def _replace_keys(
         self, backend: SftpBackend, user: str, keys: list[str], fresh: list[str], by: str, token_id: str = ""
     ) -> None:
-        """fresh: those of the keys that this token sets."""
+        """fresh: the keys that this token sets."""
         with self._bound(user, list(map(credential_of, fresh)), by, token_id):
             backend.set_keys(user, keys)
         with self.outbox.database.write() as conn:
@@ -172,7 +172,7 @@ class SftpAccounts:
 
     @contextmanager
     def _bound(self, user: str, credentials: Sequence[str], by: str, token_id: str) -> Iterator[None]:
-        """What is set meanwhile ends with the token. Bound before the backend has it: it never has it unbound."""
+        """Binds new credentials to the token before the backend receives them, so that it never has unbound ones."""
         token = token_id if by == user else None
         with self.outbox.database.write() as conn:
             before = token_bindings.bindings_of(conn, user)
@@ -191,7 +191,7 @@ class SftpAccounts:
 
     @contextmanager
     def _open_backend(self, user: str) -> Iterator[SftpBackend]:
-        """Once it has been told all changes of the user, and while nobody else changes the account."""
+        """After it has received all changes of the user, and while nobody else changes the account."""
         backend = self._backend()
         self.outbox.apply(user)
         with self.outbox.lease(user):

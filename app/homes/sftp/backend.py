@@ -13,7 +13,7 @@ NO_QUOTA = Quota()
 
 
 class SftpUnavailable(Unavailable):
-    """The SFTP server does not answer, or not as it should; trying again later can help."""
+    """The SFTP server does not answer, or not correctly; a later retry can help."""
 
     code = "DOOR_UNAVAILABLE"
 
@@ -30,7 +30,7 @@ class SftpOff(NotFound):
 
 @dataclass(frozen=True)
 class SftpEndpoint:
-    """Where a user reaches the SFTP server."""
+    """The address of the SFTP server for users."""
 
     host: str
     port: int
@@ -40,11 +40,11 @@ class SftpEndpoint:
 
 
 class SftpBackend(Protocol):
-    """The SFTP accounts. Every method may be repeated; all raise SftpUnavailable, and all but create and delete raise
-    SftpAccountMissing."""
+    """The SFTP accounts. Every method may be repeated; all raise SftpUnavailable, and all except create and delete
+    raise SftpAccountMissing."""
 
     def create(self, user: str, home: str, password_hash: str, *, quota: Quota = NO_QUOTA) -> None:
-        """Make an enabled account, or give the present one this home and password.
+        """Creates an enabled account, or gives the existing one this home and password.
 
         Args:
             home: From the root of the storage, users/alice.
@@ -53,7 +53,7 @@ class SftpBackend(Protocol):
         ...
 
     def set_password(self, user: str, password: str, *, is_one_time: bool = False) -> None:
-        """is_one_time: it allows nothing but to choose another."""
+        """is_one_time: it only allows choosing another."""
         ...
 
     def set_keys(self, user: str, keys: Sequence[str]) -> None:
@@ -65,7 +65,7 @@ class SftpBackend(Protocol):
     def keys(self, user: str) -> list[str]: ...
 
     def needs_new_password(self, user: str) -> bool:
-        """Is the password a one-time one?"""
+        """Whether the password is a one-time one."""
         ...
 
     def disable(self, user: str) -> None:

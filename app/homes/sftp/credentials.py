@@ -37,7 +37,7 @@ def new_one_time_password() -> str:
 
 
 def check_password(password: str) -> str:
-    """The password, if it is one to choose. Raises BadSftpPassword."""
+    """Returns the password if it is acceptable. Raises BadSftpPassword."""
     if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
         raise BadSftpPassword(f"A password has {MIN_PASSWORD} to {MAX_PASSWORD} characters.", hint="Choose another.")
     if not password.isprintable() or len(set(password)) < 4:
@@ -52,7 +52,7 @@ def hash_password(password: str) -> str:
 
 
 def agrees(password: str, password_hash: str | None) -> bool:
-    """Takes as long for a user that does not exist (None): nobody learns from the time who does."""
+    """Takes as long for a user that does not exist (None), so that the time reveals nothing."""
     try:
         is_right = _HASHER.verify(password_hash or _dummy(), password)
     except (VerificationError, InvalidHashError):
@@ -66,7 +66,7 @@ def _dummy() -> str:
 
 
 def check_keys(texts: Sequence[str]) -> list[str]:
-    """The keys in one form, each once: algorithm, base64, comment. Raises BadPublicKey."""
+    """The keys in a canonical form, each once: algorithm, base64, comment. Raises BadPublicKey."""
     if len(texts) > MAX_KEYS:
         raise BadPublicKey(f"An account may have {MAX_KEYS} keys.", hint="Remove those that are not used.")
     return list(dict.fromkeys(_checked(text) for text in texts))

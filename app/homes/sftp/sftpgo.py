@@ -25,16 +25,16 @@ from app.homes.sftp.credentials import hash_password
 READ_RIGHTS = ("list", "download")
 CLEAR_RIGHTS = (*READ_RIGHTS, "delete")
 FILL_RIGHTS = (*CLEAR_RIGHTS, "rename", "upload", "overwrite", "create_dirs", "chtimes")
-"""Without create_symlinks, chmod and chown: nothing in a home may lead out of it, or be kept from the jobs."""
+"""Without create_symlinks, chmod and chown: nothing in a home may lead out of it, or be hidden from the jobs."""
 PERMISSIONS = {
     "/": READ_RIGHTS,
     **{f"/{name}": FILL_RIGHTS for name in KEPT},
     **{f"/{name}": CLEAR_RIGHTS for name in (JOBS, TRASH, TMP)},
 }
-"""By folder. SFTPGo has one right, rename, for both ends of a move: nothing may be moved into what the service clears,
-so nothing is moved out of there by SFTP either, but downloaded, or moved on the page Data."""
+"""By folder. SFTPGo has one permission, rename, for both ends of a move: nothing may be moved into folders that the
+service clears, so nothing can be moved out of them over SFTP either, only downloaded, or moved on the page Data."""
 FORMER_PERMISSIONS = PERMISSIONS | {f"/{name}": (*CLEAR_RIGHTS, "rename") for name in (JOBS, TRASH, TMP)}
-"""With which accounts were made once; they get the present ones with their next change."""
+"""Permissions of accounts from older versions; they get the current ones with their next change."""
 DENIED_PROTOCOLS = ("FTP", "DAV")
 NO_SHARES = ("shares-disabled",)
 MAX_SESSIONS = 8
@@ -49,16 +49,16 @@ class SftpgoOptions:
     admin: str
     password: str
     homes_root: str
-    """Where SFTPGo sees the shared storage."""
+    """Path of the shared storage on SFTPGo."""
     host: str
-    """What users are told, as port."""
+    """Host and port shown to users."""
     port: int
     api_key: str = ""
     """Instead of admin and password."""
 
 
 class SftpgoBackend:
-    """Safe to share between threads. Of two changes of one user at once one would be lost: see Outbox.lease."""
+    """Safe to share between threads. Of two concurrent changes of one user one would be lost: see Outbox.lease."""
 
     def __init__(self, options: SftpgoOptions) -> None:
         self.options = options
@@ -145,7 +145,7 @@ class SftpgoBackend:
             raise no_account(user)
 
     def _request(self, method: str, path: str, *, accepted: tuple[int, ...] = (), **options: Any) -> httpx.Response:
-        """With a valid token; once more with a new one when SFTPGo has forgotten it (it was restarted)."""
+        """With a valid token; repeated with a new one if SFTPGo has forgotten it (after a restart)."""
         for is_last in (False, True):
             answer = self._send(method, path, headers=self._credentials(), **options)
             if answer.status_code != httpx.codes.UNAUTHORIZED or is_last or self.options.api_key:
@@ -181,7 +181,7 @@ def _path(user: str) -> str:
 
 
 def _is_former(permissions: dict[str, Sequence[str]]) -> bool:
-    """Are these what this program once gave, and nobody has changed since?"""
+    """Whether these are permissions that this program once set, unchanged since."""
     return {folder: set(rights) for folder, rights in permissions.items()} == {
         folder: set(rights) for folder, rights in FORMER_PERMISSIONS.items()
     }

@@ -17,7 +17,7 @@ from app.kit.sql.rows import insert_into, upsert
 
 @dataclass(frozen=True)
 class JobFolder:
-    """The folder of a job, and what has become of it."""
+    """The folder of a job, and its state."""
 
     user: str
     name: str
@@ -28,11 +28,11 @@ class JobFolder:
     purged_at: datetime | None
     size_bytes: int | None
     problem: str | None
-    """What keeps the sweeper from moving or deleting it."""
+    """The obstacle that keeps the sweeper from moving or deleting it."""
 
 
 def folder_begun(conn: Connection, user: str, name: str, at: datetime) -> None:
-    """A job's folder is in use, again where the job starts again.
+    """A job's folder is in use, again if the job restarts.
 
     Args:
         name: of the folder, below the user's jobs.
@@ -55,8 +55,8 @@ def folder_begun(conn: Connection, user: str, name: str, at: datetime) -> None:
 
 
 def folder_ended(conn: Connection, user: str, name: str, at: datetime) -> None:
-    """A job has ended, so that its folder's time runs. The first end counts: reported again, the time does not start
-    again.
+    """A job has ended, so that its folder's retention starts. The first end counts: a repeated report does not restart
+    it.
 
     Args:
         name: of the folder, below the user's jobs.
@@ -91,7 +91,7 @@ def lock_folders(conn: Connection, user: str, names: Sequence[str]) -> dict[str,
 
 
 def folders_of(conn: Connection, user: str, names: Sequence[str] | None = None) -> list[JobFolder]:
-    """Those that are not purged, by their begin."""
+    """Those that are not purged, by their start."""
     statement = sa.select(job_folders).where(job_folders.c.user_name == user, job_folders.c.purged_at.is_(None))
     if names is not None:
         statement = statement.where(job_folders.c.name.in_(names))

@@ -12,7 +12,7 @@ from app.homes.store.tables import door_outbox
 
 @dataclass(frozen=True)
 class Pending:
-    """A change of an account that the SFTP backend has not been told yet."""
+    """A change of an account that the SFTP backend has not received yet."""
 
     entry_id: int
     user: str
@@ -37,10 +37,10 @@ def add_pending(
     quota_files: int | None = None,
     password_hash: str | None = None,
 ) -> int:
-    """Note a change that the SFTP server is still to hear of.
+    """Records a change for the SFTP server.
 
     Args:
-        quota_bytes: None: as the installation says; 0: no limit.
+        quota_bytes: None: the installation's; 0: no limit.
         quota_files: likewise.
         at: text in ISO 8601; it is due at once.
         password_hash: of a one-time password; None: the account keeps its own.
@@ -93,7 +93,7 @@ def has_entry(conn: Connection, entry_id: int) -> bool:
 
 
 def pending_done(conn: Connection, entry: Pending, at: str) -> None:
-    """And delete those done before it: of each user the last is enough."""
+    """Also deletes those done before it: the last one of each user is enough."""
     theirs = door_outbox.c.user_name == entry.user
     conn.execute(sa.delete(door_outbox).where(theirs, door_outbox.c.done_at.is_not(None)))
     conn.execute(
@@ -104,7 +104,7 @@ def pending_done(conn: Connection, entry: Pending, at: str) -> None:
 
 
 def pending_failed(conn: Connection, entry: Pending, *, next_try_at: str, error: str) -> None:
-    """Note that the SFTP server has not taken a change.
+    """Records that the SFTP server has not accepted a change.
 
     Args:
         next_try_at: text in ISO 8601.

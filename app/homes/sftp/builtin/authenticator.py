@@ -17,12 +17,12 @@ LONGEST_NAME = 32
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of a try with a password."""
+    """The outcome of an attempt with a password."""
 
     account: SftpAccount | None
-    """Whose password it was; None: it was wrong."""
+    """The owner of the password; None: it was wrong."""
     problem: str = ""
-    """What is wrong with the new password."""
+    """The problem of the new password."""
 
 
 class SftpAuthenticator:
@@ -32,9 +32,9 @@ class SftpAuthenticator:
         self.database = database
 
     def find(self, user: str) -> SftpAccount | None:
-        """The account, without the credentials that have ended, if it may be used now.
+        """Returns the account without expired credentials, if it may be used now.
 
-        Disabling a user or revoking a token counts at once, before this server was even told.
+        Disabling a user or revoking a token takes effect at once, before this server is notified.
         """
         if len(user) > LONGEST_NAME:
             return None
@@ -56,7 +56,7 @@ class SftpAuthenticator:
         return Verdict(account if is_right else None)
 
     def change(self, user: str, old: str, new: str) -> Verdict:
-        """From a one-time password, or any; the account as it is then. With a reason nothing was changed."""
+        """Changes the password, from a one-time one or any; returns the account. With a reason nothing was changed."""
         verdict = self.check(user, old)
         if verdict.account is None:
             return verdict

@@ -25,7 +25,8 @@ TRIES = 6
 """Passwords per connection, as OpenSSH's server has it."""
 CHANGE_PROMPT = "This password was for one time. Choose your own."
 WATCH_EVERY_S = 0.5
-"""How often it is checked whether users who are logged in still may be: a disabled one is out within twice that."""
+"""How often it is checked whether logged-in users are still allowed: a disabled one is disconnected within twice
+that."""
 UNUSED_EVERY_S = 1.0
 IDLE_S = 1800.0
 MAX_CONNECTIONS = 500
@@ -42,7 +43,7 @@ class SftpConnection(asyncssh.SSHServer):
         self.registry = registry
         self.account: SftpAccount | None = None
         self._key: bytes | None = None
-        """With which it logged in; None: with the account's password."""
+        """The key of the log-in; None: the account's password."""
         self.is_authenticated = False
         self.used_at = time.monotonic()
         self.sessions = 0
@@ -69,11 +70,11 @@ class SftpConnection(asyncssh.SSHServer):
             asyncio.get_running_loop().call_later(0.5, self._connection.abort)
 
     def reason_to_end(self, account: SftpAccount | None) -> str:
-        """Why this connection must end, with the account as it is now (None: disabled); empty when it may stay.
+        """Why this connection must end, given the current account (None: disabled); empty if it may stay.
 
         One that was authenticated by a password that was reset or a key that was removed ends, as that may have been
-        stolen. So does one that was authenticated by what was set with a token that has ended, and one whose files were
-        opened under another quota.
+        stolen. So does one whose credential was set with a token that has ended, and one whose files were opened under
+        another quota.
         """
         if account is None:
             return "This account was disabled."
@@ -123,7 +124,7 @@ class SftpConnection(asyncssh.SSHServer):
         return self._admit(account, key.public_data)
 
     def auth_completed(self) -> None:
-        """account is set before a key's signature is looked at: it counts only for the name that has logged in."""
+        """account is set before a key's signature is checked: it counts only for the name that has logged in."""
         assert self._connection is not None
         if self.account is None or self.account.user != self._connection.get_extra_info("username"):
             self._connection.abort()
@@ -189,11 +190,11 @@ class ConnectionRegistry:
 
     @property
     def is_unused(self) -> bool:
-        """Is nobody connected, and nothing known of failed log-ins that would be forgotten with this process?"""
+        """Whether nobody is connected, and no failed log-ins are known that would be lost with this process."""
         return not self._connections and not self.throttle.remembers_failures
 
     async def until_unused(self, for_s: float | None) -> None:
-        """Until nobody was connected for so many seconds; None: forever."""
+        """Waits until nobody was connected for this many seconds; None: forever."""
         while for_s is None or not self.is_unused or time.monotonic() - self._left_at < for_s:
             await asyncio.sleep(UNUSED_EVERY_S)
 
@@ -201,7 +202,7 @@ class ConnectionRegistry:
         return len(self._of(user)) <= MAX_PER_USER
 
     async def watch(self) -> None:
-        """Run until cancelled: end the connections that may no longer be open, and those that do nothing."""
+        """Runs until cancelled: ends connections that are no longer allowed, and idle ones."""
         while True:
             if not self._connections:
                 self._arrival.clear()

@@ -22,9 +22,9 @@ from app.homes.quota import Allowance, CountedFile, Measurement, UsageTracker
 from app.homes.rooted_directory import RootedDirectory
 
 OPEN_FILES = 64
-"""Of one session at once; OpenSSH's sftp has one, its rivals a handful."""
+"""Open files of a session; OpenSSH's sftp needs one, other clients a handful."""
 WHOLE = ""
-"""Sessions measure the home as one, not folder by folder."""
+"""Sessions measure the home as a whole, not per folder."""
 _WRITING = os.O_WRONLY | os.O_RDWR
 
 
@@ -33,7 +33,7 @@ class SessionQuota:
     user: str
     quota: Quota
     usage: UsageTracker
-    """Of the process, so that two sessions of a user see each other."""
+    """Shared in the process, so that two sessions of a user see each other."""
 
 
 class OpenFile:
@@ -41,9 +41,9 @@ class OpenFile:
 
     Args:
         fd: the handle closes it.
-        flags: as open(2) had them.
-        allowance: what may still be written; None of one that only reads.
-        counted: the file as the quota has it, shared by all handles; None of one that only reads.
+        flags: those of open(2).
+        allowance: how much may still be written; None for a reading handle.
+        counted: the file in the quota, shared by all handles; None for a reading handle.
     """
 
     def __init__(self, fd: int, flags: int, allowance: Allowance | None, counted: CountedFile | None) -> None:
@@ -81,7 +81,7 @@ class OpenFile:
 
     @contextmanager
     def _counting(self) -> Iterator[CountedFile | None]:
-        """What is counted is what is written: nobody truncates the file in between."""
+        """The counted bytes are those written: nobody truncates the file in between."""
         if self.counted is None:
             yield None
             return
@@ -104,7 +104,7 @@ class SftpHome:
         self._home.close()
 
     def open(self, path: bytes, flags: int) -> OpenFile:
-        """With the mode that all files of homes have: a client cannot make one that jobs could not read."""
+        """With the mode of all files in homes: a client cannot create one that jobs could not read."""
         if len(self._files) >= OPEN_FILES:
             raise OSError(errno.EMFILE, f"a session may have {OPEN_FILES} files open")
         inner = inner_path(path)
@@ -153,7 +153,7 @@ class SftpHome:
         return self._home.lstat(inner_path(path))
 
     def read_link(self, path: bytes) -> bytes:
-        """What the link says, which is not where it leads here: outside it leads nowhere."""
+        """The text of the link, which is not its target here: outside links lead nowhere."""
         with self._home.parent(inner_path(path), follow=True) as (fd, name):
             return os.fsencode(os.readlink(name, dir_fd=fd))
 
@@ -176,7 +176,7 @@ class SftpHome:
         self._gone(self._freed_bytes(status))
 
     def rename(self, source: bytes, target: bytes, *, replace: bool) -> None:
-        """Neither away from nor over one of the folders that stay: an empty one would give way to a folder."""
+        """Neither from nor over a permanent folder: an empty one would be replaced by a folder."""
         leaving, entering = _may_leave(inner_path(source)), _may_enter(_may_leave(inner_path(target)))
         over = self._replaced(entering) if replace and leaving != entering else None
         self._home.rename(leaving, entering, replace=replace)
@@ -205,7 +205,7 @@ class SftpHome:
     def _opened(self, path: bytes) -> Iterator[int]:
         inner = inner_path(path)
         kind = self._home.lstat(inner).st_mode
-        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):  # opening a device may do something to it
+        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):  # opening a device may have an effect on it
             raise PermissionError(errno.EACCES, "only files and folders have times to set")
         fd = self._home.open(inner, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW)
         try:
@@ -235,7 +235,7 @@ class SftpHome:
         self.quota.usage.add(self.quota.user, WHOLE, -freed_bytes, files=-1)
 
     def _freed_bytes(self, status: os.stat_result) -> int:
-        """By its removal: nothing while it has another name, or is open for writing still."""
+        """Frees space by its removal: nothing while it has another name, or is still open for writing."""
         is_last = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
         return status.st_size if is_last and not self.quota.usage.files.is_open(status) else 0
 

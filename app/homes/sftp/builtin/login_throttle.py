@@ -22,7 +22,7 @@ FREE_TRIES = 3
 FIRST_DELAY_S = 0.5
 ADDRESS_DELAY_S, USER_DELAY_S = 30.0, 5.0
 REFUSED_FROM = 12
-"""Failures of an address from which on it waits instead of being looked at."""
+"""Failures of an address from which on it waits instead of being checked."""
 FORGET_S = 600.0
 """Without a failure for this long, all is forgotten."""
 MAX_COUNTS = 10_000
@@ -42,7 +42,7 @@ class LoginThrottle:
         self._familiar: dict[tuple[str, str], float] = {}
 
     def delay_s(self, address: str, user: str) -> float | None:
-        """How long the attempt has to wait before it is looked at; None: it is not looked at."""
+        """How long the attempt must wait before it is checked; None: it is not checked."""
         by_address = self._failures(self._addresses, address)
         if by_address >= REFUSED_FROM and self._clock() - self._addresses[address].last_at < ADDRESS_DELAY_S:
             return None
@@ -60,7 +60,7 @@ class LoginThrottle:
             count.last_at = self._clock()
 
     def succeeded(self, address: str, user: str) -> None:
-        """The address keeps its failures: who has one account could else guess at another."""
+        """The address keeps its failures: otherwise the owner of one account could guess at another."""
         self._users.pop(user, None)
         if len(self._familiar) >= MAX_COUNTS:
             self._familiar.clear()
@@ -77,7 +77,7 @@ class LoginThrottle:
         return count.failures
 
     def _forget(self, counts: dict[str, _Count]) -> None:
-        """The old ones; and if all are new, all: a flood of made-up names must not grow forever."""
+        """Removes old ones; and if all are new, all: a flood of invented names must not grow forever."""
         old = [name for name in counts if not self._failures(counts, name)]
         for name in old or list(counts):
             del counts[name]

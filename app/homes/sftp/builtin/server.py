@@ -30,7 +30,7 @@ UMASK = 0o027
 ARRIVING_S = 0.1
 """By then a connection is known that was accepted before the server stopped listening."""
 KEEPALIVE_S, KEEPALIVES = 30, 4
-"""A client that is gone without a word is noticed after two minutes."""
+"""A client that disappeared is detected after two minutes."""
 LOGIN_S = 60
 WINDOW_BYTES = 8 << 20
 SESSIONS = 10
@@ -54,9 +54,9 @@ class ServerOptions:
     idle_s: float = IDLE_S
     """A connection without a request for this long is ended."""
     sockets: tuple[socket.socket, ...] = ()
-    """That listen already, instead of one for host and port."""
+    """Listening sockets, instead of host and port."""
     unused_s: float | None = None
-    """The server ends when nobody was connected for this long; None: it does not."""
+    """The server ends if nobody was connected for this long; None: it does not."""
 
 
 class SftpServer:
@@ -152,7 +152,7 @@ class SftpServer:
 
 
 def host_key(folder: Path) -> asyncssh.SSHKey:
-    """Made once, readable by its owner only: clients refuse a server whose key has changed."""
+    """Created once, readable only by its owner: clients refuse a server whose key has changed."""
     path = make_private(folder) / "host_key"
     if not path.exists():
         draft = path.with_suffix(f".{os.getpid()}")

@@ -23,7 +23,7 @@ NAME_BYTES = 255
 NO_LINKS = "links cannot be made here"
 TYPED_MODE = 0o777
 MAX_TOLD = 50
-"""Reasons in one session: who moves a whole tree need not read each."""
+"""Maximum number of reasons in one session: a user who moves a whole tree need not read each."""
 STDERR = asyncssh.EXTENDED_DATA_STDERR
 
 
@@ -32,8 +32,8 @@ class SftpSession(asyncssh.SFTPServer):
 
     Args:
         chan: asyncssh's channel.
-        home: its own: it closes it.
-        executor: in whose threads files are touched.
+        home: the user's home; the session closes it.
+        executor: runs file operations in its threads.
         on_use: called at each request.
     """
 
@@ -49,7 +49,7 @@ class SftpSession(asyncssh.SFTPServer):
         return await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
 
     async def _at(self, work: Callable[..., T], path: bytes, *arguments: Any, is_probe: bool = False) -> T:
-        """Do it with a path. is_probe: the user need not hear of a failure."""
+        """Runs an operation with a path. is_probe: a failure is not reported to the user."""
         try:
             return await self._do(work, path, *arguments)
         except OSError as error:
@@ -121,7 +121,7 @@ class SftpSession(asyncssh.SFTPServer):
         await self._at(self._home.remove, path)
 
     async def mkdir(self, path: bytes, attrs: SFTPAttrs) -> None:
-        """OpenSSH's command asks for mode 777; its put -r, for the folder's own: it tries whether there is one."""
+        """OpenSSH's command requests mode 777; its put -r the folder's own: it probes whether there is one."""
         await self._at(self._home.make_folder, path, is_probe=attrs.permissions != TYPED_MODE)
 
     async def rmdir(self, path: bytes) -> None:
@@ -157,7 +157,7 @@ class SftpSession(asyncssh.SFTPServer):
         return await self.statvfs(b"")
 
     async def exit(self) -> None:
-        """With an exit status, or scp would call a good copy a failure."""
+        """Ends with an exit status, or scp would report a good copy as a failure."""
         await asyncio.get_running_loop().run_in_executor(self._executor, self._home.close)
         with suppress(OSError):  # the client is gone
             self.channel.exit(0)
@@ -170,14 +170,14 @@ class SftpSession(asyncssh.SFTPServer):
         return "modelmill"
 
     def _tell_why(self, error: OSError) -> None:
-        """On the session's stderr: OpenSSH's client shows no reason but "Failure"."""
+        """On the session's stderr: OpenSSH's client shows no reason except "Failure"."""
         self._told += 1
         if self._told <= MAX_TOLD:
             self.channel.write(f"modelmill: {error.strerror}\r\n".encode(), STDERR)
 
 
 def with_reason(error: OSError, path: bytes = b"") -> OSError:
-    """The error with what its user can do about it. What leads out is denied: to SFTP's version 3 it had no name."""
+    """The error with its hint. A path that leads out is denied: SFTP version 3 has no name for it."""
     code = errno.EACCES if isinstance(error, LeadsOut) else error.errno or errno.EIO
     if not isinstance(error, LeadsOut) and error.strerror != os.strerror(code):
         return OSError(code, error.strerror)  # ours, and says it already
