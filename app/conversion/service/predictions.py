@@ -24,10 +24,14 @@ class PredictionAccuracy:
 
 
 def prediction_error_db(record: JobRecord) -> float | None:
-    """Difference between the resulting and the predicted SNR; None if one of them is missing."""
+    """Difference between the resulting and the predicted SNR: of the action that the job applied, otherwise of what its
+    search predicted of candidates; None without either."""
     promised = (record.intake.get("prediction") or {}).get("snr_db")
-    achieved = record.stages[Stage.BIE.step].summary.get("snr_db")
-    return None if promised is None or achieved is None else abs(achieved - promised)
+    summary = record.stages[Stage.BIE.step].summary
+    achieved, expected_off_db = summary.get("snr_db"), summary.get("expected_off_db")
+    if promised is None or achieved is None:
+        return None if expected_off_db is None else float(expected_off_db)
+    return abs(achieved - promised)
 
 
 def prediction_accuracy(errors_db: Iterable[float | None]) -> PredictionAccuracy | None:

@@ -6,6 +6,7 @@ import collections
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from app.conversion.errors import NoImages
@@ -357,7 +358,15 @@ def _summary(report: dict[str, Any]) -> dict[str, Any]:
         "samples": report["quality"]["samples"],
         "size_bytes": report["size"]["int8_bytes"],
         "latency_ms": report["latency_ms"]["int8"],
-    } | ({"saturation": report["saturation"]} if report.get("saturation") else {})
+        **({"saturation": report["saturation"]} if report.get("saturation") else {}),
+        **_expected(report.get("search", {}).get("candidates", ())),
+    }
+
+
+def _expected(candidates: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Mean error, in dB, of the SNR that was predicted of candidates before they were built; empty without any."""
+    errors = [abs(one["snr_db"] - one["expected_db"]) for one in candidates if one.get("expected_db") is not None]
+    return {"expected_off_db": round(fmean(errors), 2)} if errors else {}
 
 
 def _log(report: dict[str, Any]) -> None:
