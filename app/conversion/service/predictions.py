@@ -31,7 +31,7 @@ def prediction_error_db(record: JobRecord) -> float | None:
     achieved, expected_off_db = summary.get("snr_db"), summary.get("expected_off_db")
     if promised is None or achieved is None:
         return None if expected_off_db is None else float(expected_off_db)
-    return abs(achieved - promised)
+    return float(abs(achieved - promised))
 
 
 def prediction_accuracy(errors_db: Iterable[float | None]) -> PredictionAccuracy | None:
