@@ -46,8 +46,19 @@ def head_command(*, gcs_port: int, dashboard_port: int, client_port: int, folder
     ]
 
 
-def worker_command(*, gcs_port: int, cpus: int, gpus: int, resource: str, store_bytes: int) -> list[str]:
-    """Waits for the head, for many minutes if need be. The GPUs are as many as is said, whether they exist or not."""
+def worker_command(
+    *, gcs_port: int, cpus: int, gpus: int, resource: str, store_bytes: int, others: Mapping[str, float] | None = None
+) -> list[str]:
+    """Waits for the head, for many minutes if need be. The GPUs are as many as is said, whether they exist or not.
+
+    Args:
+        gcs_port: Of the head.
+        cpus: As many as Ray is to believe in.
+        gpus: Likewise.
+        resource: What it has because it trains.
+        store_bytes: Of its object store.
+        others: Further custom resources, a type of GPU among them.
+    """
     return [
         RAY,
         "start",
@@ -56,7 +67,7 @@ def worker_command(*, gcs_port: int, cpus: int, gpus: int, resource: str, store_
         "--include-log-monitor=false",  # the head's reads all logs of this host; with two, each line is told twice
         f"--num-cpus={cpus}",
         f"--num-gpus={gpus}",
-        f"--resources={json.dumps({resource: MANY})}",
+        f"--resources={json.dumps({resource: MANY, **(others or {})})}",
         f"--object-store-memory={store_bytes}",
     ]
 

@@ -120,7 +120,7 @@ class Container:
     def training(self) -> Training:
         from app.bootstrap.training import open_training
 
-        return open_training(self.settings, self.database, self.homes, self.redis, self.conversion, self.waker)
+        return open_training(self.settings, self.accounts, self.homes, self.redis, self.conversion, self.waker)
 
     @cached_property
     def nodes(self) -> Nodes:

@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 from redis import Redis
 
+from app.accounts.service import Accounts
+from app.accounts.service.audit_log import note
 from app.bootstrap.training_results import ResultConversions
 from app.conversion.service import Conversion
 from app.homes.service import Homes
@@ -16,16 +18,19 @@ from app.kit.queue.waker import Waker
 from app.kit.sql import Database
 from app.settings import Settings
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
+from app.training.model import Priority
 from app.training.model.queue_order import QueuePolicy
 from app.training.service import ClusterPicture, CurveReader, Results, Tasks, TaskSweeps, Training, TrainingOptions
+from app.training.service.environments import Environments
 from app.training.service.scheduling import LogCopies, OnSuccess, Scheduler, SchedulerContext
+from app.training.service.scheduling.secrets import DiscreetGateway, Secrets
 from app.training.service.wake_up import KEY
 
 GCS_PORT = 6379
 
 
 def open_training(
-    settings: Settings, database: Database, homes: Homes, redis: Redis, conversion: Conversion, waker: Waker
+    settings: Settings, accounts: Accounts, homes: Homes, redis: Redis, conversion: Conversion, waker: Waker
 ) -> Training:
     """Nothing connects before it is used, and Ray is not imported.
 
@@ -37,7 +42,17 @@ def open_training(
     options = training_options(settings)
     jobs = ResultConversions(conversion, homes)
     picture = ClusterPicture(redis)
-    tasks = Tasks(options, database, homes, lambda: waker.ring(KEY), jobs.check, picture.order)
+    environments = Environments(accounts.database, accounts.users.member, note)
+    tasks = Tasks(
+        options,
+        accounts.database,
+        homes,
+        lambda: waker.ring(KEY),
+        jobs.check,
+        picture.order,
+        environments,
+        picture.nodes,
+    )
     curves = CurveReader(homes)
     return Training(options, tasks, Results(tasks, jobs), picture, curves, TaskSweeps(tasks, curves))
 
@@ -64,7 +79,18 @@ def open_scheduler(
         )
     )
     copies = LogCopies(homes.files, settings.log_bytes)
-    context = SchedulerContext(training_options(settings), database, homes, gateway, copies, on_success, enabled_of)
+    secrets = Secrets(settings.training_secrets)
+    context = SchedulerContext(
+        training_options(settings),
+        database,
+        homes,
+        DiscreetGateway(gateway, secrets),
+        copies,
+        on_success,
+        enabled_of,
+        Environments(database),
+        secrets,
+    )
     return Scheduler(context, ClusterPicture(redis))
 
 
@@ -89,6 +115,9 @@ def training_options(settings: Settings) -> TrainingOptions:
         max_idle_s=settings.training_max_idle_s or None,
         trackers=settings.training_trackers,
         mlflow_uri=settings.mlflow_tracking_uri,
+        awaited_resources=settings.training_awaited_resources,
+        preempted=tuple(Priority(name) for name in settings.training_preempted),
+        preemption_grace_s=settings.training_preemption_grace_s,
         most_gpus_per_user=settings.training_max_gpus_per_user or None,
         weights=read_weights(settings.training_shares),
         max_unended_per_user=settings.max_unended_tasks_per_user,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, SecretStr
@@ -40,6 +41,11 @@ class TrainingSettings(SettingsGroup):
     training_backfill: bool = False
     """Let later tasks go ahead of the first that must wait, if time limits (max_run_s) show that they do not delay
     it."""
+    training_preempted: tuple[Literal["normal", "low"], ...] = ()
+    """Priorities whose running tasks are stopped for more urgent ones that wait for room, and go on later from their
+    last checkpoint."""
+    training_preemption_grace_s: int = Field(default=600, ge=0)
+    """So many seconds a task that is to give way may run on to its next checkpoint."""
     training_max_idle_s: int = Field(default=0, ge=0)
     """A task that writes no log and no metrics for this many seconds is stopped, unless it sets its own limit
     (max_idle_s); 0: never."""
@@ -47,6 +53,12 @@ class TrainingSettings(SettingsGroup):
     """Maximum number of GPUs that a user's running tasks may hold; 0: no limit."""
     training_shares: str = ""
     """Weights of users for fair shares, such as alice=2 bob=0.5; 1 for other users."""
+    training_awaited_resources: tuple[str, ...] = ()
+    """Custom resources and GPU types (accelerator_type:A100) of nodes that may join later, for example by autoscaling.
+    A task that needs a resource that no node has is otherwise refused at submission."""
+    training_secrets: Path | None = None
+    """Folder with one file per secret that environments of tasks may name (see docs/training.md); read by the training
+    scheduler."""
     training_trackers: tuple[Literal["tensorboard", "mlflow", "wandb"], ...] = ()
     """Where verl sends its metrics in addition to the page of the task: mlflow uses the server of
     MODELMILL_MLFLOW_TRACKING_URI. The nodes of the cluster need the packages and the keys (WANDB_API_KEY,

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.kit.clock import now, to_text
+from app.kit.errors import Forbidden
 from app.kit.web.auth import Caller, caller_of, user_of
 from app.kit.web.http import json_answer, json_body, query
 from app.kit.web.idempotency import HEADER, SCHEMA
@@ -24,6 +25,7 @@ from app.training.spec.changes import differences
 from app.training.store import TaskFilter
 
 YAML = "application/yaml"
+EVERYBODY = "*"
 CSV = "text/csv; charset=utf-8"
 NO_STORE = {"Cache-Control": "no-store"}
 SPEC: dict[str, Any] = {
@@ -88,7 +90,14 @@ def _submit_again(request: Request, body: schemas.TaskAgain, caller: Caller, tas
     return json_answer(responses.again(training.tasks.get(user, task.task_id), changes), 201 if is_new else 200, place)
 
 
-@OPERATIONS.add("GET", TASKS, "My training tasks, newest first", {200: schemas.TasksAnswer}, query=schemas.TaskQuery)
+@OPERATIONS.add(
+    "GET",
+    TASKS,
+    "My training tasks, newest first; for administrators anybody's",
+    {200: schemas.TasksAnswer},
+    more_errors=(403,),
+    query=schemas.TaskQuery,
+)
 def list_tasks(request: Request) -> Response:
     parameters = query(request, schemas.TaskQuery)
     filters = TaskFilter(
@@ -98,8 +107,8 @@ def list_tasks(request: Request) -> Response:
         until=to_text(parameters.until) if parameters.until else None,
         text=parameters.q,
     )
-    tasks = training_of(request).tasks
-    views, cursor = tasks.page(user_of(request), filters, cursor=parameters.cursor, limit=parameters.limit)
+    tasks, owner = training_of(request).tasks, _owner(request, parameters.user)
+    views, cursor = tasks.page(owner, filters, cursor=parameters.cursor, limit=parameters.limit)
     return json_answer(schemas.TasksAnswer(tasks=[responses.summary(view) for view in views], next_cursor=cursor))
 
 
@@ -116,14 +125,14 @@ def get_task(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     f"{TASKS}/{{task_id}}/cancel",
-    "End a task: at once if it waits, else within seconds",
+    "End a task: at once if it waits, else within seconds; administrators anybody's",
     {202: schemas.TaskAnswer},
     more_errors=(409,),
 )
 def cancel_task(request: Request) -> Response:
-    tasks, user, task_id = training_of(request).tasks, user_of(request), _task_id(request)
-    tasks.cancel(user, task_id, now=now())
-    return json_answer(responses.whole(tasks.get(user, task_id)), 202)
+    tasks, caller = training_of(request).tasks, caller_of(request)
+    task = tasks.cancel(caller.user, _task_id(request), now=now(), is_admin=caller.is_admin)
+    return json_answer(responses.whole(tasks.get(task.user, task.task_id)), 202)
 
 
 @OPERATIONS.add(
@@ -196,6 +205,29 @@ def task_checkpoints(request: Request) -> Response:
     view, told = training.tasks.get(user, task_id), training.tasks.checkpoints(user, task_id)
     ranking = ranking_of(view.task, [one.step for one in told], training.curves.read(view).curves)
     return json_answer(responses.checkpoints(told, ranking))
+
+
+@OPERATIONS.add(
+    "POST",
+    f"{TASKS}/{{task_id}}/export",
+    "Make a model of a checkpoint: a task that leaves Hugging Face's safetensors in models/ of the home",
+    {201: schemas.TaskAnswer},
+    more_errors=(403, 409),
+    body=schemas.NewExport,
+)
+async def export_checkpoint(request: Request) -> Response:
+    body, caller, training = await json_body(request, schemas.NewExport), caller_of(request), training_of(request)
+    task = await run_in_threadpool(
+        training.exports.export,
+        caller.user,
+        _task_id(request),
+        body.checkpoint,
+        to_onnx=body.onnx,
+        now=now(),
+        is_admin=caller.is_admin,
+    )
+    view = await run_in_threadpool(training.tasks.get, caller.user, task.task_id)
+    return json_answer(responses.whole(view), 201, {"Location": f"{TASKS}/{task.task_id}"})
 
 
 @OPERATIONS.add(
@@ -275,6 +307,16 @@ def get_cluster(request: Request) -> Response:
     view = training.picture.get() if training.options.is_on else None
     caller = caller_of(request)
     return json_answer(responses.cluster(view, caller.user, is_on=training.options.is_on, is_admin=caller.is_admin))
+
+
+def _owner(request: Request, user: str | None) -> str | None:
+    """Whose tasks are listed; None: everybody's. Raises Forbidden."""
+    caller = caller_of(request)
+    if user is None or user == caller.user:
+        return caller.user
+    if not caller.is_admin:
+        raise Forbidden("Only administrators list tasks of others.", hint="Leave out user.")
+    return None if user == EVERYBODY else user
 
 
 def _task_id(request: Request) -> str:

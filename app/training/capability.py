@@ -28,10 +28,11 @@ class _Container(Protocol):
 
 def _web() -> WebPart:
     from app.training.api import OPERATIONS
+    from app.training.environments_api import OPERATIONS as ENVIRONMENTS
     from app.training.pages import ROUTES
     from app.training.sweeps_api import OPERATIONS as SWEEPS
 
-    return WebPart(operations=[*OPERATIONS, *SWEEPS], pages=ROUTES)
+    return WebPart(operations=[*OPERATIONS, *SWEEPS, *ENVIRONMENTS], pages=ROUTES)
 
 
 def _collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collector]:
@@ -48,6 +49,10 @@ def _tasks_are_shown(features: frozenset[str], is_admin: bool) -> bool:
     return is_admin or "training" in features
 
 
+def _administration_is_shown(features: frozenset[str], is_admin: bool) -> bool:
+    return is_admin and "training" in features
+
+
 TRAINING = Capability(
     "training",
     web=_web,
@@ -60,6 +65,22 @@ TRAINING = Capability(
             Area.TRAINING, 20, "New task", "/ui/tasks/new", "new-task", condition=where_there_is("training")
         ),
         NavigationEntry(Area.TRAINING, 30, "Cluster", "/ui/cluster", "cluster", condition=where_there_is("training")),
+        NavigationEntry(
+            Area.TRAINING,
+            35,
+            "All tasks",
+            "/ui/admin/tasks",
+            "all-tasks",
+            condition=_administration_is_shown,
+        ),
+        NavigationEntry(
+            Area.TRAINING,
+            40,
+            "Environments",
+            "/ui/admin/environments",
+            "environments",
+            condition=_administration_is_shown,
+        ),
     ),
     tables=("app.training.store.tables",),
     migrations=Path(__file__).parent / "migrations",

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.kit.cli.api_client import ApiClient
 
-TASKS, SWEEPS = "/api/v2/tasks", "/api/v2/task-sweeps"
+TASKS, SWEEPS, ENVIRONMENTS = "/api/v2/tasks", "/api/v2/task-sweeps", "/api/v2/task-environments"
 MOST_LINES = 5000
 Record = dict[str, Any]
 
@@ -44,7 +44,7 @@ class TrainingClient(ApiClient):
         """Newest first, page by page, at most `limit`.
 
         Args:
-            filters: workload, state, since, until, q.
+            filters: workload, state, since, until, q, user.
         """
         yield from self._pages(TASKS, "tasks", limit=limit, filters=filters)
 
@@ -83,6 +83,17 @@ class TrainingClient(ApiClient):
         """The checkpoints of a task by step, each with its value of `metric`."""
         return self._json("GET", f"{TASKS}/{task_id}/checkpoints")
 
+    def export(self, task_id: str, checkpoint: int | str = "last", *, onnx: bool, idempotency_key: str) -> Record:
+        """A task that makes a model of a checkpoint.
+
+        Args:
+            checkpoint: "last", "best" or a step.
+            onnx: an ONNX as well.
+            idempotency_key: as of `submit`.
+        """
+        body, headers = {"checkpoint": checkpoint, "onnx": onnx}, {"Idempotency-Key": idempotency_key}
+        return self._json("POST", f"{TASKS}/{task_id}/export", json=body, headers=headers)
+
     def submit_sweep(self, spec: bytes, *, idempotency_key: str) -> Record:
         """Submits a task with `vary`. Safe to repeat with the same key."""
         headers = {"Content-Type": "application/yaml", "Idempotency-Key": idempotency_key}
@@ -94,6 +105,21 @@ class TrainingClient(ApiClient):
 
     def cancel_sweep(self, sweep_id: str) -> Record:
         return self._json("POST", f"{SWEEPS}/{sweep_id}/cancel")
+
+    def environments(self) -> list[Record]:
+        """Those that my tasks may name."""
+        environments: list[Record] = self._json("GET", ENVIRONMENTS)["environments"]
+        return environments
+
+    def put_environment(self, name: str, document: bytes) -> Record:
+        """Add one, or write it anew (administrators)."""
+        headers = {"Content-Type": "application/yaml"}
+        return self._json("PUT", f"{ENVIRONMENTS}/{name}", content=document, headers=headers)
+
+    def delete_environment(self, name: str) -> None:
+        """Administrators."""
+        with self._answer("DELETE", f"{ENVIRONMENTS}/{name}"):
+            pass
 
     def cluster(self) -> Record:
         return self._json("GET", "/api/v2/cluster")

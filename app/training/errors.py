@@ -13,6 +13,22 @@ class SweepNotFound(NotFound):
     code = "TASK_SWEEP_NOT_FOUND"
 
 
+class EnvironmentNotFound(NotFound):
+    code = "TASK_ENVIRONMENT_NOT_FOUND"
+
+
+class EnvironmentInUse(Conflict):
+    """Tasks of it have not ended."""
+
+    code = "TASK_ENVIRONMENT_IN_USE"
+
+
+class SecretUnusable(Conflict):
+    """A secret that an environment names cannot be read, or is no secret."""
+
+    code = "TASK_SECRET_UNUSABLE"
+
+
 class TaskFinished(Conflict):
     """It has ended and can no longer be cancelled."""
 

@@ -29,7 +29,11 @@ def summary(view: TaskView) -> schemas.TaskSummary:
         task,
         view,
         demand=schemas.DemandAnswer(
-            nodes=demand.nodes, gpus_per_node=demand.gpus_per_node, gpus=demand.gpus, cpus=demand.cpus
+            nodes=demand.nodes,
+            gpus_per_node=demand.gpus_per_node,
+            gpus=demand.gpus,
+            cpus=demand.cpus,
+            resources=dict(demand.resources),
         ),
         waiting=_waiting(view.waiting),
         releasable_from=_text(task.releasable_from),
@@ -214,6 +218,7 @@ def _links(task_id: str) -> schemas.LinksAnswer:
         cancel=f"{place}/cancel",
         release=f"{place}/release",
         convert=f"{place}/convert",
+        export=f"{place}/export",
     )
 
 

@@ -27,6 +27,8 @@ class TaskQuery(Strict):
     """Created before then."""
     q: Annotated[str, Field(max_length=200, pattern=TEXT)] | None = None
     """Text in id or name."""
+    user: Annotated[str, Field(max_length=32, pattern=TEXT)] | None = None
+    """Administrators: tasks of this user; * of everybody. Without it one's own."""
     cursor: Annotated[str, Field(pattern=r"^[0-9]{1,9}$")] | None = None
     """next_cursor of the page before."""
     limit: Annotated[int, Field(ge=1, le=200)] = 50
@@ -70,6 +72,13 @@ class TaskAgain(Strict):
     """Resume from a checkpoint of that task: the last, the best, or that of a given step."""
 
 
+class NewExport(Strict):
+    checkpoint: Annotated[int, Field(ge=0)] | Literal["last", "best"] = "last"
+    """The last of the task, the best, or that of a given step."""
+    onnx: bool = False
+    """An ONNX as well, where Hugging Face's optimum on the nodes knows the architecture."""
+
+
 class NewConversion(Strict):
     artifact: Annotated[str, Field(min_length=1, max_length=1000)]
     """The ONNX model, as the task's artifacts name it."""
@@ -104,6 +113,8 @@ class AttemptAnswer(BaseModel):
     end_time: str | None
     placement_pending_since: str | None
     """Its program runs, and has waited since then inside for resources."""
+    preempt_asked_at: str | None
+    """Since then it is to give way to a more urgent task, at its next checkpoint."""
     log_bytes: int
     folder: FolderAnswer | None
     """null before it has one, and in lists."""
@@ -119,13 +130,18 @@ class DemandAnswer(BaseModel):
     gpus_per_node: int
     gpus: int
     cpus: float
+    resources: dict[str, float]
+    """Custom ones of each node of its; a type of GPU as accelerator_type:A100."""
 
 
 class TaskSummary(BaseModel):
     task_id: str
+    user: str
     name: str
     sweep_id: str
     """Of the sweep that it belongs to; empty: of none."""
+    environment: str
+    """What it runs in; empty: what the nodes have."""
     workload: Workload
     priority: Priority
     state: State
@@ -179,6 +195,7 @@ class LinksAnswer(BaseModel):
     cancel: str
     release: str
     convert: str
+    export: str
 
 
 class TaskAnswer(TaskSummary):
@@ -298,6 +315,30 @@ class SweepAnswer(BaseModel):
     """In the order of submission."""
 
 
+class EnvironmentAnswer(BaseModel):
+    name: str
+    description: str
+    image: str | None
+    pip: list[str]
+    variables: list[str]
+    """Names of environment variables; administrators see their values in the document."""
+    secrets: list[str]
+    """Names of environment variables whose values are secrets."""
+    priority: Priority | None
+    max_gpus_per_task: int | None
+    max_gpus: int | None
+    """That its running tasks hold together."""
+    max_run_s: int | None
+    updated_at: str
+    updated_by: str | None
+    """null but for administrators, as the document."""
+    document: str | None
+
+
+class EnvironmentsAnswer(BaseModel):
+    environments: list[EnvironmentAnswer]
+
+
 class NodeAnswer(BaseModel):
     node_id: str
     address: str
@@ -306,6 +347,9 @@ class NodeAnswer(BaseModel):
     total_cpus: float
     free_cpus: float
     may_train: bool
+    resources: dict[str, float]
+    """Custom ones in all; a type of GPU as accelerator_type:A100."""
+    free_resources: dict[str, float]
 
 
 class HolderAnswer(BaseModel):

@@ -19,6 +19,8 @@ DATA = {
     "static": "app/static",
     "ops/samples/digits": "app/ops/samples/digits",
     "ops/samples/drawn": "app/ops/samples/drawn",
+    "ops/samples/export": "app/ops/samples/export",
+    "ops/samples/placement": "app/ops/samples/placement",
     **{f"{folder}/{package}": package for package, folder in PACKAGES.items()},
 }
 RENDERED = """

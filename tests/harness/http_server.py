@@ -20,7 +20,7 @@ def served(answering: Answering, *, protocol: str = "HTTP/1.0", port: int = 0) -
         def do_GET(self) -> None:
             answering(self, self.rfile.read(int(self.headers.get("Content-Length") or 0)))
 
-        do_POST = do_GET
+        do_POST = do_PUT = do_DELETE = do_GET
 
         def log_message(self, *_: object) -> None:
             pass

@@ -27,7 +27,7 @@ from tests.harness.processes import with_descendants
 STAND_INS = REPOSITORY / "tests" / "standins" / "verl"
 RESOURCE = "worker_node"
 STORE_BYTES = 80_000_000
-PATIENCE_S = 120
+PATIENCE_S = 300
 EIGHT_GPUS = ((8, 26),)
 TWO_OF_FOUR = ((4, 20), (4, 20))
 FASTER = {
@@ -41,7 +41,8 @@ FASTER = {
 
 
 class RayCluster:
-    """nodes: (GPUs, CPUs) of each worker. environment: more of it for all nodes, as RAY_JOB_START_TIMEOUT_SECONDS."""
+    """nodes: (GPUs, CPUs) of each worker. environment: more of it for all nodes, as RAY_JOB_START_TIMEOUT_SECONDS.
+    resources: custom ones of the last of these sizes."""
 
     def __init__(
         self,
@@ -49,8 +50,10 @@ class RayCluster:
         *,
         token: str = "",
         environment: Mapping[str, str] | None = None,
+        resources: Mapping[str, float] | None = None,
     ) -> None:
         self.sizes = list(nodes)
+        self._others = dict(resources or {})
         self.token = token
         self._environment = {**ray_node.environment(os.environ, token), "PYTHONPATH": str(STAND_INS), **FASTER}
         self._environment |= environment or {}
@@ -59,7 +62,7 @@ class RayCluster:
         self.folder = Path(tempfile.mkdtemp(prefix="mm-ray-", dir="/tmp"))  # short: it holds UNIX sockets
         self.head: Process | None = None
         self.workers: list[Process] = []
-        self._size_of: dict[Process, tuple[int, int]] = {}
+        self._size_of: dict[Process, tuple[int, int, Mapping[str, float] | None]] = {}
 
     @property
     def address(self) -> str:
@@ -79,8 +82,10 @@ class RayCluster:
 
     def start(self) -> None:
         self.start_head()
-        for gpus, cpus in self.sizes:
+        for gpus, cpus in self.sizes[:-1]:
             self.start_worker(gpus, cpus)
+        for gpus, cpus in self.sizes[-1:]:
+            self.start_worker(gpus, cpus, self._others)
         self.wait_until_ready()
 
     def start_head(self) -> None:
@@ -95,13 +100,14 @@ class RayCluster:
         self.head = self._run("head", command)
         self._until("the head listens", lambda: ray_node.listens(self._gcs_port))
 
-    def start_worker(self, gpus: int, cpus: int) -> None:
+    def start_worker(self, gpus: int, cpus: int, others: Mapping[str, float] | None = None) -> None:
+        """others: custom resources."""
         command = ray_node.worker_command(
-            gcs_port=self._gcs_port, cpus=cpus, gpus=gpus, resource=RESOURCE, store_bytes=STORE_BYTES
+            gcs_port=self._gcs_port, cpus=cpus, gpus=gpus, resource=RESOURCE, store_bytes=STORE_BYTES, others=others
         )
         started = self._run("workers", command)
         self.workers.append(started)
-        self._size_of[started] = gpus, cpus
+        self._size_of[started] = gpus, cpus, others
 
     def wait_until_ready(self) -> None:
         """All workers are known and idle, and jobs are accepted. Those that have ended are started again."""

@@ -28,6 +28,7 @@ CREATING = {
     "/api/v2/tasks",
     "/api/v2/tasks/{task_id}/convert",
     "/api/v2/tasks/{task_id}/again",
+    "/api/v2/tasks/{task_id}/export",
     "/api/v2/task-sweeps",
     "/api/v2/models",
     "/api/v2/services",

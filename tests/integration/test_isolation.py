@@ -94,6 +94,9 @@ LINK = "/neptune/link/"
 """A node's own: users have no business there, and a node none elsewhere but where it reports of services."""
 VIDEO = "/api/v2/video"
 SHARED = {
+    "GET /api/v2/task-environments",
+    "PUT /api/v2/task-environments/{environment}",
+    "DELETE /api/v2/task-environments/{environment}",
     f"GET {VIDEO}/nodes",
     f"GET {VIDEO}/kinds",
     f"GET {VIDEO}/policies",
@@ -320,6 +323,8 @@ THINGS = {
     "GET /api/v2/tasks/{task_id}/events",
     "GET /api/v2/tasks/{task_id}/spec",
     "POST /api/v2/tasks/{task_id}/convert",
+    "POST /api/v2/tasks/{task_id}/export",
+    "POST /ui/tasks/{task_id}/export",
     "GET /ui/tasks/{task_id}",
     "GET /ui/tasks/{task_id}/live",
     "GET /ui/tasks/{task_id}/events",
@@ -440,6 +445,7 @@ BODIES: dict[str, Any] = {
     "POST /jobs/{job_id}/exports": {"target": "mlflow://experiment/mine"},
     "POST /jobs/{job_id}/shares": {},
     "POST /api/v2/tasks/{task_id}/again": {"set": {"name": "again"}},
+    "POST /api/v2/tasks/{task_id}/export": {"checkpoint": "last"},
     "POST /api/v2/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"},
     "PUT /archive/{job_id}/keep": {"is_kept": True},
     f"PATCH {VIDEO}/jobs/{{job_uid}}": {"name": "mine"},
@@ -460,6 +466,7 @@ FORMS = {
     "POST /ui/account/notifications/{target_id}/switch": {"is_enabled": "false"},
     "POST /ui/calibrations/{calibration_id}/apply": {"setting": "0"},
     "POST /ui/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"},
+    "POST /ui/tasks/{task_id}/export": {"step": "5"},
 }
 SENDING = {
     "POST /jobs/bulk",
@@ -984,6 +991,7 @@ def filled(path: str, whose: Mapping[str, str]) -> str:
         "upload_id": whose["upload_id"],
         "job_uid": whose["job_uid"],
         "stage": "face_detection",
+        "environment": "gpu",
         "tag": "stable",
         "node": "edge0",
         "camera": "1000",

@@ -26,7 +26,7 @@ from tests.harness.api import pngs, small_model
 from tests.harness.deployment import Deployment
 from tests.harness.described import MODES, assert_answers_as_described
 from tests.harness.training.scheduler import AT, RAY, SCRIPT, TASKS, Scheduler, make_common, scheduler_of
-from tests.harness.users import Person, make_users, person, within
+from tests.harness.users import OURS, Person, make_users, person, within
 
 ID = re.compile(r"mvp2-alice-(ppo|grpo|sft|script)-\d{8}-\d{6}-[0-9a-f]{4}")
 RL = """\
@@ -145,7 +145,7 @@ def test_a_task_has_the_fields_of_the_requirement(web: httpx.Client, scheduler: 
         "end_time": "2026-11-01T13:00:00.000Z",
     }
     assert {name: attempt[name] for name in expected} == expected
-    assert task["demand"] == {"nodes": 2, "gpus_per_node": 4, "gpus": 8, "cpus": 80.0}
+    assert task["demand"] == {"nodes": 2, "gpus_per_node": 4, "gpus": 8, "cpus": 80.0, "resources": {}}
     for link in ("task", "logs", "events", "spec"):
         assert web.get(task["links"][link]).status_code == (404 if link == "logs" else 200)
 
@@ -501,11 +501,11 @@ def test_nothing_is_sent_to_conversion_before_the_task_has_succeeded(web: httpx.
 # --- others ---------------------------------------------------------------------------------------
 ASKED = [
     ("GET", ""),
-    ("POST", "/cancel"),
     ("GET", "/logs"),
     ("GET", "/events"),
     ("GET", "/spec"),
     ("POST", "/convert"),
+    ("POST", "/export"),
 ]
 
 
@@ -520,12 +520,45 @@ def test_another_s_task_is_answered_like_one_that_does_not_exist_even_to_adminis
         for client in (other, admin.http):
             seen = []
             for name in (task_id, unknown):
-                body = {"artifact": "a", "images": "b"} if rest == "/convert" else None
+                body = {"/convert": {"artifact": "a", "images": "b"}, "/export": {}}.get(rest)
                 answer = client.request(method, f"{TASKS}/{name}{rest}", json=body)
                 assert code_of(answer) == (404, "TASK_NOT_FOUND")
                 seen.append(answer.text.replace(name, "<id>"))
             assert seen[0] == seen[1]
     assert web.get(f"{TASKS}/{task_id}").json()["state"] == "QUEUED"
+
+
+def test_administrators_list_order_and_cancel_anybodys_tasks_and_others_do_not(
+    web: httpx.Client, other: httpx.Client, admin: Person
+) -> None:
+    task_id = new(web)
+    assert code_of(other.post(f"{TASKS}/{task_id}/cancel")) == (404, "TASK_NOT_FOUND")
+    for user in ("*", "alice"):
+        assert code_of(other.get(TASKS, params={"user": user})) == (403, "FORBIDDEN")
+    assert task_id in [task["task_id"] for task in web.get(TASKS, params={"user": "alice"}).json()["tasks"]]
+    with admin.api() as api:
+        for user in ("*", "alice"):
+            listed = api.http.get(TASKS, params={"user": user}).json()["tasks"]
+            assert ("alice", task_id) in [(task["user"], task["task_id"]) for task in listed]
+        assert task_id not in api.http.get(TASKS).text
+        assert api.http.get(TASKS, params={"user": "bob", "q": task_id}).json()["tasks"] == []
+        cancelled = api.http.post(f"{TASKS}/{task_id}/cancel")
+    assert (cancelled.status_code, cancelled.json()["state"]) == (202, "CANCELED")
+    assert web.get(f"{TASKS}/{task_id}/events").json()["events"][-1]["payload"]["by"] == "root-admin"
+
+
+def test_the_page_of_all_tasks_orders_and_cancels_them(web: httpx.Client, other: httpx.Client, admin: Person) -> None:
+    task_id, page = new(web), "/ui/admin/tasks"
+    with admin.browser() as browser:
+        seen = browser.get(page, params={"user": "alice", "state": "unended"}).text
+        assert f"{page}/{task_id}/cancel" in seen
+        for action, data in (("priority", {"priority": "high"}), ("cancel", {})):
+            assert browser.post(f"{page}/{task_id}/{action}", data=data, headers=OURS).status_code == 303
+        assert browser.post(f"{page}/{task_id}/cancel", headers=OURS).status_code == 303, "it is cancelled already"
+        refused = browser.post(f"{page}/{task_id}/priority", data={"priority": "low"}, headers=OURS)
+        assert refused.status_code == 409 and "does not wait any more" in refused.text
+    task = web.get(f"{TASKS}/{task_id}").json()
+    assert (task["state"], task["priority"]) == ("CANCELED", "high")
 
 
 @pytest.mark.parametrize("name", ["%00", "%F0%9F%98%80", "..", "a%0Ab", "x" * 3000])

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.kit.errors import BadRequest, NotFound
+
+if TYPE_CHECKING:
+    from app.training.model.task import Priority
 
 
 def simulate(
     trace: Annotated[Path, typer.Argument(metavar="TRACE.CSV", help="Columns user, submit_s, gpus, duration_s, …")],
     nodes: Annotated[int, typer.Option(min=1, max=10_000, help="Of the cluster.")] = 4,
     gpus: Annotated[int, typer.Option(min=1, max=64, help="Of each node.")] = 8,
+    preempt: Annotated[
+        list[str] | None,
+        typer.Option(metavar="low|normal", help="Tasks of this priority give way to more urgent ones; again for more."),
+    ] = None,
+    checkpoint_s: Annotated[float, typer.Option(min=1, help="Seconds between two checkpoints of a task.")] = 1800,
 ) -> None:
     """What each order of the queue would have done to a trace of tasks: waits, utilization, fairness."""
     from rich.console import Console
@@ -23,13 +31,24 @@ def simulate(
     from app.training.model.simulation import Cluster, read_trace, simulate
 
     tasks, cluster = read_trace(_text(trace)), Cluster(nodes, gpus)
+    preempted = [_priority(name) for name in preempt or ()]
     table = Table(box=None, pad_edge=False)
-    for name in ("order", "wait p50", "wait p95", "utilization", "share error", "makespan"):
+    for name in (
+        "order",
+        "wait p50",
+        "wait p95",
+        "utilization",
+        "share error",
+        "makespan",
+        *(["gave way"] if preempted else []),
+    ):
         table.add_column(name, justify="left" if name == "order" else "right")
     impossible = 0
     for policy in QueuePolicy:
         for does_backfill in (False, True):
-            result = simulate(tasks, cluster, policy, does_backfill=does_backfill)
+            result = simulate(
+                tasks, cluster, policy, does_backfill=does_backfill, preempted=preempted, checkpoint_s=checkpoint_s
+            )
             impossible = result.impossible
             table.add_row(
                 policy.value + (" + backfill" if does_backfill else ""),
@@ -38,11 +57,20 @@ def simulate(
                 f"{result.utilization:.1%}",
                 f"{result.share_error:.3f}",
                 f"{result.makespan_s:.0f} s",
+                *([str(result.preemptions)] if preempted else []),
             )
     Console().print(table)
     typer.echo(f"{len(tasks) - impossible} tasks on {nodes} nodes of {gpus} GPUs.")
     if impossible:
         typer.echo(f"{impossible} ask for more GPUs than the cluster has and were left out.")
+
+
+def _priority(name: str) -> Priority:
+    from app.training.model.task import Priority
+
+    if name not in ("low", "normal"):
+        raise BadRequest(f"--preempt {name}: no such priority gives way", hint="Name low, normal or both.")
+    return Priority(name)
 
 
 def _text(file: Path) -> str:

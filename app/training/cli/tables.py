@@ -15,15 +15,17 @@ from app.kit.cli.tables import table_of
 from app.kit.clock import age
 
 Json = dict[str, Any]
+LIMITS = ("priority", "max_gpus_per_task", "max_gpus", "max_run_s")
 COLORS = {"SUCCEEDED": "green", "FAILED": "red", "CANCELED": "yellow", "RUNNING": "cyan"}
 
 
-def tasks_table(records: Iterable[Json], now: datetime) -> Table:
-    table = table_of("task", "name", "state", "GPUs", "attempt", "age", "")
+def tasks_table(records: Iterable[Json], now: datetime, *, shows_users: bool = False) -> Table:
+    table = table_of("task", *(["user"] if shows_users else []), "name", "state", "GPUs", "attempt", "age", "")
     for record in records:
         last = record["latest_attempt"]
         table.add_row(
             record["task_id"],
+            *([record["user"]] if shows_users else []),
             escape(record["name"]),
             Text(record["state"], style=COLORS.get(record["state"], "")),
             str(record["demand"]["gpus"]),
@@ -67,6 +69,8 @@ def task_lines(record: Json) -> Iterator[str]:
     if record["next_run_at"] and record["position"] is not None:
         yield f"next try  {record['next_run_at']}"
     yield f"needs     {_demand(record['demand'])}"
+    if record["environment"]:
+        yield f"runs in   {record['environment']}"
     yield f"created   {record['created_at']}"
     if record["ended_at"]:
         yield f"ended     {record['ended_at']}"
@@ -80,8 +84,23 @@ def task_lines(record: Json) -> Iterator[str]:
         yield f"convert   {conversion['artifact'] or 'its model'}: {became}"
 
 
+def environments_table(records: Iterable[Json]) -> Table:
+    table = table_of("environment", "image or packages", "variables", "secrets", "limits", "")
+    for record in records:
+        limits = [f"{name} {record[name]}" for name in LIMITS if record[name] is not None]
+        table.add_row(
+            record["name"],
+            escape(record["image"] or ", ".join(record["pip"])),
+            ", ".join(record["variables"]),
+            ", ".join(record["secrets"]),
+            ", ".join(limits),
+            escape(record["description"]),
+        )
+    return table
+
+
 def nodes_table(cluster: Json) -> Table:
-    table = table_of("node", "address", "GPUs held", "GPUs free", "CPUs free", "held by")
+    table = table_of("node", "address", "GPUs held", "GPUs free", "CPUs free", "resources", "held by")
     for node in cluster["nodes"]:
         total, free = node["total_gpus"], node["free_gpus"]
         table.add_row(
@@ -90,6 +109,7 @@ def nodes_table(cluster: Json) -> Table:
             f"{total - free:g} of {total:g}",
             f"{free:g}",
             f"{node['free_cpus']:g} of {node['total_cpus']:g}",
+            escape(", ".join(map(_resource, sorted(node["resources"].items())))),
             escape(", ".join(_held_on(node["node_id"], cluster["holders"])))
             or ("–" if node["may_train"] else "no training"),
         )
@@ -140,7 +160,15 @@ def _because(record: Json) -> str:
 def _demand(demand: Json) -> str:
     nodes, per_node = demand["nodes"], demand["gpus_per_node"]
     spread = f" ({nodes} nodes with {per_node} each)" if nodes > 1 else ""
-    return f"{_gpus(demand['gpus'])}{spread}, {demand['cpus']:g} CPUs"
+    others = "".join(f", {_resource(one)}" for one in sorted(demand["resources"].items()))
+    return f"{_gpus(demand['gpus'])}{spread}, {demand['cpus']:g} CPUs{others}"
+
+
+def _resource(one: tuple[str, float]) -> str:
+    """A type of GPU by its name, another custom resource with its amount."""
+    name, amount = one
+    kind = name.removeprefix("accelerator_type:")
+    return kind if kind != name else f"{name} {amount:g}"
 
 
 def _gpus(count: float) -> str:

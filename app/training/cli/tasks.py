@@ -115,6 +115,9 @@ def list_tasks(
     state: Annotated[str | None, typer.Option(metavar="QUEUED|PENDING_RESOURCES|RUNNING|SUCCEEDED|…")] = None,
     workload: Annotated[str | None, typer.Option(metavar="ppo|grpo|sft|script")] = None,
     search: Annotated[str | None, typer.Option("--search", "-q", help="Text in id or name.")] = None,
+    user: Annotated[
+        str | None, typer.Option(metavar="NAME|*", help="Administrators: tasks of this user, or * of everybody.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 20,
     as_json: AsJson = False,
     url: Url = None,
@@ -124,8 +127,9 @@ def list_tasks(
 
     with client_of(context, url) as client:
         filters = {"state": state.upper() if state else None, "workload": workload.lower() if workload else None}
-        records = list(client.tasks(limit=limit, q=search, **filters))
-    print_table(records, partial(tasks_table, now=datetime.now(UTC)), "There are no tasks.", as_json=as_json)
+        records = list(client.tasks(limit=limit, q=search, user=user, **filters))
+    table = partial(tasks_table, now=datetime.now(UTC), shows_users=user is not None)
+    print_table(records, table, "There are no tasks.", as_json=as_json)
 
 
 @commands.command()
@@ -219,10 +223,27 @@ def checkpoints(context: typer.Context, task: TaskId, as_json: AsJson = False, u
 
 
 @commands.command()
-def cancel(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
-    """End a task that waits or runs."""
+def export(
+    context: typer.Context,
+    task: TaskId,
+    checkpoint: Annotated[str, typer.Option(metavar="last|best|STEP", help="Which checkpoint of the task.")] = "last",
+    onnx: Annotated[bool, typer.Option("--onnx", help="An ONNX as well.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Make a model of a checkpoint: a task that leaves it in models/ of your home, in Hugging Face's safetensors."""
     with client_of(context, url) as client:
-        record = client.cancel(task_of(client, task)["task_id"])
+        step = int(checkpoint) if checkpoint.isdecimal() else checkpoint
+        task_id = task_of(client, task)["task_id"]
+        record = client.export(task_id, step, onnx=onnx, idempotency_key=str(uuid.uuid4()))
+    typer.echo(json.dumps(record, indent=2) if as_json else record["task_id"])
+
+
+@commands.command()
+def cancel(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
+    """End a task that waits or runs. An administrator ends anybody's, by its whole id."""
+    with client_of(context, url) as client:
+        record = client.cancel(task if FULL_ID.fullmatch(task) else task_of(client, task)["task_id"])
     if as_json:
         typer.echo(json.dumps(record, indent=2))
     elif record["state"] == "CANCELED":

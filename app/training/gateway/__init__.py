@@ -35,11 +35,17 @@ class Submission:
     entrypoint: str
     env: Mapping[str, str] = field(default_factory=dict)
     """Without secrets, because Ray shows it to everybody."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """More of it, with secrets, which the product shows nobody: see service.scheduling.secrets."""
     cpus: float = 0
     gpus: float = 0
     resources: Mapping[str, float] = field(default_factory=dict)
     """Of the entry point, in addition to CPUs and GPUs."""
     metadata: Mapping[str, str] = field(default_factory=dict)
+    pip: tuple[str, ...] = ()
+    """Packages that Ray installs for it on the nodes."""
+    image: str = ""
+    """Container image of its processes; "": none."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from app.training.errors import RayRefused, RayUnreachable
 from app.training.gateway import PlacementGroup, RayJob, RayStatus, Submission
 from app.training.model import Node
 
+BUILT_IN = frozenset({"CPU", "GPU", "memory", "object_store_memory"})
 LONGEST_CAUSE = 300
 MISSING = re.compile(r"status code 404: Job \S+ does not exist")
 REFUSED = re.compile(r"status code 400\b")
@@ -20,12 +21,17 @@ def to_arguments(submission: Submission) -> dict[str, Any]:
     return {
         "submission_id": submission.submission_id,
         "entrypoint": submission.entrypoint,
-        "runtime_env": {"env_vars": dict(submission.env)} if submission.env else {},
+        "runtime_env": {name: value for name, value in _runtime_env(submission).items() if value},
         "metadata": dict(submission.metadata),
         "entrypoint_num_cpus": submission.cpus,
         "entrypoint_num_gpus": submission.gpus,
         "entrypoint_resources": dict(submission.resources) or None,
     }
+
+
+def _runtime_env(submission: Submission) -> dict[str, Any]:
+    env_vars = {**submission.env, **submission.secrets}
+    return {"env_vars": env_vars, "pip": list(submission.pip), "image_uri": submission.image}
 
 
 def is_missing(error: Exception) -> bool:
@@ -115,7 +121,18 @@ def _to_node(node: Any, free: Mapping[str, float], worker_resource: str) -> Node
         total_cpus=total.get("CPU", 0),
         free_cpus=free.get("CPU", 0),
         may_train=total.get(worker_resource, 0) > 0,
+        resources=_custom(total, worker_resource),
+        free_resources=_custom(free, worker_resource),
     )
+
+
+def _custom(resources: Mapping[str, float], worker_resource: str) -> dict[str, float]:
+    """Neither Ray's own, nor those of placement groups, which are parts of the others."""
+    return {
+        name: amount
+        for name, amount in resources.items()
+        if name not in BUILT_IN and name != worker_resource and not name.startswith("node:") and "_group_" not in name
+    }
 
 
 def to_group(group: Any, *, is_placed: bool) -> PlacementGroup:

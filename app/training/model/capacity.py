@@ -10,6 +10,9 @@ greatest share of what it has free (LeastResourceScorer of Ray's strict packing,
 nowhere, an outsider was faster: a node then goes into debt, so that no other task takes what is freed next. A driver
 has its CPUs before its program claims anything, so from the first claim on Ray reports them as taken.
 
+**Custom resources** of a slot (a GPU type, or what an operator gave to some nodes) are counted the same way: what Ray
+reports as free, less what slots take that are not claimed yet.
+
 **In total**, whatever Ray reports and wherever claims are, the demands of active tasks never exceed what the nodes
 have.
 
@@ -18,7 +21,8 @@ Amounts are counted in ten-thousandths, as Ray counts them: sums are exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import repeat
 
@@ -34,6 +38,8 @@ class Demand:
     claims_by_group: bool = True
     """The program claims its slots with placement groups, some time after it starts, as verl does; otherwise Ray gives
     them to the driver before it starts."""
+    resources: tuple[tuple[str, float], ...] = ()
+    """Custom resources of each slot, by Ray's name, sorted: what only some nodes have, such as a GPU type."""
 
     @property
     def gpus(self) -> int:
@@ -56,6 +62,14 @@ class Node:
     free_cpus: float
     may_train: bool = True
     """It has the resource that training requires."""
+    resources: Mapping[str, float] = field(default_factory=dict)
+    """Custom ones in all, by Ray's name."""
+    free_resources: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def accelerators(self) -> list[str]:
+        """Types of its GPUs, as Ray names them: A100."""
+        return sorted(name.removeprefix(ACCELERATOR) for name in self.resources if name.startswith(ACCELERATOR))
 
 
 @dataclass(frozen=True)
@@ -78,6 +92,10 @@ class Held:
     """The part of its demand that it already has."""
 
 
+ACCELERATOR = "accelerator_type:"
+"""What Ray's resource of a type of GPU begins with. A node has 1 of it, however many GPUs."""
+ANY_OF_TYPE = 0.001
+"""What a slot takes of it: a node never runs out."""
 GRAIN = 10_000
 Claims = dict[int, tuple[int, int]]
 """On which node (by position) a task has how many GPUs and CPUs."""
@@ -104,11 +122,14 @@ class Need:
     """Of each slot."""
     driver: int
     """CPUs of the driver."""
+    resources: tuple[tuple[str, int], ...] = ()
+    """Of each slot."""
 
     @classmethod
     def of(cls, demand: Demand) -> Need:
         each = grains(demand.gpus_per_node), grains(demand.cpus_per_node)
-        return cls(demand.nodes, *each, grains(demand.driver_cpus))
+        resources = tuple((name, grains(amount)) for name, amount in demand.resources)
+        return cls(demand.nodes, *each, grains(demand.driver_cpus), resources)
 
     @property
     def all_gpus(self) -> int:
@@ -129,6 +150,9 @@ class Capacity:
         self.gpus = [grains(node.total_gpus) for node in self.nodes]
         self.cpus = [grains(node.total_cpus) for node in self.nodes]
         self.left_gpus, self.left_cpus = sum(self.gpus[at] for at in self.trains), sum(self.cpus)
+        names = {name for node in self.nodes for name in node.resources}
+        self.others = {name: [grains(node.resources.get(name, 0)) for node in self.nodes] for name in names}
+        """Custom resources, by name and then by node."""
         if held is not None:
             self._hold(held)
 
@@ -161,6 +185,20 @@ class Capacity:
         """For all its slots, ignoring its driver and what active tasks may still claim."""
         return sum(self._places(need)) >= need.slots
 
+    def suits(self, at: int, need: Need) -> bool:
+        """Does a node have the custom resources of a slot, were it empty?"""
+        return all(grains(self.nodes[at].resources.get(name, 0)) >= amount for name, amount in need.resources)
+
+    def restricted(self, need: Need) -> Capacity:
+        """The same room, with slots on those nodes alone that suit."""
+        if not need.resources:
+            return self
+        room = copy(self)
+        room.may_train = [may and self.suits(at, need) for at, may in enumerate(self.may_train)]
+        room.trains = [at for at in self.trains if room.may_train[at]]
+        room.left_gpus = min(self.left_gpus, sum(max(0, self.gpus[at]) for at in room.trains))
+        return room
+
     def free_gpus(self) -> int:
         return max(0, min(self.left_gpus, sum(max(0, self.gpus[at]) for at in self.trains)))
 
@@ -183,6 +221,8 @@ class Capacity:
         for at, node in enumerate(self.nodes):
             self.gpus[at] = min(self.gpus[at], grains(node.free_gpus))
             self.cpus[at] = min(self.cpus[at], grains(node.free_cpus))
+            for name, amounts in self.others.items():
+                amounts[at] = grains(node.free_resources.get(name, 0))
         promised = [self._promise(Need.of(holder.demand), claims) for holder, claims in zip(held, claimed, strict=True)]
         for need in promised:
             self._take_driver(need)
@@ -195,11 +235,11 @@ class Capacity:
         self.left_cpus -= need.all_cpus
         slots = need.slots
         for at, (gpus, cpus) in claims.items():
-            begun = min(slots, -(-gpus // need.gpus) if need.gpus else -(-cpus // need.cpus) if need.cpus else 0)
+            begun = min(slots, _begun(need, gpus, cpus))
             self.gpus[at] -= max(0, begun * need.gpus - gpus)
             self.cpus[at] -= max(0, begun * need.cpus - cpus)
             slots -= begun
-        return Need(slots, need.gpus, need.cpus, 0 if claims else need.driver)
+        return Need(slots, need.gpus, need.cpus, 0 if claims else need.driver, need.resources)
 
     def _take_driver(self, need: Need) -> None:
         if need.driver and self.nodes:
@@ -216,7 +256,11 @@ class Capacity:
         by_gpus = [free // need.gpus for free in self.gpus] if need.gpus else repeat(need.slots)
         by_cpus = [(free - less_cpus) // need.cpus for free in self.cpus] if need.cpus else repeat(need.slots)
         room = zip(self.may_train, by_gpus, by_cpus, strict=False)
-        return [max(0, min(gpus, cpus, need.slots)) if may_train else 0 for may_train, gpus, cpus in room]
+        places = [max(0, min(gpus, cpus, need.slots)) if may_train else 0 for may_train, gpus, cpus in room]
+        for name, amount in need.resources:
+            free = self.others.get(name, [0] * len(places))
+            places = [max(0, min(count, free[at] // amount)) for at, count in enumerate(places)]
+        return places
 
     def _take_slot(self, need: Need) -> None:
         if not self.trains:
@@ -224,6 +268,12 @@ class Capacity:
         at = self._best(need)
         self.gpus[at] -= need.gpus
         self.cpus[at] -= need.cpus
+        for name, amount in need.resources:
+            if name in self.others:
+                self.others[name][at] -= amount
+
+    def _lacks(self, at: int, need: Need) -> bool:
+        return any(name not in self.others or self.others[name][at] < amount for name, amount in need.resources)
 
     def _best(self, need: Need) -> int:
         """The node that keeps the greatest share of its free GPUs and CPUs."""
@@ -231,6 +281,8 @@ class Capacity:
         for at in self.trains:
             gpus, cpus = self.gpus[at], self.cpus[at]
             if (need.gpus and gpus < need.gpus) or (need.cpus and cpus < need.cpus):
+                continue
+            if need.resources and self._lacks(at, need):
                 continue
             share = (gpus - need.gpus) / gpus if need.gpus else 0.0
             share += (cpus - need.cpus) / cpus if need.cpus else 0.0
@@ -241,12 +293,27 @@ class Capacity:
     def _debtor(self, need: Need) -> int:
         """The node that is closest to having room, among those that are large enough at all."""
 
-        def lacking(at: int) -> tuple[bool, int, int]:
+        def lacking(at: int) -> tuple[bool, bool, int, int]:
             node = self.nodes[at]
             is_small = grains(node.total_gpus) < need.gpus or grains(node.total_cpus) < need.cpus
-            return is_small, need.gpus - self.gpus[at], need.cpus - self.cpus[at]
+            return not self.suits(at, need), is_small, need.gpus - self.gpus[at], need.cpus - self.cpus[at]
 
         return min(self.trains, key=lacking)
+
+
+def slots_on(held: Held) -> dict[str, int]:
+    """How many of its slots are begun on each node, by node id."""
+    need, claim = Need.of(held.demand), held.claim
+    begun = {
+        node_id: _begun(need, grains(claim.gpus.get(node_id, 0)), grains(claim.cpus.get(node_id, 0)))
+        for node_id in {*claim.gpus, *claim.cpus}
+    }
+    return {node_id: slots for node_id, slots in begun.items() if slots}
+
+
+def _begun(need: Need, gpus: int, cpus: int) -> int:
+    """How many slots so much of a node is, in whole or in part."""
+    return -(-gpus // need.gpus) if need.gpus else -(-cpus // need.cpus) if need.cpus else 0
 
 
 def _on_nodes(claim: Claim, where: dict[str, int]) -> Claims:

@@ -151,6 +151,8 @@ def is_retried(
     """
     if kind is FailureKind.INSUFFICIENT_RESOURCES:
         return tried_s < most_s and quick_failures < QUICK_FAILURES
+    if kind is FailureKind.PREEMPTED:
+        return True
     return kind in (FailureKind.INFRA_ERROR, FailureKind.LOST) and infra_retries > 0
 
 

@@ -16,7 +16,11 @@ requests more than will ever exist gets that as its reason, as do the tasks behi
 **Backfill.** If it is on and the time limits of running tasks determine when the head can start, later tasks go ahead
 if they do not delay it: see `reservation`. The head gets its start time.
 
-**A user's limit.** Tasks of a user at the GPU limit keep their place, and others go ahead.
+**Preemption.** If less urgent tasks may be preempted, and enough of them run, they make room for the first task that
+waits for room, if it is more urgent. Until they have stopped, nobody goes ahead of it: see `preemption`.
+
+**Limits of users and environments.** Tasks of a user at the GPU limit keep their place, and others go ahead; the same
+holds for tasks of an environment at its limit.
 
 The reasons describe the end of the decision: what they report as free is what is left then.
 """
@@ -24,13 +28,14 @@ The reasons describe the end of the decision: what they report as free is what i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from app.kit.clock import from_text, to_text
 from app.training.model.capacity import Capacity, Demand, Held, Need, Node, grains, plain
+from app.training.model.preemption import Preemptible, giving_way
 from app.training.model.reservation import Reservation, reserve
 from app.training.model.task import Priority, Waiting, WaitingCode
 
@@ -48,6 +53,7 @@ class Queued:
     run_limit_s: int | None = None
     """Its time limit; None: none."""
     priority: Priority = Priority.NORMAL
+    environment: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,8 @@ class Decision:
     """Ids of tasks, in the order of the queue."""
     reasons: dict[str, Waiting] = field(default_factory=dict)
     """Of all others, by task, in order."""
+    giving_way: tuple[str, ...] = ()
+    """Ids of active tasks that must make room for the first that waits for room: see preemption."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +75,17 @@ class AdmissionRules:
     most_gpus_per_user: int | None = None
     held_gpus: Mapping[str, int] = field(default_factory=dict)
     """By user, of active tasks."""
+    most_gpus_per_environment: Mapping[str, int] = field(default_factory=dict)
+    """By environment; those without a limit are not in it."""
+    held_by_environment: Mapping[str, int] = field(default_factory=dict)
+    """By environment, GPUs of active tasks."""
     does_backfill: bool = False
     ends: Mapping[str, datetime] = field(default_factory=dict)
     """The latest end of active tasks, by id; those without a limit are absent."""
+    preemptible: Sequence[Preemptible] = ()
+    """Active tasks that may be preempted."""
+    ending: Collection[str] = ()
+    """Ids of active tasks that are being stopped already."""
 
 
 def decide(
@@ -96,6 +112,7 @@ def decide(
     unfit: dict[str, Demand] = {}
     head: tuple[str, Reservation] | None = None
     is_over = False
+    giving: tuple[str, ...] = ()
     for queued in waiting:
         if is_over:
             reasons[queued.task_id] = Waiting(WaitingCode.BEHIND, {"ahead": len(reasons)})
@@ -106,6 +123,10 @@ def decide(
         if reason is _NO_ROOM:
             unfit[queued.task_id] = queued.demand
         reasons[queued.task_id] = reason
+        gone = round_.giving_way(queued, held, nodes) if reason is _NO_ROOM and len(unfit) == 1 else None
+        if gone is not None:  # what they leave is for this one
+            giving, is_over = gone, True
+            continue
         if queued.backfill or head or reason.code in PASSED_BY or round_.keeps_room_for(queued, reason):
             continue
         if reason is _NO_ROOM and rules.does_backfill:
@@ -115,14 +136,19 @@ def decide(
     empty = Capacity(nodes)
     why = {demand: _why(demand, round_.room, empty) for demand in set(unfit.values())}
     reasons.update((task_id, why[demand]) for task_id, demand in unfit.items())
+    if giving:
+        _add(reasons, next(iter(unfit)), giving_way=len(giving))
     if head:
-        task_id, reservation = head
-        reason = reasons[task_id]
-        reasons[task_id] = Waiting(reason.code, {**reason.facts, "starts_by": to_text(reservation.starts_by)})
-    return Decision(tuple(one.task_id for one in round_.admitted), reasons)
+        _add(reasons, head[0], starts_by=to_text(head[1].starts_by))
+    return Decision(tuple(one.task_id for one in round_.admitted), reasons, giving)
 
 
-PASSED_BY = frozenset({WaitingCode.USER_LIMIT, WaitingCode.BEHIND})
+def _add(reasons: dict[str, Waiting], task_id: str, **facts: Any) -> None:
+    reason = reasons[task_id]
+    reasons[task_id] = Waiting(reason.code, {**reason.facts, **facts})
+
+
+PASSED_BY = frozenset({WaitingCode.USER_LIMIT, WaitingCode.ENVIRONMENT_LIMIT, WaitingCode.BEHIND})
 """Tasks that wait for this let others go ahead."""
 _NO_ROOM = Waiting(WaitingCode.GPUS)
 """Placeholder for what is known only when all have been considered."""
@@ -136,6 +162,7 @@ class _Round:
         self.rules = rules
         self.reservation: Reservation | None = None
         self.held_gpus = Counter(rules.held_gpus)
+        self.held_by_environment = Counter(rules.held_by_environment)
         self.admitted: list[Queued] = []
         self.refused: set[Demand] = set()
         """Room only shrinks in a round: a task that does not fit once does not fit later."""
@@ -168,6 +195,7 @@ class _Round:
             return Waiting(WaitingCode.BEHIND)
         self.room.take(need, driver_at)
         self.held_gpus[queued.user] += queued.demand.gpus
+        self.held_by_environment[queued.environment] += queued.demand.gpus
         self.admitted.append(queued)
         return None
 
@@ -180,7 +208,19 @@ class _Round:
         most, gpus = self.rules.most_gpus_per_user, self.held_gpus[queued.user]
         if most is not None and queued.demand.gpus and gpus + queued.demand.gpus > most:
             return Waiting(WaitingCode.USER_LIMIT, {"held": gpus, "most": most})
+        name = queued.environment
+        most, gpus = self.rules.most_gpus_per_environment.get(name), self.held_by_environment[name]
+        if most is not None and queued.demand.gpus and gpus + queued.demand.gpus > most:
+            return Waiting(WaitingCode.ENVIRONMENT_LIMIT, {"environment": name, "held": gpus, "most": most})
         return None
+
+    def giving_way(self, queued: Queued, held: Sequence[Held], nodes: Sequence[Node]) -> tuple[str, ...] | None:
+        """To this one, behind what was admitted just now. None: nobody can, or may."""
+        begun = [Held(one.task_id, one.demand) for one in self.admitted]
+        rules = self.rules
+        if queued.backfill or not (rules.preemptible or rules.ending):
+            return None
+        return giving_way(queued.demand, queued.priority, [*held, *begun], nodes, rules.preemptible, rules.ending)
 
     def reserve(self, queued: Queued, held: Sequence[Held], nodes: Sequence[Node]) -> Reservation | None:
         """For the head, after running and just admitted tasks. None: it is unknown when it will fit."""
@@ -195,6 +235,19 @@ class _Round:
 
 # --- why there is no room ---
 def _why(demand: Demand, room: Capacity, empty: Capacity) -> Waiting:
+    """Of nodes that have its custom resources, if it asks for any."""
+    if not demand.resources or not room.trains:
+        return _short(demand, room, empty)
+    need, bare = Need.of(demand), replace(demand, resources=())
+    suitable = room.restricted(need)
+    if not suitable.trains or suitable.place(Need.of(bare)) is not None:
+        names = [name for name, _ in demand.resources]
+        never = {} if empty.place(need) is not None else {"never": True}
+        return Waiting(WaitingCode.RESOURCES, {"names": names, **never})
+    return _short(bare, suitable, empty.restricted(need))
+
+
+def _short(demand: Demand, room: Capacity, empty: Capacity) -> Waiting:
     need = Need.of(demand)
     free = {"free": plain(room.free_gpus()), "needed": demand.gpus}
     if not room.trains:

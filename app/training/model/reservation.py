@@ -6,11 +6,12 @@ room for the head then; so nobody is delayed beyond the head's promised time.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from app.training.model.capacity import Capacity, Demand, Held, Need, Node
+from app.training.model.capacity import Capacity, Demand, Held, Need, Node, slots_on
 
 
 @dataclass
@@ -46,29 +47,32 @@ def reserve(
     """
     ending = sorted((holder for holder in held if holder.task_id in ends), key=lambda holder: ends[holder.task_id])
     low, high = 0, len(ending)
-    if _room_after(ending, high, held, nodes).place(Need.of(demand)) is None:
+    if room_after(ending[:high], held, nodes).place(Need.of(demand)) is None:
         return None
     while low < high:
         middle = (low + high) // 2
-        if _room_after(ending, middle, held, nodes).place(Need.of(demand)) is None:
+        if room_after(ending[:middle], held, nodes).place(Need.of(demand)) is None:
             low = middle + 1
         else:
             high = middle
     if low == 0:  # it fits already: something other than room blocks it
         return None
-    room, need = _room_after(ending, low, held, nodes), Need.of(demand)
+    room, need = room_after(ending[:low], held, nodes), Need.of(demand)
     driver_at = room.place(need)
     if driver_at is not None:
         room.take(need, driver_at)
     return Reservation(ends[ending[low - 1].task_id], room)
 
 
-def _room_after(ending: Sequence[Held], count: int, held: Sequence[Held], nodes: Sequence[Node]) -> Capacity:
-    """What is free after this many tasks have ended."""
-    over = {holder.task_id for holder in ending[:count]}
+def room_after(ended: Sequence[Held], held: Sequence[Held], nodes: Sequence[Node]) -> Capacity:
+    """What is free after some of those that hold something have ended."""
+    over = {holder.task_id for holder in ended}
     gpus: dict[str, float] = {}
     cpus: dict[str, float] = {}
-    for holder in ending[:count]:
+    others: dict[str, Counter[str]] = defaultdict(Counter)
+    for holder in ended:
+        for node_id, slots in slots_on(holder).items():
+            others[node_id].update({name: slots * amount for name, amount in holder.demand.resources})
         for node_id, amount in holder.claim.gpus.items():
             gpus[node_id] = gpus.get(node_id, 0) + amount
         for node_id, amount in holder.claim.cpus.items():
@@ -78,6 +82,10 @@ def _room_after(ending: Sequence[Held], count: int, held: Sequence[Held], nodes:
             node,
             free_gpus=min(node.total_gpus, node.free_gpus + gpus.get(node.node_id, 0)),
             free_cpus=min(node.total_cpus, node.free_cpus + cpus.get(node.node_id, 0)),
+            free_resources={
+                name: min(total, node.free_resources.get(name, 0) + others[node.node_id][name])
+                for name, total in node.resources.items()
+            },
         )
         for node in nodes
     ]

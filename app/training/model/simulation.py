@@ -5,16 +5,18 @@ from __future__ import annotations
 import csv
 import heapq
 import io
+import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from app.kit.clock import to_text
 from app.kit.errors import BadInput
 from app.training.model.capacity import Claim, Demand, Held, Node
 from app.training.model.gang import AdmissionRules, Queued, decide
+from app.training.model.preemption import Preemptible
 from app.training.model.queue_order import QueuePolicy, Shares, Use, decayed_use, in_order
 from app.training.model.task import Priority
 
@@ -65,6 +67,8 @@ class SimulationResult:
     makespan_s: float
     impossible: int
     """Tasks that the cluster could never hold; omitted."""
+    preemptions: int = 0
+    """How often a task was preempted."""
 
 
 def read_trace(text: str) -> list[TraceTask]:
@@ -102,7 +106,13 @@ def _task(name: str, values: dict[str, str]) -> TraceTask:
 
 
 def simulate(
-    trace: Sequence[TraceTask], cluster: Cluster, policy: QueuePolicy, *, does_backfill: bool = False
+    trace: Sequence[TraceTask],
+    cluster: Cluster,
+    policy: QueuePolicy,
+    *,
+    does_backfill: bool = False,
+    preempted: Collection[Priority] = (),
+    checkpoint_s: float = 1800,
 ) -> SimulationResult:
     """Run a trace by a queue policy, event by event: at each submission and each end the scheduler decides once.
 
@@ -110,9 +120,20 @@ def simulate(
         trace: tasks with their times of submission and how long they run; what the cluster can never hold is omitted
             and counted.
         does_backfill: a small task may go before a big one that it does not delay.
+        preempted: priorities whose tasks give way to more urgent ones at their next checkpoints, and go on there.
+        checkpoint_s: seconds between two checkpoints of a task.
     """
     possible = [task for task in trace if task.gpus <= cluster.gpus]
-    return _Simulation(possible, cluster, policy, does_backfill).run(len(trace) - len(possible))
+    rules = _Rules(policy, does_backfill, preempted, checkpoint_s)
+    return _Simulation(possible, cluster, rules).run(len(trace) - len(possible))
+
+
+@dataclass(frozen=True)
+class _Rules:
+    policy: QueuePolicy
+    does_backfill: bool
+    preempted: Collection[Priority]
+    checkpoint_s: float
 
 
 @dataclass
@@ -120,42 +141,51 @@ class _Running:
     task: TraceTask
     start_s: float
     claim: Claim
+    end_s: float
+    gives_way: bool = False
+    """It ends at its next checkpoint, and waits again."""
 
 
 class _Simulation:
-    def __init__(self, trace: Sequence[TraceTask], cluster: Cluster, policy: QueuePolicy, does_backfill: bool) -> None:
+    def __init__(self, trace: Sequence[TraceTask], cluster: Cluster, rules: _Rules) -> None:
         self.trace = trace
         self.cluster = cluster
-        self.policy = policy
-        self.does_backfill = does_backfill
+        self.rules = rules
+        self.places = {task.name: place for place, task in enumerate(trace)}
+        self.ends: list[tuple[float, str]] = []
+        """When what runs ends; what gives way has two entries, of which the earlier counts."""
+        self.preemptions = 0
         self.free = [cluster.gpus_per_node] * cluster.nodes
         self.running: dict[str, _Running] = {}
         self.waiting: dict[str, TraceTask] = {}
-        self.waits_s: list[float] = []
+        self.waits_s: dict[str, float] = defaultdict(float)
+        """By task, of all its turns."""
+        self.since_s: dict[str, float] = {}
+        """Since when those wait that gave way."""
         self.uses: list[Use] = []
         self.contended: dict[str, float] = defaultdict(float)
 
     def run(self, impossible: int) -> SimulationResult:
-        ends: list[tuple[float, str]] = []
         arrivals = iter(self.trace)
         next_task = next(arrivals, None)
         now_s = next_task.submit_s if next_task else 0.0
-        while next_task is not None or ends:
+        while next_task is not None or self.ends:
             before_s, now_s = (
                 now_s,
-                min(next_task.submit_s if next_task else float("inf"), ends[0][0] if ends else float("inf")),
+                min(next_task.submit_s if next_task else float("inf"), self.ends[0][0] if self.ends else float("inf")),
             )
             self._account(now_s - before_s)
-            while ends and ends[0][0] <= now_s:
-                self._end(heapq.heappop(ends)[1], now_s)
+            while self.ends and self.ends[0][0] <= now_s:
+                end_s, name = heapq.heappop(self.ends)
+                if name in self.running and self.running[name].end_s == end_s:
+                    self._end(name, now_s)
             while next_task is not None and next_task.submit_s <= now_s:
                 self.waiting[next_task.name] = next_task
                 next_task = next(arrivals, None)
-            for name in self._decide(now_s):
-                heapq.heappush(ends, (now_s + self.running[name].task.duration_s, name))
+            self._decide(now_s)
         return self._result(now_s, impossible)
 
-    def _decide(self, now_s: float) -> tuple[str, ...]:
+    def _decide(self, now_s: float) -> None:
         moment = BEGIN + timedelta(seconds=now_s)
         held = [Held(name, demand_of(one.task, self.cluster), one.claim) for name, one in self.running.items()]
         ends = {
@@ -171,15 +201,33 @@ class _Simulation:
                 run_limit_s=task.limit_s,
                 priority=task.priority,
             )
-            for task in self.waiting.values()
+            for task in sorted(self.waiting.values(), key=lambda task: self.places[task.name])
         ]
-        shares = Shares(decayed_use(self._uses(now_s), moment)) if self.policy is QueuePolicy.FAIR else None
-        rules = AdmissionRules(does_backfill=self.does_backfill, ends=ends)
-        order = in_order(entries, self.policy, shares)
-        admitted = decide(order, held, self._nodes(), now=to_text(moment), may_start=None, rules=rules).admitted
-        for name in admitted:
+        policy = self.rules.policy
+        shares = Shares(decayed_use(self._uses(now_s), moment)) if policy is QueuePolicy.FAIR else None
+        rules = AdmissionRules(
+            does_backfill=self.rules.does_backfill,
+            ends=ends,
+            preemptible=[
+                Preemptible(name, one.task.priority, BEGIN + timedelta(seconds=one.start_s), one.gives_way)
+                for name, one in self.running.items()
+                if one.task.priority in self.rules.preempted
+            ],
+        )
+        order = in_order(entries, policy, shares)
+        decision = decide(order, held, self._nodes(), now=to_text(moment), may_start=None, rules=rules)
+        for name in decision.admitted:
             self._start(name, now_s)
-        return admitted
+        for name in decision.giving_way:
+            self._give_way(name, now_s)
+
+    def _give_way(self, name: str, now_s: float) -> None:
+        """At its next checkpoint, unless it ends before."""
+        one, every_s = self.running[name], self.rules.checkpoint_s
+        at_s = one.start_s + (math.floor((now_s - one.start_s) / every_s) + 1) * every_s
+        if not one.gives_way and at_s < one.end_s:
+            one.gives_way, one.end_s = True, at_s
+            heapq.heappush(self.ends, (at_s, name))
 
     def _uses(self, now_s: float) -> list[Use]:
         now = BEGIN + timedelta(seconds=now_s)
@@ -201,8 +249,9 @@ class _Simulation:
             at = max(range(len(self.free)), key=lambda at: self.free[at])
             self.free[at] -= demand.gpus_per_node
             claim[f"n{at:04}"] += demand.gpus_per_node
-        self.running[name] = _Running(task, now_s, Claim(dict(claim)))
-        self.waits_s.append(now_s - task.submit_s)
+        self.running[name] = _Running(task, now_s, Claim(dict(claim)), now_s + task.duration_s)
+        heapq.heappush(self.ends, (now_s + task.duration_s, name))
+        self.waits_s[name] += now_s - self.since_s.pop(name, task.submit_s)
 
     def _end(self, name: str, now_s: float) -> None:
         one = self.running.pop(name)
@@ -210,6 +259,10 @@ class _Simulation:
             self.free[int(node_id[1:])] += int(gpus)
         start, end = (BEGIN + timedelta(seconds=at) for at in (one.start_s, now_s))
         self.uses.append(Use(one.task.user, one.task.gpus, start, end))
+        if one.gives_way:
+            self.preemptions += 1
+            self.since_s[name] = now_s
+            self.waiting[name] = replace(one.task, duration_s=one.task.duration_s - (now_s - one.start_s))
 
     def _account(self, seconds: float) -> None:
         """While several users wait, who holds the GPUs?"""
@@ -223,12 +276,13 @@ class _Simulation:
         used = sum(use.gpus * (use.end - use.start).total_seconds() for use in self.uses)
         makespan_s = end_s - begin_s
         return SimulationResult(
-            _quantile(self.waits_s, 0.5),
-            _quantile(self.waits_s, 0.95),
+            _quantile(list(self.waits_s.values()), 0.5),
+            _quantile(list(self.waits_s.values()), 0.95),
             used / (self.cluster.gpus * makespan_s) if makespan_s else 0.0,
             _share_error(self.contended, {task.user for task in self.trace}),
             makespan_s,
             impossible,
+            self.preemptions,
         )
 
 

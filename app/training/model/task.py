@@ -134,6 +134,8 @@ class FailureKind(StrEnum):
     """It reached its time limit."""
     IDLE_LIMIT = "IDLE_LIMIT"
     """It wrote nothing until its idle limit: it most likely hangs."""
+    PREEMPTED = "PREEMPTED"
+    """It made room for a more urgent task, and continues later."""
     CANCELED = "CANCELED"
     UNKNOWN = "UNKNOWN"
 
@@ -149,6 +151,8 @@ class WaitingCode(StrEnum):
     """free, needed; per_node: if there are enough, but not together; never"""
     TOO_BIG = "TOO_BIG"
     """total, needed, of ("GPU" or "CPU"): more than the cluster has"""
+    RESOURCES = "RESOURCES"
+    """names: custom resources of which there are too few beside free GPUs and CPUs; never: no node has so many"""
     BEHIND = "BEHIND"
     """ahead: how many tasks come first"""
     RETRY = "RETRY"
@@ -157,6 +161,8 @@ class WaitingCode(StrEnum):
     """most: how many tasks may run at once"""
     USER_LIMIT = "USER_LIMIT"
     """held, most: GPUs of its user; others go ahead"""
+    ENVIRONMENT_LIMIT = "ENVIRONMENT_LIMIT"
+    """environment, held, most: GPUs of all its tasks; others go ahead"""
     DISABLED = "DISABLED"
     """Its user is disabled: it keeps its place, and others go ahead"""
     RAY = "RAY"
@@ -217,6 +223,10 @@ class Task:
     ended_at: str | None = None
     sweep_id: str = ""
     """The sweep that it belongs to; "": none."""
+    environment: str = ""
+    """What it runs in, by name; "": what the nodes have."""
+    is_preemptible: bool = False
+    """It may be preempted, if that is done with its priority."""
 
     @property
     def folder(self) -> str | None:
@@ -273,6 +283,8 @@ class Attempt:
     """The size of the copy of its log."""
     output_at: str | None = None
     """When its log last grew, or its program last got what it waited for; None: not yet."""
+    preempt_asked_at: str | None = None
+    """Since when it must make room for a more urgent task; None: it need not."""
 
     @property
     def folder(self) -> str:

@@ -5,7 +5,7 @@ Order matters: the fixed paths /ui/tasks/new and /ui/tasks/rows come before /ui/
 
 from __future__ import annotations
 
-from app.training.pages import cluster, log, metrics, new, sweep, task, task_actions, tasks
+from app.training.pages import all_tasks, cluster, environments, log, metrics, new, sweep, task, task_actions, tasks
 from app.training.pages.cluster import only_where_on
 
 ROUTES = only_where_on(
@@ -18,5 +18,7 @@ ROUTES = only_where_on(
         *metrics.ROUTES,
         *sweep.ROUTES,
         *cluster.ROUTES,
+        *environments.ROUTES,
+        *all_tasks.ROUTES,
     ]
 )

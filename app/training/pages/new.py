@@ -34,6 +34,7 @@ from app.training.pages import new_form
 from app.training.pages.examples import example
 from app.training.pages.new_form import Values
 from app.training.service.checkpoints import RESUME
+from app.training.service.environments import Environment
 from app.training.spec import MAX_SPEC_BYTES, TaskSpec, read_spec
 from app.training.spec.changes import Difference, differences
 from app.training.workloads import demand_of
@@ -179,6 +180,8 @@ def _page(request: Request, draft: TaskDraft, status: int = 200) -> Response:
         area="new-task",
         workloads=list(Workload),
         paths=_suggestions(home),
+        environments=_environments(request),
+        accelerators=sorted({kind for node in training_of(request).picture.nodes() for kind in node.accelerators}),
         home_path=own,
         common_path=common,
         **_context(request, draft),
@@ -210,6 +213,11 @@ def _changes(request: Request, draft: TaskDraft) -> list[Difference] | None:
     with suppress(ModelmillError):  # it is gone, or of an older version of this product
         return differences([training_of(request).resubmission.spec(user_of(request), draft.origin), draft.spec])
     return None
+
+
+def _environments(request: Request) -> list[Environment]:
+    caller = caller_of(request)
+    return training_of(request).tasks.environments.seen_by(caller.user, is_admin=caller.is_admin)
 
 
 def _places(home: Home) -> tuple[str, str]:

@@ -37,6 +37,8 @@ TEXTS = (
     "best_metric",
     "resume_from",
     "priority",
+    "environment",
+    "accelerator_type",
     "convert.images",
     "convert.model",
 )
@@ -56,7 +58,7 @@ NUMBERS = (
     "max_idle_s",
     "restart_on_infra",
 )
-LINES = ("args", "overrides")
+LINES = ("args", "resources", "overrides")
 TICKS = ("backfill", "convert")
 FIELDS = ("workload", *TEXTS, *NUMBERS, *LINES, *TICKS)
 VALUE_MAX = 40_000
@@ -147,7 +149,7 @@ def _data(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
 def _value(name: str, text: str) -> Any:
     if name == "args":
         return [line.strip() for line in text.splitlines() if line.strip()]
-    if name == "overrides":
+    if name in ("overrides", "resources"):
         return read_yaml(text)
     if name == "backfill":
         return True
@@ -161,7 +163,7 @@ def _value(name: str, text: str) -> Any:
 def _text(name: str, value: Any) -> str:
     if name == "args":
         return "\n".join(value)
-    if name == "overrides":
+    if name in ("overrides", "resources"):
         return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=10_000))
     if name == "backfill":
         return "1" if value else ""

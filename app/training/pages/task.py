@@ -83,7 +83,9 @@ class TaskHead:
     @property
     def seen(self) -> str:
         view = self.view
-        attempts = [(it.ray_status, it.log_bytes, it.placement_pending_since) for it in view.attempts]
+        attempts = [
+            (it.ray_status, it.log_bytes, it.placement_pending_since, it.preempt_asked_at) for it in view.attempts
+        ]
         conversions = [(it.job_id, it.problem, it.next_try_at) for it in view.conversions]
         steps = [one.step for one in self.checkpoints]
         drawn = int(self.at.timestamp() // REDRAWN_S) if self.is_live else ""

@@ -12,9 +12,10 @@ from starlette.routing import Route
 
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
-from app.kit.web.auth import user_of
+from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import form, retry_after
+from app.kit.web.idempotency import form_once
 from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.errors import TaskFinished, TaskNotFound
@@ -28,6 +29,14 @@ class ConvertForm(BaseModel):
     """A path in the folder of the last attempt."""
     images: Annotated[str, Field(max_length=4096)] = ""
     """A path in the home or the common folder."""
+
+
+class ExportForm(BaseModel):
+    """Which checkpoint becomes a model."""
+
+    step: Annotated[int, Field(ge=0)]
+    onnx: str = ""
+    """Anything: an ONNX as well."""
 
 
 def ask_cancel(request: Request) -> Response:
@@ -86,10 +95,30 @@ def _convert(request: Request, fields: ConvertForm) -> Response:
     return see_other(f"/ui/tasks/{task_id}?note=converting")
 
 
+async def export(request: Request) -> Response:
+    """A task of its own; what is wrong is said on the page of this one."""
+    fields = await form(request, ExportForm)
+    return await run_in_threadpool(_export, request, fields)
+
+
+def _export(request: Request, fields: ExportForm) -> Response:
+    training, caller = training_of(request), caller_of(request)
+    task = training.exports.export(
+        caller.user,
+        request.path_params["task_id"],
+        fields.step,
+        to_onnx=bool(fields.onnx),
+        now=now(),
+        is_admin=caller.is_admin,
+    )
+    return see_other(f"/ui/tasks/{task.task_id}?note=submitted")
+
+
 ROUTES = [
     Route("/ui/tasks/{task_id}/cancel", ask_cancel),
     Route("/ui/tasks/{task_id}/cancel", cancel, methods=["POST"]),
     Route("/ui/tasks/{task_id}/release", ask_release),
     Route("/ui/tasks/{task_id}/release", release, methods=["POST"]),
     Route("/ui/tasks/{task_id}/convert", convert, methods=["POST"]),
+    Route("/ui/tasks/{task_id}/export", form_once(export), methods=["POST"]),
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from app.training.service.checkpoints import Checkpoint
 from app.training.service.cluster import ClusterPicture, ClusterView, Holder
 from app.training.service.curves import CurveReader, TaskCurves
+from app.training.service.exports import Exports
 from app.training.service.options import TrainingOptions
 from app.training.service.resubmission import Resubmission
 from app.training.service.results import ConversionRequest, Results
@@ -30,3 +31,8 @@ class Training:
     def resubmission(self) -> Resubmission:
         """Of a task once more."""
         return Resubmission(self.tasks, self.curves)
+
+    @property
+    def exports(self) -> Exports:
+        """Of checkpoints, as models."""
+        return Exports(self.tasks, self.resubmission)

@@ -86,6 +86,14 @@ class ClusterPicture:
             return ()
         return view.order if view else ()
 
+    def nodes(self) -> tuple[Node, ...]:
+        """As far as they are known. Never raises."""
+        try:
+            view = self.get()
+        except RedisError:
+            return ()
+        return view.nodes if view else ()
+
     def get(self) -> ClusterView | None:
         """None: no scheduler has written one for some time, or only one of another version."""
         text: Any = self.redis.get(KEY)

@@ -23,13 +23,17 @@ cpus: 1
 """
 
 
-def put_program(homes: Path) -> None:
-    """Have the bundled program in the common folder of the data homes, where the nodes find it.
+def put_program(homes: Path, sample: Path = SAMPLE, program: str = PROGRAM) -> None:
+    """Have a bundled program in the common folder of the data homes, where the nodes find it.
+
+    Args:
+        sample: The folder in which it is bundled, and whose name that of the common folder's is.
+        program: Its file.
 
     Raises:
         ProgramNotStored: The folder cannot be written.
     """
-    target, source = homes / COMMON / CODE / PROGRAM, (SAMPLE / PROGRAM).read_bytes()
+    target, source = homes / COMMON / "code" / sample.name / program, (sample / program).read_bytes()
     draft = target.with_name(f".{uuid4().hex}")
     try:
         if target.is_file() and target.read_bytes() == source:
@@ -41,6 +45,6 @@ def put_program(homes: Path) -> None:
         with suppress(OSError):
             draft.unlink()
         raise ProgramNotStored(
-            f"The program of the demonstration cannot be stored: {error.strerror}.",
-            hint="Whoever runs this installation copies ops/samples/curve to common/code/curve of the data homes.",
+            f"The program {sample.name}/{program} cannot be stored: {error.strerror}.",
+            hint="Whoever runs this installation copies its folder from ops/samples to common/code of the data homes.",
         ) from error

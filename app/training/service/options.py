@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from app.training.model import Priority
 from app.training.model.queue_order import QueuePolicy
 
 
@@ -32,6 +33,12 @@ class TrainingOptions:
     """Loggers of verl in addition to those of the task's page."""
     mlflow_uri: str = ""
     """The server of the tracker mlflow; "": the nodes are configured."""
+    awaited_resources: tuple[str, ...] = ()
+    """Custom resources of nodes that may join later."""
+    preempted: tuple[Priority, ...] = ()
+    """Priorities whose tasks make room for more urgent ones."""
+    preemption_grace_s: int = 600
+    """How long a task that is preempted may run until its next checkpoint."""
     most_gpus_per_user: int | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
     """Of users for fair shares; 1 for users that are absent."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -18,10 +18,13 @@ from app.kit.sql import Database
 from app.kit.web.idempotency import KeyReused, checked_key
 from app.training import store
 from app.training.errors import BadSpec, TooManyTasks, TrainingOff
-from app.training.model import Priority, Task, Workload
+from app.training.model import Demand, Node, Priority, Task, Workload
+from app.training.model.capacity import ACCELERATOR
 from app.training.service.checkpoints import resume_path
+from app.training.service.environments import Environments
 from app.training.service.options import TrainingOptions
 from app.training.spec import ConvertSpec, TaskSpec, read_spec
+from app.training.spec.document import bad
 from app.training.store import NewTask, TaskIdTaken
 from app.training.workloads import demand_of
 
@@ -78,8 +81,44 @@ def check_paths(rules: PathRules, user: str, spec: TaskSpec) -> None:
         rules.check(user, "convert.images", spec.convert.images)
 
 
+def check_resources(demand: Demand, nodes: Sequence[Node], awaited: Collection[str]) -> None:
+    """Refuse a demand for custom resources that no node has, or can give at once.
+
+    Args:
+        nodes: Of the cluster as it was last seen; none: nothing is known, and nothing refused.
+        awaited: Names of resources of nodes that may join.
+
+    Raises:
+        BadSpec: It names the field.
+    """
+    training = [node for node in nodes if node.may_train]
+    for name, amount in demand.resources:
+        most = max((node.resources.get(name, 0) for node in training), default=amount)
+        if name in awaited or most >= amount:
+            continue
+        at, word = ("accelerator_type", name.removeprefix(ACCELERATOR)) if ACCELERATOR in name else ("resources", name)
+        if at == "accelerator_type":
+            problem = _no_node(f"GPUs of type {word}", {kind for node in training for kind in node.accelerators})
+        elif most:
+            problem = f"no node of the cluster has more than {most:g} {word}"
+        else:
+            problem = _no_node(word, _custom(training))
+        raise bad([{"at": at, "problem": problem}])
+
+
+def _no_node(what: str, known: Collection[str]) -> str:
+    there_are = f"; there are {', '.join(sorted(known))}" if known else ""
+    return f"no node of the cluster has {what}{there_are}"
+
+
+def _custom(nodes: Sequence[Node]) -> set[str]:
+    return {name for node in nodes for name in node.resources if not name.startswith(ACCELERATOR)}
+
+
 CheckConversion = Callable[[str, Mapping[str, Any]], None]
 """Checks whether a conversion would accept this name and these options. Raises BadInput. The wiring implements it."""
+Checked = tuple[TaskSpec, str, Mapping[str, Any]]
+"""A task, its text, and what its environment makes of it."""
 TRIES = 8
 """Ids of one second differ in four characters at random."""
 RETRY_AFTER_S = 60
@@ -91,6 +130,9 @@ class TaskSubmission:
     database: Database
     homes: Homes
     check_conversion: CheckConversion
+    environments: Environments
+    nodes: Callable[[], Sequence[Node]]
+    """Of the cluster as it was last seen."""
 
     def submit(
         self, user: str, body: bytes, key: str | None, now: datetime, *, is_admin: bool = False
@@ -106,8 +148,8 @@ class TaskSubmission:
         spec, text = read_spec(body)  # by its text alone, as it will be read again whenever it is used
         if key is not None and (existing := self._existing(user, key, text)):
             return existing, False  # even if it could no longer be submitted
-        self._check(user, spec, is_admin=is_admin)
-        (task,), is_new = self._add(user, [(spec, text)], key, now)
+        given = self._check(user, spec, is_admin=is_admin)
+        (task,), is_new = self._add(user, [(spec, text, given)], key, now)
         return task, is_new
 
     def submit_sweep(self, user: str, texts: Sequence[str], now: datetime, *, is_admin: bool = False) -> list[Task]:
@@ -118,10 +160,9 @@ class TaskSubmission:
         """
         self._require_on()
         specs = [read_spec(text.encode()) for text in texts]
-        for spec, _ in specs:
-            self._check(user, spec, is_admin=is_admin)
+        checked = [(spec, text, self._check(user, spec, is_admin=is_admin)) for spec, text in specs]
         sweep_id = new_task_id(self.options.task_prefix, user, SWEEP, now)
-        return self._add(user, specs, None, now, sweep_id=sweep_id)[0]
+        return self._add(user, checked, None, now, sweep_id=sweep_id)[0]
 
     def _require_on(self) -> None:
         if not self.options.is_on:
@@ -130,12 +171,19 @@ class TaskSubmission:
                 hint="The operator names one with MODELMILL_RAY_ADDRESS.",
             )
 
-    def _check(self, user: str, spec: TaskSpec, *, is_admin: bool) -> None:
-        check_priority(spec.priority, is_admin=is_admin)
+    def _check(self, user: str, spec: TaskSpec, *, is_admin: bool) -> dict[str, Any]:
+        """What its environment makes of it: fields of the task."""
+        given = self.environments.apply(user, spec, is_admin=is_admin)
+        if self.environments.least_urgent(spec.environment or "") is None:
+            check_priority(spec.priority, is_admin=is_admin)
+        demand = demand_of(spec)
+        if demand.resources:
+            check_resources(demand, self.nodes(), self.options.awaited_resources)
         check_paths(self.homes.rules, user, spec)
         resume_path(self.database, self.homes, user, spec)
         if spec.convert is not None:
             self._check_conversion(spec.convert)
+        return given
 
     def _check_conversion(self, spec: ConvertSpec) -> None:
         """Checks the conversion now, not after days of training."""
@@ -154,11 +202,15 @@ class TaskSubmission:
             return _same(store.by_idempotency_key(conn, user, key), text)
 
     def _add(
-        self, user: str, specs: Sequence[tuple[TaskSpec, str]], key: str | None, now: datetime, *, sweep_id: str = ""
+        self, user: str, specs: Sequence[Checked], key: str | None, now: datetime, *, sweep_id: str = ""
     ) -> tuple[list[Task], bool]:
-        """With a key: the task that was submitted with it before, which is not new."""
+        """With a key: the task that was submitted with it before, which is not new.
+
+        Args:
+            specs: one, if there is a key.
+        """
         for tries_left in reversed(range(TRIES)):
-            new_tasks = [self._new_task(user, spec, text, key, now, sweep_id) for spec, text in specs]
+            new_tasks = [self._new_task(user, *checked, key, now, sweep_id) for checked in specs]
             try:
                 with self.database.write() as conn:
                     store.lock_queue_of(conn, user)
@@ -171,7 +223,16 @@ class TaskSubmission:
                     raise
         raise AssertionError("the last try returns or raises")
 
-    def _new_task(self, user: str, spec: TaskSpec, text: str, key: str | None, now: datetime, sweep_id: str) -> NewTask:
+    def _new_task(
+        self,
+        user: str,
+        spec: TaskSpec,
+        text: str,
+        given: Mapping[str, Any],
+        key: str | None,
+        now: datetime,
+        sweep_id: str,
+    ) -> NewTask:
         return NewTask(
             task_id=new_task_id(self.options.task_prefix, user, spec.workload.value, now),
             user=user,
@@ -182,11 +243,11 @@ class TaskSubmission:
             backfill=spec.backfill,
             infra_retries=spec.restart_on_infra,
             max_wait_s=spec.max_wait_s,
-            max_run_s=spec.max_run_s,
             max_idle_s=spec.max_idle_s,
-            priority=spec.priority,
             idempotency_key=key,
             sweep_id=sweep_id,
+            is_preemptible=spec.workload is not Workload.SCRIPT if spec.preemptible is None else spec.preemptible,
+            **given,
         )
 
     def _check_count(self, conn: Connection, user: str, new: int) -> None:

@@ -17,15 +17,17 @@ from app.kit.errors import BadInput, ModelmillError
 from app.kit.sql import Database
 from app.training import store
 from app.training.errors import TaskFinished, TaskNotFound, TaskNotReleasable
-from app.training.model import Attempt, Event, Priority, State, Task, TaskEvent
+from app.training.model import Attempt, Event, Node, Priority, State, Task, TaskEvent
 from app.training.model.queue_order import QueuePolicy
 from app.training.service.checkpoints import Checkpoint, checkpoints_of_task
 from app.training.service.demonstration import SPEC, put_program
+from app.training.service.environments import Environments
 from app.training.service.folders import checkpoints_of, folders_of, models_in
 from app.training.service.options import TrainingOptions
 from app.training.service.submission import CheckConversion, TaskSubmission, check_priority
 from app.training.service.task_log import ANY_LINE, LineFilter, log_of
 from app.training.service.views import AttemptFolder, LogView, TaskView
+from app.training.spec.document import bad
 from app.training.store import TaskFilter
 
 Wake = Callable[[], None]
@@ -45,6 +47,8 @@ class Tasks:
         wake: wakes the scheduler.
         check_conversion: raises for a conversion that a task may not request.
         order: ids of waiting tasks, if the queue is not in the order of submission.
+        nodes: of the cluster as it was last seen.
+        environments: that tasks may name; None: those of this database.
     """
 
     def __init__(
@@ -55,6 +59,8 @@ class Tasks:
         wake: Wake,
         check_conversion: CheckConversion = lambda *_: None,
         order: Callable[[], Sequence[str]] = tuple,
+        environments: Environments | None = None,
+        nodes: Callable[[], Sequence[Node]] = tuple,
     ) -> None:
         """Opens nothing yet."""
         self.options = options
@@ -62,7 +68,8 @@ class Tasks:
         self.homes = homes
         self.wake = wake
         self._order = order
-        self._submitting = TaskSubmission(options, database, homes, check_conversion)
+        self.environments = environments or Environments(database)
+        self._submitting = TaskSubmission(options, database, homes, check_conversion, self.environments, nodes)
 
     def submit(
         self, user: str, body: bytes, *, idempotency_key: str | None = None, now: datetime, is_admin: bool = False
@@ -125,11 +132,12 @@ class Tasks:
         )
 
     def page(
-        self, user: str, filters: TaskFilter, *, cursor: str | None = None, limit: int = 50
+        self, user: str | None, filters: TaskFilter, *, cursor: str | None = None, limit: int = 50
     ) -> tuple[list[TaskView], str | None]:
-        """Returns a page of a user's tasks, the newest first.
+        """Returns a page of tasks, the newest first.
 
         Args:
+            user: whose; None: everybody's, for administrators.
             cursor: from the previous page; None: the first page.
 
         Returns:
@@ -145,17 +153,24 @@ class Tasks:
         views = [TaskView(task, _only(attempts.get(task.task_id)), ahead.get(task.task_id)) for task in tasks]
         return views, str(tasks[-1].seq) if len(rows) > limit else None
 
-    def cancel(self, user: str, task_id: str, *, now: datetime) -> Task:
+    def cancel(self, user: str, task_id: str, *, now: datetime, is_admin: bool = False) -> Task:
         """Cancels a waiting task at once; otherwise tells Ray, and the task is CANCELING until it has stopped.
         Repeating it changes nothing.
 
-        Raises TaskNotFound, TaskFinished.
+        Args:
+            user: Who does it.
+            is_admin: An administrator, who may cancel anybody's.
+
+        Raises:
+            TaskNotFound, TaskFinished.
         """
         at, changed = to_text(now), None
-        self._end_folder(user, task_id, now)
+        with self.database.read() as conn:
+            task = _any(conn, task_id) if is_admin else _own(conn, user, task_id)
+        self._end_folder(task, now)
         while changed is None:  # the scheduler was faster: the action depends on what it did
             with self.database.write() as conn:
-                task = _own(conn, user, task_id)
+                task = _any(conn, task_id) if is_admin else _own(conn, user, task_id)
                 if task.state in (State.CANCELING, State.CANCELED):
                     return task
                 _require_unended(task)
@@ -204,8 +219,14 @@ class Tasks:
             TaskFinished: It no longer waits.
             BadSpec: This user may not set this priority.
         """
-        check_priority(priority, is_admin=is_admin)
         at, changed = to_text(now), None
+        with self.database.read() as conn:
+            task = _any(conn, task_id) if is_admin else _own(conn, user, task_id)
+        most = self.environments.least_urgent(task.environment)
+        if is_admin or most is None:
+            check_priority(priority, is_admin=is_admin)
+        elif priority.rank < most.rank:
+            raise bad([{"at": "priority", "problem": f"in its environment it is {most} at most"}])
         while changed is None:  # the scheduler was faster
             with self.database.write() as conn:
                 task = _any(conn, task_id) if is_admin else _own(conn, user, task_id)
@@ -276,13 +297,11 @@ class Tasks:
         places = {task_id: place for place, task_id in enumerate(self._order())}
         return {task.task_id: places[task.task_id] for task in tasks if task.is_waiting and task.task_id in places}
 
-    def _end_folder(self, user: str, task_id: str, now: datetime) -> None:
+    def _end_folder(self, task: Task, now: datetime) -> None:
         """Records the end of the folder of a task that waits for a retry, because no attempt will. An attempt that
         starts meanwhile takes it again."""
-        with self.database.read() as conn:
-            task = _own(conn, user, task_id)
         if task.is_waiting and task.latest_attempt_no and task.folder is not None:
-            self.homes.folders.ended(user, task.folder, now)
+            self.homes.folders.ended(task.user, task.folder, now)
 
     def _artifacts(self, task: Task, folders: dict[int, AttemptFolder]) -> list[str]:
         folder = folders.get(task.latest_attempt_no)

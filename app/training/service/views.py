@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from app.training.model import Attempt, Conversion, FailureKind, State, Task, Waiting, WaitingCode
+from app.training.model.capacity import ACCELERATOR
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ Facts = dict[str, Any]
 _CAUSES = {
     FailureKind.INSUFFICIENT_RESOURCES.value: "it failed for lack of resources",
     FailureKind.INFRA_ERROR.value: "its machine, or a process of Ray, died",
+    FailureKind.PREEMPTED.value: "it gave way to a more urgent task",
     FailureKind.LOST.value: "Ray's head was started anew and has forgotten it",
 }
 
@@ -95,7 +97,9 @@ _CAUSES = {
 def in_words(waiting: Waiting) -> str:
     starts_by = waiting.facts.get("starts_by")
     promise = f"; it starts by {starts_by} at the latest" if starts_by else ""
-    return f"waiting: {_SAYING[waiting.code](waiting.facts)}{promise}"
+    giving = waiting.facts.get("giving_way")
+    room = f"; {_count(waiting.facts, 'giving_way', 'less urgent task')} {'gives' if giving == 1 else 'give'} way"
+    return f"waiting: {_SAYING[waiting.code](waiting.facts)}{promise}{room if giving else ''}"
 
 
 def _gpus(facts: Facts) -> str:
@@ -111,6 +115,11 @@ def _whole_nodes(facts: Facts) -> str:
 def _cpus(facts: Facts) -> str:
     together = f": {_number(facts, 'per_node')} together on one node" if "per_node" in facts else ""
     return f"{_count(facts, 'free', 'CPU')} free, {_number(facts, 'needed')} needed{together}{_never(facts)}"
+
+
+def _resources(facts: Facts) -> str:
+    names = ", ".join(str(name).removeprefix(ACCELERATOR) for name in facts.get("names", ()))
+    return f"no node has {names} free beside its GPUs and CPUs{_never(facts)}"
 
 
 def _too_big(facts: Facts) -> str:
@@ -138,6 +147,11 @@ def _user_limit(facts: Facts) -> str:
     return f"its user holds {_count(facts, 'held', 'GPU')} and may hold {_number(facts, 'most')}"
 
 
+def _environment_limit(facts: Facts) -> str:
+    held, most = _count(facts, "held", "GPU"), _number(facts, "most")
+    return f"tasks of the environment {facts.get('environment', '?')} hold {held} and may hold {most}"
+
+
 def _disabled(_: Facts) -> str:
     return "its user is disabled"
 
@@ -151,10 +165,12 @@ _SAYING: dict[WaitingCode, Callable[[Facts], str]] = {
     WaitingCode.WHOLE_NODES: _whole_nodes,
     WaitingCode.CPUS: _cpus,
     WaitingCode.TOO_BIG: _too_big,
+    WaitingCode.RESOURCES: _resources,
     WaitingCode.BEHIND: _behind,
     WaitingCode.RETRY: _retry,
     WaitingCode.MOST_RUNNING: _most_running,
     WaitingCode.USER_LIMIT: _user_limit,
+    WaitingCode.ENVIRONMENT_LIMIT: _environment_limit,
     WaitingCode.DISABLED: _disabled,
     WaitingCode.RAY: _ray,
 }

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+)
 
 from app.training.model import Algorithm, Priority, Rollout, Workload
 from app.training.model.learning_curve import is_lower_better
 from app.training.spec.overrides import INTERPOLATION, Overrides, is_allowed
 from app.training.spec.texts import (
+    EnvironmentName,
     Line,
     LogicalPath,
     ModelId,
@@ -20,12 +30,13 @@ from app.training.spec.texts import (
     ProgramName,
     ResumePoint,
     Words,
+    custom,
     unfit,
 )
 
 _VERL_ONLY = frozenset(
     {"algorithm", "reward_model", "rollout", "cpus_per_gpu", "total_epochs", "total_training_steps", "save_freq"}
-    | {"test_freq", "overrides", "model_id", "keep_checkpoints", "keep_best", "best_metric", "resume_from"}
+    | {"test_freq", "overrides", "model_id", "keep_checkpoints", "keep_best", "best_metric"}
 )
 _SCRIPT_ONLY = frozenset({"program", "args", "cpus"})
 _REQUIRED = {
@@ -100,6 +111,8 @@ def _problem_with_models(workload: Workload, model_id: str | None, model_path: s
 
 
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+ResourceName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$"), AfterValidator(custom)]
+ResourceAmount = Annotated[float, Field(ge=0.001, le=100_000, allow_inf_nan=False)]
 Cpus = Annotated[float, Field(gt=0, le=1024, allow_inf_nan=False)]
 MAX_WAIT_S = 30 * 86400
 MAX_RUN_S = 365 * 86400
@@ -145,9 +158,16 @@ class TaskSpec(Frozen):
     train_file: LogicalPath | None = None
     val_file: LogicalPath | None = None
     """sft does without."""
+    environment: EnvironmentName | None = None
+    """What it runs in: an image or packages, environment variables and secrets, by the name that an administrator gave
+    them; without it what the nodes have."""
     nnodes: Annotated[int, Field(ge=1, le=64)] = 1
     """Nodes that are held at once; a script has one."""
     n_gpus_per_node: Annotated[int, Field(ge=0, le=16)] = 0
+    accelerator_type: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] | None = None
+    """Type of the GPUs, as Ray names it, like A100 or H100; without it any."""
+    resources: Annotated[dict[ResourceName, ResourceAmount], Field(max_length=8)] = Field(default_factory=dict)
+    """Custom resources that each of its nodes must have free beside, as the operator named them: {nvlink: 1}."""
     rollout: Annotated[Rollout, Field(strict=False)] | None = None
     """ppo, grpo: the engine that generates the answers, as verl calls it: vllm (the default), sglang or trtllm."""
     algorithm: Annotated[Algorithm, Field(strict=False)] | None = None
@@ -174,13 +194,16 @@ class TaskSpec(Frozen):
     """verl: the figure that tells the best checkpoint, like val/loss; without it a validation, the reward or the
     loss. Its name must tell whether less is better or more."""
     resume_from: ResumePoint | None = None
-    """verl: the checkpoint that it starts with: a task of yours, by its id, whose last one is taken, or the folder of
-    one, like /private/users/alice/jobs/…/checkpoints/global_step_50."""
+    """The checkpoint of verl that it starts with: a task of yours, by its id, whose last one is taken, or the folder of
+    one, like /private/users/alice/jobs/…/checkpoints/global_step_50. A script finds it in MODELMILL_RESUME_FROM."""
     overrides: Overrides = Field(default_factory=dict)
     """verl: further settings by their Hydra keys, like actor_rollout_ref.actor.optim.lr; + before a key adds it. A
     value is a text, a number, true, false, null, or a list or map of these."""
     priority: Annotated[Priority, Field(strict=False)] = Priority.NORMAL
     """high (administrators alone), normal or low: heeded where the queue is ordered by priority or fair shares."""
+    preemptible: bool | None = None
+    """May it be stopped for a more urgent task, where the installation does that with its priority? It goes on later,
+    of verl from its last checkpoint. Without a word: yes for verl's workloads, no for a script."""
     backfill: bool = False
     """While this task waits at the head of the line, later ones may go ahead."""
     max_wait_s: Annotated[int, Field(ge=1, le=MAX_WAIT_S)] | None = None

@@ -57,6 +57,13 @@ def an_onnx(text: str) -> str:
     return text
 
 
+def custom(name: str) -> str:
+    """A resource that an operator named. Ray's own have fields of their own."""
+    if name in ("CPU", "GPU", "memory", "object_store_memory", "node"):
+        raise unfit(f"{name} is Ray's own: say it by the fields for GPUs and CPUs")
+    return name
+
+
 def short_enough(words: Iterable[str]) -> bool:
     return sum(len(shlex.quote(word).encode()) for word in words) <= MAX_WORDS_BYTES
 
@@ -90,6 +97,7 @@ def model_or_path(text: str) -> str:
 
 ModelPlace = Annotated[str, StringConstraints(min_length=1, max_length=MAX_PATH_BYTES), AfterValidator(model_or_path)]
 ResumePoint = Annotated[str, StringConstraints(min_length=1, max_length=MAX_PATH_BYTES), AfterValidator(visible)]
+EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 InnerPath = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(inside)]
 OnnxPath = Annotated[InnerPath, AfterValidator(an_onnx)]
 Pictures = Annotated[LogicalPath, AfterValidator(inside_or_whole)]

@@ -4,6 +4,14 @@
 and adds the event, all in one step. Knows no rules beyond the transition table.
 """
 
+from app.training.store.environments import (
+    EnvironmentRow,
+    count_unended_in,
+    delete_environment,
+    environment_of,
+    environments_by_name,
+    put_environment,
+)
 from app.training.store.queue import (
     QueueEntry,
     StateCount,

@@ -39,6 +39,7 @@ class QueueEntry:
     waiting: Waiting | None
     priority: Priority = Priority.NORMAL
     max_run_s: int | None = None
+    environment: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,12 @@ class TaskFilter:
 def queue(conn: Connection) -> list[QueueEntry]:
     """The whole queue, in order, without the texts of the specs."""
     c = tasks.c
-    columns = (c.task_id, c.user_name, c.state, c.demand, c.backfill, c.next_run_at, c.waiting, c.priority, c.max_run_s)
-    query = sa.select(*columns).where(c.state.in_(to_values(WAITING))).order_by(c.seq)
+    queued = (c.task_id, c.user_name, c.state, c.demand, c.backfill, c.next_run_at, c.waiting)
+    query = (
+        sa.select(*queued, c.priority, c.max_run_s, c.environment)
+        .where(c.state.in_(to_values(WAITING)))
+        .order_by(c.seq)
+    )
     return [
         QueueEntry(
             row.task_id,
@@ -82,6 +87,7 @@ def queue(conn: Connection) -> list[QueueEntry]:
             to_waiting(row.waiting),
             Priority(row.priority),
             row.max_run_s,
+            row.environment,
         )
         for row in conn.execute(query)
     ]
@@ -159,13 +165,16 @@ def unended_of(conn: Connection, user: str) -> list[Task]:
     return read_tasks(conn, sa.select(tasks).where(*conditions).order_by(tasks.c.seq))
 
 
-def page(conn: Connection, user: str, filters: TaskFilter, *, before: int | None = None, limit: int) -> list[Task]:
-    """Returns the user's tasks, newest first.
+def page(
+    conn: Connection, user: str | None, filters: TaskFilter, *, before: int | None = None, limit: int
+) -> list[Task]:
+    """Returns tasks, newest first.
 
     Args:
+        user: whose; None: everybody's.
         before: the seq of the last one of the previous page.
     """
-    conditions: list[sa.ColumnElement[bool]] = [tasks.c.user_name == user]
+    conditions: list[sa.ColumnElement[bool]] = [] if user is None else [tasks.c.user_name == user]
     if filters.states is not None:
         conditions.append(tasks.c.state.in_(to_values(filters.states)))
     if filters.workload is not None:

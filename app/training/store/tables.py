@@ -58,9 +58,19 @@ tasks = sa.Table(
     sa.Column("ended_at", TIME),
     sa.Column("idempotency_key", sa.String(200)),
     sa.Column("sweep_id", TASK, nullable=False, server_default="", index=True),
+    sa.Column("environment", sa.String(64), nullable=False, server_default=""),
+    sa.Column("is_preemptible", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.UniqueConstraint("user_name", "idempotency_key"),
     sa.Index("ix_training_tasks_state_seq", "state", "seq"),
     sa.Index("ix_training_tasks_user_name_seq", "user_name", "seq"),
+)
+environments = sa.Table(
+    "training_environments",
+    metadata,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("document", sa.Text, nullable=False),
+    sa.Column("updated_at", TIME, nullable=False),
+    sa.Column("updated_by", sa.String(32), nullable=False),
 )
 attempts = sa.Table(
     "training_attempts",
@@ -81,6 +91,7 @@ attempts = sa.Table(
     sa.Column("placement_pending_since", TIME),
     sa.Column("log_bytes", sa.BigInteger, nullable=False),
     sa.Column("output_at", TIME),
+    sa.Column("preempt_asked_at", TIME),
 )
 events = sa.Table(
     "training_events",
@@ -118,6 +129,7 @@ def to_task(row: Any) -> Task:
         spec_text=row.jobspec_yaml,
         demand=to_demand(row.demand),
         backfill=bool(row.backfill),
+        is_preemptible=bool(row.is_preemptible),
         priority=Priority(row.priority),
         waiting=to_waiting(row.waiting),
         failure_kind=_kind(row.failure_kind),
@@ -135,7 +147,9 @@ def to_conversion(row: Any) -> Conversion:
 @lru_cache(maxsize=1000)
 def to_demand(text: str) -> Demand:
     """Most tasks ask for the same as others: a long queue is not parsed again each time."""
-    return Demand(**json.loads(text))
+    document = json.loads(text)
+    resources = tuple((name, amount) for name, amount in document.pop("resources", ()))
+    return Demand(**document, resources=resources)
 
 
 def to_waiting(text: str | None) -> Waiting | None:

@@ -79,6 +79,8 @@ class NewTask:
     priority: Priority = Priority.NORMAL
     idempotency_key: str | None = None
     sweep_id: str = ""
+    environment: str = ""
+    is_preemptible: bool = False
 
 
 class TaskIdTaken(Exception):
@@ -132,6 +134,8 @@ def add_task(conn: Connection, task: NewTask, at: str) -> Task:
         task.max_idle_s,
         task.priority,
         sweep_id=task.sweep_id,
+        environment=task.environment,
+        is_preemptible=task.is_preemptible,
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from app.training.model import Algorithm, Demand, Workload
+from app.training.model.capacity import ACCELERATOR, ANY_OF_TYPE
 from app.training.spec import TaskSpec
 
 
@@ -110,7 +111,15 @@ def program_of(spec: TaskSpec) -> Program | None:
 
 def demand_of(spec: TaskSpec) -> Demand:
     program = PROGRAMS.get(spec.workload)
+    resources = resources_of(spec)
     if program is None:
-        return Demand(1, spec.n_gpus_per_node, spec.cpus, claims_by_group=False)
+        return Demand(1, spec.n_gpus_per_node, spec.cpus, claims_by_group=False, resources=resources)
     cpus_per_gpu = program.cpus_per_gpu if spec.cpus_per_gpu is None else spec.cpus_per_gpu
-    return Demand(spec.nnodes, spec.n_gpus_per_node, spec.n_gpus_per_node * cpus_per_gpu, program.driver_cpus)
+    cpus_per_node = spec.n_gpus_per_node * cpus_per_gpu
+    return Demand(spec.nnodes, spec.n_gpus_per_node, cpus_per_node, program.driver_cpus, resources=resources)
+
+
+def resources_of(spec: TaskSpec) -> tuple[tuple[str, float], ...]:
+    """Custom resources of each of its slots, by Ray's names."""
+    of_type = {f"{ACCELERATOR}{spec.accelerator_type}": ANY_OF_TYPE} if spec.accelerator_type else {}
+    return tuple(sorted({**spec.resources, **of_type}.items()))

@@ -1,11 +1,12 @@
 """A submission to Ray: one command line for its shell, the resources of its driver, and its environment.
 
 No user text becomes shell or Hydra code: each word is quoted for both. Paths are those of the cluster's nodes. Nothing
-is added to PYTHONPATH: a program finds its code because it is started from there.
+of a user is added to PYTHONPATH: a program finds its code because it is started from there.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -17,9 +18,10 @@ from pydantic import JsonValue
 from app.homes.errors import refused
 from app.homes.model import COMMON, JOBS, home_of
 from app.training.gateway import Submission
-from app.training.model import Rollout, Workload
+from app.training.model import Demand, Rollout, Workload
 from app.training.model.learning_curve import METRICS_FILE
 from app.training.spec import TaskSpec
+from app.training.spec.environments import EnvironmentSpec
 from app.training.spec.overrides import INTERPOLATION
 from app.training.workloads.programs import Program, demand_of, program_of
 
@@ -53,7 +55,10 @@ def _quoted(text: str) -> str:
     return '"' + re.sub(r'(\\*)"', r'\1\1\\"', re.sub(r"(\\+)$", r"\1\1", text)) + '"'
 
 
+NO_ENVIRONMENT, USUAL_PYTHON = EnvironmentSpec(), "python3"
 CHECKPOINTS = "checkpoints"
+PLACEMENT, PLACEMENT_FOLDER = "modelmill_placement", "placement"
+"""A module of ours, and its folder among the common code, where the scheduler puts it."""
 METRICS = "MODELMILL_METRICS_FILE"
 TENSORBOARD, MLFLOW = "tensorboard", "mlflow"
 
@@ -103,6 +108,8 @@ def submission_of(
     options: ClusterOptions,
     logical_root: str,
     resume_path: str | None = None,
+    environment: EnvironmentSpec = NO_ENVIRONMENT,
+    secrets: Mapping[str, str] | None = None,
     entry: Sequence[str] | None = None,
 ) -> Submission:
     """Creates the submission of a spec. The paths are not checked here: app.training.service.submission checks them.
@@ -110,6 +117,8 @@ def submission_of(
     Args:
         logical_root: The root of paths in tasks.
         resume_path: The checkpoint that verl starts with, as a path in tasks; None: the task's own last one.
+        environment: What it runs in.
+        secrets: Of the environment, by variable.
         entry: Replaces the workload's program, with the same arguments.
     """
     root = options.homes_root.rstrip("/")
@@ -124,15 +133,23 @@ def submission_of(
         folder, words = _verl(spec, program, paths, entry, told)
         words.append(f"trainer.logger=[{loggers}]")
     demand = demand_of(spec)
+    # Ray puts the interpreter of packages or an image first on the path
+    python = USUAL_PYTHON if environment.pip or environment.image else options.python
     return Submission(
         submission_id=submission_id,
         # exec: the program itself gets the signals and returns the exit code, without a shell around it
-        entrypoint=f"cd {shlex.quote(folder)} && exec {shlex.join([options.python, *words])}",
-        env=_env(spec, paths, task_id) | _tracking(paths, options),
+        entrypoint=f"cd {shlex.quote(folder)} && exec {shlex.join([python, *words])}",
+        env=environment.env
+        | _env(spec, paths, task_id, resume_path)
+        | _tracking(paths, options)
+        | _placement(demand, paths),
+        secrets=secrets or {},
         cpus=0 if demand.claims_by_group else demand.cpus,
         gpus=0 if demand.claims_by_group else demand.gpus,
-        resources={options.worker_resource: 1},
+        resources={options.worker_resource: 1, **({} if demand.claims_by_group else dict(demand.resources))},
         metadata={"task_id": task_id, "user": user, "workload": spec.workload.value},
+        pip=tuple(environment.pip),
+        image=environment.image or "",
     )
 
 
@@ -213,7 +230,18 @@ def _tracking(paths: _Paths, options: ClusterOptions) -> dict[str, str]:
     return folder | server
 
 
-def _env(spec: TaskSpec, paths: _Paths, task_id: str) -> dict[str, str]:
+def _placement(demand: Demand, paths: _Paths) -> dict[str, str]:
+    """By what verl's placement groups ask for the custom resources of their slots: see ops/samples/placement."""
+    if not demand.resources or not demand.claims_by_group:
+        return {}
+    return {
+        "VERL_USE_EXTERNAL_MODULES": PLACEMENT,
+        "MODELMILL_SLOT_RESOURCES": json.dumps(dict(demand.resources)),
+        "PYTHONPATH": f"{paths.real}/{COMMON}/code/{PLACEMENT_FOLDER}:${{PYTHONPATH}}",  # the nodes' own after it
+    }
+
+
+def _env(spec: TaskSpec, paths: _Paths, task_id: str, resume_path: str | None) -> dict[str, str]:
     env = {
         "PYTHONUNBUFFERED": "1",
         "MODELMILL_JOB_FOLDER": paths.job,
@@ -228,4 +256,6 @@ def _env(spec: TaskSpec, paths: _Paths, task_id: str) -> dict[str, str]:
         path = getattr(spec, field)
         if path is not None:
             env[f"MODELMILL_{field.upper()}"] = paths.real_of(field, path)
+    if resume_path is not None:
+        env["MODELMILL_RESUME_FROM"] = paths.real_of("resume_from", resume_path)
     return env

@@ -18,6 +18,7 @@ from tests.harness.deployment import DRAMATIQ, Deployment, Process
 from tests.harness.ray_cluster import STAND_INS, RayCluster
 
 TASKS = "/api/v2/tasks"
+FIELDS = ("accelerator_type", "backfill", "preemptible", "priority", "resources", "restart_on_infra", "save_freq")
 ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELED"})
 PATIENCE_S, POLL_S = 120, 0.2
 VERL = {
@@ -109,7 +110,7 @@ class Trainer(TrainingDeployment):
 
     def submit(self, gpus: int = 1, nodes: int = 1, *, workload: str = "ppo", **standin: Any) -> str:
         """standin: what the stand-in for verl is to do, which it reads as its data; other fields by their names."""
-        fields = {name: standin.pop(name) for name in list(standin) if name in ("backfill", "restart_on_infra")}
+        fields = {name: standin.pop(name) for name in list(standin) if name in FIELDS}
         data = self.common / "datasets" / f"{uuid4().hex}.standin"
         data.write_text("".join(f"{name}={value}\n" for name, value in standin.items()))
         spec = {**VERL, "workload": workload, "nnodes": nodes, "n_gpus_per_node": gpus}

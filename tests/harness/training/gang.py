@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from app.training.model import Claim, Demand, Held, Node, Waiting
@@ -13,9 +13,20 @@ LATER = "2026-11-21T10:01:00.000Z"
 ONE, TWO, HEAD = "a1", "b2", "c0"
 
 
-def node(name: str, gpus: float = 8, cpus: float = 26, *, free: tuple[float, float] | None = None) -> Node:
+def node(
+    name: str,
+    gpus: float = 8,
+    cpus: float = 26,
+    *,
+    free: tuple[float, float] | None = None,
+    others: Mapping[str, float] | None = None,
+    free_others: Mapping[str, float] | None = None,
+) -> Node:
+    """others: custom resources in all; they are free, unless free_others says what is."""
     free_gpus, free_cpus = free or (gpus, cpus)
-    return Node(name, f"10.0.0.{len(name)}", gpus, free_gpus, cpus, free_cpus)
+    owned = others or {}
+    is_free = owned if free_others is None else free_others
+    return Node(name, f"10.0.0.{len(name)}", gpus, free_gpus, cpus, free_cpus, resources=owned, free_resources=is_free)
 
 
 def head(cpus: float = 0) -> Node:

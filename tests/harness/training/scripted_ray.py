@@ -18,8 +18,10 @@ from app.training.gateway import PlacementGroup, RayJob, RayStatus, Submission
 from app.training.model import Attempt, Demand, Event, Node, State, Task, Workload
 from app.training.service import Tasks
 from app.training.service.cluster import ClusterPicture, ClusterView
+from app.training.service.environments import Environments
 from app.training.service.options import TrainingOptions
 from app.training.service.scheduling import LogCopies, Scheduler, SchedulerContext
+from app.training.service.scheduling.secrets import DiscreetGateway, Secrets
 from app.training.store import NewTask
 
 BEGIN = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -181,6 +183,8 @@ class Bench:
         self.succeeded: list[str] = []
         self.disabled: set[str] = set()
         self.log_bytes = 1 << 20
+        self.secrets_folder = root.parent / "secrets"
+        self.secrets = Secrets(self.secrets_folder)
         self.restart()
 
     def restart(self) -> None:
@@ -188,7 +192,17 @@ class Bench:
         copies = LogCopies(self.homes.files, self.log_bytes)
         told = lambda task: self.succeeded.append(task.task_id)  # noqa: E731
         self.scheduler = Scheduler(
-            SchedulerContext(self.options, self.database, self.homes, self.ray, copies, told, self.enabled_of),
+            SchedulerContext(
+                self.options,
+                self.database,
+                self.homes,
+                DiscreetGateway(self.ray, self.secrets),
+                copies,
+                told,
+                self.enabled_of,
+                Environments(self.database),
+                self.secrets,
+            ),
             self.shown,
         )
 

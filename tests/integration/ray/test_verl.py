@@ -30,6 +30,13 @@ ON_CPU = STAND_INS.parent / "verl_cpu"
 NO_GPU = "Distributed package doesn't have NCCL built in"
 """What PyTorch for CPUs says where the workers of verl, each with its GPU, join."""
 STEPS_PER_EPOCH = 4
+ON_THE_CPU = {
+    "engine.strategy": "fsdp2",
+    "trainer.device": "cpu",
+    "data.train_batch_size": 16,
+    "data.num_workers": 0,
+    "+model.override_config": {"attn_implementation": "sdpa"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +79,16 @@ def mlflow(tmp_path: Path) -> Iterator[str]:
 def cpu_trainer(tmp_path: Path, data: Path, cpu_cluster: RayCluster, mlflow: str) -> Iterator[Trainer]:
     trackers = json.dumps(["tensorboard", "mlflow"])
     made = Trainer(tmp_path, cpu_cluster, training_trackers=trackers, mlflow_tracking_uri=mlflow)
+    try:
+        _begin(made, data)
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def untracked(tmp_path: Path, data: Path, cpu_cluster: RayCluster) -> Iterator[Trainer]:
+    made = Trainer(tmp_path, cpu_cluster)
     try:
         _begin(made, data)
         yield made
@@ -138,13 +155,7 @@ def _batches(workload: str) -> dict[str, Any]:
 def test_a_task_whose_node_is_lost_goes_on_from_its_last_checkpoint_keeps_the_best_and_tells_its_trackers(
     cpu_cluster: RayCluster, cpu_trainer: Trainer, mlflow: str
 ) -> None:
-    overrides = {
-        "engine.strategy": "fsdp2",
-        "trainer.device": "cpu",
-        "data.train_batch_size": 16,
-        "data.num_workers": 0,
-        "+model.override_config": {"attn_implementation": "sdpa"},
-    }
+    overrides = ON_THE_CPU
     task_id = cpu_trainer.send(
         {
             **task("sft"),
@@ -181,6 +192,32 @@ def test_a_task_whose_node_is_lost_goes_on_from_its_last_checkpoint_keeps_the_be
     boards = [file.read_bytes() for file in (saved.parent.parent / "tensorboard").iterdir()]
     assert all(b"train/loss" in board for board in boards), boards
     assert _last_step_at(mlflow, task_id) == last
+
+
+LOADING = """
+import json, sys
+from transformers import AutoModelForCausalLM, AutoTokenizer
+model, tokens = AutoModelForCausalLM.from_pretrained(sys.argv[1]), AutoTokenizer.from_pretrained(sys.argv[1])
+print(json.dumps([model.num_parameters(), tokens.decode(model.generate(**tokens("1 +", return_tensors="pt"))[0])]))
+"""
+
+
+def test_a_checkpoint_becomes_a_model_that_transformers_loads(untracked: Trainer) -> None:
+    """By verl's own merger, on its node; and a new task trains on from there by model_path."""
+    steps = {"total_training_steps": 2, "save_freq": 1, "overrides": ON_THE_CPU}
+    task_id = untracked.send({**task("sft"), **steps})
+    assert untracked.reaches(task_id, *ENDED)["state"] == "SUCCEEDED"
+    answer = untracked.http.post(f"/api/v2/tasks/{task_id}/export", json={"checkpoint": 2})
+    assert answer.status_code == 201, answer.text
+    export = answer.json()["task_id"]
+    ended = untracked.reaches(export, *ENDED)
+    assert ended["state"] == "SUCCEEDED", "\n".join(untracked.logs(export))[-3000:]
+    folder = untracked.common.parent / "users/local/models" / export
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= {path.name for path in folder.iterdir()}
+    parameters, text = json.loads(run("-c", LOADING, str(folder)).splitlines()[-1])
+    assert parameters > 0 and text.startswith("1 +"), text
+    further = {**task("sft"), **steps, "model_path": f"/private/users/local/models/{export}"}
+    assert untracked.reaches(untracked.send(further), *ENDED)["state"] == "SUCCEEDED"
 
 
 def _last_step_at(server: str, task_id: str) -> int:

@@ -52,5 +52,6 @@ def given_to_programs() -> set[str]:
         user="user",
         options=TrainingOptions(is_on=True, homes_root="/private"),
         logical_root="/private",
+        resume_path="/private/common/checkpoint",
     )
     return set(submission.env)

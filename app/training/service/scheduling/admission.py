@@ -19,6 +19,7 @@ from app.homes.errors import HomeUnavailable, PathRefused, disk_errors
 from app.homes.model import COMMON
 from app.kit.clock import from_text
 from app.kit.errors import ModelmillError
+from app.kit.files.data_files import data_folder
 from app.training import store
 from app.training.errors import RayRefused
 from app.training.gateway import Submission
@@ -27,13 +28,15 @@ from app.training.model import Attempt, Event, FailureKind, State, Task, Waiting
 from app.training.model.failures import Failure
 from app.training.model.gang import Queued
 from app.training.service.checkpoints import checkpoints_of_task, resume_path
+from app.training.service.demonstration import put_program
 from app.training.service.scheduling.attempt_files import write_files
 from app.training.service.scheduling.completion import settle
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
+from app.training.service.scheduling.secrets import BLOT
 from app.training.service.submission import check_paths
 from app.training.spec import read_spec
 from app.training.store import QueueEntry
-from app.training.workloads import submission_of
+from app.training.workloads import NO_ENVIRONMENT, PLACEMENT, PLACEMENT_FOLDER, submission_of
 
 T = TypeVar("T")
 BATCH = 200
@@ -56,6 +59,7 @@ def as_queued(entry: QueueEntry) -> Queued:
         entry.user,
         entry.max_run_s,
         entry.priority,
+        entry.environment,
     )
 
 
@@ -174,6 +178,8 @@ def launch(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickCo
     try:
         submission = _prepared(context, task, attempt)
         payload = _payload(submission)
+        if task.demand.resources and task.demand.claims_by_group:
+            put_program(context.homes.options.root, data_folder(f"ops/samples/{PLACEMENT_FOLDER}"), f"{PLACEMENT}.py")
         context.homes.files.create(task.user)  # users of only the API may have no home yet
         context.homes.folders.begun(task.user, attempt.folder, now=tick.now)
         if task.folder is not None:
@@ -206,6 +212,7 @@ def _prepared(context: SchedulerContext, task: Task, attempt: Attempt) -> Submis
     except PathRefused:
         _require_storage(context)
         raise
+    environment = context.environments.get(task.environment).spec if task.environment else NO_ENVIRONMENT
     return submission_of(
         spec,
         submission_id=attempt.submission_id,
@@ -214,6 +221,8 @@ def _prepared(context: SchedulerContext, task: Task, attempt: Attempt) -> Submis
         options=context.options,
         logical_root=context.homes.options.logical_root,
         resume_path=resume,
+        environment=environment,
+        secrets=context.secrets.resolve(environment.secrets),
     )
 
 
@@ -254,5 +263,5 @@ def _accepted(context: SchedulerContext, task: Task, attempt: Attempt, tick: Tic
 
 
 def _payload(submission: Submission) -> str:
-    fields: dict[str, Any] = asdict(submission)
+    fields: dict[str, Any] = asdict(submission) | {"secrets": dict.fromkeys(submission.secrets, BLOT.decode())}
     return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"

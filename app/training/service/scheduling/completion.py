@@ -161,8 +161,9 @@ def _outcome(
         return Outcome(Event.STOPPED, {}, detail)
     if not _is_retried(context, task, failure.kind, tick):
         return Outcome(Event.FAIL, {"failure_kind": failure.kind, "error_summary": failure.summary}, detail)
-    at = to_text(tick.now + timedelta(seconds=context.options.retry_interval_s))
-    costs = failure.kind is not FailureKind.INSUFFICIENT_RESOURCES
+    waits_s = 0 if failure.kind is FailureKind.PREEMPTED else context.options.retry_interval_s
+    at = to_text(tick.now + timedelta(seconds=waits_s))
+    costs = failure.kind not in (FailureKind.INSUFFICIENT_RESOURCES, FailureKind.PREEMPTED)
     fields = {
         "next_run_at": at,
         "waited_since": tick.at,

@@ -13,8 +13,10 @@ from app.kit.redis.leader import Watch
 from app.kit.sql import Database
 from app.training.gateway import Gateway, RayJob
 from app.training.model import Attempt, Claim, Held, State, Task
+from app.training.service.environments import Environments
 from app.training.service.options import TrainingOptions
 from app.training.service.scheduling.attempt_files import LogCopies
+from app.training.service.scheduling.secrets import Secrets
 
 OnSuccess = Callable[[Task], None]
 
@@ -32,6 +34,8 @@ class SchedulerContext:
     """Called for each task that has succeeded and requests a conversion; it must not raise."""
     enabled_of: EnabledOf
     """Those of these users whose tasks may start."""
+    environments: Environments
+    secrets: Secrets
 
 
 @dataclass(frozen=True)

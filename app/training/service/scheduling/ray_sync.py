@@ -175,7 +175,7 @@ def judge_wait(
     if since is None or tick.now - from_text(since) < timedelta(seconds=max_wait_s):
         return allocation
     message = f"The cluster had no room for its placement group for {max_wait_s} seconds, so it was stopped."
-    return _stop(context, allocation, FailureKind.INSUFFICIENT_RESOURCES, message)
+    return stop(context, allocation, FailureKind.INSUFFICIENT_RESOURCES, message)
 
 
 def _placed(tick: TickContext) -> dict[str, Any]:
@@ -192,11 +192,17 @@ def judge_run(context: SchedulerContext, allocation: Allocation, tick: TickConte
     if tick.now - began < timedelta(seconds=max_run_s):
         return allocation
     message = f"It ran for {max_run_s} seconds, as long as it may (max_run_s), and was stopped."
-    return _stop(context, allocation, FailureKind.TIME_LIMIT, message)
+    return stop(context, allocation, FailureKind.TIME_LIMIT, message)
 
 
-def _stop(context: SchedulerContext, allocation: Allocation, kind: FailureKind, message: str) -> Allocation:
-    """The cause is recorded before Ray is called; while it still runs, Ray is called again at each tick: see follow."""
+def stop(context: SchedulerContext, allocation: Allocation, kind: FailureKind, message: str) -> Allocation:
+    """Stops an attempt. The cause is recorded before Ray is called; while it still runs, Ray is called again at each
+    tick: see follow.
+
+    Args:
+        kind: The cause, which decides what happens to the task.
+        message: The cause as a sentence.
+    """
     attempt = allocation.attempt
     with context.database.write() as conn:
         changed = store.change_attempt(conn, attempt, failure_kind=kind, message=message)
@@ -244,7 +250,7 @@ def _judge_silence(context: SchedulerContext, allocation: Allocation, tick: Tick
     if told_at is not None and tick.now - told_at < limit:
         return
     message = f"It wrote nothing for {max_idle_s} seconds (max_idle_s), and was stopped."
-    _stop(context, allocation, FailureKind.IDLE_LIMIT, message)
+    stop(context, allocation, FailureKind.IDLE_LIMIT, message)
 
 
 def last_told_at(homes: Homes, user: str, attempt: Attempt) -> datetime | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -28,6 +28,7 @@ from app.training.gateway import PlacementGroup
 from app.training.model import Node, State, Task, Waiting, WaitingCode
 from app.training.model.checkpoint_order import rank, superfluous
 from app.training.model.gang import AdmissionRules, decide
+from app.training.model.preemption import Preemptible
 from app.training.model.queue_order import HALF_LIFE_S, QueuePolicy, Shares, decayed_use, in_order
 from app.training.service.checkpoints import checkpoint_folder, complete_step, steps_in
 from app.training.service.cluster import ClusterPicture, ClusterView, Holder
@@ -36,6 +37,7 @@ from app.training.service.folders import folders_of
 from app.training.service.options import TrainingOptions
 from app.training.service.scheduling.admission import as_queued, begin, read_queue, write_reason_for_all, write_reasons
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
+from app.training.service.scheduling.preemption_steps import ask_to_give_way, judge_preemption
 from app.training.service.scheduling.ray_sync import copy_log, follow, judge_run, judge_wait, with_claim
 from app.training.service.views import TaskView
 from app.training.spec import TaskSpec, read_spec
@@ -117,6 +119,7 @@ class Scheduler:
             claiming = with_claim(allocation, groups)
             with _isolated(allocation.task.task_id):
                 claiming = judge_run(self.context, judge_wait(self.context, claiming, groups, tick), tick)
+                claiming = judge_preemption(self.context, claiming, tick)
             judged.append(claiming)
         return judged
 
@@ -127,6 +130,7 @@ class Scheduler:
         queue = read_queue(self.context)
         if not queue:
             self._order = ()
+            ask_to_give_way(self.context, allocations, (), tick)
             return [], 0
         max_running = self.context.options.max_running_tasks
         may_start = max_running - len(allocations) if max_running else None
@@ -134,9 +138,10 @@ class Scheduler:
         enabled = self.context.enabled_of({entry.user for entry in queue})
         entries = [as_queued(entry) for entry in queue if entry.user in enabled]
         entries = in_order(entries, self.context.options.queue, self._shares(tick))
-        rules = _rules(self.context.options, allocations)
+        rules = _rules(self.context.options, allocations, self.context.environments.limits())
         decision = decide(entries, held, nodes, now=tick.at, may_start=may_start, rules=rules)
         self._order = tuple(decision.reasons)
+        ask_to_give_way(self.context, allocations, decision.giving_way, tick)
         begun = []
         for task_id in decision.admitted:
             tick.watch()
@@ -213,16 +218,34 @@ class Scheduler:
             logger.warning("The cluster is not shown: %s", error)
 
 
-def _rules(options: TrainingOptions, allocations: Sequence[Allocation]) -> AdmissionRules:
+def _rules(options: TrainingOptions, allocations: Sequence[Allocation], limits: Mapping[str, int]) -> AdmissionRules:
+    """limits: GPUs that the tasks of environments may hold."""
     held: Counter[str] = Counter()
+    preemptible, ending = [], []
+    by_environment: Counter[str] = Counter()
     ends = {}
     for allocation in allocations:
         task, attempt = allocation.task, allocation.attempt
         held[task.user] += task.demand.gpus
+        by_environment[task.environment] += task.demand.gpus
+        began = max(from_text(attempt.started_at or attempt.created_at), from_text(attempt.created_at))
+        if task.state not in (State.SUBMITTING, State.SUBMITTED, State.RUNNING) or attempt.failure_kind is not None:
+            ending.append(task.task_id)
+        elif task.is_preemptible and task.priority in options.preempted:
+            is_asked = attempt.preempt_asked_at is not None
+            preemptible.append(Preemptible(task.task_id, task.priority, began, is_asked))
         if task.max_run_s is not None:
-            began = max(from_text(attempt.started_at or attempt.created_at), from_text(attempt.created_at))
             ends[task.task_id] = began + timedelta(seconds=task.max_run_s)
-    return AdmissionRules(options.most_gpus_per_user, held, options.does_backfill, ends)
+    return AdmissionRules(
+        most_gpus_per_user=options.most_gpus_per_user,
+        held_gpus=held,
+        most_gpus_per_environment=limits,
+        held_by_environment=by_environment,
+        does_backfill=options.does_backfill,
+        ends=ends,
+        preemptible=preemptible,
+        ending=ending if options.preempted else (),
+    )
 
 
 def _holder(allocation: Allocation) -> Holder:

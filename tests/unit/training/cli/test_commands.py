@@ -67,7 +67,8 @@ def task(state: str = "QUEUED", **fields: Any) -> dict[str, Any]:
         "ended_at": None,
         "waiting_reason": "",
         "error_summary": "",
-        "demand": {"nodes": 1, "gpus_per_node": 0, "gpus": 0, "cpus": 2.0},
+        "demand": {"nodes": 1, "gpus_per_node": 0, "gpus": 0, "cpus": 2.0, "resources": {}},
+        "environment": "",
         "latest_attempt": None,
         "attempts": [],
         "artifacts": [],
@@ -536,6 +537,7 @@ def cluster(**fields: Any) -> dict[str, Any]:
         "total_cpus": 26.0,
         "free_cpus": 4.0,
         "may_train": True,
+        "resources": {"accelerator_type:A100": 1, "nvlink": 2},
     }
     held = {"user": "alice", "gpus": 8, "by_node": {"n" * 56: 6.0}, "task_id": ID, "state": "RUNNING"}
     return {
@@ -567,3 +569,28 @@ def test_the_cluster_is_told_with_who_holds_what(capsys):
 )
 def test_a_cluster_that_cannot_be_shown_says_why(fields, message):
     assert message in next(cluster_lines(cluster(**fields)))
+
+
+def test_a_checkpoint_is_exported_by_its_step_or_as_the_last_one(monkeypatch, capsys, server):
+    server.answers = {f"GET /api/v2/tasks/{ID}": [(200, task())], f"POST /api/v2/tasks/{ID}/export": [(201, task())]}
+    bodies = []
+    for words in ((), ("--checkpoint", "40", "--onnx")):
+        assert typed(monkeypatch, "export", ID, *words, "--url", server.url) == Exit.OK
+        assert capsys.readouterr().out == f"{ID}\n"
+        bodies.append(json.loads(server.seen[-1][3]))
+    assert bodies == [{"checkpoint": "last", "onnx": False}, {"checkpoint": 40, "onnx": True}]
+
+
+def test_environments_are_listed_written_and_deleted(monkeypatch, capsys, server, spec):
+    one = {"name": "lab", "description": "of us", "image": None, "pip": ["a==1"], "variables": ["A"], "secrets": ["B"]}
+    one |= {"priority": "low", "max_gpus_per_task": None, "max_gpus": 8, "max_run_s": None}
+    server.answers = {
+        "GET /api/v2/task-environments": [(200, {"environments": [one]})],
+        "PUT /api/v2/task-environments/lab": [(200, one)],
+        "DELETE /api/v2/task-environments/lab": [(204, b"")],
+    }
+    for words in (("list",), ("put", "lab", spec), ("delete", "lab")):
+        assert typed(monkeypatch, "environment", *words, "--url", server.url) == Exit.OK
+    told = capsys.readouterr().out
+    words = ("a==1", "priority low", "max_gpus 8", "of us", "lab is saved", "lab is deleted")
+    assert [word for word in words if word not in told] == []

@@ -60,6 +60,16 @@ SENTENCES: list[tuple[WaitingCode, dict[str, Any], str]] = [
     ),
     (WaitingCode.MOST_RUNNING, {"most": 1}, "waiting: only 1 task may run at once"),
     (WaitingCode.MOST_RUNNING, {"most": 3}, "waiting: only 3 tasks may run at once"),
+    (
+        WaitingCode.RESOURCES,
+        {"names": ["accelerator_type:A100", "nvlink"]},
+        "waiting: no node has A100, nvlink free beside its GPUs and CPUs",
+    ),
+    (
+        WaitingCode.ENVIRONMENT_LIMIT,
+        {"environment": "lab", "held": 1, "most": 2},
+        "waiting: tasks of the environment lab hold 1 GPU and may hold 2",
+    ),
     (WaitingCode.USER_LIMIT, {"held": 8, "most": 8}, "waiting: its user holds 8 GPUs and may hold 8"),
     (WaitingCode.DISABLED, {}, "waiting: its user is disabled"),
     (

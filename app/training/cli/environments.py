@@ -1,0 +1,48 @@
+"""The commands about environments: `modelmill train environment …`."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from app.kit.cli.command import EPILOG
+from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.tables import print_table
+from app.training.cli.tasks import client_of, read_file
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the environment.")]
+commands = typer.Typer(help="What tasks may run in.", no_args_is_help=True, epilog=EPILOG)
+
+
+@commands.command("list")
+def list_environments(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
+    """Environments that my tasks may name; secrets are shown by name."""
+    from app.training.cli.tables import environments_table
+
+    with client_of(context, url) as client:
+        records = client.environments()
+    print_table(records, environments_table, "There are no environments.", as_json=as_json)
+
+
+@commands.command()
+def put(
+    context: typer.Context,
+    name: Name,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Its YAML or JSON; - reads it from stdin.")],
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Add an environment, or write it anew (administrators)."""
+    with client_of(context, url) as client:
+        record = client.put_environment(name, read_file(file))
+    typer.echo(json.dumps(record, indent=2) if as_json else f"Environment {record['name']} is saved.")
+
+
+@commands.command()
+def delete(context: typer.Context, name: Name, url: Url = None) -> None:
+    """Delete an environment that no task waits or runs in (administrators)."""
+    with client_of(context, url) as client:
+        client.delete_environment(name)
+    typer.echo(f"Environment {name} is deleted.")

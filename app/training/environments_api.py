@@ -1,0 +1,80 @@
+"""The JSON API of the environments that tasks run in."""
+
+from __future__ import annotations
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.kit.clock import now
+from app.kit.errors import Forbidden
+from app.kit.web.auth import caller_of, user_of
+from app.kit.web.http import answer_of, json_answer
+from app.kit.web.operations import Operations
+from app.kit.web.request_body import whole_body
+from app.training import schemas
+from app.training.access import training_of
+from app.training.api import SPEC
+from app.training.service.environments import Environment
+from app.training.spec import MAX_SPEC_BYTES
+
+ENVIRONMENTS = "/api/v2/task-environments"
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add(
+    "GET",
+    ENVIRONMENTS,
+    "Environments that my tasks may run in, by name; their secrets by name alone",
+    {200: schemas.EnvironmentsAnswer},
+)
+def list_environments(request: Request) -> Response:
+    is_admin = caller_of(request).is_admin
+    seen = training_of(request).tasks.environments.seen_by(user_of(request), is_admin=is_admin)
+    return json_answer(schemas.EnvironmentsAnswer(environments=[_answer(one, is_admin=is_admin) for one in seen]))
+
+
+@OPERATIONS.add(
+    "PUT",
+    f"{ENVIRONMENTS}/{{environment}}",
+    "Add an environment, or write it anew; attempts that run keep what they began with (administrators)",
+    {200: schemas.EnvironmentAnswer},
+    more_errors=(403,),
+    body=SPEC,
+)
+async def put_environment(request: Request) -> Response:
+    _require_admin(request)
+    body, environments = await whole_body(request, MAX_SPEC_BYTES, "An environment"), training_of(request).tasks
+    name = request.path_params["environment"]
+    made = await run_in_threadpool(environments.environments.put, name, body, by=user_of(request), now=now())
+    return json_answer(_answer(made, is_admin=True))
+
+
+@OPERATIONS.add(
+    "DELETE",
+    f"{ENVIRONMENTS}/{{environment}}",
+    "Delete an environment that no task waits or runs in (administrators)",
+    {204: None},
+    more_errors=(403, 409),
+)
+def delete_environment(request: Request) -> Response:
+    _require_admin(request)
+    training_of(request).tasks.environments.delete(request.path_params["environment"], by=user_of(request))
+    return Response(status_code=204)
+
+
+def _require_admin(request: Request) -> None:
+    if not caller_of(request).is_admin:
+        raise Forbidden("Environments are written by administrators.", hint="Ask one of them.")
+
+
+def _answer(environment: Environment, *, is_admin: bool) -> schemas.EnvironmentAnswer:
+    return answer_of(
+        schemas.EnvironmentAnswer,
+        environment.spec,
+        environment,
+        variables=sorted(environment.spec.env),
+        secrets=sorted(environment.spec.secrets),
+        document=environment.text if is_admin else None,
+        updated_by=environment.updated_by if is_admin else None,
+    )

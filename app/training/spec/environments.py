@@ -1,0 +1,127 @@
+"""The document of an environment: what an administrator lets tasks run in, and within which limits.
+
+Secrets stand in it by name alone. Their values lie in files of the operator's, which are read when an attempt starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter, ValidationError, model_validator
+
+from app.kit.access import AccessRule, BadAccess, read_allowed
+from app.kit.errors import BadInput
+from app.kit.web.http import checked
+from app.training.errors import BadSpec
+from app.training.model import Priority
+from app.training.spec.document import bad, in_words, read_fields
+from app.training.spec.fields import MAX_RUN_S, Frozen, TaskSpec
+from app.training.spec.texts import EnvironmentName, Line, unfit, visible
+
+OURS = ("MODELMILL_", "RAY_")
+"""What begins so is set by the product, or by Ray."""
+
+
+def _free(name: str) -> str:
+    if name.startswith(OURS):
+        raise unfit(f"names that begin with {' or '.join(OURS)} are taken")
+    return name
+
+
+def _users(names: list[str]) -> list[str]:
+    try:
+        return list(read_allowed(names).names or ())
+    except BadAccess as error:
+        raise unfit(f"{error.message} {error.hint}") from None
+
+
+VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"), AfterValidator(_free)]
+SecretName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+Text = Annotated[str, StringConstraints(max_length=4000), AfterValidator(visible)]
+Requirement = Annotated[str, StringConstraints(min_length=1, max_length=500), AfterValidator(visible)]
+
+
+class EnvironmentSpec(Frozen):
+    """What tasks run in that name it. Everything may be left out."""
+
+    description: Line = ""
+    image: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,299}$")] | None = None
+    """Container image of the program and Ray's workers; the nodes need podman. With it no pip."""
+    pip: Annotated[list[Requirement], Field(max_length=100)] = Field(default_factory=list)
+    """Packages as pip takes them, or paths of wheels on the nodes: Ray installs them there over what the nodes have."""
+    env: Annotated[dict[VariableName, Text], Field(max_length=100)] = Field(default_factory=dict)
+    """Environment variables."""
+    secrets: Annotated[dict[VariableName, SecretName], Field(max_length=50)] = Field(default_factory=dict)
+    """Environment variables whose values are secrets, each by the name of its file in MODELMILL_TRAINING_SECRETS."""
+    allowed: Annotated[list[str], Field(max_length=200), AfterValidator(_users)] | None = None
+    """Users, and groups as @group, who may use it; without it everybody, an empty list: administrators alone."""
+    priority: Annotated[Priority, Field(strict=False)] | None = None
+    """Of its tasks that say none; those that say one may say this or a lower one."""
+    max_gpus_per_task: Annotated[int, Field(ge=0, le=1024)] | None = None
+    max_gpus: Annotated[int, Field(ge=0, le=100_000)] | None = None
+    """How many GPUs its running tasks hold together; others wait, and let those of other environments go ahead."""
+    max_run_s: Annotated[int, Field(ge=60, le=MAX_RUN_S)] | None = None
+    """So many seconds its attempts may run; a task may say less."""
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> EnvironmentSpec:
+        if self.image and self.pip:
+            raise unfit("Ray takes either an image or packages")
+        if both := sorted(set(self.env) & set(self.secrets)):
+            raise unfit(f"{both[0]} is among env and secrets")
+        return self
+
+    @property
+    def access(self) -> AccessRule:
+        return read_allowed(self.allowed)
+
+
+def read_environment(body: bytes) -> tuple[EnvironmentSpec, str]:
+    """The document, YAML or JSON, and its text. Raises TooLarge, UnreadableSpec, BadSpec."""
+    data, text = read_fields(body)
+    try:
+        return checked(lambda: EnvironmentSpec.model_validate(data)), text
+    except BadInput as error:
+        raise bad(in_words(error.detail["problems"], data)) from None
+
+
+_NAME = TypeAdapter(EnvironmentName)
+
+
+def check_name(name: str) -> None:
+    """Raises BadSpec."""
+    try:
+        _NAME.validate_python(name)
+    except ValidationError:
+        problem = "it has up to 64 small letters, digits, ., _ and -, and begins with a letter or digit"
+        raise bad([{"at": "name", "problem": problem}]) from None
+
+
+def unknown(name: str, known: Collection[str]) -> BadSpec:
+    """That a task names an environment that its user does not have; whether others have it is not said."""
+    problem = f"there is no environment {name} for you"
+    return bad([{"at": "environment", "problem": f"{problem}; there are {', '.join(known)}" if known else problem}])
+
+
+def within(spec: TaskSpec, environment: EnvironmentSpec) -> dict[str, Any]:
+    """What an environment makes of a task's priority and limit of time, as fields of the task.
+
+    Raises:
+        BadSpec: The task asks for more than the environment gives.
+    """
+    gpus, problems = spec.nnodes * spec.n_gpus_per_node, []
+    limits = [limit for limit in (environment.max_gpus_per_task, environment.max_gpus) if limit is not None]
+    if limits and gpus > min(limits):
+        problem = f"these are {gpus} GPUs, and this environment gives a task {min(limits)}"
+        problems.append({"at": "n_gpus_per_node", "problem": problem})
+    run_s = environment.max_run_s
+    if run_s is not None and spec.max_run_s is not None and spec.max_run_s > run_s:
+        problems.append({"at": "max_run_s", "problem": f"this environment gives a task {run_s} seconds"})
+    says_priority = "priority" in spec.model_fields_set
+    if environment.priority is not None and says_priority and spec.priority.rank < environment.priority.rank:
+        problems.append({"at": "priority", "problem": f"in this environment it is {environment.priority} at most"})
+    if problems:
+        raise bad(problems)
+    priority = spec.priority if says_priority or environment.priority is None else environment.priority
+    return {"priority": priority, "max_run_s": spec.max_run_s or run_s}
