@@ -85,7 +85,15 @@ def test_a_node_that_has_nothing_left_does_not_name_it():
     ]
     available = [SimpleNamespace(node_id=b"\xab", resources_available={"CPU": 1.0})]
     assert ray_translation.to_nodes(living, available, "w") == (Node("ab", "h", 8, 0, 4, 1, may_train=True),)
-    assert ray_translation.to_nodes(living, [], "other") == (Node("ab", "h", 8, 0, 4, 0, may_train=False),)
+    other = Node("ab", "h", 8, 0, 4, 0, may_train=False, resources={"w": 1})
+    assert ray_translation.to_nodes(living, [], "other") == (other,)
+
+
+def test_rays_own_resources_and_those_of_groups_are_no_custom_ones():
+    total = {"CPU": 4.0, "memory": 1.0, "node:10.0.0.1": 1.0, "w": 1.0, "nvlink": 2.0, "nvlink_group_0_aa": 1.0}
+    living = [SimpleNamespace(node_id=b"\xab", node_manager_address="h", resources_total=total)]
+    [node] = ray_translation.to_nodes(living, [], "w")
+    assert node.resources == {"nvlink": 2.0}
 
 
 def test_a_group_that_waits_has_no_node_even_if_one_was_chosen():
