@@ -10,8 +10,10 @@ import numpy as np
 
 from app.bootstrap.container import Container
 from app.inference.picture_codec import encode
-from app.inference.prediction import Box, Prediction
+from app.inference.prediction import Box, Format, ModelCard, Prediction
+from app.joint_inference import store
 from app.joint_inference.model.resource import PLURAL, Role, Service
+from app.joint_inference.model.rollout import ROLLOUT, Rollout, RolloutState
 from app.joint_inference.model.tally import Sample, Source, Tally
 from app.joint_inference.service.producers import producer_of_service
 from app.joint_inference.service.reports import RowReport
@@ -21,7 +23,15 @@ from app.nodes.model import DiscoveredCamera, NodeReport, Side, WorkerReport, Wo
 from app.results.model.sink import SinkContent, SinkKind
 from tests.harness.joint.deployment import resource
 
-USER, NAME = "local", "gate"
+USER, NAME, FLEET = "local", "gate", "fleet"
+BERLIN = {"site": "berlin"}
+OLD, NEW = (ModelCard(f"small@{version}", Format.ONNX, str(version) * 64, 1) for version in (1, 2))
+SEEN = {
+    "model": NEW.name,
+    "sha256": NEW.sha256,
+    "comparison": {"sha256": NEW.sha256, "pictures": 31, "agreement": 0.97, "ms": 6.6, "former_ms": 6.0, "errors": 0},
+}
+"""What the edge worker of the fleet says of itself."""
 TALLY = Tally(
     inferences=1000,
     hard=400,
@@ -69,6 +79,7 @@ def set_scene(container: Container) -> None:
             0.42, 0.7, 1.2, 8 << 30, 4, 20 << 30, ("Kneron KL720",), workers=(worker,), discovered=(camera,)
         )
         container.nodes.report(name, figures, address="127.0.0.1", version="0.1.0", now=at)
+    _add_fleet(container, at)
     for point in range(12):
         tally = replace(TALLY, inferences=80 * point + 80, update_time=to_text(at + timedelta(seconds=6 * point)))
         status = UpstreamStatus(status="running", uid=service.uid, task_info=tally.to_task_info())
@@ -100,6 +111,26 @@ def set_scene(container: Container) -> None:
             now=at + timedelta(seconds=number),
         )
     _add_results(container, service, at)
+
+
+def _add_fleet(container: Container, at: datetime) -> None:
+    """A service on all nodes with a label, with a new model in its first wave on one of the two."""
+    document = resource(FLEET, edge="", cloud="cloud0", small="small@stable", big="big", algorithm="IBT")
+    edge = document["spec"]["edgeWorker"]
+    del edge["nodeName"]
+    edge |= {"nodeSelector": BERLIN, "rollout": {"waves": ["1", "50%", "100%"]}}
+    service = container.joint.services.create(USER, document, now=at)
+    worker = WorkerReport(
+        WorkKey(PLURAL, service.uid, "edge"), "default", FLEET, f"{FLEET}-edge", 1, WorkerState.RUNNING
+    )
+    for name, workers in (("cam0", (replace(worker, pid=4712, detail=SEEN),)), ("cam1", ())):
+        container.nodes.register(name, Side.EDGE, now=at)
+        container.nodes.access.label(name, BERLIN, by=USER)
+        container.nodes.report(name, NodeReport(workers=workers), address="127.0.0.1", version="0.1.0", now=at)
+    rollout = Rollout(OLD, NEW, RolloutState.PROGRESSING, wave_at=to_text(at), nodes=("cam0",))
+    with container.database.write() as conn:
+        store.put_report(conn, service.uid, "cam0", {**TALLY.to_task_info(), "phase": "running"})
+        store.change_service(conn, service, rollout=ROLLOUT.write(rollout))
 
 
 def _add_results(container: Container, service: Service, at: datetime) -> None:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from app.joint_inference.hard_examples import known
+from app.joint_inference.pages.new_form import values_of
 from app.kit.web.languages import catalogue
 from tests.harness.joint.pages import FORM, SAMPLE, USER, Browser, resource
 from tests.harness.training.page_text import text_of
@@ -167,3 +168,20 @@ def test_what_algorithms_say_of_themselves_is_said_in_both_languages() -> None:
     texts = [text for one in known().values() for text in (one.description, *(p.description for p in one.parameters))]
     missing = [text for text in texts if text and not (catalogue("zh-Hant").get(text))]
     assert not missing
+
+
+def test_labels_in_the_form_stand_for_a_node_there_and_back(browser: Browser) -> None:
+    browser.nodes()
+    fields = {**FORM, "edge_node": "", "edge_selector": "site=berlin, floor=2"}
+    as_text = browser.send("/ui/services/new", {**fields, "action": "mode:yaml"})
+    assert "nodeSelector" in as_text.text and "berlin" in as_text.text
+    wrong = browser.send("/ui/services/new", {**fields, "edge_selector": "berlin"})
+    assert "no label" in field_errors(wrong)["edge_selector"] and 'value="berlin"' in wrong.text
+    assert browser.send("/ui/services/new", fields).status_code == 303
+    service = browser.container.joint.services.get(USER, "default", "faces")
+    edge = service.specification.edge
+    assert (edge.node, dict(edge.selector)) == ("", {"floor": "2", "site": "berlin"})
+    whole = service.to_resource()
+    named = {key: whole["metadata"][key] for key in ("name", "namespace")}
+    values = values_of({**whole, "metadata": named})
+    assert values is not None and (values["edge_node"], values["edge_selector"]) == ("", "floor=2 site=berlin")

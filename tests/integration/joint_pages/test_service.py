@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.inference.prediction import Box, Prediction
+from app.inference.prediction import Box, Format, ModelCard, Prediction
+from app.joint_inference import store
+from app.joint_inference.model.rollout import ROLLOUT, Rollout, RolloutState
 from app.joint_inference.model.status import ConditionType, Reason
 from app.joint_inference.model.tally import Sample, Source, Tally
 from app.joint_inference.service.task_info import UpstreamStatus
@@ -235,3 +237,30 @@ def test_the_yaml_that_is_downloaded_makes_the_same_service_again(browser: Brows
     text = answer.text.replace("name: faces", "name: again", 1)
     assert browser.send("/ui/services/new", {"mode": "yaml", "action": "submit", "text": text}).status_code == 303
     assert browser.spec("again") == before
+
+
+def test_the_buttons_of_a_roll_out_do_what_they_say(browser: Browser) -> None:
+    old, new = (ModelCard(f"small@{version}", Format.ONNX, str(version) * 64, 1) for version in (1, 2))
+    joint = browser.container.joint
+    made = browser.make("faces")
+    document = made.to_resource()
+    document["spec"]["edgeWorker"]["rollout"] = {}
+    changed = joint.services.replace(made.owner, "default", "faces", document, now=now())
+    rollout = Rollout(old, new, RolloutState.PROGRESSING, wave_at=to_text(now()), nodes=("edge0",))
+    with browser.container.database.write() as conn:
+        store.change_service(conn, changed, rollout=ROLLOUT.write(rollout))
+    place = "/ui/services/default/faces"
+
+    def buttons() -> list[str]:
+        return re.findall(r'name="action" value="([^"]+)"', browser.get(place).text)
+
+    assert buttons() == ["pause", "roll-back", "promote"]
+    for action, then in (("pause", ["resume", "roll-back", "promote"]), ("roll-back", ["retry", "promote"])):
+        assert browser.send(f"{place}/rollout", {"action": action}).status_code == 303
+        assert buttons() == then
+    assert "Its user took it back." in browser.get(place).text
+    assert browser.send(f"{place}/rollout", {"action": "pause"}).status_code == 303, "it went on meanwhile"
+    assert browser.send(f"{place}/rollout", {"action": "promote"}).status_code == 303
+    assert buttons() == []
+    reasons = [event.reason for event in joint.services.events(made.owner, "default", "faces")]
+    assert [r for r in reasons if r.startswith("Rol")] == ["RolloutComplete", "RolledBack", "RolloutPaused"]

@@ -398,3 +398,43 @@ def _inside(value: Any, path: list[Any]) -> Any:
     for part in path:
         value = value[part]
     return value
+
+
+def placed(**fields: Any) -> dict[str, Any]:
+    """The sample with these fields of the edge worker, without a node's name."""
+    resource = without("edgeWorker.nodeName")
+    resource["spec"]["edgeWorker"] |= fields
+    return resource
+
+
+def test_labels_of_nodes_may_stand_for_a_node() -> None:
+    edge = validated(placed(nodeSelector={"site": "berlin"}))["spec"]["edgeWorker"]
+    assert edge["nodeSelector"] == {"site": "berlin"} and "nodeName" not in edge
+
+
+@pytest.mark.parametrize("selector", [{}, {"-": "x"}, {"site": "no value"}, {f"key{n}": "x" for n in range(65)}])
+def test_a_selector_that_is_none_is_refused(selector: dict[str, str]) -> None:
+    assert list(problems(placed(nodeSelector=selector))) == ["$.spec.edgeWorker.nodeSelector"]
+
+
+def test_a_selector_and_a_node_contradict_each_other() -> None:
+    both = problems(placed(nodeSelector={"site": "berlin"}, nodeName="edge0"))
+    assert both == {"$.spec.edgeWorker.nodeSelector": "cannot stand beside nodeName"}
+
+
+@pytest.mark.parametrize(
+    ("rollout", "at"),
+    [
+        ({"waves": ["1", "0%"]}, "waves[1]"),
+        ({"waves": ["1"] * 21}, "waves"),
+        ({"soakSeconds": -1}, "soakSeconds"),
+        ({"maxErrors": 1_000_001}, "maxErrors"),
+        ({"minAgreement": "1.1"}, "minAgreement"),
+        ({"maxLatencyRatio": "fast"}, "maxLatencyRatio"),
+        ({"maxLatencyRatio": "nan"}, "maxLatencyRatio"),
+    ],
+)
+def test_a_roll_out_that_cannot_be_is_refused(rollout: dict[str, Any], at: str) -> None:
+    refused = problems(placed(nodeName="edge0", rollout=rollout))
+    assert list(refused) == [f"$.spec.edgeWorker.rollout.{at}"]
+    assert validated(placed(nodeName="edge0", rollout={}))["spec"]["edgeWorker"]["rollout"] == {}
