@@ -5,7 +5,7 @@ The pictures and both models may be hostile, so they are opened only in a child.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from app.conversion.intake.archive import extract
+from app.conversion.toolchains.base import Progress
 from app.conversion.toolchains.samples import KINDS
 from app.conversion.toolchains.samples.pictures import FORMATS
 from app.inference.errors import InferenceFailed, ModelUnusable
@@ -25,8 +26,6 @@ SHOWN_SIDE = 960
 """Pixels of the longer side of the pictures that are written."""
 BOXES_MOST = 60
 CLASSES_SHOWN = 5
-
-Progress = Callable[[float, str], None]
 
 
 def draw_answers(request: dict[str, Any], progress: Progress) -> dict[str, Any]:

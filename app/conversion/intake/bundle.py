@@ -6,7 +6,7 @@ Names inside an archive, and locations inside a model, are never used as paths: 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -15,12 +15,12 @@ from app.conversion.errors import BadArchive, BadModelArchive, ModelTooLarge, Zi
 from app.conversion.intake import entries
 from app.conversion.intake.archive import write_entry
 from app.conversion.toolchains import graph
+from app.conversion.toolchains.base import Progress
 from app.conversion.toolchains.graph import external
 from app.kit.errors import BadInput
 
 FILES_MAX = 20_000
 """Some exporters write a file for each weight."""
-Progress = Callable[[float, str], None]
 
 
 def places(request: dict[str, Any], _: Progress) -> dict[str, Any]:

@@ -6,13 +6,14 @@ them. Hostile files can harm only a child.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import onnx
 
 from app.conversion.errors import InvalidModel
+from app.conversion.toolchains.base import Progress
 
 NODES_MOST = 1500
 """A larger graph is not drawn."""
@@ -23,8 +24,6 @@ BITS = {
     onnx.TensorProto.INT16: "int16",
     onnx.TensorProto.UINT16: "int16",
 }
-
-Progress = Callable[[float, str], None]
 
 
 def outline_graphs(request: dict[str, Any], progress: Progress) -> dict[str, Any]:

@@ -6,7 +6,7 @@ The result depends only on the file, so one preview serves every choice of optio
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from app.conversion.intake.model_checks import check_model
 from app.conversion.intake.preprocess_recognition import recognize
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.toolchains import graph
+from app.conversion.toolchains.base import Progress
 from app.conversion.toolchains.kneron.operators import probably_missing
 from app.conversion.toolchains.samples.pictures import DECODER_ERRORS
 from app.kit.errors import ModelmillError
@@ -30,8 +31,6 @@ THUMBNAIL_SIDE = 96
 LOOKED_AT_MOST = 1000
 """Of a larger set as many are measured, evenly spread over it."""
 NAMED_AT_MOST = 100
-
-Progress = Callable[[float, str], None]
 
 
 def preview_model(request: dict[str, Any], progress: Progress) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -19,7 +19,7 @@ from app.conversion.intake.preprocess_recognition import Recognition, summary_of
 from app.conversion.intake.sample_measurement import measure_samples
 from app.conversion.model.stage_key import CALIBRATION
 from app.conversion.options import Options, Preprocess
-from app.conversion.toolchains.base import FEW_SAMPLES, GOOD_SAMPLES
+from app.conversion.toolchains.base import FEW_SAMPLES, GOOD_SAMPLES, Progress
 from app.conversion.toolchains.samples import KINDS, SampleSet
 from app.conversion.toolchains.samples.labels import labels_of
 from app.inference.model_families import family_table
@@ -29,8 +29,6 @@ NAMED_AT_MOST = 10
 MEASURED_AT_MOST = 200
 """How many samples are measured at a submission; the page of a new conversion takes the time for more."""
 TOLD_HERE = frozenset({"FEW_SAMPLES", "UNREADABLE", "FILES_IGNORED"})
-
-Progress = Callable[[float, str], None]
 
 
 def rehearse() -> None:

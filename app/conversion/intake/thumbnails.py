@@ -6,7 +6,7 @@ Hostile files can hurt only a child.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from PIL import Image, ImageOps
 
 from app.conversion.intake.archive import extract
 from app.conversion.intake.sample_measurement import thumbnail
+from app.conversion.toolchains.base import Progress
 from app.conversion.toolchains.samples import KINDS
 from app.conversion.toolchains.samples.pictures import DECODER_ERRORS, FORMATS, MAX_PIXELS
 from app.kit.errors import BadInput
@@ -26,8 +27,6 @@ SMALL = 64
 """Pictures below this are enlarged by a whole factor, so that their pixels stay visible."""
 _IN_STACK = re.compile(r"(?P<file>.*)\[(?P<index>\d+)\]")
 ARRAY_ERRORS = (OSError, ValueError, EOFError, LookupError, MemoryError)
-
-Progress = Callable[[float, str], None]
 
 
 def make_thumbnails(request: dict[str, Any], progress: Progress) -> dict[str, Any]:

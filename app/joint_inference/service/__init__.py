@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from app.joint_inference.service.controller import Controller
 from app.joint_inference.service.reports import Reports, TallyPoint
-from app.joint_inference.service.services import Services, WorkerView
+from app.joint_inference.service.services import Services
+from app.joint_inference.service.worker_views import WorkerView
 from app.joint_inference.store import ServiceEvent
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -13,10 +12,8 @@ from app.joint_inference import store
 from app.joint_inference.errors import ServiceExists, ServiceNotFound
 from app.joint_inference.model.field_ownership import Manager
 from app.joint_inference.model.fleet import placed_on
-from app.joint_inference.model.reconciliation import key_of
 from app.joint_inference.model.resource import PLURAL, Role, Service, specification_of
 from app.joint_inference.model.rollout import RolloutAction
-from app.joint_inference.model.state import running_model
 from app.joint_inference.model.status import completed
 from app.joint_inference.service.changes import (
     merged,
@@ -28,13 +25,13 @@ from app.joint_inference.service.changes import (
 )
 from app.joint_inference.service.model_pairs import refuse_mismatch
 from app.joint_inference.service.rollouts import Placement, Rollouts, rollout_of
+from app.joint_inference.service.worker_views import WorkerView, worker_view
 from app.joint_inference.store import ServiceEvent, ServiceFilter
 from app.joint_inference.validation import validated
 from app.kit.clock import to_text
 from app.kit.errors import BadInput
 from app.kit.sql import Database, new_secret
 from app.model_registry.model import Model, ModelUse, parted, version_on
-from app.nodes.model import Node, WorkerReport
 from app.nodes.service import Nodes
 
 Wake = Callable[[str], None]
@@ -45,30 +42,6 @@ EVENTS = 100
 US = Manager()
 ResourceEdit = Callable[[Service], tuple[Any, Sequence[Any] | None]]
 """Gives the new resource, and its managedFields where these do not follow from the change."""
-
-
-@dataclass(frozen=True)
-class WorkerView:
-    """A worker and its node's report of it."""
-
-    role: Role
-    name: str
-    node: str
-    """The name of its node."""
-    model: str
-    """The name of its model."""
-    is_online: bool
-    """Whether the node is connected."""
-    report: WorkerReport | None
-    """None: there is none yet."""
-    sha256: str
-    """Of the model that the node was ordered to run; empty: it has no order yet."""
-    version: int | None
-    """Of this model; None: it has no order yet."""
-    runs: Mapping[str, Any] | None
-    """What runs, as far as the worker says: name of the model, version, sha256."""
-    reported: Mapping[str, Any]
-    """The last taskInfo of an edge worker."""
 
 
 class Services:
@@ -275,8 +248,8 @@ class Services:
             orders = self.nodes.orders_of(conn, PLURAL, service.uid)
         contents = {(order.key.part, order.node): order.content for order in orders}
         cloud = self.nodes.access.find_for(service.owner, service.specification.cloud.node)
-        edges = [_view(placed, Role.EDGE, node, contents, now) for placed, node in self.placements(service)]
-        return [*edges, _view(service, Role.CLOUD, cloud, contents, now)]
+        edges = [worker_view(placed, Role.EDGE, node, contents, now) for placed, node in self.placements(service)]
+        return [*edges, worker_view(service, Role.CLOUD, cloud, contents, now)]
 
     def placements(self, service: Service) -> list[Placement]:
         """The service as it is for each of its edge nodes: the one that it names, or those that it selects, by name."""
@@ -354,31 +327,6 @@ def models_of(service: Service) -> tuple[str, ...]:
     held = [version_on(card.name) for card in (rollout.former, rollout.target)] if rollout is not None else ()
     pinned = (f"{name}@{version}" for name, version in held)
     return service.specification.edge.model, service.specification.cloud.model, *pinned
-
-
-def _view(
-    service: Service,
-    role: Role,
-    node: Node | None,
-    contents: Mapping[tuple[str, str], Mapping[str, Any]],
-    now: datetime,
-) -> WorkerView:
-    worker = service.specification.worker(role)
-    is_online = node is not None and node.is_online(now)
-    report = node.worker(key_of(service, role)) if node else None
-    card = contents.get((role.value, worker.node), {}).get("model") or {}
-    return WorkerView(
-        role,
-        worker.name,
-        worker.node,
-        worker.model,
-        is_online,
-        report,
-        sha256=str(card.get("sha256", "")),
-        version=version_on(card["name"])[1] if card else None,
-        runs=running_model(report),
-        reported=service.reported if role is Role.EDGE else {},
-    )
 
 
 def _get(conn: Connection, user: str, namespace: str, name: str) -> Service:

@@ -16,7 +16,7 @@ from typing import Any
 from app.conversion.errors import UnsupportedOperator
 from app.conversion.goals import DEFAULT_BUDGET_S, Goal
 from app.conversion.options import HostQuantization
-from app.conversion.toolchains.base import SNR_DB_MIN
+from app.conversion.toolchains.base import SNR_DB_MIN, Progress
 from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.inputs import Samples
 from app.conversion.toolchains.host.quantizer import QuantizationPlan
@@ -63,9 +63,6 @@ FLOAT_SHARE = 0.5
 """Of the tensors, at most, that are left in float to hold a goal."""
 SLOWER = "int8 is slower than float on this machine, and the fastest is asked for: the model stays in float"
 
-Step = Callable[[float, str], None]
-"""Share of the search that is done (0..1), and what is being done."""
-
 
 def search(
     model: Any,
@@ -76,7 +73,7 @@ def search(
     *,
     threads: int,
     meter_of: Callable[[], DropMeter | None],
-    step: Step,
+    step: Progress,
     reporting: Sequence[int] = (),
 ) -> SearchResult:
     """Find the cheapest quantization that holds the goal.
@@ -109,7 +106,7 @@ class _Search:
         goal: Goal,
         threads: int,
         meter_of: Callable[[], DropMeter | None],
-        step: Step,
+        step: Progress,
         reporting: Sequence[int],
     ) -> None:
         self.samples, self.options, self.goal = samples, options, goal
