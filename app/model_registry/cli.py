@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.kit.cli.command import EPILOG
-from app.kit.cli.service_options import AsJson, Url, token, url_of
+from app.kit.cli.service_options import AsJson, Limit, Url, token, url_of
 from app.kit.cli.tables import print_table, table_of
 from app.kit.errors import BadRequest, NotFound
 
@@ -42,7 +42,7 @@ commands = typer.Typer(
 def list_models(
     context: typer.Context,
     search: Annotated[str, typer.Option("--search", "-q", help="Text in the name.")] = "",
-    limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 50,
+    limit: Limit = 50,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:

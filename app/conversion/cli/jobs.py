@@ -13,7 +13,7 @@ import typer
 
 from app.conversion.cli.service import JobId, client_of, job_of
 from app.kit.cli.command import EPILOG
-from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.service_options import AsJson, Limit, Url
 from app.kit.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def list_jobs(
     toolchain: Annotated[str | None, typer.Option(metavar="host|kneron")] = None,
     chip: Annotated[str | None, typer.Option(metavar="520|720|530|630|730")] = None,
     search: Annotated[str | None, typer.Option("--search", "-q", help="Text in id, name or tags.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 20,
+    limit: Limit = 20,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.kit.cli.command import EPILOG, CommandFailed, Exit, Unreachable
-from app.kit.cli.service_options import AsJson, Url, token, url_of
+from app.kit.cli.service_options import AsJson, Limit, Url, token, url_of
 from app.kit.cli.tables import print_table
 from app.kit.errors import BadRequest, NotFound
 
@@ -64,7 +64,7 @@ def list_services(
     namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only of this one.")] = None,
     state: Annotated[str | None, typer.Option(metavar="Pending|Running|Failed")] = None,
     search: Annotated[str | None, typer.Option("--search", "-q", help="Text in the name.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 20,
+    limit: Limit = 20,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:

@@ -15,6 +15,7 @@ Url = Annotated[
     str | None,
     typer.Option("--url", metavar="URL", help=f"Address of the service; else MODELMILL_URL, else {DEFAULT_URL}."),
 ]
+Limit = Annotated[int, typer.Option(min=1, help="How many, newest first.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from app.kit.cli.command import CommandFailed, Exit
-from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.service_options import AsJson, Limit, Url
 from app.kit.cli.tables import print_table
 from app.kit.errors import BadRequest
 from app.video.cli.command_group import (
@@ -78,7 +78,7 @@ def list_jobs(
     context: typer.Context,
     state: Annotated[str | None, typer.Option(metavar="UNSCHED|EXEC|DONE")] = None,
     search: Annotated[str | None, typer.Option("--search", "-q", help="Text in the name, uid, node or video.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 20,
+    limit: Limit = 20,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
