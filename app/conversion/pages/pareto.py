@@ -13,6 +13,7 @@ from typing import Literal
 from app.conversion.service.quality.candidates import Candidate, Search, pareto
 from app.kit.web.charts import Scale
 from app.kit.web.formatting import file_size
+from app.kit.web.line_plot import Tick
 
 WIDTH, HEIGHT = 420, 250
 LEFT, RIGHT, TOP, BOTTOM = 44, 16, 14, 42
@@ -23,12 +24,6 @@ LEAST_MARGIN = 0.02
 CAP_DB = 60.0
 """Above it more is no better to an eye; what is beyond is drawn here, with its number in words."""
 Axis = Literal["size", "latency"]
-
-
-@dataclass(frozen=True)
-class Tick:
-    at: float
-    label: str
 
 
 @dataclass(frozen=True)
