@@ -94,7 +94,8 @@ class Trace:
         label = " + ".join(dict.fromkeys(self._label(words) for words in commands))
         if threading.current_thread().name.startswith("heartbeat") or ".DQ" in label:
             label = BACKGROUND
-        self._asked[id(connection)] = (label, len(commands))
+        before = self._asked.get(id(connection), ("", 0))[1]  # sent ahead, with the reply still to come
+        self._asked[id(connection)] = (label, before + len(commands))
         self._write(SEND, label, len(commands))
 
     def _answered(self, connection: object) -> None:

@@ -68,19 +68,32 @@ class UnsettledMessages:
         """Whether messages are unfinished, or final calls not sent."""
         return self.unfinished > 0 or any(answer.final for answer in list(self.answers))
 
-    def work(self, process: Callable[[MessageProxy], None], message: MessageProxy) -> None:
-        """Processes a message in this thread; the work may leave a final call."""
-        self._work.is_on = True
+    def work(
+        self,
+        process: Callable[[MessageProxy], None],
+        message: MessageProxy,
+        on_final: Callable[[FinalCall], None],
+    ) -> None:
+        """Processes a message in this thread; the work may leave a final call.
+
+        Args:
+            process: works on a message.
+            message: what it works on.
+            on_final: receives the call as soon as it is left.
+        """
+        self._work.on_final = on_final
         try:
             process(message)
         finally:
-            self._work.is_on = False
+            self._work.on_final = None
 
     def leave(self, final: FinalCall) -> bool:
         """Keeps the final call of the message that this thread works on. False if it works on none."""
-        if not getattr(self._work, "is_on", False):
+        on_final = getattr(self._work, "on_final", None)
+        if on_final is None:
             return False
         self._work.final = final
+        on_final(final)
         return True
 
     def settle(self, message: MessageProxy, *, is_done: bool) -> None:

@@ -47,6 +47,10 @@ class RedisConnection:
         settings = {**pool.connection_kwargs, "retry": Retry(NoBackoff(), 0)}
         self._connection: Any = pool.connection_class(**settings)
 
+    @property
+    def is_open(self) -> bool:
+        return self._socket is not None
+
     def ask(self, commands: list[Command]) -> list[Any]:
         """Returns the replies in order; an error reply is returned, not raised. Raises ConnectionError,
         TimeoutError."""

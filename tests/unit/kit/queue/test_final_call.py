@@ -75,20 +75,57 @@ class Counter:
                 assert next(self.consumer) is None
 
 
-def test_the_last_call_the_answer_and_the_next_fetch_are_one_round_trip(
+def test_on_a_quiet_queue_the_last_call_is_sent_at_once_and_its_reply_received_with_the_next_exchange(
     broker: BlockingBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counter = Counter(broker)
     counter.work("a")
-    assert next(counter.consumer) is None, "from now on the server and the connection know the script"
-    counter.work("b")
-    assert not broker.client.exists("b")
+    assert next(counter.consumer) is None, "from now on the connection has the script"
     sent = sent_by_lines(monkeypatch)
-    assert next(counter.consumer) is None
-    assert [[command[0] for command in commands] for commands in sent] == [["EVALSHA", "EVALSHA", "BLMOVE", "EVALSHA"]]
+    counter.work("b")
     assert broker.client.get("b") == b"1"
+    assert counter.replies == [(1, "a")]
+    assert [command[0] for command in sent[-1]] == ["EVALSHA"]
+    assert next(counter.consumer) is None
+    assert [command[0] for command in sent[-1]] == ["EVALSHA", "BLMOVE", "EVALSHA"]
     assert not broker.holds("heavy", "b")
     assert counter.replies == [(1, "a"), (1, "b")], "in the context of its work"
+
+
+def test_on_a_busy_queue_the_last_call_the_acknowledgement_and_the_next_fetch_are_one_round_trip(
+    broker: BlockingBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counter = Counter(broker)
+    counter.work("a")
+    assert next(counter.consumer) is None
+    for key in "bcd":
+        broker.send("heavy", "count", message_id=key, key=key)
+    counter.consumer.prefetch = 1
+    until(lambda: next(counter.consumer) is None and broker.unsettled("heavy").answers)
+    sent = sent_by_lines(monkeypatch)
+    assert next(counter.consumer) is None
+    assert [[command[0] for command in commands] for commands in sent] == [["EVALSHA", "EVALSHA"]]
+    assert counter.replies == [(1, "a"), (1, "b")]
+
+
+def test_a_call_that_was_sent_at_once_over_a_lost_connection_is_repeated(broker: BlockingBroker) -> None:
+    counter = Counter(broker)
+    counter.work("a")
+    assert next(counter.consumer) is None
+
+    def lose_the_connection_and_count(key: str) -> None:
+        broker.client.client_kill_filter(_id=str(broker._waiting["heavy"]), skipme=False)
+        counter._count(key)
+
+    broker.actors["count"].fn = lose_the_connection_and_count
+    counter.work("b")
+    with pytest.raises(ConnectionClosed):
+        next(counter.consumer)
+    assert counter.replies == [(1, "a")]
+    counter.consumer = counter._consume()
+    assert next(counter.consumer) is None
+    assert counter.replies == [(1, "a"), (1, "b")]
+    assert not broker.holds("heavy", "b")
 
 
 def test_who_ends_the_work_hears_the_reply_before_the_next_message_comes(broker: BlockingBroker) -> None:
@@ -183,8 +220,9 @@ def test_a_server_that_has_forgotten_the_script_is_told_it_again(broker: Blockin
     counter = Counter(broker)
     counter.work("a")
     assert next(counter.consumer) is None
-    counter.work("b")
     broker.client.script_flush()
+    broker.client.script_load(broker.exchange.text)
+    counter.work("b")
     until(lambda: next(counter.consumer) is None and counter.replies == [(1, "a"), (1, "b")])
     assert not broker.holds("heavy", "b")
 
