@@ -23,7 +23,7 @@ from app.kit.web.templates import render
 from app.kit.web.zip_stream import zip_stream
 from app.settings import settings_of
 
-PAGE_JOBS = 50
+PAGE_JOBS = 40
 
 
 class ArchiveListQuery(ListQuery):

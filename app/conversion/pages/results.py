@@ -30,7 +30,7 @@ from app.kit.web.idempotency import form_once
 from app.kit.web.templates import render
 from app.settings import settings_of
 
-PAGE_RESULTS = 30
+PAGE_RESULTS = 12
 NEWS_FOR = timedelta(days=1)
 """How long the list of jobs tells of a reset; the link to the stored results stays as long as they do."""
 
