@@ -55,13 +55,19 @@ def measured_shifts(
 
     def means(picture: SampleArrays) -> list[Array]:
         values = run(session, picture.arrays, names)
-        return [values[name].reshape(values[name].shape[1]).astype(np.float64) for name in names]
+        return [_of_channels(values[name]) for name in names]
 
     with ThreadPoolExecutor(threads) as pool:
         rows = list(pool.map(means, pictures))
     mean = iter([np.mean([row[place] for row in rows], axis=0) for place in range(len(names))])
     triples = zip(biases, mean, mean, mean, strict=True)
     return [Shift(bias, weights - rounded, exact - weights) for bias, exact, weights, rounded in triples]
+
+
+def _of_channels(values: Array) -> Array:
+    """The mean of each channel over all that one run has: a batch, or the boxes of a RoiAlign."""
+    means: Array = values.astype(np.float64).mean(axis=(0, *range(2, values.ndim)))
+    return means
 
 
 def corrections(shifts: Sequence[Shift], wide: frozenset[str], wide_weights: frozenset[str]) -> dict[str, Array]:

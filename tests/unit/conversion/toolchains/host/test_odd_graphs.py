@@ -144,7 +144,19 @@ def mask() -> onnx.ModelProto:
     return model_of(nodes, {"x": [1, 16]}, {"y": [1, 4]}, weights)
 
 
+def batch_of_four() -> onnx.ModelProto:
+    nodes = [
+        node("Conv", ["x", "w", "b"], ["c"], "conv"),
+        node("Relu", ["c"], ["r"], "relu"),
+        node("Conv", ["r", "v", "d"], ["y"], "last"),
+    ]
+    weights = {"w": random_weights(8, 3, 3, 3), "b": random_weights(8), "v": random_weights(4, 8, 1, 1)}
+    weights["d"] = random_weights(4)
+    return model_of(nodes, {"x": [4, 3, SIDE, SIDE]}, {"y": [4, 4, SIDE - 2, SIDE - 2]}, weights)
+
+
 ODD = {
+    "batch of four": Odd(batch_of_four, (4, 3, SIDE, SIDE)),
     "gemm with factors": Odd(gemm_with_factors, (2, 16)),
     "cubic resize of a relu": Odd(cubic_resize_of_a_relu, lowest_db=31),
     "group normalization": Odd(group_normalization),
