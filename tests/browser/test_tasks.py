@@ -38,6 +38,8 @@ PAGES = {
     "form of a script": "/ui/tasks/new?workload=script",
     "yaml": "/ui/tasks/new?mode=yaml",
     "cluster": "/ui/cluster",
+    "environments": "/ui/admin/environments",
+    "all tasks": "/ui/admin/tasks",
     "log": "/ui/tasks/{succeeded}/logs",
     "growing log": "/ui/tasks/{retried}/logs?wrap=on",
     "no log": "/ui/tasks/{waiting}/logs",
