@@ -37,7 +37,7 @@ class Budget:
             is_named: Somebody has.
         """
         usual_s = (TIMES_OF_LARGE if model_bytes > LARGE_BYTES else TIMES) * self.elapsed_s
-        self.better_s = BETTER_SHARE * usual_s
+        self.better_s = BETTER_SHARE * max(SECONDS_LEAST, usual_s)
         if not is_named:
             self.seconds = min(self.seconds, max(SECONDS_LEAST, usual_s))
 
