@@ -56,7 +56,7 @@ class LoginThrottle:
         stats = self._ask(lambda limiter: limiter.get_window_stats(item, *names))
         wait_s = max(1, round(stats.reset_time - time.time() + 0.5))
         return TooManyLogins(
-            "There were too many attempts that failed.",
+            "Too many failed attempts.",
             hint=f"Wait {wait_s} s, then try again.",
             detail={"retry_after_s": wait_s},
         )

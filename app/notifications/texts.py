@@ -52,8 +52,8 @@ def _sentence(kind: EventKind, _: Gettext) -> str:
         EventKind.SERVICE_PENDING: _("The service %(name)s waits."),
         EventKind.SERVICE_FAILED: _("The service %(name)s has failed."),
         EventKind.VIDEO_ENDED: _("The video job %(name)s has ended."),
-        EventKind.VIDEO_ALERT: _("The video job %(name)s does not run as it should."),
-        EventKind.VIDEO_CLEAR: _("The video job %(name)s runs as it should again."),
+        EventKind.VIDEO_ALERT: _("The video job %(name)s has a problem."),
+        EventKind.VIDEO_CLEAR: _("The video job %(name)s is back to normal."),
         EventKind.VIDEO_EVENT: _("The rule %(rule)s of the video job %(name)s holds."),
         EventKind.TEST: _("This is a test of %(name)s: messages from Modelmill arrive here."),
     }[kind]

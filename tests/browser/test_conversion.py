@@ -111,7 +111,7 @@ def test_pictures_to_report_on_go_into_a_folder_of_the_same_zip(page: Page, api:
     assert job["status"] == "COMPLETED", job["error"]
     judgement = api.http.get(f"/jobs/{job['job_id']}/artifacts/bie.json").json()["judgement"]
     assert (judgement["is_own_set"], judgement["report"], judgement["calibrate"]) == (True, 2, 3)
-    expect(page.get_by_text("On labeled pictures that set no range.")).to_be_visible()
+    expect(page.get_by_text("On labeled pictures not used for calibration.")).to_be_visible()
 
 
 def test_pictures_to_report_on_are_refused_beside_a_zip(page: Page, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_a_job_is_printed_without_what_can_be_pressed(paper: Page, finished: str
 
 def test_the_first_page_on_paper_has_verdict_outputs_pictures_and_files(paper: Page, finished: str) -> None:
     paper.goto(f"/ui/jobs/{finished}")
-    for text in ("Verdict", "Weakest outputs", "What it does to your pictures", "quantized model", "Multiply-adds"):
+    for text in ("Verdict", "Weakest outputs", "Results on your pictures", "quantized model", "Multiply-adds"):
         expect(paper.locator("main")).to_contain_text(text, use_inner_text=True)  # what is not shown has none
     printed = paper.pdf(format="A4", print_background=True)
     assert printed.startswith(b"%PDF")

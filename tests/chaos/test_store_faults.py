@@ -177,6 +177,6 @@ def test_an_s3_server_over_its_quota_fails_the_job_at_once_and_keeps_no_piece_of
         assert "quota" in error["hint"]
         assert deployment.results(job) == set()
     assert worker.is_alive()
-    assert "The object store: " not in deployment.log(worker), "waiting does not empty a store"
+    assert "The object store: The object store is full" not in deployment.log(worker), "waiting does not empty a store"
     client = Minio(deployment.given["s3_endpoint"], ACCESS_KEY, SECRET_KEY, secure=False)
     assert not client._list_multipart_uploads(bucket).uploads

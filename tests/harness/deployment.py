@@ -130,6 +130,7 @@ class Deployment:
 
     def _start_web(self) -> Process:
         command = [sys.executable, "-m", "uvicorn", "app.main:create_app", "--factory", "--no-access-log"]
+        command += ["--timeout-keep-alive", "30"]  # clients give connections up first: none is closed under a request
         return self.start([*command, "--port", str(self.web_port)])
 
     def _live(self) -> int:

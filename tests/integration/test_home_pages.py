@@ -224,7 +224,7 @@ def test_a_folder_without_samples_and_a_model_of_another_are_refused(
 
 
 def test_the_one_time_password_is_asked_for_shown_once_and_never_stored_by_a_browser(web: httpx.Client) -> None:
-    assert "ends at once" in text_of(web.get("/ui/data/sftp-password"))
+    assert "stops working immediately" in text_of(web.get("/ui/data/sftp-password"))
     shown = web.post("/ui/data/sftp-password")
     password = re.search(r'<code class="token"[^>]*>([^<]+)<', shown.text)
     assert password is not None and shown.headers["cache-control"] == "no-store"

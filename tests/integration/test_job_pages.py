@@ -424,7 +424,7 @@ def test_a_job_whose_reports_are_gone_still_has_its_page(web: httpx.Client, serv
         job_id = api.convert(small_model(), pngs(3), name="reportless")["job_id"]
     store_of(service).delete(f"jobs/{job_id}/output/bie.json")
     page = web.get(f"/ui/jobs/{job_id}")
-    assert page.status_code == 200 and "its reports are out of reach" in page.text
+    assert page.status_code == 200 and "the object store does not answer" in page.text
     assert f'href="/jobs/{job_id}/artifacts/out.nef"' in page.text
 
 
@@ -518,7 +518,7 @@ def test_a_stage_that_is_far_over_its_usual_time_is_told_on_page_and_api(
     try:
         until(lambda: web.get(f"/jobs/{record.job_id}").json()["is_far_over_usual_time"])
         page = web.get(f"/ui/jobs/{record.job_id}").text
-        assert "Stage ONNX is far over its usual time." in page and "takes longer than usual" not in page
+        assert "Stage ONNX is taking far longer than usual." in page and "takes longer than usual" not in page
     finally:
         store.apply(record.job_id, model.cancelled(Stage.ONNX, now=to_text(now())))
     assert web.get(f"/jobs/{record.job_id}").json()["is_far_over_usual_time"] is False

@@ -125,7 +125,7 @@ def test_a_wrong_number_is_told_beside_its_field_and_both_files_are_kept(page: h
 def test_options_that_do_not_fit_the_model_are_told_beside_the_preprocessing(page: httpx.Client) -> None:
     answer = submit(page, small_model(), PNGS, pre="custom", pre_was="custom", **{"preprocess.mean": "1, 2"})
     assert answer.status_code == 422
-    assert "2 values" in said(answer)[said(answer).index("How pictures become numbers") :]
+    assert "2 values" in said(answer)[said(answer).index("Preprocessing") :]
 
 
 def test_pictures_for_a_model_with_two_inputs_are_refused_beside_the_pictures(page: httpx.Client) -> None:

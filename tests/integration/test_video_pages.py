@@ -311,7 +311,7 @@ def test_a_constraint_is_set_in_place_where_scripts_run(browser: Browser) -> Non
     job = browser.running()
     fields = {"delay_hi": "0.5", "delay_lo": "0.2", "acc_level": "1"}
     answer = browser.send(f"/ui/video/{job.uid}/constraint", fields, HTMX)
-    assert answer.status_code == 200 and "In force with the next plan" in answer.text
+    assert answer.status_code == 200 and "Applies with the next plan" in answer.text
     assert {"delay_hi": "0.5", "delay_lo": "0.2", "acc_level": "1"}.items() <= values_of(answer.text).items()
 
 

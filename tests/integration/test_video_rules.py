@@ -249,6 +249,6 @@ def test_the_pages_show_events_with_their_pictures(web: Within, env: Env, job: V
 
 def test_the_page_says_why_no_rule_can_hold(web: Within, env: Env, job: VideoJob) -> None:
     take(env, job.uid, result(1))
-    assert "give no boxes" in web.get(f"/ui/video/{job.uid}/rules").text
+    assert "produce no boxes" in web.get(f"/ui/video/{job.uid}/rules").text
     take(env, job.uid, row(env, 2, 700))
-    assert "give no boxes" not in web.get(f"/ui/video/{job.uid}/rules").text
+    assert "produce no boxes" not in web.get(f"/ui/video/{job.uid}/rules").text

@@ -12,6 +12,6 @@ REASONS: Mapping[str, str] = {
     "inside": "The model normalizes its input itself, so it takes plain pixels.",
     "layer": "Its first layer was trained on values around %(mean)s.",
     "contradiction": "It looks like %(title)s, but its first layer was trained on other values.",
-    "unknown": "Neither its shape nor its first layer tells.",
+    "unknown": "Neither its shape nor its first layer indicates it.",
 }
 """By code; gettext keys."""

@@ -274,11 +274,11 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "quantization.budget_s": ("Time budget, seconds", "For a goal: the search keeps the best so far."),
     "quantization.report_images": (
         "Folder of pictures to report on",
-        "For a goal: what lies in this folder of the zip neither calibrates nor chooses.",
+        "For a goal: pictures in this folder of the zip are used for the report only.",
     ),
     "quantization.saturation": (
         "How many pictures are enough",
-        "Also measures SNR against their number, by calibrating anew with 1, 2, 4 and so on.",
+        "Also measures SNR against the number of pictures, by calibrating with 1, 2, 4 and so on.",
     ),
     "kneron.goal": (
         "Goal",

@@ -46,7 +46,7 @@ def test_a_calibration_from_the_upload_to_the_service(
     page = browser.get(f"/ui/calibrations/{made}?budget=50")
     text = text_of(page)
     assert "899 samples" in text and "edge alone 83.9 %" in text and "cloud alone 97.3 %" in text
-    assert "The best with at most 50 % going up" in text and "97." in text
+    assert "The best with at most 50 % uploaded" in text and "97." in text
     for kind in ("front", "edge-only", "cloud-only", "chance"):
         assert f"line-{kind}" in page.text
     none_up = text_of(browser.get(f"/ui/calibrations/{made}/pick?budget=0"))

@@ -23,9 +23,7 @@ def test_the_list_is_newest_first_and_says_why_tasks_wait(web: httpx.Client, ids
     known = [task_id for task_id in rows(page) if task_id in ids.values()]
     assert sorted(known) == sorted(ids.values()) and known[0] == ids["queued"]
     assert "12 GPUs are free, but not together: 2 nodes with 8 each are needed" in text_of(page)
-    assert "1 task comes first" in text_of(page) and "It asks for 64 GPUs, and the whole cluster has 16" in text_of(
-        page
-    )
+    assert "1 task comes first" in text_of(page) and "It needs 64 GPUs, and the whole cluster has 16" in text_of(page)
 
 
 @pytest.mark.parametrize(

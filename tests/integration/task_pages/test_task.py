@@ -18,7 +18,7 @@ def test_the_page_of_a_task_that_waits_says_why_and_how_many_are_ahead(web: http
     page = text_of(web.get(f"/ui/tasks/{ids['behind']}"))
     assert "1 task ahead · It starts by itself." in page
     assert "2 nodes with 8 each are needed · Next in line" in text_of(web.get(f"/ui/tasks/{ids['waiting']}"))
-    assert "Cancel it and ask for less" in text_of(web.get(f"/ui/tasks/{ids['too big']}"))
+    assert "cancel it and request less" in text_of(web.get(f"/ui/tasks/{ids['too big']}"))
 
 
 def test_the_page_asks_for_itself_until_the_task_has_ended(web: httpx.Client, deployment: Deployment) -> None:
@@ -69,12 +69,12 @@ def test_of_very_many_attempts_the_last_are_shown(web: httpx.Client, deployment:
 @pytest.mark.parametrize(
     ("kind", "advice"),
     [
-        (FailureKind.USER_ERROR, "The same again would fail again"),
+        (FailureKind.USER_ERROR, "Retrying would fail the same way"),
         (FailureKind.OUT_OF_MEMORY, "Make the batch or the model smaller"),
         (FailureKind.INFRA_ERROR, "This was not the task's fault"),
         (FailureKind.LOST, "The head of the cluster was restarted"),
         (FailureKind.UNKNOWN, "The log may tell more"),
-        (FailureKind.INSUFFICIENT_RESOURCES, "Ask for fewer GPUs"),
+        (FailureKind.INSUFFICIENT_RESOURCES, "Request fewer GPUs"),
     ],
 )
 def test_a_failure_says_what_to_do_next(
@@ -135,10 +135,10 @@ def test_what_ray_does_not_end_can_be_let_go_after_ten_minutes(web: httpx.Client
     assert "/release" not in web.get(early).text and web.get(f"{early}/release").status_code == 303
     assert web.post(f"{early}/release").status_code == 409
     assert f'href="{late}/release"' in web.get(late).text
-    assert "Its end is no longer waited for" in text_of(web.get(f"{late}/release"))
+    assert "Modelmill no longer waits for its end" in text_of(web.get(f"{late}/release"))
     done = web.post(f"{late}/release")
     shown = text_of(web.get(done.headers["location"]))
-    assert "The task was cancelled." in shown and "Ray has not said that its program ended" in shown
+    assert "The task was cancelled." in shown and "Ray has not confirmed that its program ended" in shown
     assert web.post(f"{late}/release").status_code == 303
 
 

@@ -29,13 +29,13 @@ def section(bie: dict[str, Any]) -> str:
 def test_both_models_stand_beside_each_other_by_each_metric() -> None:
     text = section({**BIE, "labels": ROWS})
     assert "By the labels float int8 Pictures mAP@.5:.95 0.412 0.392 20 mAP@.5 0.630 0.610 20" in text
-    assert "On labeled pictures that set no range." in text
+    assert "On labeled pictures not used for calibration." in text
     assert "On all labeled pictures" in section({**BIE, "labels": [{**ROWS[0], "are_unseen": False}]})
 
 
 def test_without_labels_it_is_told_how_often_int8_answers_as_float_does() -> None:
     text = section({**BIE, "judgement": {"n": 10, "task": TASK}})
-    assert text == "Answers, float beside int8 As the float model answers: 0.962 (box F1, 48 pictures)."
+    assert text == "Answers of float and int8 Agreement with the float model: 0.962 (box F1, 48 pictures)."
     assert section(BIE) == ""
 
 

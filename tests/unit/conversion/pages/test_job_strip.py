@@ -47,11 +47,11 @@ def test_a_goal_that_was_missed_is_said_with_the_range_of_the_judgement() -> Non
     goal = {"text": "snr>=45", "kind": "snr", "threshold": 45.0, "is_reached": False, "reason_code": "out_of_reach"}
     judgement = {"n": 10, "low_db": 30.1, "high_db": 40.2, "altered_db": 28.4}
     text = strip(Reports(ONNX, {**BIE, "goal": goal, "judgement": judgement}, NEF), "host")
-    assert "The goal snr>=45 was not reached. Nothing that was tried reaches the goal." in text
-    assert "On 10 pictures that set no range: mean 30.1 to 40.2 dB." in text
-    assert "The same pictures, nearer and darker: mean of at least 28.4 dB." in text
+    assert "The goal snr>=45 was not reached. No candidate reaches the goal." in text
+    assert "On 10 pictures not used for calibration: mean 30.1 to 40.2 dB." in text
+    assert "The same pictures zoomed in and darkened: mean at least 28.4 dB." in text
     own = strip(Reports(ONNX, {**BIE, "goal": goal, "judgement": {**judgement, "is_own_set": True}}, NEF), "host")
-    assert "On the 10 pictures that were sent to report on: mean 30.1 to 40.2 dB." in own
+    assert "On the 10 report pictures: mean 30.1 to 40.2 dB." in own
 
 
 def test_a_conversion_for_a_chip_is_told_in_the_evaluators_numbers_as_estimates() -> None:

@@ -143,7 +143,7 @@ def test_the_page_of_a_job_says_how_right_forecasts_were(container: Container, s
     container.store.create(job, score=now().timestamp())
     with within(settings) as web:
         page = web.get(f"/ui/jobs/{job.job_id}", headers={"Accept": "text/html"}).text
-        assert "of the last 4 forecasts three of four were right within 25 %" in page
+        assert "three out of four of the last 4 forecasts were right within 25 %" in page
         assert web.get(f"/jobs/{job.job_id}").json()["forecast_s"] is None
 
 
@@ -159,7 +159,7 @@ def test_the_system_page_says_how_right_the_forecasts_of_each_toolchain_were(
     with within(settings) as web:
         page = web.get("/ui/system", headers={"Accept": "text/html"}).text
         assert "Forecasts" in page
-        assert "of the last 4 forecasts three of four were right within 25 %" in page
+        assert "three out of four of the last 4 forecasts were right within 25 %" in page
         assert web.get("/system").json()["forecasts"] == {"host": {"jobs": 4, "off_by": 0.25}}
         page = web.get("/ui/system", headers={"Accept": "text/html", "Accept-Language": "zh-TW"}).text
         assert "最近 4 次預估中，四分之三的誤差在 25 % 以內" in page
