@@ -401,7 +401,7 @@ def test_an_input_that_nothing_gives_is_said_at_its_field(browser: Browser) -> N
     browser.running()
     answer = browser.send("/ui/video/new", {**FORM, "stages": "face_alignment", "action": "submit"})
     assert answer.status_code == 422
-    assert 'id="wire-face_alignment-bbox-problem"' in answer.text and "gives boxes" in text_of(answer.text)
+    assert 'id="wire-face_alignment-bbox-problem"' in answer.text and "provides boxes" in text_of(answer.text)
     assert values_of(answer.text)["delay_hi"] == "0.4"
     assert len(browser.video.jobs.page(USER)[0]) == 1
 

@@ -24,7 +24,9 @@ from app.kit.text.json_form import FormError
 Values = dict[str, str]
 GROUPS = ("preprocess", "quantization", "kneron")
 """Fields of the options that have fields."""
-DEFAULTS: Mapping[str, Mapping[str, Any]] = Options().model_dump(include=set(GROUPS))
+NOT_SHOWN = {"quantization": {"steps"}}
+"""How a candidate of a search was made: there is a button for it, and nobody types it."""
+DEFAULTS: Mapping[str, Mapping[str, Any]] = Options().model_dump(include=set(GROUPS), exclude=NOT_SHOWN)
 PLAIN = (
     "name",
     "tags",
@@ -57,7 +59,7 @@ OpenInputs = Sequence[Mapping[str, Any]]
 def values_of(options: Options) -> Values:
     """The fields that show these options."""
     values = {"toolchain": options.toolchain.value, "platform": options.platform.value if options.platform else ""}
-    for group, chosen in options.model_dump(include=set(GROUPS)).items():
+    for group, chosen in options.model_dump(include=set(GROUPS), exclude=NOT_SHOWN).items():
         for name, value in chosen.items():
             values[f"{group}.{name}"] = as_text(value)
     values["allow_damaged_images"] = as_text(options.allow_damaged_images)

@@ -33,7 +33,7 @@ def test_the_picture_is_renewed_and_its_absence_told(web: httpx.Client, deployme
     assert "10.0.0.11" in web.get(again).text
     show_cluster(deployment, None)
     gone = web.get(again)
-    assert "The cluster is not visible" in text_of(gone) and polled(gone)  # it may come
+    assert "The cluster cannot be seen" in text_of(gone) and polled(gone)  # it may come
 
 
 def test_where_training_is_off_an_administrator_is_told_how_to_switch_it_on(tmp_path: Path) -> None:

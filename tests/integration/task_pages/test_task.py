@@ -61,7 +61,7 @@ def test_of_very_many_attempts_the_last_are_shown(web: httpx.Client, deployment:
         for _ in range(180):  # more events than are read at once
             builder.run().after(3).end(Event.RETRY, "FAILED", FailureKind.INSUFFICIENT_RESOURCES, "no").after(9)
     page = web.get(f"/ui/tasks/{builder.task.task_id}")
-    assert "168 earlier attempts are not shown" in text_of(page)
+    assert "168 earlier attempts are not listed" in text_of(page)
     assert re.findall(r'id="attempt-(\d+)"', page.text) == [str(n) for n in range(180, 168, -1)]
     assert "Waiting for resources" in text_of(page) and "180" in text_of(page)
 
