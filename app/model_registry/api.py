@@ -8,7 +8,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -28,16 +27,6 @@ from app.model_registry.uploads import receive_model
 MEDIA_TYPE = "application/octet-stream"
 
 
-def _inlined(model: type[BaseModel]) -> dict[str, Any]:
-    """Its schema without references, for a body that may be of two kinds."""
-    schema = model.model_json_schema()
-    parts: dict[str, Any] = {f"#/$defs/{name}": part for name, part in schema.pop("$defs", {}).items()}
-    properties = {
-        name: {**parts.get(field.pop("$ref", ""), {}), **field} for name, field in schema["properties"].items()
-    }
-    return {**schema, "properties": properties}
-
-
 _FIELDS = {
     "name": {"type": "string"},
     **MODEL_FILES,
@@ -50,10 +39,10 @@ _FIELDS = {
 _BODY: dict[str, Any] = {
     "required": True,
     "content": {
-        "application/json": {"schema": _inlined(schemas.NewModel)},
-        "multipart/form-data": {
+        "multipart/form-data": {  # first, for generators of clients take the first one
             "schema": {"type": "object", "properties": _FIELDS, "required": ["name", "model"]},
         },
+        "application/json": {"schema": schemas.NewModel},
     },
 }
 OPERATIONS = Operations()

@@ -84,7 +84,7 @@ def _group(path: str) -> str:
 def _call(document: Mapping[str, Any], verb: str, path: str, operation: Mapping[str, Any], address: str) -> Call:
     given = [_parameter(document, each) for each in operation.get("parameters", [])]
     body = operation.get("requestBody", {}).get("content", {})
-    kind, content = _first(body)
+    kind, content = _preferred(body)
     schema = _resolved(document, content.get("schema", {}))
     fields = list(_fields(document, schema))
     answers = _answers(operation["responses"])
@@ -141,13 +141,13 @@ def _answers(responses: Mapping[str, Mapping[str, Any]]) -> list[DescribedAnswer
 
 
 def _answer_name(answer: Mapping[str, Any]) -> str:
-    kind, content = _first(answer.get("content", {}))
+    kind, content = _preferred(answer.get("content", {}))
     return str(content.get("schema", {}).get("$ref", "").rpartition("/")[2] or kind)
 
 
-def _first(contents: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """Returns the first media type and its description; nothing if there is none."""
-    return next(iter(contents.items())) if contents else ("", {})
+def _preferred(contents: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Returns JSON if there is any, else the first media type, and its description; nothing if there is none."""
+    return min(contents.items(), key=lambda item: item[0] != "application/json", default=("", {}))
 
 
 def _curl(verb: str, url: str, kind: str, example: Any) -> str:

@@ -83,8 +83,7 @@ class Schemas:
         self._queries = set()
         for operation in operations:
             used |= {(answer, ANSWERED) for answer in operation.answers.values() if _is_model(answer)}
-            if _is_model(operation.body):
-                used.add((operation.body, SENT))
+            used |= {(model, SENT) for model in _models_of(operation.body)}
             if operation.query is not None:
                 used.add((operation.query, SENT))
                 self._queries.add(operation.query)
@@ -142,11 +141,25 @@ def _described(operation: Operation, schemas: Schemas) -> dict[str, Any]:
     )
     if parameters:
         described["parameters"] = parameters
-    if isinstance(operation.body, dict):
-        described["requestBody"] = operation.body
-    elif operation.body is not None:
-        described["requestBody"] = {"required": True, "content": _json_of(schemas.sent(operation.body))}
+    if operation.body is not None:
+        described["requestBody"] = _body(operation.body, schemas)
     return described
+
+
+def _body(body: type[BaseModel] | dict[str, Any], schemas: Schemas) -> dict[str, Any]:
+    if not isinstance(body, dict):
+        return {"required": True, "content": _json_of(schemas.sent(body))}
+    content = {
+        kind: {**part, "schema": schemas.sent(part["schema"])} if _is_model(part.get("schema")) else part
+        for kind, part in body["content"].items()
+    }
+    return {**body, "content": content}
+
+
+def _models_of(body: type[BaseModel] | dict[str, Any] | None) -> list[type[BaseModel]]:
+    if isinstance(body, dict):
+        return [part["schema"] for part in body["content"].values() if _is_model(part.get("schema"))]
+    return [] if body is None else [body]
 
 
 def _security(operation: Operation, demands_accounts: bool) -> list[dict[str, Any]]:

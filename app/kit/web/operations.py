@@ -34,7 +34,7 @@ class Operation:
     errors: tuple[int, ...] = ()
     """Error statuses."""
     body: type[BaseModel] | dict[str, Any] | None = None
-    """Model of a JSON body, or a ready request body object."""
+    """Model of a JSON body, or a request body object, in which a model may stand for a schema."""
     query: type[BaseModel] | None = None
     parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Schemas of path parameters; default: any string."""
