@@ -120,7 +120,7 @@ def test_whoever_stops_a_worker_waits_longer_than_the_worker_may_take(services: 
         pod = pods(kubernetes_sources())[stage]
         waits.append((env_of(pod)["MODELMILL_SHUTDOWN_GRACE_S"], pod["terminationGracePeriodSeconds"]))
     service = unit(SYSTEMD / "modelmill-worker@.service")["Service"]
-    grace = service["Env"].removeprefix("MODELMILL_SHUTDOWN_GRACE_S=")
+    grace = service["Environment"].removeprefix("MODELMILL_SHUTDOWN_GRACE_S=")
     waits.append((grace, seconds(service["TimeoutStopSec"])))
     assert len(waits) == 7
     for grace_s, stop_s in waits:

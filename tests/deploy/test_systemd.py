@@ -262,7 +262,7 @@ def test_the_command_runs_as_the_services_with_their_settings_and_secrets(tmp_pa
     lines = set(done.stdout.splitlines())
     assert done.returncode == 0, done.stderr
     assert {"user: modelmill", "words: users create alice"} <= lines
-    service = dict(words.split("=", 1) for words in COMMON["Env"].split() if "=" in words)
+    service = dict(words.split("=", 1) for words in COMMON["Environment"].split() if "=" in words)
     assert f"MODELMILL_DATA_DIR={service['MODELMILL_DATA_DIR']}" in lines
     assert 'MODELMILL_TOOLCHAINS=["host","kneron"]' in lines
     secret = (root / "etc/modelmill/secrets/secret_key").read_text()

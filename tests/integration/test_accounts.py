@@ -118,7 +118,7 @@ def test_a_user_with_jobs_under_way_is_deleted_only_with_them(
         assert refused.json()["error"]["detail"] == {"jobs": 1}
         assert office.get("/api/v2/users/eve").json()["is_enabled"]
         with admin.browser() as browser:
-            assert "1 job that is under way is cancelled" in browser.get("/ui/admin/users/eve/delete").text
+            assert "1 running job is cancelled" in browser.get("/ui/admin/users/eve/delete").text
         assert office.delete("/api/v2/users/eve?cancel=true").status_code == 204
     assert shared.redis.hget(f"job:{job_id}", "status") == b"FAILED"
 

@@ -86,7 +86,7 @@ class History:
             self.store.delete(job_id) if step == "delete" else self._vanish(job_id)
         elif step == "rename":
             fields = {"name": name, "tags": '["Renamed"]'}
-            self.store.records.change(job_id, {"status": [record.status.value]}, fields, ttl_s=None)
+            self.store.records.change_call(job_id, {"status": [record.status.value]}, fields, ttl_s=None)()
         elif not record.is_terminal:
             self._advance(step, record, number)
         return None
