@@ -22,6 +22,7 @@ from app.kit.redis.connections import Script, ScriptCall
 from tests.harness.valkey import Valkey
 from tests.unit.kit.queue.test_blocking_broker import sent_by_lines, until
 
+pytestmark = pytest.mark.slow
 COUNT = "return redis.call('INCR', KEYS[1])"
 
 
