@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from starlette.requests import Request
 
 from app.kit.errors import Forbidden
-from app.kit.web.auth import caller_of, user_of
+from app.kit.web.auth import caller_of, only_for_administrators, user_of
 from app.kit.web.state import AppState, FromContainer
 from app.nodes.model import REPEAT_S, Order
 from app.nodes.service import Nodes
@@ -98,7 +98,4 @@ def require_owner(request: Request, name: str) -> None:
         raise Forbidden("This is for the owners of a node and for administrators.", hint="Ask one of them.")
 
 
-def require_admin(request: Request) -> None:
-    """Raises Forbidden."""
-    if not caller_of(request).is_admin:
-        raise Forbidden("Nodes are added and removed by administrators.", hint="Ask one of them.")
+require_admin = only_for_administrators("Nodes are added and removed by administrators.")

@@ -7,8 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.kit.clock import now
-from app.kit.errors import Forbidden
-from app.kit.web.auth import caller_of, user_of
+from app.kit.web.auth import caller_of, only_for_administrators, user_of
 from app.kit.web.http import answer_of, json_answer
 from app.kit.web.operations import Operations
 from app.kit.web.request_body import whole_body
@@ -20,6 +19,7 @@ from app.training.spec import MAX_SPEC_BYTES
 
 ENVIRONMENTS = "/api/v2/task-environments"
 OPERATIONS = Operations()
+_require_admin = only_for_administrators("Environments are written by administrators.")
 
 
 @OPERATIONS.add(
@@ -61,11 +61,6 @@ def delete_environment(request: Request) -> Response:
     _require_admin(request)
     training_of(request).tasks.environments.delete(request.path_params["environment"], by=user_of(request))
     return Response(status_code=204)
-
-
-def _require_admin(request: Request) -> None:
-    if not caller_of(request).is_admin:
-        raise Forbidden("Environments are written by administrators.", hint="Ask one of them.")
 
 
 def _answer(environment: Environment, *, is_admin: bool) -> schemas.EnvironmentAnswer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from app.kit.errors import Forbidden
-from app.kit.web.auth import caller_of, user_of
+from app.kit.web.auth import caller_of, only_for_administrators, user_of
 from app.kit.web.state import FromContainer
 from app.video.model.report import Measurement
 from app.video.service import Video
@@ -27,10 +27,7 @@ def uid_of(request: Request) -> str:
     return str(request.path_params["job_uid"])
 
 
-def require_admin(request: Request) -> None:
-    """Raises Forbidden."""
-    if not caller_of(request).is_admin:
-        raise Forbidden("Stages are added and removed by administrators.", hint="Ask one of them.")
+require_admin = only_for_administrators("Stages are added and removed by administrators.")
 
 
 def require_user(request: Request) -> str:

@@ -149,11 +149,11 @@ def policy_of(spec: Mapping[str, Any]) -> RolloutPolicy | None:
 
 def size_of(wave: str, count: int) -> int:
     """How many of so many nodes have the target after a wave. Raises ValueError for what is none."""
-    share = float(wave[:-1]) if wave.endswith("%") else 100.0
-    size = int(wave) if not wave.endswith("%") else 1
-    if size < 1 or not 0 < share <= 100:
+    is_share = wave.endswith("%")
+    amount = float(wave[:-1]) if is_share else int(wave)
+    if not (0 < amount <= 100 if is_share else amount >= 1):
         raise ValueError(f"{wave!r} is no wave")
-    return min(math.ceil(share * count / 100) if wave.endswith("%") else size, count)
+    return min(math.ceil(amount * count / 100) if is_share else int(amount), count)
 
 
 def advanced(

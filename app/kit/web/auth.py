@@ -82,6 +82,16 @@ def caller_of(request: Request) -> Caller:
     return caller
 
 
+def only_for_administrators(refusal: str) -> Callable[[Request], None]:
+    """Returns a check of requests, which raises Forbidden with this refusal for all but administrators."""
+
+    def require_admin(request: Request) -> None:
+        if not caller_of(request).is_admin:
+            raise Forbidden(refusal, hint="Ask one of them.")
+
+    return require_admin
+
+
 def user_of(request: Request) -> str:
     return caller_of(request).user
 

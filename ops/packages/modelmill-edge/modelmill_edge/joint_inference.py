@@ -82,10 +82,10 @@ class JointInference:
         if id:
             files["id"] = (None, id)
         try:
-            response = self._http.post(f"{self.url}/{quote(self.service)}/predict", files=files)
-        except httpx.TransportError:  # it may have been started again, at another port
+            response = self._predict(files)
+        except Unreachable:  # it may have been started again, at another port
             self.url = self._worker_url(0)
-            response = self._post(f"{self.url}/{quote(self.service)}/predict", files)
+            response = self._predict(files)
         _check(response)
         return Outcome.from_json(response.json())
 
@@ -95,7 +95,7 @@ class JointInference:
 
     def status(self) -> Mapping[str, Any]:
         """What the worker says of itself: its status, runtime, and model with its hash."""
-        response = self._get(f"{self.url}/healthz", {})
+        response = self._ask("GET", f"{self.url}/healthz")
         _check(response)
         status: Mapping[str, Any] = response.json()
         return status
@@ -118,7 +118,7 @@ class JointInference:
         path = f"{self._agent}/neptune/services/{quote(self.namespace)}/{quote(self.service)}"
         until = time.monotonic() + wait_s
         while True:
-            response = self._get(path, self._agent_headers)
+            response = self._ask("GET", path, headers=self._agent_headers)
             if response.status_code != httpx.codes.NOT_FOUND:
                 _check(response)
             url, problem = self._chosen(response.json().get("items", []))
@@ -142,15 +142,12 @@ class JointInference:
             return str(edge["url"]), ""
         return "", f"The edge worker of {name} is {edge['state']}. {edge['message']}".strip()
 
-    def _get(self, url: str, headers: Mapping[str, str]) -> httpx.Response:
-        try:
-            return self._http.get(url, headers=dict(headers))
-        except httpx.TransportError as error:
-            raise Unreachable(f"{url} does not answer: {error or type(error).__name__}.") from error
+    def _predict(self, files: Mapping[str, Any]) -> httpx.Response:
+        return self._ask("POST", f"{self.url}/{quote(self.service)}/predict", files=files)
 
-    def _post(self, url: str, files: Mapping[str, Any]) -> httpx.Response:
+    def _ask(self, method: str, url: str, **options: Any) -> httpx.Response:
         try:
-            return self._http.post(url, files=dict(files))
+            return self._http.request(method, url, **options)
         except httpx.TransportError as error:
             raise Unreachable(f"{url} does not answer: {error or type(error).__name__}.") from error
 
