@@ -51,24 +51,26 @@ _OTHERS = (
 
 @dataclass(frozen=True)
 class Unpacked:
+    """The content of an upload after unpacking."""
+
     files: list[str]
     """Names in the folder, in the archive's order."""
     ignored: list[str]
     """Entries of the archive that are neither samples nor labels."""
     labels: str = ""
-    """Name in the folder of what says what the samples show; empty if nothing does."""
+    """Name in the folder of the file with the labels; empty if there is none."""
 
 
 def extract(upload: Path, into: Path, *, max_files: int, max_bytes: int) -> Unpacked:
-    """Unpack the samples of an upload into a folder, which is made if it is missing. Nothing is left in it on failure.
+    """Unpack the samples of an upload into a folder, which is created if missing. On failure nothing is left in it.
 
     Args:
         max_files: How many files may be unpacked.
         max_bytes: How many bytes they may have in all.
 
     Raises:
-        BadArchive: No zip, damaged, encrypted, with hostile names or links.
-        ZipBomb, ImagesTooLarge, NoImages: There is too much in it, or nothing.
+        BadArchive: The upload is no zip, is damaged or encrypted, or has hostile names or links.
+        ZipBomb, ImagesTooLarge, NoImages: It contains too much, or nothing.
     """
     with upload.open("rb") as file:
         head = file.read(64)
@@ -95,7 +97,11 @@ def _bare_name(head: bytes) -> str | None:
 
 
 def _directory(upload: Path, head: bytes) -> list[zipfile.ZipInfo]:
-    """The archive's table of contents. Raises BadArchive."""
+    """Returns the archive's table of contents.
+
+    Raises:
+        BadArchive: It cannot be read.
+    """
     try:
         with zipfile.ZipFile(upload) as archive:
             return archive.infolist()
@@ -115,7 +121,7 @@ def _no_samples(ignored: list[str]) -> NoImages:
 
 
 def _single(upload: Path, into: Path, name: str, max_bytes: int) -> Unpacked:
-    """The upload itself as the only sample file; linked where the file system can, else copied."""
+    """Treats the upload itself as the only sample file; links it if the file system supports that, else copies it."""
     entries.refuse_size(upload.stat().st_size, max_bytes)
     with _all_or_nothing(into) as written:
         try:
@@ -143,20 +149,24 @@ def _unpack(upload: Path, into: Path, samples: list[ArchiveEntry], max_bytes: in
 
 
 def _created(path: Path, written: list[Path]) -> BinaryIO:
-    """A new file, noted as ours once it is. Raises FileExistsError."""
+    """Creates a file and notes it as ours.
+
+    Raises:
+        FileExistsError: It exists already.
+    """
     file = path.open("xb")
     written.append(path)
     return file
 
 
 def write_entry(archive: zipfile.ZipFile, entry: ArchiveEntry, file: BinaryIO, limit: int) -> int:
-    """Copy one entry, counting what really comes out of it.
+    """Copy one entry, counting the bytes that are really unpacked.
 
     Args:
-        limit: bytes that may be written, whatever the archive declares.
+        limit: how many bytes may be written, whatever the archive declares.
 
     Returns:
-        The bytes written.
+        The number of bytes written.
 
     Raises:
         BadArchive: The entry is damaged.
@@ -172,7 +182,11 @@ def write_entry(archive: zipfile.ZipFile, entry: ArchiveEntry, file: BinaryIO, l
 
 
 def _chunks(archive: zipfile.ZipFile, entry: ArchiveEntry) -> Iterator[bytes]:
-    """Reading only, so that a full disk is not mistaken for a damaged archive. Raises BadArchive."""
+    """Reads an entry. Separate from writing, so that a full disk is not mistaken for a damaged archive.
+
+    Raises:
+        BadArchive: The entry is damaged.
+    """
     try:
         with archive.open(entry.info) as source:
             while chunk := source.read(CHUNK_BYTES):
@@ -186,7 +200,7 @@ def _chunks(archive: zipfile.ZipFile, entry: ArchiveEntry) -> Iterator[bytes]:
 
 
 def _refuse_nested_bomb(path: Path, name: str, max_bytes: int) -> None:
-    """An .npz is a zip too. One that cannot be read is left to the samples' own check."""
+    """Checks an .npz, which is a zip, too. One that cannot be read is left to the check of the samples."""
     try:
         with zipfile.ZipFile(path) as archive:
             directory = archive.infolist()
@@ -197,7 +211,8 @@ def _refuse_nested_bomb(path: Path, name: str, max_bytes: int) -> None:
 
 @contextmanager
 def _all_or_nothing(into: Path) -> Iterator[list[Path]]:
-    """Collects what is written into the folder; on an error it is removed, and so is the folder if it was made here."""
+    """Collects the files that are written; on an error they are removed, and so is the folder if it was created
+    here."""
     is_new = not into.exists()
     into.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
@@ -212,9 +227,9 @@ def _all_or_nothing(into: Path) -> Iterator[list[Path]]:
 
 
 def flat_name(name: str) -> str:
-    """A file name made of an entry's name: folders joined by "__", anything unusual replaced by "_".
+    """Makes a file name of an entry's name: folders are joined by "__", unusual characters replaced by "_".
 
-    At most NAME_BYTES_MAX bytes of UTF-8, the ending kept; never empty, never hidden.
+    It has at most NAME_BYTES_MAX bytes of UTF-8, keeps the ending, and is neither empty nor hidden.
     """
     stem, dot, ending = flattened(name).rpartition(".")
     room = NAME_BYTES_MAX - len(ending.encode()) - 1
@@ -223,7 +238,7 @@ def flat_name(name: str) -> str:
 
 
 def _free_name(wish: str, taken: set[str]) -> str:
-    """The name, or with a number before its ending where it is taken, capitals not told apart."""
+    """Returns the name, with a number before its ending if it is taken; case is ignored."""
     stem, _, ending = wish.rpartition(".")
     name, number = wish, 1
     while name.casefold() in taken:

@@ -24,7 +24,7 @@ FILES_MAX = 20_000
 
 
 def places(request: dict[str, Any], _: Progress) -> dict[str, Any]:
-    """Tell where the weights of a model lie.
+    """List the files with the weights of a model.
 
     Args:
         request: {"model": path}.
@@ -34,7 +34,7 @@ def places(request: dict[str, Any], _: Progress) -> dict[str, Any]:
         refuses.
 
     Raises:
-        ExternalWeights: A place is outside of the model's folder.
+        ExternalWeights: A path leads out of the model's folder.
     """
     path = Path(request["model"])
     try:
@@ -45,7 +45,7 @@ def places(request: dict[str, Any], _: Progress) -> dict[str, Any]:
 
 
 def merge(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Make one file of a model and its weights.
+    """Merge a model and its weights into one file.
 
     Args:
         request: {"model": path of an ONNX file or of a zip with one, "weights": path of a zip of the files beside it,
@@ -91,7 +91,7 @@ def _only(models: list[str]) -> str:
 
 
 def _beside(name: str, places: list[str], files: Mapping[str, Path]) -> dict[str, Path]:
-    """The files at these places, as seen from the model; files that came without their folders by their name alone."""
+    """Maps these paths, as the model has them, to files; files that came without folders match by name alone."""
     parent = PurePosixPath(name).parent
     plain = {PurePosixPath(other).name: path for other, path in files.items()}
     paths = {place: files.get(str(parent / place)) or plain.get(PurePosixPath(place).name) for place in places}
@@ -99,10 +99,10 @@ def _beside(name: str, places: list[str], files: Mapping[str, Path]) -> dict[str
 
 
 def _unpacked(archive: Path, into: Path, max_bytes: int) -> dict[str, Path]:
-    """Name → where its bytes are. Nothing else of the archive's names is used."""
+    """Unpacks a zip and returns the path of each file by its name; other information of the archive is not used."""
     try:
         return _written(archive, into, max_bytes)
-    except (BadArchive, ZipBomb) as error:  # its code would speak of reference pictures
+    except (BadArchive, ZipBomb) as error:  # archive.extract would report errors about reference pictures
         raise BadModelArchive(error.message, hint=error.hint, detail=error.detail) from error
 
 

@@ -27,7 +27,7 @@ from app.conversion.options import Preprocess
 from app.conversion.toolchains.base import FEW_SAMPLES, GOOD_SAMPLES
 
 PLENTY = 1000
-"""Field practice: with more samples nothing is gained."""
+"""Field practice: more samples than this bring nothing."""
 NEAR_BITS = 2
 """dHashes of 64 bits that differ in no more bits than this belong to the same scene."""
 FLAT_DEVIATION = 3.0
@@ -39,19 +39,20 @@ COMPARED_AT_MOST = 2000
 
 @dataclass(frozen=True)
 class CalibrationTarget:
-    """What the samples are for."""
+    """The input for which the samples are meant."""
 
     channels: int | None = None
     size: tuple[int, int] | None = None
-    """Width and height of the image input; None for other inputs, and while it is not known."""
+    """Width and height of the picture; None for other inputs, and while unknown."""
     expectation: ExpectedRange = field(default_factory=ExpectedRange)
 
 
 def target_of(shapes: Sequence[Sequence[int | str | None]], expectation: ExpectedRange) -> CalibrationTarget:
-    """Tell what the samples are for. Only a lone input of four axes can be one of pictures.
+    """Determine the input for which the samples are meant. Only a single input with four axes can take pictures.
 
     Args:
-        shapes: The shapes of all inputs.
+        shapes: the shapes of all inputs.
+        expectation: the values that the model expects.
     """
     shape = shapes[0] if len(shapes) == 1 else ()
     if len(shape) != 4:
@@ -65,15 +66,15 @@ def target_of(shapes: Sequence[Sequence[int | str | None]], expectation: Expecte
 def diagnose(
     measured: SampleStats, target: CalibrationTarget, preprocess: Preprocess, *, allow_damaged: bool = False
 ) -> list[Finding]:
-    """Judge samples by what was measured of them.
+    """Judge samples by their measurements.
 
     Args:
         target: the model's input, and which values it expects.
         preprocess: how the job would prepare the pictures.
-        allow_damaged: the job leaves out files that cannot be read: then they do not block it.
+        allow_damaged: the job skips files that cannot be read, so they do not block it.
 
     Returns:
-        All findings, the gravest first.
+        All findings, the most serious first.
     """
     findings = [
         *_count(measured),
@@ -192,7 +193,7 @@ def _copies(items: Sequence[PictureStats | ArrayStats]) -> tuple[str, ...]:
 
 
 def _near_copies(pictures: Sequence[PictureStats], copies: set[str]) -> tuple[str, ...]:
-    """Flat pictures have no gradients to compare; they are another finding's."""
+    """Finds nearly equal pictures. Flat pictures have no gradients to compare; another finding reports them."""
     hashes: list[int] = []
     near = []
     for picture in pictures[:COMPARED_AT_MOST]:

@@ -12,11 +12,13 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class PictureStats:
+    """The measurements of one picture."""
+
     name: str
     size_bytes: int
     sha256: str
     dhash: int
-    """Difference hash: 64 bits of left-to-right gradients."""
+    """Difference hash: 64 bits, one for each left-to-right gradient."""
     width: int
     height: int
     mean: float
@@ -27,12 +29,12 @@ class PictureStats:
     format: str
     """Pillow's name of the file format."""
     channel_means: tuple[float, ...] = ()
-    """Red, green, blue, 0..255; empty for a picture without color."""
+    """Means of red, green and blue, 0..255; empty for a picture without color."""
 
 
 @dataclass(frozen=True)
 class ArrayStats:
-    """One array of one sample."""
+    """The measurements of one array of one sample."""
 
     name: str
     input: str
@@ -46,14 +48,18 @@ class ArrayStats:
 
 @dataclass(frozen=True)
 class UnreadableSample:
+    """A file that cannot be read."""
+
     name: str
     reason: str
 
 
 @dataclass(frozen=True)
 class SampleStats:
+    """The measurements of all samples."""
+
     count: int
-    """Of all samples; when there are very many, only some of them were measured."""
+    """Number of all samples; of very many, only some were measured."""
     pictures: Sequence[PictureStats] = ()
     arrays: Sequence[ArrayStats] = ()
     unreadable: Sequence[UnreadableSample] = ()
@@ -73,13 +79,15 @@ MODEL = "the model's first layers"
 
 @dataclass(frozen=True)
 class Finding:
+    """A result of the calibration checks."""
+
     code: str
     severity: Severity
     message: str
     """A gettext key with %(name)s for the entries of detail."""
     advice: str
-    """What to do about it; a key like message."""
+    """What to do about it; a gettext key like message."""
     source: str
     samples: tuple[str, ...] = ()
-    """Names of the samples concerned."""
+    """Names of the affected samples."""
     detail: dict[str, Any] = field(default_factory=dict)

@@ -29,50 +29,54 @@ READ_ERRORS = (
     zlib.error,
     lzma.LZMAError,
 )
-"""What a damaged or unusual zip makes zipfile and its decompressors raise."""
+"""Errors that zipfile and its decompressors raise for a damaged or unusual zip."""
 
 RATIO_MAX = 200
 RATIO_FROM_BYTES = 10_000_000
 ENTRIES_PER_FILE_MAX = 10
-"""A zip may hold this many times the allowed samples in entries that are none."""
+"""How many entries a zip may have in all, as a multiple of the samples that it may have."""
 ENCRYPTED = 0x1 | 0x40 | 0x2000
 JUNK_FOLDER = "__MACOSX"
 JUNK_FILES = frozenset({"Thumbs.db", "desktop.ini"})
 ZIP_EPOCH_YEAR = 1980
-"""numpy writes the members of an .npz with the earliest date there is; who zips .npy files keeps their dates."""
+"""numpy gives the members of an .npz the earliest possible date; a zip of .npy files has their dates."""
 
 
 @dataclass(frozen=True)
 class ArchiveEntry:
+    """An entry of a zip, as its table of contents declares it."""
+
     name: str
     info: zipfile.ZipInfo
 
 
 @dataclass(frozen=True)
 class ChosenEntries:
+    """The entries of a zip, by their use."""
+
     samples: list[ArchiveEntry]
     """The entries to unpack, in the zip's order."""
     labels: list[ArchiveEntry]
-    """One or none."""
+    """At most one."""
     ignored: list[str]
-    """Names of the other files, without those that operating systems add."""
+    """Names of the other files, except those that operating systems add."""
 
 
 def is_npz(directory: Sequence[zipfile.ZipInfo]) -> bool:
-    """Is this zip a numpy .npz, and not a zip of .npy files?"""
+    """Returns whether this zip is a numpy .npz, not a zip of .npy files."""
     return bool(directory) and all(
         info.filename.endswith(".npy") and info.date_time[0] <= ZIP_EPOCH_YEAR for info in directory
     )
 
 
 def choose(directory: Sequence[zipfile.ZipInfo], zip_bytes: int, *, max_files: int, max_bytes: int) -> ChosenEntries:
-    """The entries to unpack.
+    """Choose the entries to unpack.
 
     Args:
         directory: the entries as the zip lists them.
-        zip_bytes: size of the whole zip, against which its declared content is held.
-        max_files: samples that may be in it.
-        max_bytes: what they may unpack to.
+        zip_bytes: size of the whole zip, with which its declared content is compared.
+        max_files: how many samples it may contain.
+        max_bytes: how many bytes they may have unpacked.
 
     Raises:
         BadArchive, ZipBomb: The zip must not be unpacked.
@@ -99,8 +103,11 @@ def choose(directory: Sequence[zipfile.ZipInfo], zip_bytes: int, *, max_files: i
 
 
 def plain_files(directory: Sequence[zipfile.ZipInfo]) -> list[ArchiveEntry]:
-    """All files but the junk of operating systems. Raises BadArchive for what must not be unpacked, and for a name
-    that comes twice."""
+    """Returns all files, except those that operating systems add.
+
+    Raises:
+        BadArchive: An entry must not be unpacked, or a name occurs twice.
+    """
     for info in directory:
         _refuse_hostile(info)
     files = [
@@ -111,12 +118,12 @@ def plain_files(directory: Sequence[zipfile.ZipInfo]) -> list[ArchiveEntry]:
 
 
 def refuse_bomb(infos: Sequence[zipfile.ZipInfo], zip_bytes: int, what: str, max_bytes: int) -> None:
-    """Check declared sizes: of each entry against its own packed size, of all against the zip.
+    """Compare the declared sizes of each entry with its packed size, and of all entries with the zip.
 
     Args:
         zip_bytes: size of the whole zip.
-        what: the zip, as it is called in the message.
-        max_bytes: what all may unpack to.
+        what: how the message calls the zip.
+        max_bytes: how many bytes all may have unpacked.
 
     Raises:
         ZipBomb: A ratio that no honest file has.
@@ -130,6 +137,7 @@ def refuse_bomb(infos: Sequence[zipfile.ZipInfo], zip_bytes: int, what: str, max
 
 
 def refuse_size(size_bytes: int, max_bytes: int) -> None:
+    """Raise ImagesTooLarge if the samples have more bytes than allowed."""
     if size_bytes > max_bytes:
         raise ImagesTooLarge(
             f"the reference samples take {size_bytes:,} bytes unpacked; {max_bytes:,} are allowed",
@@ -158,7 +166,7 @@ def _refuse_hostile(info: zipfile.ZipInfo) -> None:
 
 
 def _hostility(info: zipfile.ZipInfo) -> str:
-    """Why an entry must not be unpacked; empty when it may."""
+    """Returns why an entry must not be unpacked; empty if it may."""
     name, kind = info.orig_filename, stat.S_IFMT(info.external_attr >> 16)
     reasons = {
         "whose name holds a NUL character": "\0" in name,

@@ -1,4 +1,4 @@
-"""Infers from a graph's first layers which values it was trained on. Reads only weights; nothing is executed.
+"""Infers from a graph's first layers on which values it was trained. Reads only weights and runs nothing.
 
 There are two signs. Constants: a Sub, Div, Mul, Add or BatchNormalization on the input itself normalizes it. Batch
 normalization after the first convolution: over natural pictures, which are smooth, a filter answers with about the sum
@@ -20,11 +20,12 @@ from app.conversion.toolchains import graph
 NORMALIZING = frozenset({"Sub", "Add", "Mul", "Div"})
 CHANNELS_MIN = 4
 AGREEMENT_MIN = 0.3
-"""Share of the channels' answers that the sum of their weights must explain, else the filters do not blur."""
+"""Least share of the channels' responses that the sums of their weights have to explain; below it the filters do not
+blur."""
 
 
 def expectation_of(model: onnx.ModelProto) -> ExpectedRange:
-    """For a model of one input; empty for others."""
+    """Returns the expected values of a model with one input; empty for other models."""
     inputs = graph.graph_inputs(model)
     if len(inputs) != 1:
         return ExpectedRange()
@@ -46,7 +47,8 @@ def _operand(view: GraphView, node: onnx.NodeProto) -> Array | None:
 
 
 def _from_constants(view: GraphView, node: onnx.NodeProto) -> ExpectedRange:
-    """Sub or Add first: its constant is the mean. Mul or Div first: its constant is the deviation or the range."""
+    """Reads constants: if Sub or Add comes first, its constant is the mean; if Mul or Div does, it is the deviation or
+    the range."""
     scale, offset = 1.0, 0.0
     order = ""
     for step in _chain(view, node):
@@ -63,9 +65,9 @@ def _from_constants(view: GraphView, node: onnx.NodeProto) -> ExpectedRange:
             offset += signed
     if not scale or (scale == 1.0 and not offset):
         return ExpectedRange()
-    if not offset:  # only a factor: x / 255 takes 0..255 and gives 0..1
+    if not offset:  # only a factor: x / 255 maps 0..255 to 0..1
         return ExpectedRange(mean=0.45 / scale, deviation=0.27 / abs(scale), why="constants")
-    if scale == 1.0:  # only an offset: its size tells the scale
+    if scale == 1.0:  # only an offset: its size shows the scale
         return ExpectedRange(mean=-offset, deviation=max(abs(offset) / 2, 0.05), order=order, why="constants")
     return ExpectedRange(mean=-offset / scale, deviation=0.6 / abs(scale), order=order, why="constants")
 

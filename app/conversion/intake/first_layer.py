@@ -1,9 +1,9 @@
-"""Infers from the first layer of a network which values it was trained on. Reads only weights; nothing is executed.
+"""Infers from the first layer of a network on which values it was trained. Reads only weights and runs nothing.
 
-Up to its first non-linear operator a network answers a picture of one color with a linear function of that color.
-Batch normalization after it has stored the mean of that response, and so reveals the mean of each channel of the input.
-If it was folded into the convolution, the response to the mean picture is the normalization's own shift, which is
-small: weaker evidence, but enough to distinguish bytes from fractions, and often red from blue.
+Up to its first non-linear operator a network answers a picture of one color with a linear function of that color. Batch
+normalization after it has stored the mean of that response, and so reveals the mean of each channel of the input. If it
+was folded into the convolution, the response to the mean picture is the normalization's own shift, which is small:
+weaker evidence, but enough to distinguish bytes from fractions, and often red from blue.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from app.conversion.intake.graph_view import Array, GraphView
 from app.inference.preprocessing import AxisOrder
 
 NODES_MOST = 40
-"""A network's first layer lies within as many nodes that read what comes of the input."""
+"""The first layer is searched among this many nodes that depend on the input."""
 CHANNELS_LEAST = 6
 BLOCK_MOST = 16
-"""Of SpaceToDepth; a larger one is damage."""
+"""Largest plausible block size of SpaceToDepth; a larger one means damage."""
 AGREEMENT_LEAST = 0.3
-"""Share of the channels' deviations that the sums of their weights must explain, else the filters do not blur."""
+"""Least share of the channels' deviations that the sums of their weights have to explain; below it the filters do not
+blur."""
 ACTIVATIONS = frozenset(
     {"Relu", "Clip", "Sigmoid", "LeakyRelu", "PRelu", "HardSigmoid", "HardSwish", "Elu", "Mish", "MaxPool"}
 )
@@ -38,24 +39,24 @@ ARITHMETIC: Mapping[str, Callable[[Array, Array], Array]] = {
     "Div": np.divide,
 }
 BLUR_LEAST = 0.05
-"""Share of its weights that a filter's sum must be: one of differences alone sees borders and no colors."""
+"""Least sum of a filter's weights, as a share of their magnitude: a filter of differences sees edges, but no colors."""
 UNREADABLE = (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError, np.linalg.LinAlgError)
 Kind = Literal["batchnorm", "folded", "input_norm", "none"]
 
 
 @dataclass(frozen=True)
 class FirstLayer:
-    """Means are those of the values that are fed, by channel of the input."""
+    """The statistics of a model's input; means are those of the values that are fed, by channel of the input."""
 
     kind: Kind
-    """What tells it: stored statistics, the convolution they were folded into, or a normalization of the input."""
+    """The evidence: stored statistics, the convolution they were folded into, or a normalization of the input."""
     mean: Array | None = None
     covariance: Array | None = None
-    """Of the mean, as the fit leaves it."""
+    """Covariance of the mean, from the fit."""
     spread: float | None = None
-    """Deviation of the values that are fed; of a folded layer its sign of life: deviation × spread is near 1."""
+    """Standard deviation of the values that are fed; for a folded layer a check: deviation × spread is near 1."""
     factor: Array | None = None
-    """What the graph itself multiplies each channel by before its first convolution, with offset; None: nothing."""
+    """Factor by which the graph itself multiplies each channel before its first convolution; None for none."""
     offset: Array | None = None
 
 
@@ -64,20 +65,20 @@ NOTHING = FirstLayer("none")
 
 @dataclass(frozen=True)
 class _Response:
-    """How a tensor answers a picture of one colour: matrix[channel] · (color, 1)."""
+    """The response of a tensor to a picture of one color: matrix[channel] · (color, 1)."""
 
     matrix: Array
     axis: int
-    """Where its channels are."""
+    """Index of the axis of its channels."""
 
 
 def first_layer_of(model: onnx.ModelProto, name: str, channels: int, order: AxisOrder) -> FirstLayer:
-    """What the first layer does to an input. A graph that breaks the rules of its operators tells nothing.
+    """Infer the statistics of an input from the first layer. A graph that breaks the rules of its operators gives none.
 
     Args:
         name: of the input.
-        channels: how many the input has.
-        order: of the input's axes: where its channels are.
+        channels: number of the input's channels.
+        order: of the input's axes, which tells where the channels are.
     """
     try:
         with np.errstate(all="ignore"):
@@ -88,7 +89,7 @@ def first_layer_of(model: onnx.ModelProto, name: str, channels: int, order: Axis
 
 
 def _is_finite(layer: FirstLayer) -> bool:
-    """Damaged weights may hold anything."""
+    """Returns whether all numbers are finite: damaged weights may contain anything."""
     arrays = (layer.mean, layer.covariance, layer.factor, layer.offset)
     is_spread_sound = layer.spread is None or (np.isfinite(layer.spread) and layer.spread > 0)
     return bool(is_spread_sound) and all(array is None or bool(np.isfinite(array).all()) for array in arrays)
@@ -99,10 +100,16 @@ class _Trace:
         self._view, self._channels = view, channels
         self._known: dict[str, _Response] = {}
         self._entry: Array | None = None
-        """How the first convolution's input answers."""
+        """Response of the first convolution's input."""
         self._is_blind = False
 
     def run(self, model: onnx.ModelProto, name: str, axis: int) -> FirstLayer:
+        """Follow the graph from the input to the first layer, and return what this layer shows.
+
+        Args:
+            name: of the input.
+            axis: index of the axis of its channels.
+        """
         start = np.hstack([np.eye(self._channels), np.zeros((self._channels, 1))])
         self._known[name] = _Response(start, axis)
         reading = (node for node in model.graph.node if any(source in self._known for source in node.input))
@@ -118,7 +125,7 @@ class _Trace:
         return NOTHING
 
     def _step(self, node: onnx.NodeProto) -> list[_Response] | None:
-        """What a linear operator makes of its input; None for one that is not, or that is not understood."""
+        """Returns the response after a linear operator; None for an operator that is not linear, or not known."""
         if node.op_type in ARITHMETIC:
             return self._arithmetic(node)
         if node.op_type == "Concat":
@@ -167,7 +174,8 @@ class _Trace:
         return [_Response(np.vstack([part.matrix for part in parts]), axis)]
 
     def _picked(self, node: onnx.NodeProto, response: _Response) -> list[_Response] | None:
-        """Slice, Gather and Split: of the picture's sides they change nothing, of its channels they pick some."""
+        """Handles Slice, Gather and Split: along the picture's sides they change nothing, along its channels they
+        select some."""
         if node.op_type == "Gather" and _attribute(node, "axis", 0) % 4 == response.axis:
             indexes = self._view.numbers(node.input[1])
             return None if indexes is None else [_rows(response, indexes.astype(int).reshape(-1))]
@@ -216,7 +224,7 @@ class _Trace:
         return [_Response(matrix, 1)]
 
     def _normalized(self, node: onnx.NodeProto) -> FirstLayer:
-        """The first batch normalization: what it stores is the mean of the linear answers."""
+        """Reads the first batch normalization, which has stored the mean of the linear responses."""
         mean, variance = (self._view.numbers(name) for name in node.input[3:5])
         if mean is None or variance is None or node.input[0] not in self._known:
             return NOTHING
@@ -230,7 +238,7 @@ class _Trace:
         return self._fitted("batchnorm", response.matrix, mean, spread, 1 / np.maximum(deviation, 1e-9))
 
     def _input_norm(self, response: _Response, mean: Array, variance: Array) -> FirstLayer:
-        """A normalization of the input itself: its mean and variance are those of the pixels."""
+        """Reads a normalization of the input itself: its mean and variance are those of the pixels."""
         gains = np.abs(response.matrix[:, :-1]).sum(axis=1)
         if len(mean) != self._channels or not gains.all():
             return NOTHING
@@ -240,7 +248,7 @@ class _Trace:
         return FirstLayer("input_norm", solved, covariance, spread)
 
     def _folded(self, node: onnx.NodeProto, response: _Response) -> FirstLayer:
-        """A convolution right before an activation: its normalization, if it had one, is in its weights."""
+        """Reads a convolution right before an activation: if it had a normalization, its weights contain it."""
         if self._entry is None:
             return NOTHING
         if node.op_type not in ACTIVATIONS and not self._is_gate(node):
@@ -250,13 +258,13 @@ class _Trace:
         return self._fitted("folded", response.matrix, np.zeros(len(response.matrix)), life or None, None)
 
     def _is_gate(self, node: onnx.NodeProto) -> bool:
-        """SiLU and the like: x · sigmoid(x)."""
+        """Recognizes SiLU and similar functions: x · sigmoid(x)."""
         return node.op_type == "Mul" and any(name not in self._known for name in node.input)
 
     def _fitted(
         self, kind: Kind, matrix: Array, answer: Array, spread: float | None, weights: Array | None
     ) -> FirstLayer:
-        """The mean picture to which the layer answers so, by least squares."""
+        """Returns the picture, by least squares, to which the layer gives this mean response."""
         sums, rest = matrix[:, :-1], answer - matrix[:, -1]
         is_short = len(sums) < max(CHANNELS_LEAST, 2 * self._channels)
         if is_short or self._is_blind or not np.isfinite(matrix).all():
@@ -272,7 +280,7 @@ class _Trace:
         return self._fixed(FirstLayer(kind, mean, variance * np.linalg.inv(normal), spread))
 
     def _fixed(self, layer: FirstLayer) -> FirstLayer:
-        """With what the graph itself does to the channels before its first convolution."""
+        """Adds what the graph itself does to the channels before its first convolution."""
         entry = self._entry
         if entry is None or len(entry) != self._channels:
             return layer
@@ -287,7 +295,8 @@ def _rows(response: _Response, indexes: Array) -> _Response:
 
 
 def _spread(sums: Array, deviation: Array) -> float | None:
-    """Deviation of the pixels: smooth pictures move a filter's answer by about the sum of its weights."""
+    """Returns the deviation of the pixels: smooth pictures change a filter's response by about the sum of its
+    weights."""
     total = np.abs(sums.sum(axis=1))
     energy, power = float((total * total).sum()), float((deviation * deviation).sum())
     if not energy or not power:

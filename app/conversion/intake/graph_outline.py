@@ -16,7 +16,7 @@ from app.conversion.errors import InvalidModel
 from app.conversion.toolchains.base import Progress
 
 NODES_MOST = 1500
-"""A larger graph is not drawn."""
+"""Graphs with more nodes are not drawn."""
 FOLDED = frozenset({"QuantizeLinear", "DequantizeLinear"})
 BITS = {
     onnx.TensorProto.INT8: "int8",
@@ -27,7 +27,7 @@ BITS = {
 
 
 def outline_graphs(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """The outlines of several graphs.
+    """Extract the outlines of several graphs.
 
     Args:
         request: {"graphs": {name: path}}.
@@ -46,7 +46,7 @@ def outline_graphs(request: dict[str, Any], progress: Progress) -> dict[str, Any
 def _outline(path: Path) -> dict[str, Any]:
     try:
         graph = onnx.load(str(path), load_external_data=False).graph
-    except Exception as error:  # protobuf's errors have no public root
+    except Exception as error:  # protobuf's errors have no public base class
         raise InvalidModel(f"{path.name} cannot be read as a graph") from error
     kept = [node for node in graph.node if node.op_type not in FOLDED and node.op_type != "Constant"]
     if len(kept) > NODES_MOST:
@@ -69,7 +69,8 @@ def _node(node: Any, aliases: Mapping[str, str], bits: Mapping[str, str], makers
 
 
 def _quantized(graph: Any) -> tuple[dict[str, str], dict[str, str]]:
-    """The tensor that each quantized or dequantized one stands for; and the bits of those that were dequantized."""
+    """Returns the original tensor of each quantized or dequantized one, and the bit width of those that were
+    dequantized."""
     types = {tensor.name: tensor.data_type for tensor in graph.initializer}
     aliases: dict[str, str] = {}
     bits: dict[str, str] = {}

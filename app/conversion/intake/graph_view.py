@@ -1,4 +1,4 @@
-"""The first nodes of a graph, for checks of its first layers. Reads only weights; nothing is executed."""
+"""The first nodes of a graph, for checks of its first layers. Reads only weights and runs nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STEPS_MAX = 8
 
 
 class GraphView:
-    """Who reads a tensor, and the stored numbers by name."""
+    """The readers of each tensor, and the stored numbers by name."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self._tensors = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -28,7 +28,8 @@ class GraphView:
                 self._readers.setdefault(name, []).append(node)
 
     def first(self, name: str) -> onnx.NodeProto | None:
-        """The one node that first computes with the tensor, past those that only pass it on."""
+        """Returns the only node that computes with the tensor, after nodes that just pass it on; None if there are
+        several."""
         for _ in range(STEPS_MAX):
             readers = self._readers.get(name, [])
             if len(readers) != 1:
@@ -39,16 +40,17 @@ class GraphView:
         return None
 
     def readers(self, name: str) -> Sequence[onnx.NodeProto]:
-        """The nodes that read the tensor."""
+        """Returns the nodes that read the tensor."""
         return self._readers.get(name, ())
 
     def numbers(self, name: str) -> Array | None:
+        """Returns the stored numbers of a tensor; None if it has none, or damaged ones."""
         tensor = self._tensors.get(name)
         if tensor is None or tensor.data_location == onnx.TensorProto.EXTERNAL:
             return None
         try:
             return np.asarray(numpy_helper.to_array(tensor), dtype=np.float64)
-        except (ValueError, TypeError, KeyError):  # raw bytes that do not fit the shape, or a type that onnx has not
+        except (ValueError, TypeError, KeyError):  # raw bytes that do not fit the shape, or a type unknown to onnx
             return None
 
 

@@ -22,15 +22,15 @@ from app.kit.text.error_text import reason_of
 
 @dataclass(frozen=True)
 class ModelLimits:
-    """What a toolchain reads."""
+    """What a toolchain accepts."""
 
     label: str
     opset: range
-    """Versions of the default operator set that it reads."""
+    """Versions of the default operator set."""
     ir_max: int
     dtypes: frozenset[str]
     domains: frozenset[str] = frozenset()
-    """Operator domains accepted unseen, beside those of ONNX itself."""
+    """Domains whose operators are accepted without a check, in addition to those of ONNX itself."""
 
 
 _NUMBERS = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -46,28 +46,36 @@ READS = {
         label="toolchain kneron (v0.33.1)", opset=range(8, 19), ir_max=13, dtypes=frozenset({"float32"})
     ),
 }
-"""host: what onnxruntime loads (a test tries it). kneron: the vendor's manual; the IR version is lowered on the way."""
+"""host: what onnxruntime loads (a test checks it). kneron: the vendor's manual; the stage lowers the IR version."""
 
 
 @dataclass(frozen=True)
 class CheckedModel:
+    """The result of the checks of a model."""
+
     facts: dict[str, Any]
     """graph.facts of the model with fixed shapes, and size_bytes."""
     inputs: list[TensorSpec]
     expectation: ExpectedRange = field(default_factory=ExpectedRange)
-    """The values that it takes, as its first layers tell."""
+    """The values that the model expects, judging by its first layers."""
     recognition: Recognition | None = None
-    """The preprocessing that it was trained with; None for a model that takes no pictures."""
+    """The preprocessing with which it was trained; None for a model that does not take pictures."""
     changes: list[str] = field(default_factory=list)
     warnings: list[dict[str, Any]] = field(default_factory=list)
     """Each {code, message, detail}."""
 
 
 def check_model(path: Path, options: Options, *, max_bytes: int) -> CheckedModel:
-    """Everything that can be known without running it. The file is read, never changed.
+    """Checks everything that can be checked without running the model. The file is not changed.
 
-    Raises ModelTooLarge, what graph.load raises, TooNewModel, InvalidModel, UnsupportedInput, UnsupportedOperator,
-    DynamicShape, BadInput (input_shapes).
+    Args:
+        max_bytes: largest size of the file.
+
+    Raises:
+        ModelTooLarge: The file is larger.
+        TooNewModel, InvalidModel, UnsupportedInput, UnsupportedOperator: The toolchain cannot use the model.
+        DynamicShape: The shape of an input is open.
+        BadInput: A given shape does not fit, or what graph.load raises.
     """
     size = path.stat().st_size
     if size > max_bytes:
@@ -129,10 +137,11 @@ def _refuse_types(inputs: Sequence[TensorSpec], reads: ModelLimits) -> None:
 
 
 def _refuse_broken_rules(model: onnx.ModelProto, path: Path | None) -> None:
-    """onnx's own checker. It reads the file of the model itself, if there is one, which spares a copy of a large model.
+    """Runs onnx's own checker. If there is a file, the checker reads it by itself, which avoids a copy of a large
+    model.
 
     It insists on the rank of every input and output, which runtimes do not need and exporters leave out; such models
-    are checked in memory with a rank made up for the moment.
+    are checked in memory with a temporary rank.
     """
     rankless = [v for v in (*model.graph.input, *model.graph.output) if not _has_rank(v)]
     for value in rankless:

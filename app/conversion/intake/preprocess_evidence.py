@@ -1,6 +1,6 @@
 """How well a preprocessing agrees with a model's first layer. Pure arithmetic.
 
-Likelihoods have heavy tails: a filter is not proof, and data sets differ.
+Likelihoods have heavy tails: a filter proves nothing, and data sets differ.
 """
 
 from __future__ import annotations
@@ -15,32 +15,33 @@ from app.conversion.intake.graph_view import Array
 from app.inference.preprocess_options import Preprocess
 
 RGB_MEAN, GRAY_MEAN, DEVIATION = (0.470, 0.440, 0.405), 0.44, 0.27
-"""Of natural pictures, in 0..1: between those of ImageNet, COCO and WIDER FACE."""
+"""Statistics of natural pictures, in 0..1, between those of ImageNet, COCO and WIDER FACE."""
 SHARED, APART = 0.11, 0.02
-"""How data sets differ from them: all channels together, and each for itself."""
+"""Deviations of data sets from these means: of all channels together, and of each channel."""
 FREEDOM = 4.0
-"""Of Student's t."""
+"""Degrees of freedom of Student's t."""
 LIFE, LIFE_FACTOR = 0.25, 1.2
-"""Deviation of a folded layer's answers to flat pictures, and the deviation of its logarithm."""
+"""Standard deviation of a folded layer's responses to flat pictures, and of its logarithm."""
 SPREAD_FACTOR = 0.4
-"""Deviation of the logarithm of what batch normalization tells of the pixels' deviation."""
+"""Standard deviation of the logarithm of the pixels' deviation that a batch normalization gives."""
 WEAK = 2.0
-"""What a folded layer may say where its mean is not clear of zero: no bias at all would look the same."""
+"""Limit of the evidence from a folded layer whose mean is not clearly different from zero, since a layer without bias
+would look the same."""
 CLEAR = 2.5
-"""Deviations away from zero that make a mean clear."""
+"""A mean is clear if it is this many deviations from zero."""
 NEAR = 1.5
-"""Deviations away that are an agreement."""
+"""Up to this many deviations are an agreement."""
 FAR = 4.5
-"""Deviations away from the best thinkable that contradict all."""
+"""If even the best possible preprocessing is this many deviations off, all are contradicted."""
 
 
 @dataclass(frozen=True)
 class Fed:
-    """What a preprocessing feeds, by channel of the input."""
+    """The values that a preprocessing feeds to the model, by channel of the input."""
 
     mean: Array
     span: Array
-    """Value of white less value of black."""
+    """Value of white minus value of black."""
 
     @property
     def deviation(self) -> float:
@@ -48,7 +49,7 @@ class Fed:
 
 
 def fed_by(preprocess: Preprocess, channels: int) -> Fed:
-    """Of natural pictures."""
+    """Standard deviation of the values, for natural pictures."""
     natural = np.array(RGB_MEAN if channels == 3 else [GRAY_MEAN] * channels)
     if preprocess.color == "BGR" and channels == 3:
         natural = natural[::-1]
@@ -59,7 +60,8 @@ def fed_by(preprocess: Preprocess, channels: int) -> Fed:
 
 
 def log_likelihood(layer: FirstLayer, preprocess: Preprocess, channels: int) -> float:
-    """Of what the layer tells, if the model was trained with this preprocessing; 0 if it tells nothing."""
+    """Returns the logarithm of the likelihood of the layer's statistics, given this preprocessing; 0 without
+    statistics."""
     if layer.mean is None or layer.covariance is None:
         return 0.0
     fed = fed_by(preprocess, channels)
@@ -69,7 +71,7 @@ def log_likelihood(layer: FirstLayer, preprocess: Preprocess, channels: int) -> 
 
 
 def distance(layer: FirstLayer, preprocess: Preprocess, channels: int) -> float:
-    """How many deviations the layer is away from this preprocessing, by its worse tell."""
+    """Returns by how many deviations the layer differs from this preprocessing, in the worse of its two statistics."""
     if layer.mean is None or layer.covariance is None:
         return 0.0
     fed = fed_by(preprocess, channels)
@@ -80,7 +82,7 @@ def distance(layer: FirstLayer, preprocess: Preprocess, channels: int) -> float:
 
 
 def has_clear_mean(layer: FirstLayer) -> bool:
-    """Is the mean not zero, as the layer tells it?"""
+    """Returns whether the layer's mean clearly differs from zero."""
     if layer.mean is None or layer.covariance is None:
         return False
     ones = np.ones(len(layer.mean))
@@ -101,8 +103,8 @@ def _of_mean(layer: FirstLayer, fed: Fed) -> float:
 
 
 def _quadratic(layer: FirstLayer, fed: Fed) -> tuple[float, float]:
-    """Squared distance of the means, and the logarithm of the determinant it is measured by."""
-    assert layer.mean is not None  # both callers have looked
+    """Returns the squared distance of the means and the logarithm of the determinant by which it is normalized."""
+    assert layer.mean is not None  # both callers have checked
     assert layer.covariance is not None
     span = np.abs(fed.span)
     covariance = layer.covariance + SHARED**2 * np.outer(span, span) + np.diag((APART * span) ** 2)

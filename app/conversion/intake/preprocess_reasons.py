@@ -1,4 +1,4 @@
-"""Why a preprocessing is taken for the one that a model was trained with, as sentences. Pure data."""
+"""Why a preprocessing was recognized as the one of a model's training, as sentences. Pure data."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ REASONS: Mapping[str, str] = {
     "contradiction": "It looks like %(title)s, but its first layer was trained on other values.",
     "unknown": "Neither its shape nor its first layer indicates it.",
 }
-"""By code; gettext keys."""
+"""Gettext keys by code."""

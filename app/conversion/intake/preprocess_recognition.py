@@ -1,4 +1,4 @@
-"""Recognizes the preprocessing that a model was trained with, from its family, its metadata and its first layer.
+"""Recognizes the preprocessing with which a model was trained, from its family, its metadata and its first layer.
 
 Each preset in the table of families has a probability: the table's value for the family, times its agreement with the
 first layer. A sufficiently certain one is the default of a conversion without a preprocessing; otherwise the page asks.
@@ -26,14 +26,14 @@ from app.inference.preprocess_options import Color, Preprocess
 from app.inference.preprocessing import AxisOrder
 
 SURE = 0.9
-"""Probability from which a preprocessing is taken without asking."""
+"""From this probability on, a preprocessing is used without asking."""
 DOUBT = 0.03
-"""Of every family: what its models were prepared by in spite of the table."""
+"""Probability, in every family, that a model was prepared in another way than the table says."""
 ALONE = 0.85
-"""What the mean of a first layer is worth at most, where neither a family nor the deviation speaks for it."""
+"""Greatest weight of a first layer's mean, if neither a family nor the deviation supports it."""
 NAMED_AT_MOST = 3
 SAME = 0.02
-"""Presets whose values differ by less than this share of their span are one."""
+"""Presets are equal if their values differ by less than this share of their span."""
 PIXEL_RANGES: Mapping[str, Mapping[str, Any]] = {
     "NominalRange_0_255": {"scale": 1.0},
     "Normalized_0_1": {"scale": 1 / 255},
@@ -48,17 +48,17 @@ class Recognition:
     """What was recognized of a model's preprocessing."""
 
     preprocess: Preprocess
-    """The most likely."""
+    """The most likely preprocessing."""
     confidence: float
-    """0..1."""
+    """Its probability, 0..1."""
     reason_code: str
     """A key of REASONS."""
     reason_params: Mapping[str, Any] = field(default_factory=dict)
     family: str = ""
     title: str = ""
-    """Of the family, for a reader."""
+    """Name of the family, for readers."""
     task: str = ""
-    """What the outputs are: boxes, top1, mask, keypoints, cosine, text, values; empty if not known."""
+    """Kind of the outputs: boxes, top1, mask, keypoints, cosine, text, values; empty if unknown."""
     layout: str = "NCHW"
     alternatives: tuple[tuple[Preprocess, float], ...] = ()
     """The next likely ones, each with its probability."""
@@ -69,7 +69,7 @@ class Recognition:
 
     @property
     def is_default(self) -> bool:
-        """Is it what a conversion takes that names none?"""
+        """Returns whether a conversion without a preprocessing uses it."""
         return _is_same(self.preprocess, Preprocess(color=self.preprocess.color), 3) and self.preprocess.color != "BGR"
 
     @property
@@ -77,7 +77,7 @@ class Recognition:
         return summary_of(self.preprocess)
 
     def to_json(self) -> dict[str, Any]:
-        """What previews, records and `modelmill inspect` show."""
+        """Returns the form for previews, records and `modelmill inspect`."""
         return {
             "family": self.family,
             "title": self.title,
@@ -98,7 +98,7 @@ class Recognition:
 
 
 def summary_of(preprocess: Preprocess) -> str:
-    """For a reader: "BGR, x / 255, letterbox 114", and "BGR, 0 … 255" where pixels stay as they are."""
+    """Describes it for readers: "BGR, x / 255, letterbox 114", or "BGR, 0 … 255" if pixels keep their values."""
     scale, mean, std = preprocess.scale, preprocess.mean, preprocess.std
     scaled = "x" if scale == 1 else f"x / {1 / scale:.4g}"
     if any(mean):
@@ -114,7 +114,7 @@ def _listed(values: tuple[float, ...]) -> str:
 
 
 def recognize(model: onnx.ModelProto) -> Recognition | None:
-    """None for a model that takes no pictures: more than one input, or one of another rank."""
+    """Recognizes the preprocessing of a model; None if the model has more than one input or does not take pictures."""
     signature = signature_of(model)
     if signature is None:
         return None
@@ -134,7 +134,7 @@ def _with_family(recognition: Recognition, family: FamilyRule | None, order: Axi
 
 
 def _fitted(preprocess: Preprocess, family: FamilyRule | None) -> Preprocess:
-    """With how the family fits pictures into the input."""
+    """Returns the preprocessing with the family's way of fitting pictures into the input."""
     if family is None:
         return preprocess
     return replace(preprocess, resize=family.resize, pad_value=family.pad_value)
@@ -182,7 +182,7 @@ def _weighed(table: FamilyTable, family: FamilyRule | None, layer: FirstLayer, c
 
 
 def _prior(prepared: Mapping[str, float], usual: Mapping[str, float]) -> dict[str, float]:
-    """What the family says, and a rest for what it does not."""
+    """Returns the family's probabilities, and a rest for all other presets."""
     rest = max(1 - sum(prepared.values()), DOUBT)
     total = sum(usual.values())
     names = {*prepared, *usual}
@@ -190,7 +190,8 @@ def _prior(prepared: Mapping[str, float], usual: Mapping[str, float]) -> dict[st
 
 
 def _inside(table: FamilyTable, before: Mapping[str, float], layer: FirstLayer, channels: int) -> dict[str, float]:
-    """What is fed to a graph that normalizes its input itself: what makes of that a usual preprocessing."""
+    """For a graph that normalizes its input itself: returns what has to be fed so that a usual preprocessing
+    results."""
     weights = {}
     for name in before:
         preset = table.presets[name]
@@ -204,7 +205,7 @@ def _inside(table: FamilyTable, before: Mapping[str, float], layer: FirstLayer, 
 
 
 def _line(preset: Preprocess, channels: int) -> Array:
-    """Value of black and of white, by channel: 2 × channels."""
+    """Returns the values of black and white by channel: 2 × channels numbers."""
     mean = np.broadcast_to(np.array(preset.mean), (channels,))
     std = np.broadcast_to(np.array(preset.std), (channels,))
     return np.stack([-mean / std, (255 * preset.scale - mean) / std])
@@ -216,7 +217,7 @@ def _composed(preset: Preprocess, layer: FirstLayer, channels: int) -> Array:
 
 
 def _apart(one: Array, other: Array) -> float:
-    """0 for the same line; grows fast beyond some percent of its span."""
+    """Returns the distance of two lines: 0 if equal; it grows fast beyond a few percent of their span."""
     span = np.abs(other[1] - other[0])
     return float((np.abs(one - other) / (0.05 * span)).mean())
 
@@ -229,7 +230,7 @@ def _normalized(log: Mapping[str, float]) -> dict[str, float]:
 
 
 def _merged(table: FamilyTable, shares: Mapping[str, float], channels: int) -> dict[str, float]:
-    """(x - 127) / 128 and (x - 127.5) / 127.5 are one: the likelier stands for both."""
+    """Merges equal presets, such as (x - 127) / 128 and (x - 127.5) / 127.5, into the likelier one."""
     merged: dict[str, float] = {}
     for name in sorted(shares, key=lambda each: -shares[each]):
         twin = next((other for other in merged if _is_same(table.presets[name], table.presets[other], channels)), name)

@@ -1,4 +1,5 @@
-"""The sandbox entry points that preview one upload, before anything is submitted: facts and measurements, no verdicts.
+"""The sandbox entry points that preview one upload, before anything is submitted: facts and measurements without a
+verdict.
 
 The result depends only on the file, so one preview serves every choice of options.
 """
@@ -29,12 +30,12 @@ from app.kit.errors import ModelmillError
 THUMBNAILS = 24
 THUMBNAIL_SIDE = 96
 LOOKED_AT_MOST = 1000
-"""Of a larger set as many are measured, evenly spread over it."""
+"""Of a larger set, this many samples are measured, spread evenly over it."""
 NAMED_AT_MOST = 100
 
 
 def preview_model(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Tell what a model is and what each toolchain says of it.
+    """Describe a model, and what each toolchain says about it.
 
     Args:
         request: {"model": path, "toolchains": names, "max_bytes"}.
@@ -70,7 +71,7 @@ def preview_model(request: dict[str, Any], progress: Progress) -> dict[str, Any]
 
 
 def _open_inputs(model: onnx.ModelProto) -> list[dict[str, Any]]:
-    """The inputs with axes that a submission could not settle by itself."""
+    """Returns the inputs with axes that a submission could not settle by itself."""
     try:
         graph.fix_shapes(model, {})
     except DynamicShape as error:
@@ -79,7 +80,7 @@ def _open_inputs(model: onnx.ModelProto) -> list[dict[str, Any]]:
 
 
 def _problem(path: Path, toolchain: ToolchainName, max_bytes: int) -> dict[str, Any] | None:
-    """Why this toolchain will not take the model; unknown shapes are a question and no problem."""
+    """Returns why this toolchain cannot use the model. Unknown shapes are a question to the user, not a problem."""
     chip = Chip.KL720 if toolchain is ToolchainName.KNERON else None
     try:
         check_model(path, Options(toolchain=toolchain, platform=chip), max_bytes=max_bytes)
@@ -91,11 +92,11 @@ def _problem(path: Path, toolchain: ToolchainName, max_bytes: int) -> dict[str, 
 
 
 def preview_images(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Measure reference samples and make small pictures of some.
+    """Measure reference samples, and make thumbnails of some.
 
     Args:
-        request: {"images": path, "unpack_to", "thumbs": folder, "limits": {"unpacked_bytes", "max_images"}, and when
-            the model is known "inputs": [{name, shape, dtype}] with fixed shapes}.
+        request: {"images": path, "unpack_to", "thumbs": folder, "limits": {"unpacked_bytes", "max_images"}, and, if the
+            model is known, "inputs": [{name, shape, dtype}] with fixed shapes}.
 
     Returns:
         {"count", "size_bytes", "kinds", "formats", "ignored", "unreadable", "looked_at", "pictures", "arrays",

@@ -1,4 +1,5 @@
-"""Compares the values of the prepared samples with those that the model expects. Pure; the model is measured once."""
+"""Compares the values of the prepared samples with those that the model expects. Pure; the model was measured
+before."""
 
 from __future__ import annotations
 
@@ -12,13 +13,14 @@ from app.conversion.presets import PREPROCESS
 from app.inference.preprocess_options import read_preprocess
 
 APART = 6.0
-"""A spread that differs from the expected one by more than this factor is another scale, not another scene."""
+"""Spreads that differ by more than this factor mean another scale, not another scene."""
 OFF_CENTRE = 2.5
-"""A mean this many expected deviations away is another offset. Even a night scene stays within two."""
+"""A mean that is off by this many expected deviations means another offset. Even a night scene is within two."""
 BYTES_HIGH, TINY_SPAN = 16.0, 0.05
 USUAL_HIGH = 16.0
 FAR, NEAR = 1.2, 0.6
-"""Distances (see _distance) of a preprocessing that hardly was the trained one, and of one that may have been."""
+"""Distances (see _distance) beyond which a preprocessing was hardly the one of the training, and up to which it may
+have been."""
 LABELS = {
     "unit": "0 … 1",
     "signed": "−1 … 1",
@@ -26,7 +28,7 @@ LABELS = {
     "shift127": "(x − 127) / 128",
     "bytes_bgr": "0 … 255 BGR",
 }
-"""Presets as the page names them, in every language."""
+"""Presets by the names that the page uses in every language."""
 BGR_MEANS = (103.939, 116.779, 123.68)
 RGB_MEANS = tuple(reversed(BGR_MEANS))
 IMAGENET = (0.485, 0.456, 0.406)
@@ -34,19 +36,20 @@ IMAGENET = (0.485, 0.456, 0.406)
 
 @dataclass(frozen=True)
 class ExpectedRange:
-    """Mean and deviation of the input's values, as the first layers tell; None if they tell nothing."""
+    """Expected mean and deviation of the input's values, from the first layers; None if these do not show them."""
 
     mean: float | None = None
     deviation: float | None = None
     order: str = ""
-    """RGB or BGR, where a constant of the model gives it away; else empty."""
+    """RGB or BGR if a constant of the model shows it; empty otherwise."""
     why: str = ""
-    """What tells it: "batchnorm", "constants" or ""."""
+    """The evidence: "batchnorm", "constants" or ""."""
 
 
 def judge_pictures(
     preprocess: Preprocess, pictures: Sequence[PictureStats], expectation: ExpectedRange
 ) -> Iterator[Finding]:
+    """Compares the values of prepared pictures with the expected ones."""
     low, high = _span(preprocess)
     mean, deviation = _prepared(preprocess, pictures)
     findings = list(_against_model(mean, deviation, low, high, expectation))
@@ -59,6 +62,11 @@ def judge_pictures(
 
 
 def judge_arrays(arrays: Sequence[ArrayStats], expectation: ExpectedRange, *, are_pictures: bool) -> Iterator[Finding]:
+    """Compares the values of arrays with the expected ones.
+
+    Args:
+        are_pictures: the arrays have the shape of pictures.
+    """
     if not arrays:
         return
     low, high = min(a.low for a in arrays), max(a.high for a in arrays)
@@ -79,6 +87,11 @@ def judge_arrays(arrays: Sequence[ArrayStats], expectation: ExpectedRange, *, ar
 
 
 def judge_channel_order(preprocess: Preprocess, channels: int | None, expectation: ExpectedRange) -> Iterator[Finding]:
+    """Compares the order of the colors with the expected one.
+
+    Args:
+        channels: number of the input's channels; None if unknown.
+    """
     if channels != 3:
         return
     color = "RGB" if preprocess.color == "auto" else preprocess.color
@@ -105,7 +118,7 @@ def judge_channel_order(preprocess: Preprocess, channels: int | None, expectatio
 
 
 def order_of(means: Sequence[float]) -> str:
-    """RGB or BGR when these are ImageNet's means in one order or the other."""
+    """Returns RGB or BGR if these are ImageNet's means in one of the two orders; empty otherwise."""
     for reference, name in ((RGB_MEANS, "RGB"), (BGR_MEANS, "BGR"), (IMAGENET, "RGB"), (IMAGENET[::-1], "BGR")):
         if len(means) == 3 and all(abs(m - k) <= 0.02 * k for m, k in zip(means, reference, strict=True)):
             return name
@@ -148,7 +161,7 @@ def _against_model(
 def _against_presets(
     preprocess: Preprocess, pictures: Sequence[PictureStats], expectation: ExpectedRange
 ) -> Iterator[Finding]:
-    """The scale is thinkable, but another preprocessing fits the model's first layers clearly better."""
+    """Reports a plausible scale if another preprocessing fits the model's first layers clearly better."""
     mean, deviation = _prepared(preprocess, pictures)
     if _distance(mean, deviation, expectation) < FAR:
         return
@@ -177,7 +190,7 @@ def _against_presets(
 
 
 def _prepared(preprocess: Preprocess, pictures: Sequence[PictureStats]) -> tuple[float, float]:
-    """Mean and deviation of the values that the pictures become."""
+    """Returns mean and deviation of the values after the preprocessing."""
     gray = sum(p.mean for p in pictures) / len(pictures)
     spread = sum(p.deviation for p in pictures) / len(pictures)
     mean = sum(_value(preprocess, gray, c) for c in range(_channels(preprocess))) / _channels(preprocess)
@@ -185,7 +198,8 @@ def _prepared(preprocess: Preprocess, pictures: Sequence[PictureStats]) -> tuple
 
 
 def _distance(mean: float, deviation: float, expectation: ExpectedRange) -> float:
-    """How far these values are from what the model expects: 0 is the same; 1 about one deviation or a factor e."""
+    """Returns the distance of these values from the expected ones: 0 if equal, 1 for about one deviation or a factor of
+    e."""
     if not expectation.deviation or expectation.mean is None or deviation <= 0:
         return 0.0
     return abs(math.log(deviation / expectation.deviation)) + abs(mean - expectation.mean) / expectation.deviation
@@ -216,7 +230,7 @@ def _against_custom(low: float, high: float, expectation: ExpectedRange) -> Iter
 
 
 def _span(preprocess: Preprocess) -> tuple[float, float]:
-    """Lowest and highest value a pixel can become."""
+    """Returns the lowest and highest value that a pixel can become."""
     ends = [_value(preprocess, pixel, c) for pixel in (0, 255) for c in range(_channels(preprocess))]
     return min(ends), max(ends)
 

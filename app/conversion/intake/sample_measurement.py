@@ -1,6 +1,6 @@
-"""Measures a reference picture or array: a few numbers each, so that all later checks are pure.
+"""Measures reference pictures and arrays, so that all later checks are pure.
 
-Runs in a sandbox child. It decodes for previews, never for the model: that is `toolchains.samples`.
+Runs in a sandbox child. It decodes for previews; `toolchains.samples` decodes for the model.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from app.kit.files.digest import sha256_of
 from app.kit.text.error_text import reason_of
 
 LOOK_SIDE = 96
-"""Pictures are judged at about this size; a JPEG is even decoded no larger than needed for it."""
+"""Pictures are measured at about this size, in pixels; a JPEG is decoded no larger than necessary."""
 HASH_WIDTH, HASH_HEIGHT = 9, 8
 GRAY_SPREAD = 2.0
-"""A picture whose channels differ by less than this on average, of 255, shows no color."""
+"""A picture has no color if its channels differ by less than this on average, of 255."""
 
 Progress = Callable[[float], None]
 Item = TypeVar("Item")
@@ -38,6 +38,14 @@ Item = TypeVar("Item")
 def measure_pictures(
     paths: Sequence[Path], progress: Progress = lambda _: None
 ) -> tuple[list[PictureStats], list[UnreadableSample]]:
+    """Measure pictures.
+
+    Args:
+        progress: called with the fraction that is done.
+
+    Returns:
+        The measurements, and the files that cannot be read.
+    """
     measured, unreadable = [], []
     for index, path in enumerate(paths):
         progress(index / len(paths))
@@ -51,11 +59,11 @@ def measure_pictures(
 def measure_samples(
     folder: Path, unpacked: Unpacked, inputs: Sequence[InputSpec] | None, most: int, progress: Progress = lambda _: None
 ) -> tuple[SampleStats, ModelmillError | None]:
-    """Measure what an unpacked upload holds, and tell why its arrays do not fit the inputs.
+    """Measure the content of an unpacked upload, and report why its arrays do not fit the inputs.
 
     Args:
-        inputs: With fixed shapes; without them arrays are counted by their files, and not measured.
-        most: How many pictures, and how many arrays, are measured at most; the pictures are spread evenly over all.
+        inputs: with fixed shapes; without them, files of arrays are only counted.
+        most: how many pictures and how many arrays are measured; the pictures are spread evenly over all.
     """
     files = sorted(folder / name for name in unpacked.files)
     kinds = Counter(KINDS[path.suffix.lower()] for path in files)
@@ -68,7 +76,8 @@ def measure_samples(
 def _measure_arrays(
     folder: Path, kinds: Counter[str], inputs: Sequence[InputSpec] | None, limit: int
 ) -> tuple[int, list[ArrayStats], ModelmillError | None]:
-    """How many samples the arrays hold, the measures of the first, and why they do not fit the model."""
+    """Returns the number of samples in the arrays, the measurements of the first ones, and why they do not fit the
+    model."""
     files = kinds["npy"] + kinds["npz"]
     if not files or inputs is None:
         return files, [], None
@@ -90,14 +99,18 @@ def _arrays_only(samples: SampleSet) -> Iterator[Sample]:
 
 
 def spread(items: Sequence[Item], count: int) -> list[Item]:
-    """At most `count` of them, evenly spread, in order."""
+    """Returns at most `count` of them, spread evenly and in order."""
     if len(items) <= count:
         return list(items)
     return [items[int(index)] for index in np.linspace(0, len(items) - 1, count)]
 
 
 def measure_picture(path: Path) -> PictureStats:
-    """Raises one of DECODER_ERRORS."""
+    """Measures one picture.
+
+    Raises:
+        Exception: One of DECODER_ERRORS.
+    """
     with warnings.catch_warnings(action="ignore"), Image.open(path, formats=FORMATS) as picture:
         size, form, has_color = picture.size, str(picture.format), picture.mode not in ("1", "L", "I", "F", "LA")
         small = _small(picture)
@@ -121,7 +134,8 @@ def measure_picture(path: Path) -> PictureStats:
 
 
 def dhash(picture: Image.Image) -> int:
-    """Difference hash: equal for scaled, recompressed or brightened copies, far apart for other pictures."""
+    """Returns the difference hash, which is equal for scaled, recompressed or brightened copies, and very different for
+    other pictures."""
     tiny = picture.convert("L").resize((HASH_WIDTH, HASH_HEIGHT), Image.Resampling.BILINEAR)
     levels = np.asarray(tiny, dtype=np.int16)
     bits = (levels[:, 1:] > levels[:, :-1]).flatten()
@@ -132,7 +146,7 @@ def measure_array(name: str, input_name: str, values: npt.NDArray[Any]) -> Array
     """Measure one array of one sample.
 
     Args:
-        values: Finite numbers, at least one.
+        values: at least one, all finite.
     """
     real = values.astype(np.float64)
     return ArrayStats(
@@ -147,17 +161,22 @@ def measure_array(name: str, input_name: str, values: npt.NDArray[Any]) -> Array
 
 
 def thumbnail(path: Path, target: Path, side: int) -> None:
-    """Write a small JPEG no larger than side × side. Raises one of DECODER_ERRORS."""
+    """Write a small JPEG of at most side × side pixels.
+
+    Raises:
+        Exception: One of DECODER_ERRORS.
+    """
     with warnings.catch_warnings(action="ignore"), Image.open(path, formats=FORMATS) as picture:
         small = _small(picture, side)
-    if max(small.size) < side // 2:  # tiny pictures are shown by their pixels
+    if max(small.size) < side // 2:  # tiny pictures are enlarged without smoothing
         factor = max(1, side // max(small.size))
         small = small.resize((small.width * factor, small.height * factor), Image.Resampling.NEAREST)
     small.convert("RGB").save(target, "JPEG", quality=82)
 
 
 def _small(picture: Image.Image, side: int = LOOK_SIDE) -> Image.Image:
-    """Upright, 8 bits per channel, at most side × side, without what was transparent being counted as black."""
+    """Returns the picture upright, with 8 bits per channel and at most side × side pixels; transparent pixels do not
+    count as black."""
     if picture.width * picture.height > MAX_PIXELS:
         raise ValueError(f"{picture.width} x {picture.height} pixels are more than {MAX_PIXELS:,}")
     picture.draft(None, (side, side))

@@ -27,12 +27,12 @@ from app.kit.files.digest import sha256_of
 
 NAMED_AT_MOST = 10
 MEASURED_AT_MOST = 200
-"""How many samples are measured at a submission; the page of a new conversion takes the time for more."""
+"""How many samples are measured at a submission; the page of a new conversion measures more."""
 TOLD_HERE = frozenset({"FEW_SAMPLES", "UNREADABLE", "FILES_IGNORED"})
 
 
 def rehearse() -> None:
-    """Have read what each check looks up, so that no child of a fork server reads it again."""
+    """Load everything that the checks look up, so that a fork server's children do not load it again."""
     family_table()
     onnx.defs.get_all_schemas()
 
@@ -42,14 +42,14 @@ def check_submission(request: dict[str, Any], progress: Progress) -> dict[str, A
 
     Args:
         request: {"model": path, "images": path of a zip, .npy, .npz or picture, "unpack_to": folder, "options": JSON of
-            Options, "is_preprocess_open": was none chosen, so that the recognized one may be taken?, "limits":
+            Options, "is_preprocess_open": whether none was chosen, so that the recognized one may be used, "limits":
             {"model_bytes", "images_bytes", "unpacked_bytes", "max_images"}}.
 
     Returns:
-        {"model": facts, "samples": {"samples", "skipped", "kinds", "ignored", "labeled":
-        how many have labels}, "warnings": [{"code", "message",
-        "detail"}], "changes": [sentence], "recognition": Recognition.to_json with "is_taken" or None, "sha256": {file
-        name: hex digest of both inputs}, "calibration_sha256": digest of the samples, however they were packed}.
+        {"model": facts, "samples": {"samples", "skipped", "kinds", "ignored", "labeled": how many have labels},
+        "warnings": [{"code", "message", "detail"}], "changes": [sentence], "recognition": Recognition.to_json with
+        "is_taken" or None, "sha256": {file name: hex digest of both inputs}, "calibration_sha256": digest of the
+        samples, regardless of their packing}.
 
     Raises:
         BadInput: One of the intake errors.
@@ -86,7 +86,11 @@ def check_submission(request: dict[str, Any], progress: Progress) -> dict[str, A
 
 
 def _checked_labels(folder: Path, samples: SampleSet) -> int:
-    """How many samples have labels. Raises BadLabels for labels of none of them."""
+    """Returns how many samples have labels.
+
+    Raises:
+        BadLabels: No label belongs to a sample.
+    """
     labels = labels_of(folder)
     if labels is None:
         return 0
@@ -100,18 +104,18 @@ def _checked_labels(folder: Path, samples: SampleSet) -> int:
 
 
 def _manifest_digest(folder: Path, names: Iterable[str]) -> str:
-    """Of the samples by name and content, in the order in which they are read: however they were packed."""
+    """Returns a digest of the samples by name and content, sorted by name, regardless of their packing."""
     manifest = [[name, sha256_of(folder / name)] for name in sorted(names)]
     return hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
 
 
 def _has_pictures(unpacked: Unpacked) -> bool:
-    """Arrays are taken as they are."""
+    """Returns whether any sample is a picture; only pictures are preprocessed."""
     return "image" in {KINDS.get(PurePosixPath(name).suffix.lower()) for name in unpacked.files}
 
 
 def _doubts(recognition: Recognition | None) -> list[dict[str, Any]]:
-    """Said where no preprocessing was named, none is sure, and the most likely is another than the default."""
+    """Warns if no preprocessing was named, none is certain, and the most likely one is not the default."""
     if recognition is None or recognition.is_sure or recognition.is_default:
         return []
     text = (
@@ -156,7 +160,7 @@ def _sample_warnings(facts: dict[str, Any], unpacked: Unpacked) -> list[dict[str
 
 
 def _diagnosis(measured: SampleStats, checked: CheckedModel, options: Options) -> list[dict[str, Any]]:
-    """The warnings of the calibration checks, without those that are told here already."""
+    """Returns the warnings of the calibration checks, except those that are reported here already."""
     target = calibration_checks.target_of([spec.shape for spec in checked.inputs], checked.expectation)
     findings = calibration_checks.diagnose(
         measured, target, options.preprocess, allow_damaged=options.allow_damaged_images

@@ -1,6 +1,6 @@
-"""The sandbox entry points that make small pictures: of named reference samples, and of one file of a data home.
+"""The sandbox entry points that make thumbnails: of named reference samples, and of one file of a data home.
 
-Hostile files can hurt only a child.
+Hostile files can harm only a child.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from app.kit.errors import BadInput
 SIDE = 128
 FILE_SIDE = 512
 SMALL = 64
-"""Pictures below this are enlarged by a whole factor, so that their pixels stay visible."""
+"""Smaller pictures are enlarged by a whole factor, so that their pixels are visible."""
 _IN_STACK = re.compile(r"(?P<file>.*)\[(?P<index>\d+)\]")
 ARRAY_ERRORS = (OSError, ValueError, EOFError, LookupError, MemoryError)
 
 
 def make_thumbnails(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Write <place in names>.webp for each sample that can be shown.
+    """Write <index in names>.webp for each sample that can be shown.
 
     Args:
         request: {"images": path, "unpack_to", "into": folders, "names": sample names, "limits": {"max_images",
             "unpacked_bytes"}}.
 
     Returns:
-        {"made": the places of those that have a picture}.
+        {"made": the indexes of those that have a picture}.
     """
     folder, into, limits = Path(request["unpack_to"]), Path(request["into"]), request["limits"]
     into.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def make_picture(request: dict[str, Any], _: Progress) -> dict[str, Any]:
 
 
 def _picture(folder: Path, name: str) -> Image.Image | None:
-    """None for a sample that cannot be shown: no such file, damaged, or numbers that are not a picture."""
+    """Returns a picture of a sample; None if it does not exist, is damaged, or is not a picture."""
     stacked = _IN_STACK.fullmatch(name)
     path, index = (folder / stacked["file"], int(stacked["index"])) if stacked else (folder / name, 0)
     if not path.is_file() and (folder / name).is_file():
@@ -105,9 +105,10 @@ def _arrays(path: Path) -> Iterator[npt.NDArray[Any]]:
 
 
 def _drawn(array: npt.NDArray[Any], index: int) -> Image.Image | None:
-    """Rank 2, or 3 with 1 or 3 channels first or last, once axes in front have picked the sample; stretched to 0..255.
+    """Makes a picture of numbers with rank 2, or rank 3 with 1 or 3 channels first or last; the values are stretched to
+    0..255.
 
-    None if the numbers are not a picture.
+    Leading axes are removed by selecting the sample. Returns None if the numbers are not a picture.
     """
     while array.ndim > 3:
         array = array[index] if index < len(array) else array[0]

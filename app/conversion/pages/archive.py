@@ -46,7 +46,7 @@ class ArchiveListQuery(ListQuery):
             verdict=self.verdict,
             snr_min_db=self.snr,
             since=self.since,
-            until=f"{self.until}T24" if self.until else None,  # the whole day: later than any time of it, as text
+            until=f"{self.until}T24" if self.until else None,  # all of that day: as text, T24 sorts last
         )
 
 

@@ -1,7 +1,7 @@
 """The contract of every toolchain. It runs inside a sandbox child; its output is the stage's log.
 
-The work folder is the requirement's: the one input file (any name), `ref_images/`, then out.onnx, out.bie, out.nef.
-A toolchain writes its output into that folder, keeps scratch files in `scratch/` under it, and nowhere else.
+The work folder has the layout of the requirement: one input file (any name), `ref_images/`, then out.onnx, out.bie,
+out.nef. A toolchain writes its output into that folder, keeps scratch files in `scratch/` under it, and nowhere else.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ FEW_SAMPLES, GOOD_SAMPLES = 20, 100
 """Kneron's manual asks for at least 100 reference samples; field practice: below 20 the ranges are a guess."""
 
 Progress = Callable[[float, str], None]
-"""progress(fraction 0..1 of this stage, what is being done now)"""
+"""Called as progress(fraction 0..1 of this stage, what is being done)."""
 
 
 @dataclass(frozen=True)
 class StageRequest:
+    """What a stage is asked to do."""
+
     stage: Stage
     work_dir: Path
     options: Options
@@ -44,9 +46,11 @@ class StageRequest:
         return self.work_dir / OUTPUTS[self.stage]
 
     def input(self) -> Path:
-        """The file this stage reads: for ONNX the only file that lies in the work folder, else the stage before's.
+        """Returns the file that this stage reads: for ONNX the only file in the work folder, otherwise the previous
+        stage's.
 
-        Raises StageFailed when it is not there.
+        Raises:
+            StageFailed: The file does not exist.
         """
         if self.stage is Stage.ONNX:
             files = [p for p in self.work_dir.iterdir() if p.is_file() and not p.name.startswith(("out.", "."))]
@@ -66,20 +70,31 @@ class StageRequest:
 
 @dataclass(frozen=True)
 class StageResult:
+    """What a stage has made, besides its output file."""
+
     output: Path
     report: dict[str, Any]
-    """Everything measured, JSON-able (stored as an artifact)."""
+    """All measurements as JSON, stored as an artifact."""
     summary: dict[str, Any] = field(default_factory=dict)
-    """The few numbers the record keeps."""
+    """The few numbers that the record keeps."""
     versions: dict[str, str] = field(default_factory=dict)
-    """Tool → version."""
+    """Version by tool."""
     extra_files: dict[str, Path] = field(default_factory=dict)
-    """Further files worth keeping, by artifact name."""
+    """Other files that are kept, by artifact name."""
 
 
 class Toolchain(Protocol):
+    """What carries out stages."""
+
     name: ToolchainName
 
     def run(self, request: StageRequest, progress: Progress) -> StageResult:
-        """Do one stage. Raises StageFailed (or a subclass) with a reason and a hint for the user."""
+        """Carry out one stage.
+
+        Args:
+            progress: called with the fraction 0..1 of this stage and what is being done.
+
+        Raises:
+            StageFailed: With a reason and a hint for the user.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Which toolchains this host really has, whatever its settings offer. Loads none of them."""
+"""Which toolchains are installed on this host, regardless of its settings. Loads none of them."""
 
 from __future__ import annotations
 

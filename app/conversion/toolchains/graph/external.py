@@ -1,7 +1,6 @@
 """External weights: finds the files that contain them, and merges them into the model.
 
-Exporters write model.onnx with model.onnx.data beside it. A location is a text of the model: it is never used as a
-path.
+Exporters write model.onnx with model.onnx.data beside it. A location is text in the model, and never used as a path.
 """
 
 from __future__ import annotations
@@ -23,12 +22,16 @@ HINT = (
 
 
 def tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:
-    """Those whose numbers lie in other files."""
+    """Returns the tensors whose numbers are in other files."""
     return [tensor for tensor in walk.tensors(model) if tensor.data_location == onnx.TensorProto.EXTERNAL]
 
 
 def places(name: str, model: onnx.ModelProto) -> list[str]:
-    """Paths of the other files, relative to the model's folder. Raises ExternalWeights for one outside of it."""
+    """Returns the paths of the other files, relative to the model's folder.
+
+    Raises:
+        ExternalWeights: A path leads out of the folder.
+    """
     paths = sorted({_place(tensor) for tensor in tensors(model)})
     for place in paths:
         _refuse_outside(name, place)
@@ -42,16 +45,16 @@ def refuse(name: str, model: onnx.ModelProto) -> None:
 
 
 def take_in(name: str, model: onnx.ModelProto, files: Mapping[str, Path], *, max_bytes: int) -> None:
-    """Put the numbers of the other files into the model.
+    """Read the numbers of the other files into the model.
 
     Args:
-        files: Where the bytes of each place are.
-        max_bytes: How many bytes may be taken in.
+        files: the file for each path that the model names.
+        max_bytes: how many bytes may be read.
 
     Raises:
-        ExternalWeights: A file is missing or lies outside.
+        ExternalWeights: A file is missing or outside of the folder.
         TruncatedModel: One ends too early.
-        ModelTooLarge: They are more than allowed.
+        ModelTooLarge: The files are larger than allowed.
     """
     missing = [place for place in places(name, model) if place not in files]
     if missing:

@@ -22,9 +22,9 @@ from app.conversion.toolchains.graph.specs import (
 
 
 def facts(model: onnx.ModelProto) -> dict[str, Any]:
-    """JSON-able: inputs, outputs [{name, shape, dtype}], opset, opsets {domain: version}, ir_version, producer,
-    operators {type: count, nested graphs included}, nodes, parameters (elements of all stored tensors), macs (or None).
-    """
+    """Returns facts as JSON: inputs, outputs [{name, shape, dtype}], opset, opsets {domain: version}, ir_version,
+    producer, operators {type: count, including nested graphs}, nodes, parameters (elements of all stored tensors), macs
+    (or None)."""
     operators = Counter(operator_name(node) for node in walk.nodes(model))
     return {
         "inputs": [described(spec) for spec in graph_inputs(model)],
@@ -45,7 +45,7 @@ def described(spec: TensorSpec) -> dict[str, Any]:
 
 
 def operator_name(node: onnx.NodeProto) -> str:
-    """Conv; for operators of other domains com.microsoft.FusedConv."""
+    """Returns the name with its domain, unless it is ONNX's own: Conv, com.microsoft.FusedConv."""
     return node.op_type if node.domain in DEFAULT_DOMAINS else f"{node.domain}.{node.op_type}"
 
 
@@ -60,10 +60,10 @@ Rule = Callable[[onnx.NodeProto, Shapes], int]
 
 
 def macs(model: onnx.ModelProto) -> int | None:
-    """Convolutions and matrix products of the main graph, biases not counted.
+    """Counts the multiply-accumulates of convolutions and matrix products in the main graph, without biases.
 
-    None when a shape is unknown, or when such an operator hides in a nested graph or a function, where the number
-    of runs is not known.
+    Returns None if a shape is unknown, or if a nested graph or a function contains such an operator, since the number
+    of runs is not known then.
     """
     top = [node for node in model.graph.node if node.op_type in RULES]
     if len(top) != sum(node.op_type in RULES for node in walk.nodes(model)):
@@ -73,12 +73,12 @@ def macs(model: onnx.ModelProto) -> int | None:
     shapes = _shapes(model)
     try:
         return sum(RULES[node.op_type](node, shapes) for node in top)
-    except (KeyError, IndexError):  # a shape that is not known, or of a lower rank than the operator needs
+    except (KeyError, IndexError):  # the shape is unknown, or has a lower rank than the operator needs
         return None
 
 
 def _shapes(model: onnx.ModelProto) -> Shapes:
-    """Every tensor whose shape is fully known."""
+    """Returns every tensor whose shape is known completely."""
     bare = skeleton(model)
     try:
         graph = inferred(bare).graph
@@ -105,7 +105,7 @@ def _conv_transpose(node: onnx.NodeProto, shapes: Shapes) -> int:
 
 
 def _product(node: onnx.NodeProto, shapes: Shapes) -> int:
-    """Every element of the result is a sum over the inner axis of the left factor."""
+    """Counts a matrix product: every element of the result is a sum over the inner axis of the left factor."""
     left = shapes[node.input[0]]
     is_transposed = any(attribute.name == "transA" and attribute.i for attribute in node.attribute)
     return prod(shapes[node.output[0]]) * left[-2 if is_transposed else -1]

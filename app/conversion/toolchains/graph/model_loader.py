@@ -30,9 +30,12 @@ AGAIN_HINT = "Export or download it again and compare the file sizes."
 
 
 def load(path: Path) -> onnx.ModelProto:
-    """A model that is whole in one file; weights are never looked for elsewhere.
+    """Load a model that is complete in one file; weights are never searched elsewhere.
 
-    Raises what parse raises, ExternalWeights, InvalidModel (no inputs or outputs).
+    Raises:
+        ExternalWeights: Weights are in other files.
+        InvalidModel: It has no inputs or outputs.
+        BadInput: What parse raises.
     """
     model = parse(path)
     external.refuse(path.name, model)
@@ -41,10 +44,12 @@ def load(path: Path) -> onnx.ModelProto:
 
 
 def parse(path: Path) -> onnx.ModelProto:
-    """The file's own content; weights may lie in other files.
+    """Parse the file alone; weights may be in other files.
 
-    Raises NotOnnx, GitLfsPointer, TruncatedModel, InvalidModel (text that is not UTF-8), ModelTooLarge (protobuf ends
-    at 2 GiB).
+    Raises:
+        NotOnnx, GitLfsPointer, TruncatedModel: It is something else, or incomplete.
+        InvalidModel: It has text that is not UTF-8.
+        ModelTooLarge: protobuf ends at 2 GiB.
     """
     size = path.stat().st_size
     if size > PROTOBUF_BYTES_MAX:
@@ -79,7 +84,8 @@ def _refuse_bytes(name: str, data: bytes) -> NoReturn:
 
 
 def _refuse_incomplete(name: str, data: bytes, model: onnx.ModelProto) -> None:
-    """A file may be cut between two fields and still parse: graph and opset_import come late."""
+    """Refuses a file that was cut between two fields, which can be parsed all the same: graph and opset_import come
+    late."""
     if not model.ir_version and not model.HasField("graph"):
         raise _not_onnx(name, data)
     if not model.HasField("graph") or (not model.opset_import and model.ir_version >= 3):
@@ -122,7 +128,7 @@ def _guess(data: bytes) -> str:
 
 
 def _refuse_broken_text(name: str, model: onnx.ModelProto) -> None:
-    """protobuf gives text that is not UTF-8 as bytes; every reader of names would stumble over it."""
+    """Refuses text that is not UTF-8, which protobuf returns as bytes and no reader of names expects."""
     for text in _texts(model):
         if not isinstance(text, str):
             raise InvalidModel(f"{name} is damaged: a name in it is not UTF-8 text ({text[:40]!r})", hint=AGAIN_HINT)
@@ -181,10 +187,12 @@ VARINT_BYTES_MAX = 10
 
 @dataclass(frozen=True)
 class WireScan:
+    """The outermost fields of a file."""
+
     is_onnx: bool
-    """Does the file start with fields of a ModelProto?"""
+    """True if the file starts with fields of a ModelProto."""
     needed_bytes: int
-    """The size that the last field announces, at least."""
+    """Least size of the file according to its last field."""
     size_bytes: int
 
     @property
@@ -205,7 +213,8 @@ def scan(data: bytes) -> WireScan:
 
 
 def _field(data: bytes, at: int) -> tuple[int, int, int] | None:
-    """(number, value or length, end) of the field at this place. None if no field of a ModelProto starts."""
+    """Returns (number, value or length, end) of the field at this position; None if no field of a ModelProto starts
+    there."""
     tag, at = _varint(data, at)
     number, kind = tag >> 3, tag & 7
     if at < 0 or FIELDS.get(number) != kind:
@@ -217,7 +226,8 @@ def _field(data: bytes, at: int) -> tuple[int, int, int] | None:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """(value, end). A number that the data cuts off ends one byte behind the data; one too long gives end -1."""
+    """Returns (value, end). For a number that the end of the data cuts off, end is one byte after the data; for one
+    that is too long, -1."""
     value = 0
     for shift in range(VARINT_BYTES_MAX):
         if at + shift >= len(data):

@@ -27,13 +27,16 @@ EXAMPLE_CHANNELS, EXAMPLE_SIDE = 3, 224
 
 
 def fix_shapes(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
-    """Set every input's shape in place and say what was changed, one sentence each.
+    """Set the shape of every input in place.
 
-    What shape inference had stored is dropped when something changed. On an error nothing is changed.
+    If something changes, the stored results of shape inference are removed. On an error nothing changes.
 
     Args:
-        shapes: The whole shape, batch included, by input name. A named axis that is given a size here has it in all
+        shapes: the whole shape, including the batch, by input name. A named axis that gets a size here has it in all
             inputs.
+
+    Returns:
+        A sentence for each change.
 
     Raises:
         BadInput: An input is unknown, or a tensor without axes.
@@ -55,7 +58,11 @@ def fix_shapes(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) ->
 
 
 def _symbols(inputs: Mapping[str, TensorSpec], shapes: Mapping[str, tuple[int, ...]]) -> Symbols:
-    """Values of named axes, from the given shapes. Raises DynamicShape where a shape contradicts the model."""
+    """Returns the sizes of named axes from the given shapes.
+
+    Raises:
+        DynamicShape: A shape contradicts the model.
+    """
     symbols: Symbols = {}
     for name, shape in shapes.items():
         spec = inputs[name]
@@ -105,7 +112,8 @@ def _refuse_dynamic(fixed: list[tuple[TensorSpec, tuple[int | str | None, ...]]]
 
 
 def _example(spec: TensorSpec) -> list[int]:
-    """Of a picture where it may be one; else 1 for every open axis, which is a batch or a step as often as not."""
+    """Returns an example of a shape: that of a picture if the input can take one, otherwise 1 for every open axis,
+    which is usually a batch or a step."""
     shape = spec.shape if spec.is_rank_known else (None,) * 4
     if len(shape) != 4:
         return [axis if isinstance(axis, int) else 1 for axis in shape]
@@ -137,7 +145,8 @@ def _set_shape(value: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:
 
 
 def _forget_old_shapes(model: onnx.ModelProto, symbols: Symbols) -> None:
-    """Inner shapes are inferred again. Of the outputs' shapes, axes that carry a settled name get its value."""
+    """Removes inner shapes, which are inferred again. Axes of the outputs with the name of a fixed axis get its
+    size."""
     for graph in walk.graphs(model):
         del graph.value_info[:]
     for value in model.graph.output:
@@ -150,12 +159,16 @@ def _forget_old_shapes(model: onnx.ModelProto, symbols: Symbols) -> None:
 FAILURES = (shape_inference.InferenceError, RuntimeError, ValueError, TypeError, MemoryError)
 VALUES_BYTES = 256 << 20
 COPIES = 4
-"""How many times the model is held while it is inferred: as an object, as bytes, and both again for the result."""
+"""Number of copies of the model during inference: as an object and as bytes, for both the model and the result."""
 PAGE_BYTES = resource.getpagesize()
 
 
 def inferred(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with what is known of its inner shapes. Raises one of FAILURES."""
+    """Returns the model with the inner shapes that can be inferred.
+
+    Raises:
+        Exception: One of FAILURES.
+    """
     try:
         with _at_most(VALUES_BYTES + COPIES * model.ByteSize()):
             return shape_inference.infer_shapes(model, data_prop=True)
@@ -165,7 +178,7 @@ def inferred(model: onnx.ModelProto) -> onnx.ModelProto:
 
 @contextmanager
 def _at_most(more_bytes: int) -> Iterator[None]:
-    """Within the block, an allocation of more than this raises MemoryError."""
+    """Limits memory within the block: allocating more than this raises MemoryError."""
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     held_bytes = int(Path("/proc/self/statm").read_text().split()[5]) * PAGE_BYTES
     ceiling = held_bytes + more_bytes
@@ -178,13 +191,14 @@ def _at_most(more_bytes: int) -> Iterator[None]:
 
 
 KEPT_ELEMENTS = 1024
-"""Tensors up to this size are kept: among them are the targets of Reshape, Resize, Slice and their like."""
+"""Tensors up to this size are kept, since shapes depend on them: the targets of Reshape, Resize, Slice and similar
+operators."""
 IR_FREE_INITIALIZERS = 4
 """Before this IR version every initializer had to be listed as an input."""
 
 
 def skeleton(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The same nodes, inputs and outputs; large weights are named in value_info with their type and shape only."""
+    """Returns the model without its large weights, which value_info lists with type and shape only."""
     bare = onnx.ModelProto(ir_version=max(model.ir_version, IR_FREE_INITIALIZERS))
     bare.opset_import.extend(model.opset_import)
     bare.functions.extend(model.functions)

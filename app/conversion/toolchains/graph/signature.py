@@ -1,4 +1,4 @@
-"""The features of a graph that takes pictures by which its family is recognized."""
+"""The features by which the family of a graph that takes pictures is recognized."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.inference.preprocessing import Shape, axis_order
 
 
 def signature_of(model: onnx.ModelProto) -> GraphSignature | None:
-    """None for a model that takes no pictures: more than one input, or one of another form."""
+    """Returns the features of a model; None if it has more than one input or does not take pictures."""
     inputs = graph_inputs(model)
     shape = open_shape(inputs[0]) if len(inputs) == 1 else ()
     order = axis_order(shape)
@@ -31,5 +31,5 @@ def signature_of(model: onnx.ModelProto) -> GraphSignature | None:
 
 
 def open_shape(spec: TensorSpec) -> Shape:
-    """With None for the sides that are not known."""
+    """Returns the shape of a picture, with None for unknown sides."""
     return tuple(side if isinstance(side, int) else None for side in spec.shape)

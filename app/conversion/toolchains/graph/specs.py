@@ -19,7 +19,7 @@ class TensorSpec:
 
     name: str
     shape: Shape
-    """Numbers, names of symbolic axes, None for unnamed unknown axes; ("...",) when not even the rank is known."""
+    """Numbers, names of symbolic axes, None for unnamed unknown axes; ("...",) if even the rank is unknown."""
     dtype: str
     """The numpy name ("float32"), "string", or "unknown"; "sequence", "map", "optional" for other values."""
 
@@ -32,17 +32,17 @@ class TensorSpec:
         return self.shape != UNKNOWN_RANK
 
     def shape_text(self) -> str:
-        """For messages: [N, 3, ?, ?]."""
+        """The shape as messages show it: [N, 3, ?, ?]."""
         return f"[{', '.join('?' if axis is None else str(axis) for axis in self.shape)}]"
 
 
 def graph_inputs(model: onnx.ModelProto) -> list[TensorSpec]:
-    """What a caller has to feed. Graphs of IR 3 list their initializers as inputs; those are omitted."""
+    """Returns what a caller has to feed. Graphs of IR 3 list their initializers as inputs, too; those are omitted."""
     return [_spec(value) for value in input_values(model)]
 
 
 def input_values(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    """The messages behind graph_inputs, to be changed in place."""
+    """Returns the messages behind graph_inputs, which can be changed in place."""
     graph = model.graph
     fixed = {tensor.name for tensor in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
     return [value for value in graph.input if value.name not in fixed]
@@ -53,18 +53,19 @@ def graph_outputs(model: onnx.ModelProto) -> list[TensorSpec]:
 
 
 def opset_of(model: onnx.ModelProto) -> int:
-    """Version of the default operator set; 1 where the model names none."""
+    """Returns the version of the default operator set; 1 if the model names none."""
     return next((int(entry.version) for entry in model.opset_import if entry.domain in DEFAULT_DOMAINS), 1)
 
 
 def axis_of(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
-    """A number above 0, a name, or None. Exporters write 0 or -1 for "any"."""
+    """Returns a number above 0, a name, or None. Exporters write 0 or -1 for "any"."""
     if dim.HasField("dim_value") and dim.dim_value > 0:
         return int(dim.dim_value)
     return dim.dim_param or None
 
 
 def dtype_name(elem_type: int) -> str:
+    """Returns the numpy name of an ONNX element type, as in TensorSpec.dtype."""
     if elem_type == onnx.TensorProto.STRING:
         return "string"
     try:

@@ -1,5 +1,5 @@
-"""Walks an ONNX graph with everything nested in it: bodies of If, Loop and Scan, and model-local functions. Also sorts
-its nodes."""
+"""Iterates over an ONNX graph with everything nested in it: bodies of If, Loop and Scan, and model-local functions.
+Also sorts its nodes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ SORTED = "the nodes now stand in the order in which they run"
 
 
 def graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
-    """The main graph, then every nested one, also those inside functions."""
+    """Yields the main graph, then every nested one, including those inside functions."""
     yield from _below(model.graph)
     for function in model.functions:
         yield from _of_nodes(function.node)
 
 
 def nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """All nodes: of the graph, of nested graphs, of functions."""
+    """Yields all nodes: of the graph, of nested graphs and of functions."""
     for graph in graphs(model):
         yield from graph.node
     for function in model.functions:
@@ -27,7 +27,7 @@ def nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
 
 
 def attribute_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Tensors that are attributes of nodes, such as the value of a Constant."""
+    """Yields tensors that are attributes of nodes, such as the value of a Constant."""
     for node in nodes(model):
         for attribute in node.attribute:
             if attribute.HasField("t"):
@@ -40,7 +40,7 @@ def attribute_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
 
 
 def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Every stored tensor: initializers of all graphs, then tensors in attributes."""
+    """Yields every stored tensor: initializers of all graphs, then tensors in attributes."""
     for graph in graphs(model):
         yield from graph.initializer
         for tensor in graph.sparse_initializer:
@@ -49,12 +49,12 @@ def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
 
 
 def sort_nodes(model: onnx.ModelProto) -> list[str]:
-    """Put each node behind those whose outputs it reads, where a tool that inserts nodes appended them.
+    """Put each node after those whose outputs it reads; tools that insert nodes often append them.
 
-    ONNX demands that order. Graphs in which nodes wait for each other in a circle stay as they are.
+    ONNX requires that order. Graphs with cycles stay as they are.
 
     Returns:
-        What was changed, in words.
+        A sentence for each change.
     """
     inside_out = (*reversed(list(graphs(model))), *model.functions)  # sorting copies nodes with what is nested in them
     changed = [_sort(owner) for owner in inside_out]
@@ -78,7 +78,7 @@ def _sort(owner: onnx.GraphProto | onnx.FunctionProto) -> bool:
 
 
 def _read(node: onnx.NodeProto) -> set[str]:
-    """Names of the tensors that a node reads, in its nested graphs too."""
+    """Returns the names of the tensors that a node reads, including its nested graphs."""
     inner = (each for graph in _of_nodes([node]) for each in graph.node)
     outputs = (output.name for graph in _of_nodes([node]) for output in graph.output)
     return {name for each in (node, *inner) for name in each.input}.union(outputs)

@@ -14,12 +14,12 @@ from app.conversion.toolchains.host.runtime import HostModel, open_session, run
 
 Array = npt.NDArray[Any]
 Predict = Callable[[Array], Array]
-"""One sample, batch axis included → scores of its classes, any shape."""
+"""Maps one sample, including the batch axis, to the scores of its classes in any shape."""
 
 
 @dataclass(frozen=True)
 class ClassifierAccuracy:
-    """Share of right answers, 0..1, of `samples` labelled samples."""
+    """Share of correct answers, 0..1, for `samples` labelled samples."""
 
     fp32: float
     int8: float
@@ -27,12 +27,12 @@ class ClassifierAccuracy:
 
 
 def accuracy(predict: Predict, x: Array, y: Array) -> float:
-    """Share of samples whose highest score is at their label.
+    """Returns the share of samples whose highest score is at their label.
 
     Args:
-        predict: Called with x[i:i+1].
-        x: [N, …].
-        y: The labels, [N], int.
+        predict: called with x[i:i+1].
+        x: the samples, [N, …].
+        y: their labels, [N], int.
     """
     if len(x) == 0:
         raise ValueError("accuracy of no samples")
@@ -41,12 +41,12 @@ def accuracy(predict: Predict, x: Array, y: Array) -> float:
 
 
 def compare_accuracy(onnx_model: Path, nef: Path, labelled: Path, threads: int = 1) -> ClassifierAccuracy:
-    """fp32 accuracy of an ONNX file and int8 accuracy of the host NEF made of it, on an npz of x [N, …] and y [N].
+    """Returns the accuracy of an ONNX file (fp32) and of its host NEF (int8).
 
-    Both take their first input and give their first output. The ONNX file may have a symbolic batch.
+    For both, the first input and the first output count. The ONNX file may have a symbolic batch.
 
     Args:
-        labelled: an npz of x (the inputs, batch first) and y (the classes, as numbers).
+        labelled: an npz of x (the inputs, [N, …]) and y (the classes, [N]).
         threads: of onnxruntime, for both.
     """
     with np.load(labelled, allow_pickle=False) as data:

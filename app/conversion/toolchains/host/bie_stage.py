@@ -36,7 +36,7 @@ from app.kit.process.memory import release
 from app.kit.sandbox.errors import StageFailed
 
 CALIBRATED, QUANTIZED, OUTPUTS_MEASURED, ALL_MEASURED = 0.45, 0.5, 0.75, 0.96
-"""Where in the stage's progress each step ends."""
+"""Progress of the stage at the end of each step."""
 ODD_NAMED = 5
 WITHOUT_A_SEARCH = 'name a goal (--goal "snr>=20") in place of a method, or give more typical pictures'
 AFTER_A_SEARCH = "a longer budget or more typical pictures may lift it; the goal says what stands in its way"
@@ -44,8 +44,10 @@ AFTER_A_SEARCH = "a longer budget or more typical pictures may lift it; the goal
 
 @dataclass(frozen=True)
 class QuantizedModel:
+    """The result of the quantization, before it is measured."""
+
     float_model: Any
-    """The one that int8_model was made of: out.onnx, or with channels equalized, which computes the same."""
+    """The model that was quantized: out.onnx, or an equivalent one with equalized channels."""
     int8_model: Any
     plan: QuantizationPlan
     calibration: ActivationRanges
@@ -55,7 +57,12 @@ class QuantizedModel:
 
 
 def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
-    """Write out.bie. Raises NoImages, NotFinite, StageFailed and what reading the samples raises."""
+    """Write out.bie.
+
+    Raises:
+        NoImages, NotFinite, StageFailed: The model cannot be quantized.
+        BadInput: What reading the samples raises.
+    """
     progress(0.0, "reading out.onnx")
     model = _load(request)
     source = reference_samples(request, provenance.inputs_of(model))
@@ -63,11 +70,11 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
         raise NoImages("there are no reference samples to calibrate on")
     samples = CachedSamples(source)
     if request.options.quantization.report_images and request.options.allow_damaged_images:
-        collections.deque(samples, maxlen=0)  # what cannot be read is known then, and has no place among the names
+        collections.deque(samples, maxlen=0)  # after that, unreadable samples are known, and no longer among the names
     reporting = _reporting(source.names, request)
     quantized = _quantize(model, samples, reporting, request, progress)
     skipped: list[dict[str, str]] = source.skipped
-    release()  # the search's models and sessions
+    release()  # the models and sessions of the search
     _write(quantized, request, skipped)
     measured = _measure(quantized, samples, request, progress)
     report = {"calibration": _calibration(quantized, request, skipped)} | measured
@@ -94,7 +101,11 @@ def _load(request: StageRequest) -> Any:
 
 
 def _reporting(names: Sequence[str], request: StageRequest) -> tuple[int, ...]:
-    """Places of the samples that were sent to report on. Raises BadInput if there are none, or no others."""
+    """Returns the indexes of the samples that were sent for the report.
+
+    Raises:
+        BadInput: There are none, or no others.
+    """
     folder = request.options.quantization.report_images
     places = within(names, folder) if folder else ()
     if folder and not places:
@@ -248,7 +259,7 @@ def _measure(
 
 
 def _labeled(quantized: QuantizedModel, samples: CachedSamples, request: StageRequest) -> list[dict[str, Any]]:
-    """How right both models are, a row a metric; none if no labels came with the samples."""
+    """Returns the accuracy of both models, a row for each metric; empty if the samples have no labels."""
     labels = labels_of(request.ref_images)
     if labels is None:
         return []
@@ -270,7 +281,7 @@ def _labeled(quantized: QuantizedModel, samples: CachedSamples, request: StageRe
 def _saturation(
     quantized: QuantizedModel, samples: CachedSamples, request: StageRequest, progress: Progress
 ) -> dict[str, Any] | None:
-    """None if there is nothing to measure it on."""
+    """Returns the saturation curve; None if there are too few samples."""
     if quantized.plan.problem or len(samples) < SAMPLES_LEAST:
         print(f"how many pictures are enough is measured with {SAMPLES_LEAST} or more, and where layers are quantized")
         return None
@@ -283,7 +294,7 @@ def _saturation(
 
 
 def _search_report(result: SearchResult, report: dict[str, Any]) -> dict[str, Any]:
-    """What was asked, tried and judged, and the verdict that follows from it."""
+    """Returns the goal, the candidates, the judgement and the verdict that follows."""
     judgement = result.judgement | {"task": report["quality"].get("task")}
     verdict = quality.judged_verdict(report["verdict"], judgement)
     return {"goal": result.goal, "search": result.search, "judgement": judgement, "verdict": verdict}
@@ -318,7 +329,7 @@ def _mark_saturating(report: dict[str, Any], operators: dict[str, str]) -> None:
 
 
 def speed_warnings(report: Mapping[str, Any]) -> list[str]:
-    """What comes before all else: int8 that does not pay on the machine that measured."""
+    """Warns if int8 is not faster on this machine; this warning comes first."""
     int8_ms, float_ms = report["latency_ms"]["int8"], report["latency_ms"]["float"]
     if report["verdict"]["nothing_quantized"] or not quality.is_slower(int8_ms, float_ms):
         return []
@@ -329,7 +340,7 @@ def speed_warnings(report: Mapping[str, Any]) -> list[str]:
 
 
 def quality_warnings(report: Mapping[str, Any]) -> list[str]:
-    """What a user can do about a quality below the rule, and which samples say nothing of it."""
+    """Returns what a user can do about a quality below the rule, and which samples show nothing of it."""
     verdict, outputs = report["verdict"], report["quality"]["outputs"]
     silent = [output["name"] for output in outputs if output.get("silent_samples")]
     warnings = [f"output {name!r} is all zero for some samples, which have no SNR" for name in silent]
@@ -364,7 +375,7 @@ def _summary(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def _expected(candidates: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Mean error, in dB, of the SNR that was predicted of candidates before they were built; empty without any."""
+    """Returns the mean error, in dB, of the SNR that was predicted for candidates; empty without any."""
     errors = [abs(one["snr_db"] - one["expected_db"]) for one in candidates if one.get("expected_db") is not None]
     return {"expected_off_db": round(fmean(errors), 2)} if errors else {}
 

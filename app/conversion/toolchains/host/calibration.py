@@ -24,28 +24,31 @@ from app.conversion.toolchains.tensor_comparison import is_finite
 
 Range = tuple[float, float]
 Step = Callable[[int, int], None]
-"""step(done, of)"""
+"""Called as step(number done, number of all)."""
 
 LOW, HIGH = "__modelmill_min", "__modelmill_max"
 OF_NOTHING: Range = (0.0, 0.0)
-"""The range of a tensor that never had an element."""
+"""Range of a tensor that never had an element."""
 HUGE = 1e30
-"""Beyond it squares overflow float32's range; a tensor with such values stays in float."""
+"""The square of a larger value overflows float32; a tensor with such values stays in float."""
 
 
 @dataclass(frozen=True)
 class ActivationRanges:
-    """Lowest and highest value to represent, by tensor name, and how many samples they come from."""
+    """Lowest and highest value to represent, by tensor name, and the number of samples they come from."""
 
     ranges: dict[str, Range]
     samples: int
     not_finite: Mapping[str, str] = field(default_factory=dict)
-    """Inner tensors that held NaN, an infinity or more than HUGE, and for which sample: they stay in float."""
+    """Inner tensors with NaN, an infinity or a value above HUGE, and the sample where it occurred; they stay in
+    float."""
 
 
 class RangeCollector(Protocol):
+    """Collects ranges from runs of a model."""
+
     def model(self) -> Any:
-        """The graph to run: the original outputs first, then the tensors that the collector needs."""
+        """Returns the graph to run: the original outputs first, then the tensors that the collector needs."""
         ...
 
     not_finite: dict[str, str]
@@ -98,12 +101,12 @@ def _collector(model: Any, tensors: Sequence[str], options: HostQuantization) ->
 
 
 def is_moderate(array: Array) -> bool:
-    """Are all its values finite, and below HUGE?"""
+    """Returns whether all values are finite and below HUGE."""
     return is_finite(array) and (array.size == 0 or float(np.abs(array).max()) < HUGE)
 
 
 class MinMax:
-    """The lowest and the highest value ever seen."""
+    """Collects the lowest and the highest value of each tensor."""
 
     def __init__(self, model: Any, tensors: Sequence[str]) -> None:
         self._source = model
@@ -126,9 +129,9 @@ class MinMax:
     def add(self, values: dict[str, Array], sample: str) -> None:
         for name in self._tensors:
             low, high = float(values[name + LOW]), float(values[name + HIGH])
-            if low > high:  # it has no element: the roi of a Resize, say
+            if low > high:  # it has no element, such as the roi of a Resize
                 continue
-            if not (low > -HUGE and high < HUGE):  # NaN is neither
+            if not (low > -HUGE and high < HUGE):  # NaN fails both comparisons
                 self.not_finite.setdefault(name, sample)
                 continue
             before = self._ranges.get(name, (low, high))
@@ -139,7 +142,7 @@ class MinMax:
 
 
 class Histograms:
-    """Percentile or entropy over a histogram per tensor."""
+    """Collects a histogram for each tensor, for the methods percentile and entropy."""
 
     def __init__(self, model: Any, tensors: Sequence[str], options: HostQuantization) -> None:
         self._source = model
@@ -164,7 +167,7 @@ class Histograms:
 
 
 def with_outputs(model: Any, tensors: Sequence[str]) -> Any:
-    """A copy of the model in which these inner tensors are outputs too."""
+    """Returns a copy of the model that also outputs these inner tensors."""
     from onnx import ValueInfoProto
 
     model = copy.deepcopy(model)
@@ -174,7 +177,7 @@ def with_outputs(model: Any, tensors: Sequence[str]) -> Any:
 
 
 def bytes_with_outputs(model: Any, tensors: Sequence[str]) -> bytes:
-    """The same as a file, without a second model in memory."""
+    """Returns the same as bytes, without a second model in memory."""
     from onnx import ValueInfoProto
 
     outputs = model.graph.output
@@ -188,13 +191,13 @@ def bytes_with_outputs(model: Any, tensors: Sequence[str]) -> bytes:
 
 
 def element_types(model: Any) -> dict[str, int]:
-    """ONNX element type by tensor name, for inputs, outputs and inner tensors whose type is known."""
+    """Returns the ONNX element type of inputs, outputs and inner tensors, as far as known."""
     graph = model.graph
     values = [*graph.value_info, *graph.input, *graph.output]
     return {v.name: int(v.type.tensor_type.elem_type) for v in values if v.type.HasField("tensor_type")}
 
 
 def tensor_sizes(model: Any) -> dict[str, int]:
-    """Bytes of each tensor as float32; unknown dimensions count as one."""
+    """Returns the bytes of each tensor as float32; unknown dimensions count as one."""
     values = [*model.graph.value_info, *model.graph.output]
     return {v.name: 4 * math.prod(max(1, d.dim_value) for d in v.type.tensor_type.shape.dim) for v in values}

@@ -22,7 +22,7 @@ Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
 @dataclass(frozen=True)
 class Equivalence:
-    """The outcome over all samples."""
+    """The result over all samples."""
 
     samples: int
     statistics: OutputStatistics
@@ -32,7 +32,7 @@ class Equivalence:
         return self.samples > 0 and self.statistics.is_exact
 
     def is_equal(self, snr_db_min: float) -> bool:
-        """No output of any sample differs in shape, nor in value by more than an SNR of snr_db_min allows."""
+        """Returns whether every output of every sample has the same shape, and an SNR of at least snr_db_min."""
         if self.statistics.has_other_shapes:
             return False
         return all(_is_near(tensor, snr_db_min) for tensor in self.statistics.tensors.values())
@@ -69,7 +69,7 @@ def require_finite_arrays(arrays: Mapping[str, Array], sample: str) -> None:
 
 
 SILENT_ABS_MAX = 1e-6
-"""How much the other may differ where the reference is all zero and so has no SNR."""
+"""Largest difference allowed where the reference is zero everywhere, and so has no SNR."""
 
 
 def _is_near(tensor: TensorStatistics, snr_db_min: float) -> bool:

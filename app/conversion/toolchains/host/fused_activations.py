@@ -1,5 +1,5 @@
-"""Relu and Clip after a weighted layer: onnxruntime's quantizer drops them, because rounding clips where they would. So
-the quantized range must not extend beyond theirs."""
+"""Relu and Clip after a weighted layer: onnxruntime's quantizer removes them, since rounding clips at the same bounds.
+So the quantized range must not extend beyond these bounds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from app.conversion.toolchains.host.calibration import Range
 
 FUSED_ACTIVATIONS = frozenset({"Relu", "Clip"})
-"""Become part of the weighted layer before them."""
+"""Operators that become part of the weighted layer before them."""
 UNBOUNDED: Range = (-np.inf, np.inf)
 
 
@@ -20,7 +20,7 @@ def is_fused_operator(node: Any) -> bool:
 
 
 def bounds_of(node: Any, constants: Mapping[str, Any]) -> Range:
-    """Where a Relu or a Clip cuts; infinite if unknown.
+    """Returns the bounds of a Relu or a Clip; infinite if unknown.
 
     Args:
         node: onnx.NodeProto.
@@ -38,5 +38,5 @@ def bounds_of(node: Any, constants: Mapping[str, Any]) -> Range:
 
 
 def holds_zero(bounds: Range) -> bool:
-    """Can rounding cut there? Its range always has zero in it."""
+    """Returns whether rounding can clip at these bounds: the range of integers always includes zero."""
     return bounds[0] <= 0.0 <= bounds[1]

@@ -1,5 +1,5 @@
-"""Factors of Gemm (alpha, beta) are multiplied into its constants: onnxruntime quantizes the bias without them, which
-gives other results than the float model's."""
+"""Multiplies the factors of Gemm (alpha, beta) into its constants: onnxruntime quantizes the bias without them, and so
+changes the results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from app.conversion.toolchains.host.inputs import Array
 
 
 def fold_gemm_factors(model: Any) -> list[str]:
-    """Args: model: onnx.ModelProto, which is changed."""
+    """Multiplies the factors of all Gemm nodes into their constants.
+
+    Args:
+        model: onnx.ModelProto, which is changed.
+
+    Returns:
+        A sentence for each change.
+    """
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
     changed = 0
     for node in model.graph.node:
@@ -27,7 +34,8 @@ def fold_gemm_factors(model: Any) -> list[str]:
 
 
 def _scaled(graph: Any, tensor: Any, factor: float) -> str:
-    """The name of a copy times the factor; there is one for all that need the same, and weights may be shared."""
+    """Returns the name of a scaled copy; one copy serves all nodes that need the same, and the original may be
+    shared."""
     from onnx import numpy_helper
 
     name = f"{tensor.name}_times_{factor:g}"

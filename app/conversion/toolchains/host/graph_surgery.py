@@ -22,11 +22,11 @@ Model = Any
 """onnx.ModelProto"""
 
 OPSET_MIN = 13
-"""int8 weights per channel (DequantizeLinear with an axis) exist from here on; lower opsets are upgraded."""
+"""int8 weights per channel (DequantizeLinear with an axis) exist since this opset; lower opsets are upgraded."""
 OPSET_TARGET = 17
-"""The last opset before Reduce* and others moved attributes to inputs: the quantizer knows all of it."""
+"""The last opset before Reduce* and others turned attributes into inputs; the quantizer supports all of it."""
 OPSET_FLOAT16 = 19
-"""QuantizeLinear and DequantizeLinear take float16 from here on."""
+"""QuantizeLinear and DequantizeLinear accept float16 since this opset."""
 IR_MIN, IR_OF_FLOAT16 = 8, 9
 QUANTIZERS_SUFFIXES = tuple(
     f"_{ending}"
@@ -37,12 +37,12 @@ QUANTIZERS_SUFFIXES = tuple(
         *(f"{node}Linear_{end}" for node in ("Quantize", "Dequantize") for end in ("Input", "Output")),
     )
 )
-"""Of what the quantizer adds to a tensor."""
+"""Suffixes of the names that the quantizer adds."""
 
 
 @dataclass(frozen=True)
 class PreparedModel:
-    """A graph, what was changed on the way to it, and what could not be done."""
+    """A graph, the changes that led to it, and what could not be done."""
 
     model: Model
     changes: list[str] = field(default_factory=list)
@@ -50,7 +50,8 @@ class PreparedModel:
 
 
 def strip_weights_from_inputs(model: Model) -> list[str]:
-    """Graphs of IR 3 list their initializers as inputs too; fusions need to know that these are constants."""
+    """Removes initializers from the inputs, where graphs of IR 3 list them: fusions have to know that they are
+    constants."""
     names = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in names]
     stripped = len(model.graph.input) - len(inputs)
@@ -62,8 +63,8 @@ def strip_weights_from_inputs(model: Model) -> list[str]:
 
 
 def constants_to_weights(model: Model) -> list[str]:
-    """Constant nodes and sparse constants of the main graph become initializers, which alone the quantizer takes for
-    weights."""
+    """Turns Constant nodes and sparse constants of the main graph into initializers, since the quantizer accepts only
+    these as weights."""
     outputs = {value.name for value in model.graph.output}
     nodes: list[Any] = []
     weights: list[Any] = []
@@ -84,7 +85,7 @@ def constants_to_weights(model: Model) -> list[str]:
 
 
 def _dense(sparse: Any) -> Any:
-    """TensorProto of a SparseTensorProto, by the same name."""
+    """Returns the TensorProto of a SparseTensorProto, with the same name."""
     import numpy as np
     from onnx import numpy_helper
 
@@ -98,7 +99,7 @@ def _dense(sparse: Any) -> Any:
 
 
 def _constant(node: Any) -> Any | None:
-    """The TensorProto that a Constant node holds, named as its output; None for any other node and for other values."""
+    """Returns the TensorProto of a Constant node, named as its output; None for other nodes and other values."""
     from onnx import TensorProto, helper
 
     if node.op_type != "Constant" or node.domain not in DEFAULT_DOMAINS:
@@ -119,7 +120,7 @@ def _constant(node: Any) -> Any | None:
 
 
 def raise_ir_version(model: Model) -> list[str]:
-    """IR below 4 requires every initializer to be an input too. Idempotent."""
+    """Raises an IR version below 4, which requires every initializer to be an input, too. Idempotent."""
     if model.ir_version >= IR_MIN:
         return []
     before, model.ir_version = model.ir_version, IR_MIN
@@ -127,7 +128,7 @@ def raise_ir_version(model: Model) -> list[str]:
 
 
 def upgrade_opset(model: Model) -> PreparedModel:
-    """Raise an opset that the quantizer cannot work with. What the converter cannot do keeps its opset."""
+    """Upgrades an opset that the quantizer does not support. If the converter fails, the opset stays."""
     from onnx import checker, version_converter
 
     before, is_half = opset_of(model), has_float16(model)
@@ -146,7 +147,7 @@ def upgrade_opset(model: Model) -> PreparedModel:
 
 
 def has_float16(model: Model) -> bool:
-    """Does it compute in float16 anywhere?"""
+    """Returns whether the model computes in float16 anywhere."""
     from onnx import TensorProto
 
     casts = (a.i for node in walk.nodes(model) if node.op_type == "Cast" for a in node.attribute if a.name == "to")
@@ -156,14 +157,15 @@ def has_float16(model: Model) -> bool:
 
 
 def simplify(model: Model) -> PreparedModel:
-    """Fold constants and batch normalization, drop what nothing reads. On failure the graph stays, with a warning."""
+    """Folds constants and batch normalization, and removes what nothing reads. On failure the graph stays as it is,
+    with a warning."""
     import onnxslim
 
     before = operator_counts(model)
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             slim = onnxslim.slim(copy.deepcopy(model))
-        gc.collect()  # its graphs refer to themselves, and hold the weights twice
+        gc.collect()  # its graphs refer to themselves, and contain the weights twice
     except Exception as error:  # noqa: BLE001 - a simplifier's bug must not cost the user the conversion
         return PreparedModel(model, warnings=[f"the graph was not simplified: onnxslim raised {type(error).__name__}"])
     if slim is None or not _has_same_interface(slim, model):
@@ -194,8 +196,8 @@ def name_nodes(model: Model) -> list[str]:
 
 
 def rename_tensors(model: Model) -> list[str]:
-    """Inner tensors that are named as the quantizer will name those that it adds (a model that had been quantized once
-    has such) get other names."""
+    """Renames inner tensors that have the names of those that the quantizer will add, as in a model that was quantized
+    before."""
     graph = model.graph
     inner = {output for node in graph.node for output in node.output} | {tensor.name for tensor in graph.initializer}
     names = inner | {value.name for value in graph.input}
@@ -217,10 +219,10 @@ def rename_tensors(model: Model) -> list[str]:
 
 
 def restore_names(model: Model, original: Model) -> None:
-    """Give nodes that a simplifier renamed (a Conv that took in its BatchNormalization) the name they had.
+    """Restore the names of nodes that a simplifier renamed, such as a Conv that absorbed its BatchNormalization.
 
-    That is the name of the nearest node of the same operator upstream of the same output in the original graph;
-    where it had none, or it is taken, the node is left without a name.
+    The name is that of the nearest node with the same operator upstream of the same output in the original graph. If
+    that has none, or it is taken, the node stays without a name.
     """
     makers = {output: node for node in original.graph.node for output in node.output}
     names = {node.name for node in original.graph.node}
@@ -241,7 +243,7 @@ def _same_operator_upstream(node: Any, makers: dict[str, Any]) -> Any | None:
 
 
 def infer_shapes(model: Model) -> Model:
-    """Write down the shapes of inner tensors and outputs, as far as they can be known. The model itself is returned."""
+    """Store the shapes of inner tensors and outputs, as far as they can be inferred. Returns the model itself."""
     from app.conversion.toolchains.graph.shapes import FAILURES, inferred, skeleton
 
     bare = skeleton(model)

@@ -1,4 +1,4 @@
-"""A histogram of constant size whose range grows by doubling, and the two ways to read a range from it.
+"""A histogram of constant size whose range grows by doubling, and two ways to derive a range from it.
 
 onnxruntime's own collectors keep the bin width of the first image, so an almost black first image makes millions of
 bins; here the number of bins is fixed and doubling the range merges neighbors exactly, so the order of the images
@@ -15,15 +15,15 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 BINS = 4096
-"""Over [-limit, limit]. After a doubling at least half of them still carry data."""
+"""Number of bins over [-limit, limit]. After the range is doubled, at least half of them are still in use."""
 ENTROPY_LEVELS = 128
-"""Levels of |x| in 8 bits."""
+"""Number of levels of |x| in 8 bits."""
 ENTROPY_STEP = 16
-"""Bins between two candidate thresholds; the search is linear in their number."""
+"""Bins between two candidate thresholds; the time of the search is proportional to their number."""
 
 
 class Histogram:
-    """Counts of the values of one tensor over [-limit, limit], with the true minimum and maximum beside them."""
+    """Counts of the values of one tensor over [-limit, limit], and the exact minimum and maximum."""
 
     def __init__(self) -> None:
         self.limit = 0.0
@@ -52,7 +52,7 @@ class Histogram:
         self.counts += np.bincount(indices, minlength=BINS)
 
     def merge(self, other: Histogram) -> None:
-        """Take in all that another has counted."""
+        """Add everything that another histogram has counted."""
         self.lowest, self.highest = min(self.lowest, other.lowest), max(self.highest, other.highest)
         self._zeros += other._zeros
         if other.limit == 0.0:
@@ -62,7 +62,7 @@ class Histogram:
         self.counts += np.bincount(places.astype(np.int64), other.counts, BINS).astype(np.int64)
 
     def percentile(self, percent: float) -> tuple[float, float]:
-        """The range that keeps `percent` of the values by magnitude, cut to the values seen."""
+        """Returns the range that contains `percent` of the values by magnitude, limited to the values seen."""
         magnitudes = self._magnitudes()
         total = int(magnitudes.sum())
         if total == 0:
@@ -71,10 +71,11 @@ class Histogram:
         return self._cut(self.limit * (min(index, BINS // 2 - 1) + 1) / (BINS // 2))
 
     def entropy(self) -> tuple[float, float]:
-        """The range whose 8-bit version loses least information (Kullback-Leibler), cut to the values seen.
+        """Returns the range whose 8-bit version loses the least information (Kullback-Leibler), limited to the values
+        seen.
 
-        Source: S. Migacz, 8-bit inference with TensorRT, GTC 2017. The bin at zero is set to its neighbor, else the
-        zeros a ReLU makes decide the range.
+        Source: S. Migacz, 8-bit inference with TensorRT, GTC 2017. The bin at zero is set to its neighbor, since
+        otherwise the zeros that a ReLU makes would decide the range.
         """
         magnitudes = self._magnitudes().astype(np.float64)
         magnitudes[0] = magnitudes[1]
@@ -94,7 +95,7 @@ class Histogram:
             self.limit *= 2.0
 
     def _magnitudes(self) -> npt.NDArray[np.int64]:
-        """Counts of |x| over [0, limit], BINS/2 of them."""
+        """Returns the counts of |x| over [0, limit] in BINS/2 bins."""
         half = BINS // 2
         folded: npt.NDArray[np.int64] = self.counts[half:] + self.counts[:half][::-1]
         folded[0] += self._zeros
@@ -105,7 +106,7 @@ class Histogram:
 
 
 def _divergence(magnitudes: npt.NDArray[np.float64], size: int) -> float:
-    """KL divergence of the first `size` bins, outliers clipped into the last, from their 8-bit version."""
+    """Returns the KL divergence of the first `size` bins, with outliers in the last one, from their 8-bit version."""
     clipped = magnitudes[:size].copy()
     present = clipped > 0
     clipped[-1] += magnitudes[size:].sum()

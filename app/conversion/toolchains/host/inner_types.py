@@ -1,4 +1,4 @@
-"""Types and shapes of inner tensors that onnx' inference does not know: onnxruntime infers more (its own operators,
+"""Types and shapes of inner tensors that onnx's inference does not know. onnxruntime infers more (its own operators,
 functions of the model, GroupNormalization), and a tensor of unknown type cannot be quantized."""
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from app.kit.errors import ModelmillError
 
 
 def completed(model: Any) -> Any:
-    """The model (onnx.ModelProto) with what onnxruntime knows of its tensors, too; as it is where it knows no more."""
+    """Returns the model (onnx.ModelProto) with the types that onnxruntime knows, or unchanged if it does not know
+    more."""
     values = (*model.graph.value_info, *model.graph.input, *model.graph.output)
     known = {value.name for value in values if value.type.tensor_type.elem_type}
     missing = [name for node in model.graph.node for name in node.output if name and name not in known]
@@ -25,7 +26,11 @@ def completed(model: Any) -> Any:
 
 
 def _with_types(model: Any, values: list[Any]) -> Any:
-    """Args: values: onnxruntime.NodeArg."""
+    """Adds types to the model.
+
+    Args:
+        values: onnxruntime.NodeArg.
+    """
     import onnx
     from onnx import TensorProto, helper
 

@@ -20,11 +20,13 @@ Array = npt.NDArray[Any]
 
 CACHE_BYTES = 64 << 20
 DRAWN_BYTES = 8
-"""Of each number of noise before it gets its type."""
+"""Bytes of each random number before it is converted to its type."""
 NOISE_SEED = 20240
 
 
 class SampleArrays(Protocol):
+    """The inputs of one run: a named sample."""
+
     @property
     def name(self) -> str: ...
     @property
@@ -32,16 +34,16 @@ class SampleArrays(Protocol):
 
 
 class Samples(Protocol):
-    """What the passes need of a set of samples; SampleSet and CachedSamples are such."""
+    """A set of samples for several passes, such as SampleSet and CachedSamples."""
 
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[SampleArrays]: ...
 
 
 class CachedSamples:
-    """The same samples, the first CACHE_BYTES of them decoded only once.
+    """The same samples, of which the first CACHE_BYTES are decoded only once.
 
-    Holds at most `budget_bytes` of arrays and one sample more. Order and content are the source's.
+    Keeps at most `budget_bytes` of arrays and one more sample. Order and content are those of the source.
     """
 
     def __init__(self, source: Samples, budget_bytes: int = CACHE_BYTES) -> None:
@@ -73,7 +75,7 @@ class CachedSamples:
 
 
 def first(samples: Samples, count: int) -> Iterator[SampleArrays]:
-    """At most `count` samples; does not touch the next one."""
+    """Yields at most `count` samples without reading the next one."""
     if count <= 0:
         return
     for index, sample in enumerate(samples):
@@ -83,7 +85,8 @@ def first(samples: Samples, count: int) -> Iterator[SampleArrays]:
 
 
 def reference_samples(request: StageRequest, inputs: Sequence[Any]) -> Any:
-    """The job's reference samples for these graph inputs (a SampleSet), or None if the folder is missing or empty."""
+    """Returns the job's reference samples for these graph inputs (a SampleSet); None if the folder is missing or
+    empty."""
     from app.conversion.toolchains.samples import SampleSet
 
     folder = request.ref_images
@@ -93,7 +96,8 @@ def reference_samples(request: StageRequest, inputs: Sequence[Any]) -> Any:
 
 
 class Noise:
-    """`count` seeded random samples for inputs {name: (shape, dtype, lowest, highest)}, uniform in that range."""
+    """`count` random samples from a fixed seed, for inputs {name: (shape, dtype, lowest, highest)}, uniformly
+    distributed."""
 
     def __init__(self, inputs: Mapping[str, tuple[tuple[int, ...], str, float, float]], count: int) -> None:
         self._inputs = inputs
@@ -116,8 +120,6 @@ class _NoiseSample:
 
 
 def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, lowest: float, highest: float) -> Array:
-    if (
-        math.prod(shape) * DRAWN_BYTES > sys.maxsize
-    ):  # NumPy takes that for a wrong value, and less for too little memory
+    if math.prod(shape) * DRAWN_BYTES > sys.maxsize:  # NumPy raises ValueError here, though it is a lack of memory
         raise MemoryError
     return rng.uniform(lowest, highest, shape).astype(dtype)

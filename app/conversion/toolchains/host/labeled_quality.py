@@ -22,25 +22,25 @@ from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Size, fit_of
 
 ALL_BOXES = replace(THRESHOLDS, score_threshold=0.01, candidate_threshold=0.01)
-"""Average precision weighs boxes by their scores, so weak ones count, too."""
+"""Average precision weights boxes by their scores, so weak ones count, too."""
 
 
 class Meter(Protocol):
-    """How right one model is."""
+    """Measures the accuracy of one model."""
 
     def add(self, truth: PictureLabels, outputs: Outputs) -> None: ...
 
     def values(self) -> dict[str, float] | None:
-        """By the metric's name, 0..1; None if there was nothing to be right about."""
+        """Returns metrics by name, 0..1; None if there was nothing to compare."""
 
 
 @dataclass(frozen=True)
 class LabeledQuality:
-    """Both models by one metric, 0..1.
+    """One metric of both models, 0..1.
 
     Args:
-        n: Labeled pictures that were run.
-        are_unseen: They set no range.
+        n: number of labeled pictures that were run.
+        are_unseen: they are not among the pictures that set the ranges.
     """
 
     metric: str
@@ -65,12 +65,12 @@ def labeled_quality(
     """Run both models over the labeled pictures.
 
     Args:
-        model: The float model (onnx.ModelProto).
-        sessions: Of the float and of the quantized model.
-        unseen: Places of the samples that set no range; where some of them have labels, they alone are run.
+        model: the float model (onnx.ModelProto).
+        sessions: of the float and of the quantized model.
+        unseen: indexes of the samples that set no range; if some of them have labels, only these are run.
 
     Returns:
-        A row a metric; none if no decoder reads the model's outputs.
+        A row for each metric; empty if no decoder reads the model's outputs.
     """
     meters = [meter for _ in sessions if (meter := meter_of_labels(model, labels, preprocess)) is not None]
     if not meters:
@@ -93,7 +93,7 @@ def labeled_quality(
 
 
 def meter_of_labels(model: Any, labels: Labels, preprocess: Preprocess) -> Meter | None:
-    """None if no decoder reads boxes from the model's outputs."""
+    """Returns a meter for the labels; None if no decoder reads boxes from the model's outputs."""
     if labels.kind == "top1":
         return _Classes()
     known = detector_of(model)
@@ -105,7 +105,7 @@ def _places(labels: Labels, samples: Samples) -> set[int]:
 
 
 class _Classes:
-    """How often the class with the highest value is the right one."""
+    """Counts how often the class with the highest value is the correct one."""
 
     def __init__(self) -> None:
         self._are_right: list[bool] = []
@@ -139,30 +139,31 @@ class _Boxes:
 OVERLAPS = np.linspace(0.5, 0.95, 10)
 RECALLS = np.linspace(0.0, 1.0, 101)
 BOXES_MOST = 100
-"""Of a picture and class, the best ones."""
+"""Number of best boxes that count, for each picture and class."""
 
 Column = npt.NDArray[np.float64]
 
 
 class AveragePrecision:
-    """Adds pictures up; keeps scores and matches."""
+    """Accumulates over pictures, keeping only scores and matches."""
 
     def __init__(self) -> None:
         self._rows: dict[int, list[tuple[float, Column, Column]]] = defaultdict(list)
         self._counts: dict[int, int] = defaultdict(int)
 
     def add(self, truth: Sequence[LabeledBox], boxes: Sequence[Box]) -> None:
-        """One picture's labels, and what was detected on it; corners of both are in its pixels."""
+        """Adds one picture: its labels, and the detected boxes. Corners of both are in its pixels."""
         for each in truth:
             self._counts[each.label] += not each.is_crowd
         for label in {box.label for box in boxes}:
             own = sorted((box for box in boxes if box.label == label), key=lambda box: -box.score)[:BOXES_MOST]
-            # true ones before crowds, so that a box is a crowd's only where it is nobody's else
+            # labels before crowds, so that a box belongs to a crowd only if it matches no label
             those = sorted((each for each in truth if each.label == label), key=lambda each: each.is_crowd)
             self._rows[label] += _matched(those, own)
 
     def values(self) -> tuple[float, float] | None:
-        """0..1: the mean over overlaps of .5 to .95, and at .5 alone; None if no label is there to be found."""
+        """Returns two values in 0..1: the mean over overlaps of .5 to .95, and that at .5 alone; None without
+        labels."""
         labels = [label for label, count in self._counts.items() if count]
         if not labels:
             return None
@@ -170,7 +171,7 @@ class AveragePrecision:
         return float(mean.mean()), float(mean[0])
 
     def _of_class(self, label: int) -> Column:
-        """At each overlap."""
+        """Returns the average precision of one class, at each overlap."""
         rows = sorted(self._rows[label], key=lambda row: -row[0])
         if not rows:
             return np.zeros(len(OVERLAPS))
@@ -187,7 +188,7 @@ class AveragePrecision:
 
 
 def _matched(truth: Sequence[LabeledBox], boxes: Sequence[Box]) -> list[tuple[float, Column, Column]]:
-    """Of each box its score, and at each overlap whether it is right, and whether it is wrong."""
+    """Returns for each box its score and, at each overlap, whether it is correct and whether it is wrong."""
     corners = np.array([each.corners for each in truth], np.float64).reshape(-1, 4)
     is_crowd = np.array([each.is_crowd for each in truth], bool)
     taken = np.zeros((len(OVERLAPS), len(truth)), bool)
@@ -209,7 +210,7 @@ def _matched(truth: Sequence[LabeledBox], boxes: Sequence[Box]) -> list[tuple[fl
 
 
 def _shares(box: Column, corners: Column, is_crowd: npt.NDArray[np.bool_]) -> Column:
-    """Overlaps with each label; of a crowd the share of the box that lies in it."""
+    """Returns the overlap with each label; for a crowd the share of the box that lies in it."""
     if not len(corners):
         return np.zeros(0)
     sides = np.clip(np.minimum(box[2:], corners[:, 2:]) - np.maximum(box[:2], corners[:, :2]), 0, None)

@@ -25,14 +25,15 @@ Array = npt.NDArray[Any]
 
 LAYER_SAMPLES = 32
 LAYER_BYTES_MAX = 256 << 20
-"""Of inner tensors of one sample in one model. When they exceed it, weighted layers come first."""
+"""Largest size of the inner tensors of one sample in one model. If there are more, layers with weights come first."""
 DEQUANTIZED = "_DequantizeLinear_Output"
-"""The suffix onnxruntime's quantizer gives the int8 version of a tensor."""
+"""The suffix that onnxruntime's quantizer gives the int8 version of a tensor."""
 
 
 @dataclass(frozen=True)
 class MatchedLayer:
-    """A node of out.onnx, the tensor it is measured at in both graphs, and the activation merged into it, if any."""
+    """A node of out.onnx, the tensor at which it is measured in both graphs, and the activation merged into it, if
+    any."""
 
     name: str
     op_type: str
@@ -51,7 +52,7 @@ class Matching:
 
 
 def match_layers(float_model: Any, int8_model: Any, int8_nodes: Iterable[str]) -> Matching:
-    """The layers both graphs have, in graph order, as many as fit LAYER_BYTES_MAX."""
+    """Returns the layers that both graphs have, in graph order, as many as fit into LAYER_BYTES_MAX."""
     finder = _Finder(float_model, int8_model, set(int8_nodes))
     layers = [layer for node in float_model.graph.node if (layer := finder.find(node)) is not None]
     chosen, room = set(), LAYER_BYTES_MAX
@@ -109,7 +110,7 @@ def _row(layer: MatchedLayer, statistics: TensorStatistics, not_finite: int) -> 
 
 
 class _Finder:
-    """Indexes of both graphs, to find for one node of out.onnx what became of it."""
+    """Indexes of both graphs, which relate a node of out.onnx to its quantized form."""
 
     def __init__(self, float_model: Any, int8_model: Any, int8_nodes: set[str]) -> None:
         self._int8_nodes = int8_nodes
@@ -124,7 +125,8 @@ class _Finder:
         self._merged: set[str] = set()
 
     def find(self, node: Any) -> MatchedLayer | None:
-        """None for what computes no float tensor, or is part of a layer already found."""
+        """Returns the layer of a node; None if it computes no float tensor, or belongs to a layer that was matched
+        before."""
         from onnx import TensorProto
 
         if not node.output or node.name in self._merged or self._types.get(node.output[0]) != TensorProto.FLOAT:
@@ -150,7 +152,7 @@ class _Finder:
 
 
 class WeightErrors:
-    """SNR of int8 weights against the float weights they were made of."""
+    """SNR of the int8 weights against the float weights."""
 
     def __init__(self, float_model: Any, int8_model: Any) -> None:
         self._float = {tensor.name: tensor for tensor in float_model.graph.initializer}
@@ -159,7 +161,7 @@ class WeightErrors:
         self._makers = {n.output[0]: n for n in int8_model.graph.node if n.op_type == "DequantizeLinear"}
 
     def snr_db(self, node: Any) -> float | None:
-        """In dB; None for a layer without int8 weights."""
+        """Returns the SNR in dB; None for a layer without int8 weights."""
         from onnx import numpy_helper
 
         twin = self._nodes.get(node.name)

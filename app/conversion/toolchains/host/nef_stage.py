@@ -32,13 +32,13 @@ from app.kit.sandbox.errors import StageFailed
 AGREEMENT_SAMPLES = 8
 AGREEMENT_SNR_DB = 60.0
 ZIP_TIME = (1980, 1, 1, 0, 0, 0)
-"""The zip format's own epoch, so that the file carries no time of day. (Its bytes still differ from run to run: the
-runtime writes the constants of model.ort in no fixed order.)"""
+"""The zip format's own epoch, so that the file contains no time. (Its bytes still differ from run to run: the runtime
+writes the constants of model.ort in no fixed order.)"""
 
 
 @dataclass(frozen=True)
 class BieModel:
-    """out.bie read: its graph's inputs and outputs as [{name, shape, dtype}] and its provenance."""
+    """out.bie after reading: inputs and outputs of its graph as [{name, shape, dtype}], and its provenance."""
 
     model: Any
     inputs: list[dict[str, Any]]
@@ -47,7 +47,12 @@ class BieModel:
 
 
 def run_nef_stage(request: StageRequest, progress: Progress) -> StageResult:
-    """Write out.nef. Raises StageFailed if the file does not run or does not agree with out.bie, and NotFinite."""
+    """Write out.nef.
+
+    Raises:
+        StageFailed: The file does not run, or does not agree with out.bie.
+        NotFinite: An output is not finite.
+    """
     progress(0.0, "reading out.bie")
     bie = _load(request.input())
     progress(0.1, "converting to ORT format")
@@ -90,7 +95,7 @@ def _specs(tensors: Any) -> list[dict[str, Any]]:
 
 
 def _to_ort(request: StageRequest) -> bytes:
-    """The BIE in ORT format, optimized as far as holds on every CPU: no layouts of this one, and exact."""
+    """Converts the BIE to ORT format, optimized as far as is valid on every CPU: no layouts for this one, and exact."""
     target = request.scratch() / MODEL
     options = session_options(request.threads, "extended", is_exact=True)
     options.optimized_model_filepath = str(target)
@@ -164,7 +169,8 @@ def _samples(bie: BieModel, request: StageRequest) -> Samples:
 
 
 def _input_ranges(model: Any, preprocess: Preprocess) -> dict[str, tuple[float, float]]:
-    """Plausible values of each input: what its quantizer can represent, else what 0..255 becomes in preprocessing."""
+    """Returns plausible values of each input: what its quantizer can represent, or else the result of preprocessing
+    0..255."""
     from onnx import numpy_helper
 
     low = min((0.0 - mean) / std for mean in preprocess.mean for std in preprocess.std)

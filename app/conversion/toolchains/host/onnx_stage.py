@@ -27,7 +27,7 @@ from app.kit.sandbox.errors import StageFailed
 
 EQUALITY_SAMPLES = 16
 EQUALITY_SNR_DB = 60.0
-"""Reordering float sums costs a network 90 dB and more; below this something else was computed."""
+"""Reordering float sums still gives an SNR of 90 dB and more; below this limit something else was computed."""
 NOISE_SAMPLES = 4
 
 
@@ -38,7 +38,11 @@ class OptimizedModel:
 
 
 def run_onnx_stage(request: StageRequest, progress: Progress) -> StageResult:
-    """Write out.onnx. Raises the model errors of app.conversion.errors, NotFinite or StageFailed."""
+    """Write out.onnx.
+
+    Raises:
+        BadInput, NotFinite, StageFailed: The model cannot be converted; see app.conversion.errors.
+    """
     source = request.input()
     progress(0.0, "reading the model")
     source_sha256 = sha256_of(source)
@@ -82,7 +86,7 @@ def _samples(request: StageRequest, model: Any) -> Samples:
 
 
 def _candidates(source: Path, fixed: PreparedModel) -> Iterator[PreparedModel]:
-    """From the most to the least changed graph, each with its whole list of changes and warnings."""
+    """Yields graphs from the most to the least changed one, each with all its changes and warnings."""
     upgraded = _after(fixed, graph_surgery.upgrade_opset(fixed.model))
     simple = _after(upgraded, graph_surgery.simplify(upgraded.model))
     yield _finished(simple)
@@ -99,7 +103,7 @@ def _candidates(source: Path, fixed: PreparedModel) -> Iterator[PreparedModel]:
 def _first_equal(
     source: Path, fixed: PreparedModel, samples: Samples, request: StageRequest, progress: Progress
 ) -> OptimizedModel:
-    # Both at the basic level: beyond it a model that is quantized already would run in other arithmetic.
+    # Both use the basic level: beyond it, a model that is quantized already would compute differently.
     original = _open_original(source, fixed.model, request.threads)
     failures: list[str] = []
     for candidate in _candidates(source, fixed):
@@ -123,7 +127,7 @@ def _first_equal(
 
 
 def _explained(candidate: PreparedModel, failures: list[str]) -> PreparedModel:
-    """With the reason why its inputs are still open, where they are: the graph does not run with fixed ones."""
+    """Adds the reason why its inputs are still open, if they are: the graph does not run with fixed ones."""
     if all(spec.is_static for spec in graph.graph_inputs(candidate.model)):
         return candidate
     return _warned(candidate, f"the original graph was kept, with open input shapes: once fixed, {failures[-1]}")

@@ -21,22 +21,22 @@ QUANTIZATION = PREFIX + "quantization"
 PREPROCESS = PREFIX + "preprocess"
 VERSIONS = PREFIX + "versions"
 INPUT_SHAPES = PREFIX + "input_shapes"
-"""Of a graph whose inputs had to stay open: the shapes it was converted for."""
+"""For a graph whose inputs had to stay open: the shapes for which it was converted."""
 
 
 def read(model: Any) -> dict[str, str]:
-    """metadata_props of an onnx.ModelProto."""
+    """Returns the metadata_props of an onnx.ModelProto."""
     return {prop.key: prop.value for prop in model.metadata_props}
 
 
 def inputs_of(model: Any) -> list[graph.TensorSpec]:
-    """Inputs of an artifact, with the shapes it was converted for."""
+    """Returns the inputs of an artifact, with the shapes for which it was converted."""
     shapes: dict[str, list[int]] = json.loads(read(model).get(INPUT_SHAPES, "{}"))
     return [replace(spec, shape=tuple(shapes.get(spec.name, spec.shape))) for spec in graph.graph_inputs(model)]
 
 
 def write(model: Any, values: dict[str, Any]) -> None:
-    """Set metadata_props; whatever is not text is written as JSON with sorted keys. Other keys stay."""
+    """Set metadata_props; values that are not text are written as JSON with sorted keys. Other keys stay."""
     others = [prop for prop in model.metadata_props if prop.key not in values]
     pairs = [(prop.key, prop.value) for prop in others]
     pairs += [(key, v if isinstance(v, str) else json.dumps(v, sort_keys=True)) for key, v in sorted(values.items())]

@@ -24,9 +24,9 @@ WORST_SAMPLES = 20
 VERDICT_RULE = "SNR >= 20 dB at every output (the vendor's rule)"
 LATENCY_RUNS = 9
 NOISE = 1.05
-"""Latencies nearer than that are equal."""
+"""Latencies within this factor are equal."""
 LATENCY_S_MAX = 2.0
-"""Runs end early once they took this long together."""
+"""Measuring stops early after this many seconds in all."""
 
 Step = Callable[[int, int], None]
 
@@ -96,15 +96,15 @@ def verdict(outputs: OutputStatistics, int8_nodes: int) -> dict[str, Any]:
 
 
 def judged_verdict(verdict: Mapping[str, Any], judgement: Mapping[str, Any]) -> dict[str, Any]:
-    """The verdict where a search has judged on pictures that set no range: those that set them flatter.
+    """The verdict if a search judged on held-out pictures, since those that set the ranges give better results.
 
     Args:
         verdict: See `verdict`, on all pictures.
         judgement: See `SearchOutcome.judgement`.
 
     Returns:
-        The same; snr_db is the lower of both means, and {judged_on, snr_min_db}: how many those pictures are, and the
-        lowest of them, which must not be below the floor.
+        The same with the lower of both means as snr_db, and {judged_on, snr_min_db}: the number of held-out pictures,
+        and the lowest SNR among them, which must not be below the floor.
     """
     mean_db, min_db, floor_db = (judgement[name] for name in ("mean_db", "min_db", "floor_db"))
     if not judgement["n"] or mean_db is None or verdict["snr_db"] is None or verdict["nothing_quantized"]:
@@ -120,14 +120,15 @@ def judged_verdict(verdict: Mapping[str, Any], judgement: Mapping[str, Any]) -> 
 
 
 def latency_ms(session: Session, samples: Iterable[SampleArrays], runs: int = LATENCY_RUNS) -> float | None:
-    """Median wall time of one inference in milliseconds; None without a sample. The first run is not counted."""
+    """Returns the median time of one inference in milliseconds, without the first run; None without a sample."""
     return latencies_ms((session,), samples, runs)[0]
 
 
 def latencies_ms(
     sessions: Sequence[Session], samples: Iterable[SampleArrays], runs: int = LATENCY_RUNS
 ) -> list[float | None]:
-    """The same of several, which run in turn, so that what else the machine does slows all of them alike."""
+    """Returns the same for several sessions, which run in turn, so that other load on the machine slows all of them
+    alike."""
     sample = next(iter(samples), None)
     if sample is None:
         return [None for _ in sessions]
@@ -143,5 +144,5 @@ def latencies_ms(
 
 
 def is_slower(int8_ms: float | None, float_ms: float | None) -> bool:
-    """By more than noise; False where one is not known."""
+    """Returns whether int8 is slower by more than noise; False if a latency is unknown."""
     return int8_ms is not None and float_ms is not None and int8_ms > NOISE * float_ms

@@ -27,7 +27,7 @@ from app.kit.sandbox.errors import StageFailed
 from app.kit.text.error_text import reason_of
 
 WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
-"""The layers whose arithmetic int8 is for."""
+"""Layers that benefit from int8 arithmetic."""
 ALREADY_QUANTIZED = frozenset({"QuantizeLinear", "QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear"})
 PER_CHANNEL_OPSET = 13
 FLOATS = (1, 10)
@@ -37,14 +37,16 @@ TAIL_REASON = "post-processing after the last weighted layer stays in float"
 
 @dataclass(frozen=True)
 class QuantizationPlan:
+    """Which nodes of a model become int8."""
+
     nodes: tuple[str, ...]
     """Names of the nodes that become int8, in graph order."""
     tail: tuple[Any, ...]
     """Nodes left in float as post-processing, in graph order."""
     tensors: tuple[str, ...]
-    """Float activations around those nodes: what calibration must know."""
+    """Float activations around those nodes, whose ranges calibration has to determine."""
     problem: str = ""
-    """Why nothing can be quantized; empty when something can."""
+    """Why nothing can be quantized; empty if something can."""
 
     def tail_report(self) -> dict[str, Any]:
         counts: dict[str, int] = {}
@@ -54,7 +56,11 @@ class QuantizationPlan:
 
 
 def plan(model: Any, options: HostQuantization) -> QuantizationPlan:
-    """Decide what to quantize. Raises StageFailed for a name in exclude_nodes that the graph does not have."""
+    """Decide what to quantize.
+
+    Raises:
+        StageFailed: exclude_nodes has a name that is not in the graph.
+    """
     check_excluded(model, options.exclude_nodes)
     tail = _tail(model)
     if ALREADY_QUANTIZED & set(operator_counts(model)):
@@ -93,15 +99,15 @@ def _plan_without(model: Any, nodes: Container[str], tensors: Container[str]) ->
 
 
 def _keeps_values(node: Any, constants: Mapping[str, Any]) -> bool:
-    """Is it right where the quantizer does to it what it does to all of its kind? A Clip is omitted, as if its range
-    had zero in it; what a Resize makes gets the range of what it reads, which a cubic one exceeds."""
+    """Returns whether the quantizer handles this node correctly. It omits a Clip as if its range included zero, and
+    gives the output of a Resize the range of its input, which a cubic one exceeds."""
     if node.op_type in FUSED_ACTIVATIONS:
         return holds_zero(bounds_of(node, constants))
     return not (node.op_type == "Resize" and any(attribute.s == b"cubic" for attribute in node.attribute))
 
 
 def _odd_constants(model: Any) -> set[str]:
-    """Float constants that no scale can hold: empty ones, and those with a NaN or an infinity."""
+    """Returns float constants that no scale can represent: empty ones, and those with a NaN or an infinity."""
     from onnx import numpy_helper
 
     unread = {name for node in model.graph.node if node.op_type == "Resize" for name in node.input[1:]}
@@ -114,7 +120,8 @@ def _odd_constants(model: Any) -> set[str]:
 
 
 def _has_attention(model: Any) -> bool:
-    """Does a product of matrices read a Softmax? Between such layers int8 costs much accuracy and gains no time."""
+    """Returns whether a matrix product reads a Softmax. Between such layers int8 costs much accuracy and saves no
+    time."""
     weights = {name for node in model.graph.node if node.op_type == "Softmax" for name in node.output}
     return any(node.op_type == "MatMul" and weights & set(node.input) for node in model.graph.node)
 
@@ -137,8 +144,8 @@ def check_excluded(model: Any, names: Sequence[str]) -> None:
 def quantize(
     model: Any, ranges: dict[str, Range], chosen: QuantizationPlan, options: HostQuantization
 ) -> tuple[Any, QuantizationPlan, list[str]]:
-    """Quantize a model. What cannot be quantized per channel is quantized per tensor, and where that cannot be, the
-    weighted layers alone, each with a warning.
+    """Quantize a model. If it cannot be quantized per channel, it is quantized per tensor, and if that fails, only its
+    weighted layers are; each with a warning.
 
     Args:
         model: onnx.ModelProto, float; stays as it is.
@@ -206,7 +213,7 @@ def _quantized(
             )
             quantizer.quantize_model()
             done = quantizer.model.model
-            sort_nodes(done)  # it appends what it adds, and other tools want the ONNX order
+            sort_nodes(done)  # it appends new nodes, but other tools need the order of ONNX
             del done.graph.output[:]
             done.graph.output.extend(outputs)
             return done
@@ -218,7 +225,8 @@ def _quantized(
 
 
 def _without_passed_through(model: Any) -> tuple[Any, list[Any]]:
-    """A copy without the outputs that are inputs, too, which the quantizer makes again; and all that there were."""
+    """Returns a copy without the outputs that are inputs as well, which the quantizer would duplicate; and all
+    outputs."""
     fresh = copy.deepcopy(model)
     outputs, inputs = list(model.graph.output), {value.name for value in model.graph.input}
     del fresh.graph.output[:]
@@ -249,7 +257,7 @@ def _extra_options(model: Any, chosen: QuantizationPlan) -> dict[str, Any]:
 
 
 def _tail(model: Any) -> tuple[Any, ...]:
-    """Nodes from which no weighted layer is reached, but for the activations that belong to one."""
+    """Returns the nodes that lead to no weighted layer, except activations that belong to one."""
     needed: set[str] = set()
     makers: dict[str, Any] = {name: node for node in model.graph.node for name in node.output}
     tail = []
@@ -289,7 +297,7 @@ def _float_type(element_type: int) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The quantizer logs to the root logger; this stage's log is what it prints."""
+    """Silences the quantizer, which logs to the root logger; what it prints would be in this stage's log."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

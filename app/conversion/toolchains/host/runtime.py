@@ -22,7 +22,7 @@ from app.kit.sandbox.errors import StageFailed
 
 Array = npt.NDArray[Any]
 Session = Any
-"""onnxruntime.InferenceSession; the package carries no types."""
+"""onnxruntime.InferenceSession; the package has no types."""
 Level = Literal["none", "basic", "extended"]
 
 MANIFEST = "manifest.json"
@@ -36,13 +36,13 @@ EXACT = "session.x64quantprecision"
 """onnxruntime's name for weights in uint8 instead of int8, which takes up to 1.4 times as long. x86 CPUs without VNNI
 add up products of int8 in 16 bits, which overflow: MobileNetV2 fell from 48 dB to 4 dB there."""
 SPIN, SPIN_US = "session.intra_op.spin_duration_us", "20"
-"""For how long a thread that has no work looks for some before it sleeps. By default it looks on: a little sooner there
-where the processors are free (YOLOX-Nano on two of them: 23.8 against 24.6 ms), but beside other programs such threads
-take the processor from the one that they wait for (110 against 26 ms)."""
+"""How long an idle thread waits actively before it sleeps. By default it keeps waiting, which is slightly faster on
+free processors (YOLOX-Nano on two of them: 23.8 against 24.6 ms); beside other programs, such threads take the
+processor from the one for which they wait (110 against 26 ms)."""
 ERRORS_ONLY, FATAL_ONLY = 3, 4
 
 _PLACES = re.compile(r"/\S*/(?=(?:model\.onnx|out\.onnx|out\.bie)\b)|/onnxruntime_src/(?:\S*/)?")
-"""Folders of the worker, and of the build of onnxruntime: of no use to a user, and the first are not for others."""
+"""Paths of the worker and of onnxruntime's build in messages: useless to users, and the former are private."""
 _CODE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _FAILED_NODE = re.compile(r"while running (?P<op>[\w.]+) node\. Name:'(?P<node>[^']*)'")
 _OPERATOR = (
@@ -58,7 +58,8 @@ def session_options(threads: int, level: Level = "extended", *, is_exact: bool =
     """SessionOptions with `threads` compute threads. "extended" is the highest level whose graphs run on any CPU.
 
     Args:
-        is_exact: Also where this CPU would not need it, for a graph that is to give the same numbers on any other.
+        is_exact: use exact products even if this CPU does not need them, for a graph that has to give the same numbers
+            on any other.
     """
     import onnxruntime as ort
 
@@ -85,8 +86,8 @@ def open_session(model: Path | bytes, threads: int, level: Level = "extended", o
         options: onnxruntime.SessionOptions instead of those made of threads and level.
 
     Raises:
-        UnsupportedOperator: Names operator and node.
-        StageFailed: Whatever else onnxruntime objects to.
+        UnsupportedOperator: With operator and node.
+        StageFailed: For any other error of onnxruntime.
     """
     import onnxruntime as ort
 
@@ -101,9 +102,9 @@ def open_session(model: Path | bytes, threads: int, level: Level = "extended", o
         if not is_exact:
             raise explain(error) from error
     else:
-        session._model_bytes = None  # all of the file once more, kept to open it with other providers
+        session._model_bytes = None  # a second copy of the file, kept to open it with other providers
         return session
-    options.add_session_config_entry(EXACT, "0")  # onnxruntime 1.31 fails at it where nodes share their weights
+    options.add_session_config_entry(EXACT, "0")  # onnxruntime 1.31 fails if nodes share their weights
     return open_session(model, threads, level, options)
 
 
@@ -118,7 +119,7 @@ def run(session: Session, arrays: Mapping[str, Array], outputs: Sequence[str] | 
 
 
 def lacks_vnni() -> bool:
-    """Is this an x86 CPU without it? Others have no line of flags, and no trouble."""
+    """Returns whether this is an x86 CPU without VNNI. Other CPUs have no line of flags, and no such problem."""
     try:
         with CPU_INFO.open() as lines:
             flags = next((line for line in lines if line.startswith("flags")), None)
@@ -132,14 +133,14 @@ def numeric_outputs(session: Session) -> list[str]:
 
 
 def ort_errors() -> tuple[type[Exception], ...]:
-    """The classes onnxruntime raises; they have no common root of their own."""
+    """Returns the classes of onnxruntime's errors, which have no common base class."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     return tuple(v for v in vars(state).values() if isinstance(v, type) and issubclass(v, Exception))
 
 
 def explain(error: Exception) -> UnsupportedOperator | StageFailed:
-    """onnxruntime's text as an error a user can act on."""
+    """Turns onnxruntime's text into an error that helps a user."""
     text = _PLACES.sub("", str(error))
     for pattern in _OPERATOR:
         match = pattern.search(text)
@@ -200,7 +201,11 @@ class HostModel:
 
 
 def read_nef(path: Path) -> tuple[dict[str, Any], bytes]:
-    """The manifest and the ORT-format model of a host NEF, checked against each other. Raises InvalidModel."""
+    """Read the manifest and the ORT-format model of a host NEF, and compare them.
+
+    Raises:
+        InvalidModel: The file is damaged or something else.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             manifest = read_manifest(archive)
@@ -217,7 +222,12 @@ def read_nef(path: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
-    """The manifest alone, without loading the model. Raises KeyError or InvalidModel."""
+    """Read the manifest alone, without loading the model.
+
+    Raises:
+        KeyError: There is none.
+        InvalidModel: It is damaged.
+    """
     info = archive.getinfo(MANIFEST)
     if info.file_size > MANIFEST_BYTES_MAX:
         raise InvalidModel("the manifest is too large to be one")

@@ -9,10 +9,10 @@ MOVES = frozenset({"Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "I
 
 
 def saturating_outputs(model: Any) -> dict[str, str]:
-    """Outputs that come from a softmax or sigmoid, by name, with that operator.
+    """Returns the outputs that come from a softmax or sigmoid, by name, with that operator.
 
-    Such an output is nearly 0 or 1 for a sure model whatever int8 does before it, so its SNR flatters: the layers
-    before it tell more.
+    If a model is certain, such an output is nearly 0 or 1 whatever int8 does before it. So its SNR looks too good; the
+    layers before it are more informative.
     """
     makers = {output: node for node in model.graph.node for output in node.output}
     saturating: dict[str, str] = {}

@@ -1,5 +1,4 @@
-"""How many pictures calibration needs: SNR on pictures that set no range, against the number of calibration
-pictures."""
+"""How many pictures calibration needs: SNR on held-out pictures, against the number of calibration pictures."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from app.conversion.toolchains.host.quantizer import plan, quantize, without_ten
 from app.conversion.toolchains.host.runtime import open_session
 
 JUDGES_MOST, JUDGES_SHARE = 20, 4
-"""Of so many samples one judges, up to a number."""
+"""One in JUDGES_SHARE samples is a judge, and at most JUDGES_MOST are."""
 SAMPLES_LEAST = 4
 
 
@@ -60,16 +59,16 @@ def saturation_curve(
 
 
 def _sizes(count: int) -> list[int]:
-    """1, 2, 4, … below count, and count."""
+    """Returns 1, 2, 4, … below count, and count."""
     return [1 << power for power in range(count.bit_length()) if 1 << power < count] + [count]
 
 
 def _quiet(done: int, of: int) -> None:
-    """Progress is told by numbers of samples, not by samples."""
+    """Does nothing: progress counts numbers of samples, not samples."""
 
 
 class _Chosen:
-    """Some of the samples, by number."""
+    """Selected samples, by index."""
 
     def __init__(self, samples: Samples, indexes: frozenset[int]) -> None:
         self._samples, self._indexes = samples, indexes

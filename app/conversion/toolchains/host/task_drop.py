@@ -1,5 +1,5 @@
-"""The loss of task performance by quantization: by labels if the pictures have them, otherwise against the float
-model."""
+"""The loss of task performance by quantization: measured by labels if the pictures have them, otherwise against the
+float model."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from app.inference.preprocess_options import Preprocess
 
 
 class DropMeter(Protocol):
-    """Adds pictures up; keeps no outputs."""
+    """Accumulates over pictures without keeping outputs."""
 
     def add(self, sample: str, expected: Outputs, actual: Outputs) -> None:
-        """One picture's outputs, of the float and of the quantized model."""
+        """Adds one picture's outputs, of the float and of the quantized model."""
 
     def drop_percent(self) -> float | None:
-        """Over all pictures so far; None if none of them tells."""
+        """Returns the loss over all pictures so far; None if none of them shows it."""
 
 
 def drop_meter(model: Any, labels: Labels | None, preprocess: Preprocess) -> DropMeter | None:
-    """For one candidate; None if neither labels nor the outputs tell what the task is.
+    """Returns a meter for one candidate; None if neither labels nor outputs show what the task is.
 
     Args:
-        model: The float model (onnx.ModelProto).
-        labels: Of the pictures, as far as they have any.
+        model: the float model (onnx.ModelProto).
+        labels: of the pictures, as far as they have labels.
     """
     known = task_meter(model)
     agreement = None if known is None else AgreementDrop(known)
@@ -39,7 +39,7 @@ def drop_meter(model: Any, labels: Labels | None, preprocess: Preprocess) -> Dro
 
 @dataclass
 class AgreementDrop:
-    """Of the answers, those that are not the float model's."""
+    """Share of the answers that differ from the float model's."""
 
     meter: TaskMeter
 
@@ -53,10 +53,10 @@ class AgreementDrop:
 
 @dataclass
 class LabeledDrop:
-    """Of the first metric by labels (top-1, mAP), what the float model has more, in percentage points.
+    """Loss in the first metric by labels (top-1, mAP), in percentage points.
 
     Args:
-        otherwise: What tells where none of the pictures has a label.
+        otherwise: the meter used if no picture has labels.
     """
 
     labels: Labels

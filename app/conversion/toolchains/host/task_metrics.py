@@ -31,27 +31,27 @@ Kind = Literal["top1", "box_f1", "mask_iou", "keypoints", "cosine", "text"]
 THRESHOLDS = PredictorOptions(score_threshold=0.35, candidate_threshold=0.35, nms_threshold=0.45)
 UNREADABLE = (InferenceFailed, ValueError, IndexError, KeyError, ArithmeticError)
 MATCH_IOU = 0.5
-"""Overlap from which two boxes of one class are the same."""
+"""Boxes of one class with at least this overlap are the same."""
 NEAR = 0.05
-"""Key points closer than this share of the map's diagonal are the same."""
+"""Key points are the same if their distance is below this share of the map's diagonal."""
 CLASSES_LEAST = 10
-"""A row of logits as short as fewer may as well be measures of something."""
+"""A row with fewer values might be measurements instead of logits."""
 
 
 @dataclass(frozen=True)
 class TaskAgreement:
-    """The quantized model's answers against the float model's."""
+    """Agreement of the quantized model's answers with the float model's."""
 
     kind: Kind
     float_agreement: float | None
     """0..1; None if no picture had an answer."""
     n: int
-    """Pictures."""
+    """Number of pictures."""
     score_error: float | None = None
-    """Mean difference of the scores of matched boxes, 0..1."""
+    """Mean difference between the scores of matched boxes, 0..1."""
 
     def to_json(self) -> dict[str, Any]:
-        """What judgement.task of the BIE report holds."""
+        """Returns judgement.task of the BIE report."""
         rounded = {
             name: None if value is None else round(value, 4)
             for name, value in (("float_agreement", self.float_agreement), ("score_error", self.score_error))
@@ -60,27 +60,27 @@ class TaskAgreement:
 
 
 class TaskMeter(Protocol):
-    """Adds pictures up; keeps no outputs."""
+    """Accumulates over pictures without keeping outputs."""
 
     def add(self, expected: Outputs, actual: Outputs) -> None:
-        """One picture's outputs, of the float and of the quantized model, by name with the batch axis."""
+        """Adds one picture's outputs, of the float and of the quantized model, by name and including the batch axis."""
 
     def agreement(self) -> TaskAgreement:
-        """Over all pictures so far."""
+        """Returns the agreement over all pictures so far."""
 
 
 def task_meter(model: onnx.ModelProto) -> TaskMeter | None:
-    """For the task of this model; None if its outputs are of no kind that is known.
+    """Returns a meter for the task of this model; None if its outputs are of no known kind.
 
     Args:
-        model: With fixed shapes, as out.onnx has them.
+        model: with fixed shapes, as in out.onnx.
     """
     meter = _meter_for(model)
     return None if meter is None else _CautiousMeter(meter)
 
 
 class _CautiousMeter:
-    """A diagnosis never fails a conversion: answers that cannot be read take the metric away and nothing else."""
+    """Stops measuring after an error: unreadable answers cost the metric, but never the conversion."""
 
     def __init__(self, meter: TaskMeter) -> None:
         self._meter = meter
@@ -108,7 +108,7 @@ def _meter_for(model: onnx.ModelProto) -> TaskMeter | None:
 
 
 def detector_of(model: onnx.ModelProto) -> tuple[ModelFamily, Size] | None:
-    """What reads its outputs as boxes, and the size of its input; None if nothing does."""
+    """Returns the family that reads the outputs as boxes, and the size of the input; None if none does."""
     signature = signature_of(model)
     if signature is None or not signature.width or not signature.height:
         return None
@@ -142,11 +142,11 @@ def _meter_of(task: str) -> TaskMeter | None:
 
 class Compare(Protocol):
     def __call__(self, expected: Outputs, actual: Outputs) -> float | None:
-        """0..1 for one picture; None if the float model gives no answer."""
+        """Returns 0..1 for one picture; None if the float model gives no answer."""
 
 
 class ShareMeter:
-    """The mean over pictures."""
+    """Takes the mean over pictures."""
 
     def __init__(self, kind: Kind, compare: Compare) -> None:
         self._kind, self._compare = kind, compare
@@ -172,7 +172,7 @@ def _same_class(expected: Outputs, actual: Outputs) -> float | None:
 
 
 def _row(outputs: Outputs) -> Array:
-    """The first row of the first output."""
+    """Returns the first row of the first output."""
     values = next(iter(outputs.values()))
     row: Array = values.reshape(values.shape[0], -1)[0].astype(np.float64)
     return row
@@ -185,7 +185,8 @@ def _cosine(expected: Outputs, actual: Outputs) -> float | None:
 
 
 def _mask_overlap(expected: Outputs, actual: Outputs) -> float | None:
-    """Mean intersection over union of the classes that the float model sees; of a lone mask of what is in it."""
+    """Returns the mean intersection over union of the classes in the float model's map; of a single mask, that of its
+    area."""
     one, other = class_map(expected), class_map(actual)
     classes = [label for label in np.unique(one) if label or one.max() > 1]
     shares = [float(((one == c) & (other == c)).sum() / ((one == c) | (other == c)).sum()) for c in classes]
@@ -203,7 +204,7 @@ def _same_text(expected: Outputs, actual: Outputs) -> float | None:
 
 
 class BoxMeter:
-    """F1 of the quantized model's boxes with the float model's as the truth, and the error of their scores."""
+    """F1 of the quantized model's boxes, with the float model's as ground truth, and the error of their scores."""
 
     def __init__(self, family: ModelFamily, size: Size) -> None:
         self._family, self._fit, self._size = family, Fit(size, size), size
@@ -229,7 +230,7 @@ class BoxMeter:
 
 
 def matched_boxes(truth: Answer, boxes: Answer) -> list[tuple[Box, Box]]:
-    """Pairs of one class that overlap enough; the best score chooses first, and each box is taken once."""
+    """Pairs boxes of one class that overlap enough; the best score chooses first, and each box is used once."""
     left = list(truth)
     pairs = []
     for box in sorted(boxes, key=lambda each: -each.score):
@@ -252,8 +253,8 @@ Answer = Sequence[Box]
 
 
 def class_map(outputs: Outputs) -> npt.NDArray[np.intp]:
-    """The class of every pixel, H×W, of the last map of the outputs: of several channels the highest, of one whether it
-    is above one half (of its logit, where its values leave 0..1)."""
+    """Returns the class of every pixel, H×W, from the last map of the outputs: the channel with the highest value, or
+    for a single channel whether it is above one half (as a logit, if its values exceed 0..1)."""
     values = list(outputs.values())[-1].astype(np.float64)
     maps = values.reshape(-1, *values.shape[-2:])
     if len(maps) > 1:
@@ -265,7 +266,8 @@ def class_map(outputs: Outputs) -> npt.NDArray[np.intp]:
 
 
 def key_points(outputs: Outputs) -> npt.NDArray[np.float64]:
-    """Points x, y in 0..1 of the map, N×2: the peaks of heat maps, the peaks of two rows each, or rows y, x, score."""
+    """Returns points x, y in 0..1 of the map, N×2: the peaks of heat maps, the peaks of two rows each, or rows y, x,
+    score."""
     arrays = [values.astype(np.float64)[0] for values in outputs.values()]
     if len(arrays) == 2:
         places = [values.argmax(axis=-1) / values.shape[-1] for values in arrays]
@@ -280,7 +282,8 @@ def key_points(outputs: Outputs) -> npt.NDArray[np.float64]:
 
 
 def line_of_text(outputs: Outputs) -> tuple[int, ...]:
-    """The characters' numbers, as connectionist temporal classification reads them: repeats are one, 0 is a blank."""
+    """Returns the characters' indexes by connectionist temporal classification: repetitions count once, and 0 is a
+    blank."""
     values = next(iter(outputs.values()))
     best = values.reshape(-1, values.shape[-1]).argmax(axis=1)
     return tuple(int(label) for label, _ in groupby(best) if label)

@@ -8,7 +8,7 @@ from app.conversion.toolchains.base import Progress, StageRequest, StageResult
 
 
 class HostToolchain:
-    """Keeps the contract of toolchains.base."""
+    """Implements toolchains.base for the host toolchain."""
 
     name = ToolchainName.HOST
 

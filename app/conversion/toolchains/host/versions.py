@@ -1,4 +1,4 @@
-"""Versions of everything that can change a result of the host toolchain. Imports none of it, because workers call this
+"""Versions of everything that can change a result of the host toolchain. Imports none of it, since workers call this,
 too."""
 
 from __future__ import annotations

@@ -16,11 +16,15 @@ from app.conversion.toolchains.host.canonical.ort_form import read_host_nef
 from app.kit.errors import ModelmillError
 
 OF_FILES_BEFORE = frozenset({provenance.ONNX_SHA256})
-"""Digests of files that are compared by themselves."""
+"""Metadata with digests of files that are compared separately."""
 
 
 def read_onnx(path: Path) -> Network:
-    """Raises what reading a model raises."""
+    """Reads an ONNX file as a network.
+
+    Raises:
+        ModelmillError: What reading a model raises.
+    """
     model = onnx_graph.load(path)
     facts = {f"metadata {key}": text for key, text in provenance.read(model).items() if key not in OF_FILES_BEFORE}
     facts |= {f"opset {opset.domain or 'ai.onnx'}": str(opset.version) for opset in model.opset_import}
@@ -56,7 +60,7 @@ def _node(node: Any) -> Node:
 
 
 def _tensor(tensor: Any) -> str:
-    """By its numbers: a file may have them raw or one by one."""
+    """Returns a digest of a tensor's numbers: a file may store them raw or one by one."""
     from onnx import numpy_helper
 
     array = numpy_helper.to_array(tensor)
@@ -75,15 +79,19 @@ NAMED_AT_MOST = 8
 
 @dataclass(frozen=True)
 class Likeness:
+    """The result of a comparison."""
+
     is_equal: bool
-    """Do both compute the same, whatever order and inner names their files have?"""
+    """True if both compute the same, regardless of the order and the inner names in their files."""
     differences: tuple[str, ...] = ()
-    """What differs, in words."""
+    """The differences, in words."""
 
 
 def compare_files(name: str, before: Path, after: Path) -> Likeness:
-    """Args:
-    name: out.onnx, out.bie or out.nef, of the host toolchain.
+    """Compares two files as networks.
+
+    Args:
+        name: out.onnx, out.bie or out.nef of the host toolchain.
     """
     read = READERS[name]
     try:
@@ -123,7 +131,7 @@ def _operators(graph: Graph) -> Counter[str]:
 
 
 def _changed_constants(first: Graph, second: Graph) -> list[str]:
-    """By content: one that was only renamed has not changed."""
+    """Compares constants by content: a constant that was only renamed has not changed."""
     left = Counter(second.constants.values())
     names = []
     for name, digest in sorted(first.constants.items()):

@@ -1,4 +1,4 @@
-"""A network without the names and the order that its file happens to have. Pure."""
+"""A network regardless of the names and the order in its file. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 
 
 class NotComparable(ValueError):
-    """Its nodes read what nobody makes."""
+    """Nodes read a value that nothing produces."""
 
 
 @dataclass(frozen=True)
 class Node:
     operator: str
     attributes: Mapping[str, str | Graph]
-    """A digest, or the graph that it is."""
+    """Digests, or graphs for attributes that are graphs."""
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
@@ -26,7 +26,7 @@ class Graph:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     constants: Mapping[str, str]
-    """Name → digest of type, shape and content."""
+    """Digest of type, shape and content, by name."""
     nodes: tuple[Node, ...]
 
 
@@ -34,14 +34,14 @@ class Graph:
 class Network:
     graph: Graph
     facts: Mapping[str, str] = field(default_factory=dict)
-    """What else is to be the same: shapes, versions, what stands in the metadata."""
+    """What else has to be equal: shapes, versions, metadata."""
 
 
 def output_digests(graph: Graph) -> dict[str, str]:
-    """What each output of a network is: equal for equal networks, whatever their inner names and their order.
+    """Returns a digest for each output of a network, equal for equal networks, whatever their inner names and order.
 
     Raises:
-        NotComparable: A node reads what nobody makes.
+        NotComparable: A node reads a value that nothing produces.
     """
     values = _values(graph, {name: _digest("input", name) for name in graph.inputs})
     return {name: _value(values, name) for name in graph.outputs}
@@ -72,14 +72,14 @@ def _made_by(node: Node, values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _subgraph(graph: Graph, outer: Mapping[str, str]) -> str:
-    """Its inputs have no names that anybody knows: they go by their places."""
+    """Its inputs are identified by position, since their names have no meaning outside."""
     own = {name: _digest("place", place) for place, name in enumerate(graph.inputs)}
     values = _values(graph, {**outer, **own})
     return _digest([_value(values, name) for name in graph.outputs])
 
 
 def _reads(node: Node) -> set[str]:
-    """Also what its subgraphs read of what is around them."""
+    """Returns what a node reads, including the outer values that its subgraphs read."""
     return {
         *node.inputs,
         *(name for value in node.attributes.values() if isinstance(value, Graph) for name in _outer(value)),

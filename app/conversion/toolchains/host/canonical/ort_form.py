@@ -15,11 +15,16 @@ from app.conversion.toolchains.host.canonical.network import Graph, Network, Nod
 from app.conversion.toolchains.host.runtime import read_nef
 
 OF_FILES = frozenset({"files", "ancestors"})
-"""In the manifest: digests of files that are compared by themselves. Of the ancestors the model stays."""
+"""Entries of the manifest with digests of files that are compared separately. Of the ancestors, the model is
+compared."""
 
 
 def read_host_nef(path: Path) -> Network:
-    """Raises InvalidModel, NotComparable."""
+    """Reads a host NEF as a network.
+
+    Raises:
+        InvalidModel, NotComparable: It is damaged, or not comparable.
+    """
     session = _session_schema()
     manifest, content = read_nef(path)
     try:
@@ -31,12 +36,12 @@ def read_host_nef(path: Path) -> Network:
 
 
 def _session_schema() -> Any:
-    """The root of the schema. `onnxruntime.tools`, in which it lies, would load PyTorch where that is installed."""
+    """Loads the root of the schema without its package `onnxruntime.tools`, which would load PyTorch if installed."""
     specification = importlib.util.find_spec("onnxruntime")
     for package in (specification and specification.submodule_search_locations) or ():
         folder = str(Path(package, "tools", "ort_format_model"))
         if folder not in sys.path:
-            sys.path.append(folder)  # its modules import each other from there
+            sys.path.append(folder)  # its modules import each other from this package
     return importlib.import_module("ort_flatbuffers_py.fbs.InferenceSession").InferenceSession
 
 
@@ -85,7 +90,7 @@ def _sparse(sparse: Any) -> str:
 
 
 def _each(table: Any, name: str) -> Iterator[Any]:
-    """The entries of a vector of the schema."""
+    """Yields the entries of a vector of the schema."""
     entry = getattr(table, name)
     return (entry(place) for place in range(getattr(table, f"{name}Length")()))
 

@@ -1,5 +1,5 @@
 """Search for a quantization that reaches a goal: statistics are collected once, candidates are built as real QDQ files
-and judged on pictures they were not calibrated on, and the cheapest that holds is taken.
+and judged on held-out pictures, and the cheapest one that reaches the goal is chosen.
 
 It must not know jobs, records or pages.
 """

@@ -1,7 +1,7 @@
 """Altered pictures: the given ones enlarged and darkened. Pure.
 
-Frames of one clip are similar, and a candidate chosen on them scores lower on another scene. Altered pictures show
-other sizes, contrasts and emptier places, which predicts approximately how much lower.
+Frames of one clip are similar, and a candidate chosen on them scores lower on another scene. Altered pictures have
+other sizes, contrasts and emptier areas, and so predict approximately how much lower.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from app.conversion.toolchains.host.inputs import Array
 
 CHANNELS = (1, 3, 4)
 SIDE_MIN = 16
-"""Of a picture, in pixels: below it nothing is left to enlarge."""
+"""Least side of a picture in pixels; a smaller one is not enlarged."""
 NEARER_SHARE, DARKER_SHARE = 0.35, 0.5
-"""Of each side that is enlarged to all of it; of the brightness above black that is kept."""
+"""The share of each side that is enlarged to the whole picture, and the share of the brightness above black that is
+kept."""
 
 
 def altered(arrays: Mapping[str, Array], alteration: str) -> dict[str, Array] | None:
-    """The inputs with every picture altered; None if none is a picture.
+    """Returns the inputs with every picture altered; None if none is a picture.
 
     Args:
-        arrays: 1×C×H×W or 1×H×W×C of pictures, and any others.
-        alteration: One of ALTERATIONS.
+        arrays: 1×C×H×W or 1×H×W×C for pictures, and any others.
+        alteration: one of ALTERATIONS.
     """
     if all(sides_of(array) is None for array in arrays.values()):
         return None
@@ -40,7 +41,7 @@ def _altered(array: Array, alter: Callable[[Array, tuple[int, int]], Array]) -> 
 
 
 def sides_of(array: Array) -> tuple[int, int] | None:
-    """The axes of height and width of what is one picture; None if it is none."""
+    """Returns the axes of height and width of an array that is one picture; None for others."""
     if array.ndim != 4 or array.shape[0] != 1:
         return None
     for channel, sides in ((1, (2, 3)), (3, (1, 2))):
@@ -50,7 +51,7 @@ def sides_of(array: Array) -> tuple[int, int] | None:
 
 
 def _nearer(array: Array, sides: tuple[int, int]) -> Array:
-    """The middle of it, by the nearest pixel."""
+    """Enlarges the middle by the nearest pixel."""
     for side in sides:
         size = array.shape[side]
         part = max(1, round(NEARER_SHARE * size))
@@ -59,7 +60,7 @@ def _nearer(array: Array, sides: tuple[int, int]) -> Array:
 
 
 def _darker(array: Array, sides: tuple[int, int]) -> Array:
-    """Nearer to the darkest value of each channel."""
+    """Moves values towards the darkest value of each channel."""
     darkest = array.min(axis=sides, keepdims=True)
     darker: Array = darkest + (array - darkest) * DARKER_SHARE
     return darker

@@ -20,7 +20,7 @@ from app.conversion.toolchains.host.search.template import Activation, Precision
 
 
 class NothingToQuantize(Exception):
-    """All weighted layers touch tensors that no scale can hold."""
+    """All weighted layers use tensors that no scale can represent."""
 
     def __init__(self, plan: QuantizationPlan, statistics: ActivationStatistics) -> None:
         super().__init__(plan.problem)
@@ -30,22 +30,22 @@ class NothingToQuantize(Exception):
 @dataclass
 class Basis:
     model: Any
-    """The float model (onnx.ModelProto): the one that was given, or one that computes the same."""
+    """The float model (onnx.ModelProto): the given one, or one that computes the same."""
     plan: QuantizationPlan
     statistics: ActivationStatistics
     template: Template
     _ranges: dict[tuple[str, str, tuple[int, ...]], Range] = field(default_factory=dict)
 
     def precision(self, choice: Choice, parts: Sequence[int]) -> Precision:
-        """What the template becomes, but for corrections of biases.
+        """Returns the changes to the template, except corrections of biases.
 
         Args:
-            parts: Whose pictures set the ranges.
+            parts: the parts whose pictures set the ranges.
         """
         return Precision(self.ranges(choice, parts), choice.wide, choice.wide_weights, choice.is_wide_float)
 
     def ranges(self, choice: Choice, parts: Sequence[int]) -> dict[str, Range]:
-        """By activation; those in 16 bits can spare the levels for their extremes."""
+        """Returns ranges by activation. Those in 16 bits include the extremes, since they have levels to spare."""
         methods = {**dict(choice.methods), **dict.fromkeys(choice.wide, WIDE_METHOD)}
         return {
             activation.name: self._range(activation, methods.get(activation.name, choice.method), tuple(parts))
@@ -53,7 +53,7 @@ class Basis:
         }
 
     def limits(self, tensor: str, parts: Sequence[int]) -> Array | None:
-        """The largest magnitude of each channel."""
+        """Returns the largest magnitude of each channel."""
         if tensor not in self.statistics.parts or tensor in self.statistics.not_finite:
             return None
         most = self.statistics.of(tensor, parts).channel_most
@@ -69,7 +69,7 @@ class Basis:
         return self._ranges[key]
 
     def _statistics(self, tensor: str, method: str, parts: tuple[int, ...]) -> PartStatistics:
-        """Of altered pictures, too, but for min-max, which is what a plain conversion takes."""
+        """Returns statistics that include altered pictures, except for min-max, which a plain conversion uses."""
         return self.statistics.of(tensor, parts, with_altered=method != "minmax")
 
 

@@ -25,11 +25,11 @@ EXACT, WEIGHTS, ROUNDED = "__modelmill_exact", "__modelmill_weights", "__modelmi
 
 @dataclass(frozen=True)
 class Shift:
-    """What rounding to 8 bits takes from the mean of each channel of a layer's output.
+    """The change of the mean of each channel of a layer's output by rounding to 8 bits.
 
     Args:
-        by_input: Of what the layer reads.
-        by_weights: Of its weights.
+        by_input: due to rounding the layer's input.
+        by_weights: due to rounding its weights.
     """
 
     bias: Bias
@@ -40,11 +40,12 @@ class Shift:
 def measured_shifts(
     template: Template, ranges: Mapping[str, Range], pictures: Sequence[SampleArrays], threads: int
 ) -> list[Shift]:
-    """Of each convolution with a bias.
+    """Measures the shift of each convolution with a bias.
 
     Args:
-        ranges: Of the activations, by name.
-        pictures: Such as calibrate; a few are enough.
+        ranges: of the activations, by name.
+        pictures: calibration pictures; a few are enough.
+        threads: of onnxruntime.
     """
     layers = {node.name for node in template.float_model.graph.node if node.op_type == "Conv"}
     biases = [bias for bias in template.biases if bias.layer in layers]
@@ -65,13 +66,13 @@ def measured_shifts(
 
 
 def _of_channels(values: Array) -> Array:
-    """The mean of each channel over all that one run has: a batch, or the boxes of a RoiAlign."""
+    """Returns the mean of each channel over everything in one run: a batch, or the boxes of a RoiAlign."""
     means: Array = values.astype(np.float64).mean(axis=(0, *range(2, values.ndim)))
     return means
 
 
 def corrections(shifts: Sequence[Shift], wide: frozenset[str], wide_weights: frozenset[str]) -> dict[str, Array]:
-    """What is to be added to each bias, by its name, where these activations and weights are in 16 bits."""
+    """Returns what to add to each bias, by its name, if these activations and weights are in 16 bits."""
     added = {}
     for shift in shifts:
         bias = shift.bias
@@ -82,8 +83,8 @@ def corrections(shifts: Sequence[Shift], wide: frozenset[str], wide_weights: fro
 
 
 def _side_by_side(template: Template, ranges: Mapping[str, Range], biases: Sequence[Bias]) -> Any:
-    """The float model with each layer twice more: with rounded weights, and with rounded input, too. Its outputs are
-    the means of their channels."""
+    """Returns the float model with two more versions of each layer: with rounded weights, and with rounded input as
+    well. Its outputs are the means of their channels."""
     import onnx
     from onnx import ValueInfoProto, helper, numpy_helper
 
@@ -117,7 +118,7 @@ def _side_by_side(template: Template, ranges: Mapping[str, Range], biases: Seque
 
 
 def _rounded(graph: Any, tensor: str, limits: Range) -> str:
-    """The name of the tensor as 8 bits hold it."""
+    """Returns the name of the tensor after rounding to 8 bits."""
     from onnx import helper, numpy_helper
 
     scale, zero = activation_parameters(limits, np.uint8)

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 TIMES, TIMES_OF_LARGE, LARGE_BYTES, SECONDS_LEAST = 14, 4, 50 << 20, 30.0
-"""Of what calibrating and judging the first candidate takes, which is about 0.4 of a plain conversion: so long a search
-goes on for a model up to and above LARGE_BYTES, and at least so many seconds."""
+"""Length of a search as a multiple of the time for calibrating and judging the first candidate (about 0.4 of a plain
+conversion), for models up to LARGE_BYTES and above; and its least length in seconds."""
 BETTER_SHARE = 0.5
-"""Of that, for how long a better one of the same cost is looked for where one holds the goal."""
+"""Share of the budget in which a better candidate at the same cost is searched once one reaches the goal."""
 
 
 @dataclass
 class Budget:
-    """Seconds from the moment it is made.
+    """The seconds that a search may take, counted from its creation.
 
     Args:
-        clock: Seconds that only rise; tests bring their own.
+        clock: monotonic seconds, replaced in tests.
     """
 
     seconds: float
@@ -30,11 +30,11 @@ class Budget:
         self.begun = self.clock()
 
     def settle(self, model_bytes: int, *, is_named: bool) -> None:
-        """Once the first candidate is judged: where nobody has named a budget, it is a small multiple of that.
+        """Set the budget after the first candidate: if none was named, it is a multiple of the time so far.
 
         Args:
-            model_bytes: Of the float model.
-            is_named: Somebody has.
+            model_bytes: size of the float model.
+            is_named: a budget was named.
         """
         usual_s = (TIMES_OF_LARGE if model_bytes > LARGE_BYTES else TIMES) * self.elapsed_s
         self.better_s = BETTER_SHARE * max(SECONDS_LEAST, usual_s)
@@ -42,7 +42,7 @@ class Budget:
             self.seconds = min(self.seconds, max(SECONDS_LEAST, usual_s))
 
     def allows_more_of_the_same(self) -> bool:
-        """Is there time to look for what is better and costs no more?"""
+        """Returns whether there is time to search for a better candidate at the same cost."""
         return self.elapsed_s < self.better_s
 
     @property
@@ -50,5 +50,5 @@ class Budget:
         return self.clock() - self.begun
 
     def allows(self, share: float) -> bool:
-        """Is less than this share (0..1) of it used up?"""
+        """Returns whether less than this share (0..1) is used up."""
         return self.elapsed_s < share * self.seconds

@@ -1,4 +1,4 @@
-"""Builds candidates from choices, computing each part once however many choices need it."""
+"""Builds candidates from choices, and computes each part only once, however many choices need it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class CandidateBuilder:
     """Makes the models of choices.
 
     Args:
-        given: Of the float model as it is.
-        examples: A few pictures of these parts of the split.
+        given: the basis of the unchanged float model.
+        examples: returns a few pictures of these parts of the split.
         threads: of onnxruntime.
     """
 
@@ -37,7 +37,7 @@ class CandidateBuilder:
         self._shifts: dict[tuple[Choice, Parts], list[Shift]] = {}
 
     def equalize(self, samples: Samples, step: Callable[[int, int], None]) -> bool:
-        """Make what equalized choices are built of; False where there is nothing to equalize."""
+        """Make the basis of equalized choices; returns False if there is nothing to equalize."""
         given, final = self.given, self._split.final
         model, scaled = equalized(given.model, lambda tensor: given.limits(tensor, final))
         if not scaled:
@@ -55,14 +55,14 @@ class CandidateBuilder:
         return True
 
     def of_part(self, choice: Choice) -> Callable[[int], Any]:
-        """What makes the model that is judged on a part: calibrated without it."""
+        """Returns the function that makes the model judged on a part, which is calibrated without that part."""
         return lambda part: self.built(choice, self._split.calibrating(part))
 
     def built(self, choice: Choice, parts: Sequence[int]) -> Any:
-        """The quantized model (onnx.ModelProto).
+        """Returns the quantized model (onnx.ModelProto).
 
         Args:
-            parts: Whose pictures set the ranges.
+            parts: the parts whose pictures set the ranges.
         """
         basis = self.basis(choice, parts)
         if choice.is_float:
@@ -74,7 +74,12 @@ class CandidateBuilder:
         return basis.template.build(precision)
 
     def basis(self, choice: Choice, parts: Sequence[int]) -> Basis:
-        """Args: parts: Whose pictures set the ranges; those that judge round no weights where others can."""
+        """Returns the basis of a choice.
+
+        Args:
+            parts: the parts whose pictures set the ranges; pictures that judge are not used to round weights if there
+                are others.
+        """
         basis = self._equalized if choice.is_equalized and self._equalized is not None else self.given
         if not choice.is_rounded:
             return basis

@@ -9,10 +9,10 @@ from typing import Any, Literal
 from app.conversion.toolchains.host.search.judge import Score
 
 WORTH_DB = 1.0
-"""Where no candidate holds the goal, 16 bits for more tensors are worth no less than this."""
+"""While no candidate reaches the goal, moving more tensors to 16 bits has to gain at least this much, in dB."""
 CUT_DB, EQUALIZED_DB = 1.5, 3.0
-"""What is gained on the pictures at hand by ranges that cut extremes, or by channels that all reach as far, is less on
-other scenes: a candidate without them that holds the goal, too, is the better one if it has no less than this."""
+"""Ranges that cut extremes, and equalized channels, gain less on other scenes than on the given pictures. A candidate
+without them that reaches the goal is better unless they gain at least this much, in dB."""
 VerdictCode = Literal["taken", "below_goal", "below_goal_altered", "dearer", "worse"]
 
 
@@ -69,7 +69,7 @@ class Choice:
         return "float" if self.is_wide_float else "int16"
 
     def steps(self) -> list[dict[str, Any]]:
-        """All that it is, as `recipe.choice_of` reads it."""
+        """Returns the choice as steps, which `recipe.choice_of` reads."""
         if self.is_float:
             return [{"kind": "float", "method": "", "tensors": []}]
         made: list[dict[str, Any]] = [{"kind": "range", "method": self.method, "tensors": []}]
@@ -92,27 +92,29 @@ IN_FLOAT = Choice("minmax", is_float=True)
 
 @dataclass
 class TriedCandidate:
+    """A candidate that was built and judged."""
+
     id: int
     choice: Choice
     score: Score
     is_good: bool
-    """It holds the goal."""
+    """True if it reaches the goal."""
     holds_as_given: bool
-    """It holds the goal but for altered pictures."""
+    """True if it reaches the goal on the pictures as given; altered ones may miss it."""
     tensors: int
-    """Activations and weights that are quantized, of which some are in 16 bits."""
+    """Number of quantized activations and weights, of which some are in 16 bits."""
     size_bytes: int | None = None
     latency_ms: float | None = None
     altered_db: float | None = None
-    """What is sure of altered pictures; None if none was judged on."""
+    """Lower bound of the SNR of altered pictures; None if none was judged."""
     sure_db: float = -inf
-    """What is sure of pictures as given and of altered ones, whichever is lower."""
+    """Lower bound of the SNR, the lower of those for pictures as given and for altered ones."""
     expected_db: float | None = None
-    """What was predicted of it before it was built."""
+    """SNR that was predicted before it was built."""
 
     @property
     def order(self) -> tuple[int, float]:
-        """The cheaper and then the better come first."""
+        """Sort key: the cheaper and then the better come first."""
         cuts = self.choice.method != "minmax" or bool(self.choice.methods)
         return self.choice.tensors_16, CUT_DB * cuts + EQUALIZED_DB * self.choice.is_equalized - self.score.mean_db
 
@@ -126,7 +128,7 @@ class TriedCandidate:
 
     @property
     def int8_share(self) -> float:
-        """0..1 of the tensors."""
+        """Share of the tensors in 8 bits, 0..1."""
         return 0.0 if self.choice.is_float else round(1 - self.choice.tensors_16 / max(1, self.tensors), 4)
 
     def to_json(self, verdict: VerdictCode) -> dict[str, Any]:
@@ -159,7 +161,8 @@ class Trail:
 
     @property
     def best(self) -> TriedCandidate:
-        """The cheapest that holds the goal; while none does, the cheapest near the highest SNR on all pictures."""
+        """Returns the cheapest candidate that reaches the goal; if none does, the cheapest near the highest SNR on all
+        pictures."""
         whole = [one for one in self.candidates if one.score.is_whole]
         good = [one for one in whole if one.is_good]
         if good:
@@ -182,5 +185,5 @@ def _verdict(one: TriedCandidate, taken: TriedCandidate) -> VerdictCode:
 
 
 def _counted(count: int, noun: str) -> str:
-    """Empty for none."""
+    """Returns the count with its noun; empty for none."""
     return f"{count} {noun}{'s' * (count > 1)}" if count else ""

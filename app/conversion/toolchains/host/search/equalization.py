@@ -19,16 +19,16 @@ from app.conversion.toolchains.host.inputs import Array
 EQUIVARIANT = frozenset({"Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool"})
 """f(s x) = s f(x) for s > 0, channel by channel."""
 FACTOR_MOST = 64.0
-"""A channel is scaled by at most this much, up or down from the geometric mean."""
+"""Largest factor for a channel, up or down from the geometric mean."""
 DEAD = 1e-6
-"""Channels below this share of the widest are left alone."""
+"""Channels below this share of the widest one stay as they are."""
 
 ChannelLimits = Callable[[str], "Array | None"]
-"""The largest magnitude of each channel of a tensor; None if it is not known."""
+"""Returns the largest magnitude of each channel of a tensor; None if unknown."""
 
 
 def equalized(model: Any, limits_of: ChannelLimits) -> tuple[Any, tuple[str, ...]]:
-    """A copy (onnx.ModelProto) that computes the same, and the tensors between its layers that are scaled."""
+    """Returns an equivalent copy (onnx.ModelProto), and the tensors between its layers that are scaled."""
     import onnx
 
     copy = onnx.ModelProto()
@@ -47,16 +47,16 @@ def equalized(model: Any, limits_of: ChannelLimits) -> tuple[Any, tuple[str, ...
 
 @dataclass
 class _Between:
-    """From a layer to those that read it.
+    """The path from a layer to those that read it.
 
     Args:
-        widest: The last tensor before a reader, which is the one that is quantized.
+        widest: the last tensor before a reader, which is the one that is quantized.
     """
 
     readers: list[Any] = field(default_factory=list)
     widest: str = ""
     tensors: list[str] = field(default_factory=list)
-    """All between them."""
+    """All tensors on the path."""
 
 
 class _Weights:
@@ -72,11 +72,11 @@ class _Weights:
                 self._readers.setdefault(name, []).append(node)
 
     def is_own(self, name: str) -> bool:
-        """Is it a float32 constant that one layer reads alone?"""
+        """Returns whether it is a float32 constant that only one layer reads."""
         return name in self._tensors and self._tensors[name].data_type == 1 and self._uses[name] == 1
 
     def between(self, node: Any) -> _Between | None:
-        """None if anything but convolutions reads it in the end."""
+        """Returns the path after a node; None if anything but convolutions reads it at the end."""
         way, waiting = _Between(), [node.output[0]]
         while waiting:
             tensor = waiting.pop()
@@ -95,7 +95,7 @@ class _Weights:
         return way
 
     def equalize(self, node: Any, readers: Sequence[Any], limits: Array) -> bool:
-        """Scale the layer and its readers; False where nothing is to be gained."""
+        """Scale the layer and its readers; returns False if nothing would be gained."""
         if limits.ndim != 1 or limits.size < 2 or limits.size != self._tensors[node.input[1]].dims[0]:
             return False
         reach = np.maximum.reduce([self._reach(reader, limits.size) for reader in readers])
@@ -109,7 +109,8 @@ class _Weights:
         return True
 
     def _reach(self, reader: Any, channels: int) -> Array:
-        """The largest weight of each input channel; zeros for a depthwise layer, where each has a scale of its own."""
+        """Returns the largest weight of each input channel; zeros for a depthwise layer, where each channel has a
+        separate scale."""
         values = self._array(reader.input[1])
         if _groups(reader) == 1 and values.shape[1] == channels:
             most: Array = np.abs(values).max(axis=(0, *range(2, values.ndim)))
@@ -139,8 +140,8 @@ class _Weights:
 
 
 def _factors(limits: Array, reach: Array) -> Array:
-    """What each channel is divided by: all of its range where the weights do not mind, else the square root of range
-    over weight (SmoothQuant's 0.5)."""
+    """Returns the divisor of each channel: its whole range if the weights tolerate that, otherwise the square root of
+    range over weight (SmoothQuant's 0.5)."""
     is_live = limits > DEAD * limits.max(initial=0.0)
     raw = np.where(is_live, limits, 1.0).astype(np.float64)
     if reach.any():

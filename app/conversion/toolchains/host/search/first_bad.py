@@ -1,7 +1,8 @@
-"""The layer at which a quantized model first misses its goal: with all before it in 8 bits, and the rest in float.
+"""The layer at which a quantized model first misses its goal, if all layers before it are in 8 bits and the rest is in
+float.
 
-Found by bisection over the tensors in graph order, and told with the pictures that suffer most, and the channels that
-widen what is rounded there.
+It is found by bisection over the tensors in graph order, and reported with the pictures that suffer most and the
+channels that widen its range.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from app.conversion.toolchains.host.search.split import Split
 
 PICTURES, CHANNELS = 3, 3
 WIDE_TIMES = 4.0
-"""A channel that reaches so many times as far as the median one widens the range of all."""
+"""A channel widens the range of all if it reaches this many times as far as the median channel."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,14 @@ class FirstBad:
     """Where the goal is first missed.
 
     Args:
-        tensor: An activation or a weight, as the float model names it.
-        layer: The node that makes or reads it.
-        before_db: SNR of the worst output with all before it in 8 bits.
-        snr_db: With it, too.
-        count: How many tensors come before it.
-        tensors: How many there are.
-        pictures: That suffer most, the worst first.
-        channels: Of the tensor, those that reach much farther than the median one; number and how many times as far.
+        tensor: an activation or a weight, by its name in the float model.
+        layer: the node that produces or reads it.
+        before_db: SNR of the worst output with all tensors before it in 8 bits.
+        snr_db: the same with this tensor as well.
+        count: number of tensors before it.
+        tensors: number of all tensors.
+        pictures: those that suffer most, the worst first.
+        channels: those of the tensor that reach much farther than the median one, as number and factor.
     """
 
     tensor: str
@@ -60,18 +61,18 @@ def first_bad(
     goal_db: float,
     has_time: Callable[[], bool],
 ) -> FirstBad | None:
-    """Judged on a few pictures of the first part that chooses.
+    """Searches on a few pictures of the first part that chooses.
 
     Args:
-        builder: Makes what is judged.
-        judge: Judges it.
-        split: Of the pictures.
-        choice: In 8 bits throughout.
-        goal_db: What is to be held at the worst output.
-        has_time: Asked before each candidate.
+        builder: makes the models.
+        judge: judges them.
+        split: of the pictures.
+        choice: in 8 bits throughout.
+        goal_db: SNR to reach at the worst output.
+        has_time: called before each candidate.
 
     Returns:
-        None where the goal is held with all in 8 bits, or there is no time to tell.
+        None if the goal is reached with all tensors in 8 bits, or if there is no time to find out.
     """
     part = split.choose[0]
     basis = builder.basis(choice, split.calibrating(part))
@@ -106,7 +107,8 @@ def first_bad(
 
 
 def _places(basis: Basis) -> dict[str, tuple[int, bool]]:
-    """Of each tensor: the number of the node that makes it, or reads it where it is a weight, which comes before."""
+    """Returns for each tensor the index of the node that produces it; for a weight, of the node that reads it, which
+    comes first."""
     nodes = basis.template.float_model.graph.node
     makers = {name: place for place, node in enumerate(nodes) for name in node.output}
     readers = {node.name: place for place, node in enumerate(nodes)}

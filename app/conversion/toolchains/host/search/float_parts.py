@@ -11,11 +11,11 @@ from app.conversion.toolchains.host.calibration import Range
 
 
 def become_identity(node: Any, tensor: str) -> None:
-    """Make a node hand a tensor on.
+    """Make a node pass on a tensor.
 
     Args:
         node: onnx.NodeProto; keeps its output.
-        tensor: What it hands on.
+        tensor: the tensor that it passes on.
     """
     from onnx import helper
 
@@ -23,16 +23,16 @@ def become_identity(node: Any, tensor: str) -> None:
 
 
 def become_bound(node: Any, tensor: str, bounds: Range, number_type: Any) -> list[Any]:
-    """Make a node cut a tensor where the rounding that goes has cut.
+    """Make a node clip a tensor where the removed rounding has clipped it.
 
     Args:
         node: onnx.NodeProto; keeps its output.
-        tensor: What it cuts.
-        bounds: Lowest and highest value; infinite for none.
-        number_type: Of the tensor, NumPy's.
+        tensor: the tensor that it clips.
+        bounds: lowest and highest value; infinite for none.
+        number_type: NumPy's type of the tensor.
 
     Returns:
-        The constants that it reads (onnx.TensorProto).
+        The constants that the node reads (onnx.TensorProto).
     """
     from onnx import helper, numpy_helper
 
@@ -43,7 +43,7 @@ def become_bound(node: Any, tensor: str, bounds: Range, number_type: Any) -> lis
 
 
 def drop_unread(model: Any) -> None:
-    """Remove QuantizeLinear nodes and constants (of an onnx.ModelProto) that nothing reads any more."""
+    """Remove QuantizeLinear nodes and constants (of an onnx.ModelProto) that nothing reads anymore."""
     graph, outputs = model.graph, {output.name for output in model.graph.output}
     read = outputs | _read(model)
     nodes = [node for node in graph.node if node.op_type != "QuantizeLinear" or node.output[0] in read]
@@ -56,6 +56,6 @@ def drop_unread(model: Any) -> None:
 
 
 def _read(model: Any) -> set[str]:
-    """By any node, or handed on by a nested graph."""
+    """Returns the tensors that a node reads or that a nested graph outputs."""
     inner = {output.name for graph in walk.graphs(model) for output in graph.output}
     return inner.union(name for node in walk.nodes(model) for name in node.input)

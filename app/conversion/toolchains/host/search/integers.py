@@ -12,19 +12,19 @@ from app.conversion.toolchains.host.inputs import Array
 
 INT8, UINT16, INT16, INT32 = np.int8, np.uint16, np.int16, np.int32
 HEADROOM = 4.0
-"""A range of 16 bits is made this much wider: pictures of other scenes exceed it, what is cut off costs more there than
-all that 8 bits round, and 65,536 levels can spare two bits."""
+"""Ranges in 16 bits are widened by this factor: pictures of other scenes exceed them, clipping costs more than all
+rounding to 8 bits, and 65,536 levels leave two bits to spare."""
 SCALE_MIN = 1e-30
-"""Of a tensor that is always zero; a scale of zero is no number to divide by."""
+"""Scale of a tensor that is always zero, since dividing by zero is not possible."""
 
 
 def activation_parameters(limits: Range, kind: Any, bounds: Range = UNBOUNDED) -> tuple[float, int]:
-    """Scale and zero point of a range in uint8, int8 or uint16; zero is held exactly.
+    """Returns scale and zero point of a range in uint8, int8 or uint16; zero is represented exactly.
 
     Args:
-        limits: Lowest and highest value.
-        kind: The type of the integers.
-        bounds: What rounding is to cut at, because nothing else does.
+        limits: lowest and highest value.
+        kind: the type of the integers.
+        bounds: where rounding has to clip, since no operator does.
     """
     low, high = min(limits[0], 0.0), max(limits[1], 0.0)
     if kind is UINT16:
@@ -39,13 +39,13 @@ def activation_parameters(limits: Range, kind: Any, bounds: Range = UNBOUNDED) -
 
 
 def quantized_values(values: Array, scale: float, zero: int, kind: Any) -> Array:
-    """A constant as integers.
+    """Returns a constant as integers.
 
     Args:
-        values: Of the constant.
-        scale: Between two neighboring integers.
-        zero: The integer that is zero.
-        kind: The type of the integers.
+        values: of the constant.
+        scale: distance of two neighboring integers.
+        zero: the integer for zero.
+        kind: the type of the integers.
     """
     levels = np.iinfo(kind)
     integers: Array = np.clip(np.rint(values.astype(np.float64) / scale) + zero, levels.min, levels.max).astype(kind)
@@ -53,7 +53,7 @@ def quantized_values(values: Array, scale: float, zero: int, kind: Any) -> Array
 
 
 def quantized_weight(values: Array, axis: int | None, kind: Any) -> tuple[Array, Array]:
-    """Symmetric integers and the scale of each channel along `axis`; one scale for all where that is None."""
+    """Returns symmetric integers and the scale of each channel along `axis`, or one scale for all if axis is None."""
     if axis is None:
         flat, single = quantized_weight(values.reshape(1, -1), 0, kind)
         return flat.reshape(values.shape), single.reshape(())

@@ -17,10 +17,10 @@ RESAMPLES, SEED = 2000, 20261126
 
 
 def interval_of(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """The 95 % interval of the mean; (None, None) of fewer than two values.
+    """Returns the 95 % interval of the mean; (None, None) for fewer than two values.
 
-    The expanded percentile bootstrap (Hesterberg 2015): means of resamples lie too near to each other by
-    √((n - 1) / n), and their spread is as unsure as Student's t says, so percentiles further out are taken.
+    The expanded percentile bootstrap (Hesterberg 2015): means of resamples lie too near to each other by √((n - 1) /
+    n), and their spread is as unsure as Student's t says, so percentiles further out are taken.
     """
     count = len(values)
     if count < 2:
@@ -33,7 +33,7 @@ def interval_of(values: Sequence[float]) -> tuple[float | None, float | None]:
 
 
 def most_of(values: Sequence[float]) -> float:
-    """What the mean is surely not above, by Student's t: for a handful of values, of which no bootstrap can be made."""
+    """Returns an upper bound of the mean by Student's t, for few values, of which no bootstrap is possible."""
     count = len(values)
     if count < 2:
         return np.inf

@@ -1,4 +1,4 @@
-"""Judges candidates: how far their outputs are from the float model's on pictures that set none of their ranges."""
+"""Judges candidates: how far their outputs are from the float model's on held-out pictures."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ from app.conversion.toolchains.host.task_drop import DropMeter
 from app.conversion.toolchains.tensor_comparison import SNR_CAP_DB, TINY_ENERGY, compare
 
 KEPT_BYTES = 256 << 20
-"""Of pictures and float outputs that are held for judging; further pictures judge nothing."""
+"""Memory for pictures and float outputs; further pictures are not used for judging."""
 EXAMPLES = 8
-"""Pictures that are held of a part that judges nothing."""
+"""Number of pictures that are kept of a part that does not judge."""
 NOT_FINITE_DB = -100.0
-"""Of an output with a NaN or an infinity, or of another shape than the float model's."""
+"""SNR of an output with a NaN or an infinity, or with another shape than the float model's."""
 ALTERED = 8
-"""Pictures of which each alteration is judged, spread over those that choose: less would not tell their spread."""
+"""Number of pictures for each alteration, spread over those that choose; fewer would not show their spread."""
 RACE = 4
-"""Pictures after which a candidate may be given up. They run one after the other, so they are what is timed, too."""
+"""Number of pictures after which a candidate may be given up. They run one after the other, so they are also timed."""
 LATENCY_RUNS, TURNS = 3, 7
 Build = Callable[[int], Any]
-"""The model that is to be judged on a part of the split (onnx.ModelProto)."""
+"""Returns the model (onnx.ModelProto) to be judged on a part of the split."""
 
 
 @dataclass(frozen=True)
 class JudgedPicture:
+    """A picture with the float model's outputs."""
+
     part: int
     name: str
     arrays: Mapping[str, Array]
@@ -46,24 +48,24 @@ class JudgedPicture:
 
 @dataclass
 class Score:
-    """dB of SNR by output, a number a picture; silent outputs have none.
+    """SNR in dB by output, a number for each picture; silent outputs have none.
 
     Args:
-        is_whole: It was not given up before all pictures were judged.
+        is_whole: all pictures were judged, since the candidate was not given up.
     """
 
     by_output: dict[str, list[float]] = field(default_factory=dict)
     names: dict[str, list[str]] = field(default_factory=dict)
-    """Of those pictures."""
+    """Names of those pictures."""
     lowest: dict[str, tuple[float, JudgedPicture]] = field(default_factory=dict)
-    """By output the lowest of them, and the picture that has it."""
+    """Lowest SNR by output, with its picture."""
     drops: list[float] = field(default_factory=list)
-    """Percent of the task that is lost (see `task_drop`), a number a part; empty if the task was not measured."""
+    """Loss of the task in percent (see `task_drop`), a number for each part; empty if not measured."""
     is_whole: bool = True
 
     @property
     def worst_output(self) -> str:
-        """The name of the output with the lowest mean."""
+        """Returns the name of the output with the lowest mean."""
         return min(self.by_output, key=lambda name: statistics.fmean(self.by_output[name]), default="")
 
     @property
@@ -72,7 +74,7 @@ class Score:
 
     @property
     def mean_db(self) -> float:
-        """Minus infinity where nothing could be compared."""
+        """Mean SNR of the worst output, in dB; minus infinity if nothing could be compared."""
         return statistics.fmean(self.values) if self.values else -np.inf
 
     @property
@@ -81,7 +83,7 @@ class Score:
 
     @property
     def lowest_picture(self) -> JudgedPicture | None:
-        """None if nothing could be compared."""
+        """The picture with the lowest SNR; None if nothing could be compared."""
         return self.lowest[self.worst_output][1] if self.lowest else None
 
     @property
@@ -91,7 +93,7 @@ class Score:
 
 @dataclass(frozen=True)
 class JudgedModel:
-    """What a candidate came to."""
+    """A judged candidate."""
 
     score: Score
     size_bytes: int
@@ -99,11 +101,11 @@ class JudgedModel:
 
 
 class Judge:
-    """Holds the judging pictures with the float model's outputs.
+    """Has the judging pictures with the float model's outputs.
 
     Args:
         float_model: onnx.ModelProto.
-        threads: How many pictures run at once.
+        threads: number of pictures that run at once.
         meter_of: makes a meter for one pass; None if the task is not known.
     """
 
@@ -135,14 +137,14 @@ class Judge:
         self.float_latency_ms = quality.latency_ms(session, self.pictures[:1], LATENCY_RUNS)
 
     def examples(self, parts: Sequence[int]) -> list[JudgedPicture]:
-        """A few pictures of these parts."""
+        """Returns a few pictures of these parts."""
         return [picture for picture in self.pictures if picture.part in parts][:EXAMPLES]
 
     def probes(self, part: int, count: int, lowest: JudgedPicture | None) -> list[JudgedPicture]:
-        """At most that many pictures of a part, as unlike each other as can be had: some as they are, some altered.
+        """Returns at most this many pictures of a part, as different as possible, some of them altered.
 
         Args:
-            lowest: One that shall be among them, as it is.
+            lowest: a picture to include, unaltered.
         """
         pictures = _spread([picture for picture in self.pictures if picture.part == part], count)
         if lowest is not None and lowest.part == part:
@@ -151,7 +153,8 @@ class Judge:
         return [_as_altered(picture, kinds[place % len(kinds)]) or picture for place, picture in enumerate(pictures)]
 
     def judge_altered(self, build: Build, parts: Sequence[int]) -> Iterator[Score]:
-        """The score on altered pictures, one alteration after the other; none if the inputs are no pictures."""
+        """Yields the score on altered pictures, one alteration after the other; nothing if the inputs are not
+        pictures."""
         for kind in ALTERATIONS:
             score = Score()
             for part in parts:
@@ -162,7 +165,11 @@ class Judge:
                 yield score
 
     def _opened(self, build: Build, part: int) -> tuple[Any, int]:
-        """The session of what is built for a part, and its bytes; those of the last build stay open."""
+        """Opens the model for a part. Sessions of the last build stay open.
+
+        Returns:
+            The session, and the size of the model in bytes.
+        """
         if self._sessions[0] is not build:
             self._sessions = build, {}
         sessions = self._sessions[1]
@@ -172,7 +179,7 @@ class Judge:
         return sessions[part]
 
     def _altered_pictures(self, part: int, kind: str, count: int) -> list[JudgedPicture]:
-        """With the float model's outputs for them."""
+        """Returns altered pictures with the float model's outputs."""
         if (part, kind) not in self._altered:
             originals = _spread([picture for picture in self.pictures if picture.part == part], count)
             made = [picture for original in originals if (picture := _as_altered(original, kind)) is not None]
@@ -189,11 +196,11 @@ class Judge:
         is_given_up: Callable[[Score], bool] | None = None,
         needs_task: Callable[[Score], bool] | None = None,
     ) -> JudgedModel:
-        """Each part by the model that `build` makes for it.
+        """Judge each part with the model that `build` makes for it.
 
         Args:
-            is_given_up: Called with the score on the first few pictures; the others are not judged where it is true.
-            needs_task: Likewise; the task is measured where it is true. None: always.
+            is_given_up: called with the score on the first few pictures; if it returns True, the others are not judged.
+            needs_task: called likewise; the task is measured if it returns True. None: always.
         """
         score, size, latency = Score(), 0, None
         for part in parts:
@@ -222,7 +229,8 @@ class Judge:
         return JudgedModel(score, size, latency)
 
     def is_slower_than_float(self, model: Any) -> bool:
-        """By more than noise, measured in turn on one thread; False where there is no picture to measure on."""
+        """Returns whether it is slower than the float model by more than noise, measured in turn on one thread; False
+        without a picture."""
         session = open_session(model.SerializeToString(), 1)
         return quality.is_slower(*quality.latencies_ms((session, self._float_session), self.pictures[:1], TURNS))
 
@@ -253,7 +261,11 @@ class Judge:
 def _timed_answers(
     session: Any, pictures: Sequence[JudgedPicture], names: Sequence[str]
 ) -> tuple[list[dict[str, Array]], list[float]]:
-    """One after the other, and the seconds of each."""
+    """Runs pictures one after the other.
+
+    Returns:
+        The outputs, and the seconds of each run.
+    """
     answers, seconds = [], []
     for picture in pictures:
         begin = time.perf_counter()
@@ -263,19 +275,19 @@ def _timed_answers(
 
 
 def _spread(pictures: Sequence[JudgedPicture], count: int) -> list[JudgedPicture]:
-    """So many of them at most, evenly spaced."""
+    """Returns at most this many of them, evenly spaced."""
     number = min(count, len(pictures))
     return [pictures[place * len(pictures) // number] for place in range(number)]
 
 
 def _as_altered(picture: JudgedPicture, kind: str) -> JudgedPicture | None:
-    """Without what the float model says of it; None if it cannot be altered so."""
+    """Returns the altered picture without the float model's outputs; None if it cannot be altered."""
     arrays = altered(picture.arrays, kind) if kind else picture.arrays
     return None if arrays is None else replace(picture, arrays=arrays)
 
 
 def _snr_db(expected: Array, actual: Array) -> float | None:
-    """None for a silent output."""
+    """Returns the SNR in dB; None for a silent output."""
     if actual.shape != expected.shape:
         return NOT_FINITE_DB
     if expected.dtype == actual.dtype == np.float32 and expected.size:

@@ -1,4 +1,4 @@
-"""Which tensors get 16 bits: in the order of what each saves at the worst output, as many as the goal needs."""
+"""Which tensors get 16 bits: in the order of their benefit at the worst output, as many as the goal needs."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from app.conversion.toolchains.host.search.sensitivity import Sensitivity
 from app.conversion.toolchains.host.search.template import Template
 
 NEAR, STEP = 8, 3
-"""Of the number that holds, a share that is near enough; of one that does not, the least step to the next."""
+"""The search ends within one NEAR-th of the least sufficient number; from an insufficient number it advances by at
+least STEP."""
 LEFT_LEAST = 1e-3
-"""Of the noise of a picture, once the tensor that makes most of it is exact."""
+"""Least share of a picture's noise that remains if the tensor with the most noise is exact."""
 
 Attempt = Callable[[int], tuple[bool, float] | None]
 
 
 def widened(base: Choice, rows: Sequence[Sensitivity], *, is_float: bool = False) -> Choice:
-    """With these tensors in 16 bits, or left in float."""
+    """Returns the choice with these tensors in 16 bits, or in float."""
     wide = frozenset(row.tensor for row in rows if not row.is_weight)
     weights = frozenset(row.tensor for row in rows if row.is_weight)
     return replace(base, wide=wide, wide_weights=weights, is_wide_float=is_float)
 
 
 def not_measured(template: Template, rows: Sequence[Sensitivity]) -> list[Sensitivity]:
-    """Tensors that there was no time for: the last to get 16 bits."""
+    """Returns the tensors that were not measured for lack of time, which get 16 bits last."""
     known, nothing = {row.tensor for row in rows}, np.zeros((0, 0))
     names = [(one.name, False) for one in template.activations] + [(one.name, True) for one in template.weights]
     left = [(name, is_weight) for name, is_weight in names if name not in known]
@@ -35,12 +36,13 @@ def not_measured(template: Template, rows: Sequence[Sensitivity]) -> list[Sensit
 
 
 def ordered(rows: Sequence[Sensitivity], *, with_own_ranges: bool) -> list[Sensitivity]:
-    """Greedy: each next one lifts the predicted SNR of the worst judged tensor most, in dB at the mean of the pictures.
+    """Orders tensors greedily: each next one raises the predicted SNR of the worst judged tensor most, as the mean over
+    the pictures in dB.
 
-    A picture whose output is nearly silent has much noise for its signal, and counts as one picture all the same.
+    A picture with a nearly silent output has a high noise-to-signal ratio, but counts as one picture like any other.
 
     Args:
-        with_own_ranges: What is left in 8 bits has the range with which it costs least alone.
+        with_own_ranges: tensors in 8 bits have the range that costs least for them alone.
     """
     if not rows:
         return []
@@ -59,9 +61,10 @@ def ordered(rows: Sequence[Sensitivity], *, with_own_ranges: bool) -> list[Sensi
 
 
 def expected_db(order: Sequence[Sensitivity], *, with_own_ranges: bool) -> list[float]:
-    """SNR of the worst judged tensor, mean over the pictures, with the first 0, 1, … of the order exact.
+    """Returns the SNR of the worst judged tensor, as mean over the pictures, with the first 0, 1, … tensors of the
+    order exact.
 
-    Noise of tensors that are rounded together is taken to add up, so what it is off by is about the same for all.
+    The noise of tensors is assumed to add up, so the error of the prediction is about the same for all.
     """
     noise = np.stack([row.noise if with_own_ranges else row.usual_noise for row in order])
     left = np.cumsum(noise[::-1], axis=0)[::-1]
@@ -71,16 +74,16 @@ def expected_db(order: Sequence[Sensitivity], *, with_own_ranges: bool) -> list[
 
 
 def fewest(expected: Sequence[float], base_db: float, needed_db: float, attempt: Attempt) -> int | None:
-    """About the least number k ≥ 1 that holds; None if none that was tried does.
+    """Finds about the least number k ≥ 1 that suffices; None if none that was tried does.
 
-    What is tried next follows from what was expected of it and from what the last one came to; what holds need not grow
-    with k, and the search ends within an eighth of the least that was met.
+    The next number follows from the prediction and the result of the last attempt. Results need not grow with k; the
+    search ends within an eighth of the least sufficient number that was tried.
 
     Args:
-        expected: dB with 0, 1, … tensors in 16 bits; those beyond them are as good as the last.
-        base_db: What 0 of them came to.
-        needed_db: About what holds.
-        attempt: Tries a number of them: does it hold, and what it came to in dB; None ends it.
+        expected: predicted SNR with 0, 1, … tensors in 16 bits, in dB; further tensors gain nothing.
+        base_db: SNR with 0 of them, in dB.
+        needed_db: SNR that is about sufficient, in dB.
+        attempt: tries a number of them. Returns whether it suffices, and its SNR in dB; None ends the search.
     """
     count = len(expected) - 1
     low, high, off = 0, count + 1, base_db - expected[0]

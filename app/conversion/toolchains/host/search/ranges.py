@@ -1,4 +1,4 @@
-"""Ways to choose the range of an activation from its statistics. None of them wins on every tensor."""
+"""Methods that choose the range of an activation from its statistics. None of them is best for every tensor."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from app.conversion.toolchains.host.histogram import BINS, Array, Histogram
 from app.conversion.toolchains.host.search.statistics import PartStatistics
 
 METHODS = ("minmax", "p99.999", "mse", "mean", "p99.99")
-"""min-max over all pictures; percentiles; least squared error in 8 bits; the mean of the pictures' extremes."""
+"""min-max over all pictures; percentiles; least squared error in 8 bits; mean of the pictures' extremes."""
 WIDE_METHOD = "extremes"
-"""Of activations in 16 bits: min-max, over altered pictures, too."""
+"""Method for activations in 16 bits: min-max, including altered pictures."""
 CUTS = np.linspace(1.0, 0.2, 33)
-"""Shares of a tensor's extremes at which least squared error may cut."""
+"""Shares of a tensor's extremes that the least squared error method tries."""
 LEVELS = 255
 NEAR = 0.01
 
 
 def range_of(statistics: PartStatistics, method: str) -> Range:
-    """Lowest and highest value to represent; zero is always between them.
+    """Returns the lowest and highest value to represent; zero is always between them.
 
-    Raises KeyError for a method that there is not.
+    Raises:
+        KeyError: The method does not exist.
     """
     if statistics.pictures == 0:
         return OF_NOTHING
@@ -40,13 +41,13 @@ def range_of(statistics: PartStatistics, method: str) -> Range:
 
 
 def are_near(one: Range, other: Range) -> bool:
-    """Do the ranges differ by less than a hundredth of the wider one?"""
+    """Returns whether the ranges differ by less than a hundredth of the wider one."""
     width = max(one[1] - one[0], other[1] - other[0])
     return max(abs(one[0] - other[0]), abs(one[1] - other[1])) <= NEAR * width
 
 
 def least_squares(histogram: Histogram, low: float, high: float) -> Range:
-    """The range with the least expected squared error in 8 bits: rounding within, clipping outside."""
+    """Returns the range with the least expected squared error in 8 bits: rounding inside, clipping outside."""
     centres = (np.arange(BINS) + 0.5 - BINS / 2) * (2 * histogram.limit / BINS)
     counts = histogram.counts.astype(np.float64)
     if counts.sum() == 0:
@@ -56,7 +57,7 @@ def least_squares(histogram: Histogram, low: float, high: float) -> Range:
     above = np.array([_excess(counts, centres - cut) for cut in highs])
     below = np.array([_excess(counts, cut - centres) for cut in lows])
     steps = (highs[None, :] - lows[:, None]) / LEVELS
-    rounded = counts.sum() - counts[BINS // 2]  # the zeros of a ReLU are held exactly
+    rounded = counts.sum() - counts[BINS // 2]  # the zeros of a ReLU are represented exactly
     error = max(rounded, 1.0) * steps**2 / 12 + above[None, :] + below[:, None]
     row, column = np.unravel_index(int(np.argmin(error)), error.shape)
     return float(lows[row]), float(highs[column])

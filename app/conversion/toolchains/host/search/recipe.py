@@ -1,5 +1,4 @@
-"""From the steps of a report to the choice that they were: what a search has found can be made again, and gone on
-from."""
+"""Converts the steps of a report back to a choice, so that the result of a search can be reproduced and continued."""
 
 from __future__ import annotations
 
@@ -14,15 +13,15 @@ NAMED = 5
 
 
 def choice_of(steps: Sequence[QuantizationStep], activations: Collection[str], weights: Collection[str]) -> Choice:
-    """What was chosen.
+    """Returns the choice.
 
     Args:
-        steps: As `Choice.steps` tells them.
-        activations: Of the model that is to be quantized, by name.
-        weights: Likewise.
+        steps: made by `Choice.steps`.
+        activations: names in the model that is to be quantized.
+        weights: likewise.
 
     Raises:
-        StageFailed: They name tensors that the model does not have.
+        StageFailed: A step names a tensor that the model does not have.
     """
     kinds = {step.kind for step in steps}
     wide = {tensor for step in steps if step.kind in ("int16", "float") for tensor in step.tensors}

@@ -17,10 +17,11 @@ from app.conversion.toolchains.host.search.sensitivity import Sensitivity
 from app.conversion.toolchains.host.search.split import SEED, Split
 
 FLOOR_DB = 10.0
-"""No picture may be below it."""
+"""No picture may be below this SNR."""
 SENSITIVITIES_MOST = 400
 WEAK_MARGIN_DB, WEAK_NAMED = 5.0, 3
-"""Weights that alone are no more than this above the goal are named as what stands in its way."""
+"""Layers are named as obstacles if the SNR of their weights alone is at most this much above the goal, in dB; and how
+many of them are named."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,11 @@ class SearchOutcome:
     """How a search ended.
 
     Args:
-        taken: One of the trail's.
-        reported: Its score on the pictures that report.
-        is_met: Does that score hold the goal?
+        taken: the chosen one of the trail's candidates.
+        reported: its score on the pictures that report.
+        is_met: that score reaches the goal.
         ended_by: "reached", "given", "budget" or "exhausted".
-        first_bad: Where 8 bits first miss the goal; None where they hold it, or there was no time to tell.
+        first_bad: where 8 bits first miss the goal; None if they reach it, or if there was no time to find out.
     """
 
     goal: Goal
@@ -49,7 +50,7 @@ class SearchOutcome:
     first_bad: FirstBad | None = None
 
     def goal_report(self) -> dict[str, Any] | None:
-        """None where none was named."""
+        """None if no goal was named."""
         if self.goal.kind == "given":
             return None
         is_reached = self.taken.is_good and (self.goal.kind != "snr" or self.is_met)
@@ -101,7 +102,7 @@ class SearchOutcome:
         }
 
     def _reason(self) -> tuple[str, dict[str, Any]]:
-        """Why the goal is not reached, and the best that is reachable."""
+        """Returns why the goal is not reached, and the best that is reachable."""
         best: dict[str, Any] = {"snr_db": _rounded(self.taken.score.mean_db)}
         if self.goal.kind == "drop" and self.taken.score.drop_percent is None:
             return "no_task", best
@@ -115,7 +116,7 @@ class SearchOutcome:
         return ("weights", best | {"layers": ", ".join(weak)}) if weak else ("out_of_reach", best)
 
     def _weak_layers(self) -> list[str]:
-        """Layers whose weights alone leave no room, the worst first; those in 16 bits are out of it."""
+        """Returns layers whose weights alone leave no margin, the worst first, without those in 16 bits."""
         if self.goal.kind != "snr" or self.goal.threshold is None:
             return []
         limit, wide = self.goal.threshold + WEAK_MARGIN_DB, self.taken.choice.wide_weights

@@ -12,20 +12,22 @@ from app.conversion.toolchains.host.search.basis import Basis
 
 @dataclass(frozen=True)
 class SearchResult:
+    """The chosen model and the parts of its report."""
+
     model: Any
     """The quantized model (onnx.ModelProto)."""
     basis: Basis
-    """What it was made of."""
+    """The basis from which it was built."""
     plan: QuantizationPlan
     ranges: dict[str, Range]
     method: str
-    """Of most ranges."""
+    """Method of most ranges."""
     pictures: int
-    """That set the ranges."""
+    """Number of pictures that set the ranges."""
     warnings: list[str]
     goal: dict[str, Any] | None
-    """None where none was named."""
+    """None if no goal was named."""
     search: dict[str, Any]
     judgement: dict[str, Any]
     unseen: tuple[int, ...]
-    """Places of the samples that it is reported on where they set no range of the file that is handed out."""
+    """Indexes of the samples for the report, if they set no range of the delivered file."""

@@ -23,26 +23,27 @@ from app.conversion.toolchains.host.search.simulation import Suffix, feeds, off
 from app.conversion.toolchains.host.search.template import Template
 
 STRETCH = 24
-"""Tensors of one session: more sessions repeat less work, fewer are opened faster."""
+"""Number of tensors in one session: with more sessions less work is repeated, with fewer less time is spent on opening
+them."""
 STRETCHES_MAX = 16
 HEARD_DB = 10.0
-"""A tensor that alone is this much better than the goal is good enough with any range."""
+"""A tensor that alone exceeds the goal by this much is good enough with any range."""
 BETTER = 0.9
-"""Another range is taken where on each picture its noise is below this share of the first's. At the mean of a few
-pictures many a range is better at random, and worse on others."""
+"""Another range is chosen if its noise is below this share of the first's on each picture. By the mean of a few
+pictures many ranges would be better at random, and worse on others."""
 QUIET_DB, QUIET_PICTURES = 12.0, 2
-"""A tensor that alone is this much better than the goal on the first few pictures is not measured on the others."""
+"""A tensor that alone exceeds the goal by this much on the first QUIET_PICTURES is not measured on the others."""
 NOISE_MAX = 1e10
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Noise to signal at each judged tensor (columns) for each picture (rows), of one tensor alone in int8.
+    """Noise-to-signal ratio at each judged tensor (columns) for each picture (rows), with only this tensor in int8.
 
     Args:
-        method: Of the range with which it costs least; empty for a weight.
-        noise: With that range.
-        usual_noise: With the range that it has where none is chosen for it alone.
+        method: of the range that costs least for it; empty for a weight.
+        noise: with that range.
+        usual_noise: with its usual range.
     """
 
     tensor: str
@@ -54,7 +55,7 @@ class Sensitivity:
 
     @property
     def snr_db(self) -> float:
-        """At the worst judged tensor, mean over the pictures."""
+        """SNR at the worst judged tensor in dB, mean over the pictures."""
         return float((-10.0 * np.log10(np.maximum(self.noise, 1e-12))).mean(axis=0).min())
 
 
@@ -104,7 +105,7 @@ def measure(
 
 
 def joined(rows: Sequence[Sensitivity], others: Sequence[Sensitivity]) -> list[Sensitivity]:
-    """With the pictures of both; all keep their ranges, and those that the others do not have are omitted."""
+    """Combines the pictures of both; all keep their ranges, and tensors missing in the others are omitted."""
     more = {other.tensor: other.noise for other in others}
     return [
         replace(
@@ -135,7 +136,7 @@ def _best_range(probe: _Probe, tensor: str, layer: str, ranges: Mapping[str, Ran
 
 
 class _Probe:
-    """One stretch of the graph, ready to round any of its tensors."""
+    """One section of the graph, in which any tensor can be rounded."""
 
     def __init__(
         self,
@@ -160,9 +161,9 @@ class _Probe:
         return {name: sample.arrays[name] if name in known else values[name] for name in suffix.inputs}
 
     def noise(self, changed: Mapping[str, Array], goal_db: float) -> npt.NDArray[np.float64]:
-        """Noise to signal, [pictures, targets]; NaN becomes NOISE_MAX, a silent target 0.
+        """Returns the noise-to-signal ratio, [pictures, targets]; NaN becomes NOISE_MAX, a silent target 0.
 
-        Where the first pictures have next to none, the others are taken to have as much as their mean.
+        If the first pictures have almost none, their mean is used for the others.
         """
         first = self._ratios(changed, 0, QUIET_PICTURES)
         if first.max(initial=0.0) < 10.0 ** (-(goal_db + QUIET_DB) / 10.0):
@@ -178,7 +179,7 @@ class _Probe:
     def noise_below(
         self, changed: Mapping[str, Array], limits: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64] | None:
-        """The same where each picture's is below its limit; else None, as soon as one is not."""
+        """Returns the same if each picture is below its limit; None as soon as one is not."""
         rows = []
         for live, expected, limit in zip(self._live, self._expected, limits, strict=True):
             rows.append(_ratios(expected, self._run_one(live, changed)))
@@ -203,7 +204,7 @@ def _stretches(model: Any, tensors: int) -> list[tuple[int, int]]:
 
 
 def _ratios(expected: Sequence[Array], actual: Sequence[Array]) -> list[float]:
-    """At each target."""
+    """Returns the noise-to-signal ratio at each target."""
     return [_ratio(x, y) for x, y in zip(expected, actual, strict=True)]
 
 

@@ -20,15 +20,16 @@ from app.conversion.toolchains.host.search.integers import activation_parameters
 ROUNDED = "__modelmill_rounded"
 NUMBERS = ("inverse", "low", "high", "scale")
 OFF_LEVELS = 1 << 22
-"""Of a tensor that is to stay as it is: finer than float32 tells."""
+"""Number of levels for a tensor that stays as it is: finer than float32 can represent."""
 
 
 class Suffix:
     """The nodes from `begin` on, as a session.
 
     Args:
-        end: Tensors made by the nodes before it, from `begin` on, can be rounded; 0 as begin takes the inputs along.
-        outputs: What it computes.
+        end: tensors produced by nodes from `begin` to before this one can be rounded; with begin 0 the inputs can be,
+            too.
+        outputs: the tensors that it computes.
     """
 
     def __init__(
@@ -49,21 +50,21 @@ class Suffix:
         self._model = _suffix_model(model, begin, self)
 
     def open(self) -> Any:
-        """A session of one thread; runs may overlap."""
+        """Opens a session with one thread; runs may overlap."""
         data = self._model.SerializeToString()
         self._model = None
         return open_session(data, 1)
 
 
 def feeds(tensor: str, limits: Range, kind: Any) -> dict[str, Array]:
-    """The four numbers that round a tensor to the integers of `kind`."""
+    """Returns the four numbers that round a tensor to the integers of `kind`."""
     scale, zero = activation_parameters(limits, kind)
     levels = np.iinfo(kind)
     return _feeds(tensor, 1.0 / scale, int(levels.min) - zero, int(levels.max) - zero, scale)
 
 
 def off(tensor: str, limits: Range) -> dict[str, Array]:
-    """The four numbers that leave a tensor of about these limits as it is."""
+    """Returns the four numbers that leave a tensor with about these limits as it is."""
     reach = max(abs(limits[0]), abs(limits[1]), 1e-20) * 4
     return _feeds(tensor, OFF_LEVELS / reach, -2.0 * OFF_LEVELS, 2.0 * OFF_LEVELS, reach / OFF_LEVELS)
 

@@ -1,8 +1,8 @@
-"""Which pictures calibrate, which choose between candidates, and which the result is reported on.
+"""Which pictures calibrate, which choose between candidates, and which are used for the report.
 
-From 30 pictures on these are three disjoint sets, and those that choose and report are dissimilar. With fewer,
-each picture is judged by a model that was calibrated without it (k-fold); the same pictures then choose and report,
-which the judgement states. A user's own reporting set is used in both cases, and the others calibrate and choose.
+From 30 pictures on these are three disjoint sets, and those that choose and report are dissimilar. With fewer, each
+picture is judged by a model that was calibrated without it (k-fold); the same pictures then choose and report, which
+the judgement states. A user's own reporting set is used in both cases, and the others calibrate and choose.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from app.conversion.toolchains.host.search.unlikeness import Looks, unlike
 
 SEED = 20261124
 SPLIT_FROM = 30
-"""Pictures from which on three sets are made of them."""
+"""With at least this many pictures, three sets are made."""
 CHOOSE_SHARE, REPORT_SHARE, SET_MIN, CHOOSE_MAX, REPORT_MAX = 0.3, 0.2, 10, 24, 64
 FOLDS = 3
 
 
 @dataclass(frozen=True)
 class Split:
-    """Every picture has a part; statistics are kept by part, so that any of them can be omitted.
+    """Assigns each picture to a part. Statistics are kept by part, so that any part can be left out.
 
     Args:
-        part_of: The part of each picture, in the order of the pictures.
-        parts: How many there are.
-        choose: Parts that judge candidates, each by a model calibrated on `calibrating(part)`.
-        report: The part that reports; None if those that choose do.
-        is_own_set: It was named to be that.
+        part_of: the part of each picture, in the order of the pictures.
+        parts: number of parts.
+        choose: parts that judge candidates, each with a model calibrated on `calibrating(part)`.
+        report: the part for the report; None if the parts that choose are used.
+        is_own_set: the user named the pictures for the report.
     """
 
     part_of: tuple[int, ...]
@@ -41,33 +41,33 @@ class Split:
     is_own_set: bool = False
 
     def calibrating(self, part: int) -> tuple[int, ...]:
-        """The parts whose statistics a model judged on `part` is made of."""
+        """Returns the parts whose statistics calibrate a model that is judged on `part`."""
         return tuple(p for p in self.final if p != part) or (part,)
 
     @property
     def final(self) -> tuple[int, ...]:
-        """The parts that calibrate the file that is handed out."""
+        """Returns the parts that calibrate the delivered file."""
         return tuple(part for part in range(self.parts) if part != self.report)
 
     def size(self, *parts: int) -> int:
         return sum(part in parts for part in self.part_of)
 
     def places(self, part: int | None) -> tuple[int, ...]:
-        """Of the pictures of a part."""
+        """Returns the indexes of a part's pictures."""
         return tuple(place for place, own in enumerate(self.part_of) if own == part)
 
     @property
     def judging(self) -> frozenset[int]:
-        """The parts whose pictures are run by candidates."""
+        """Returns the parts whose pictures candidates run."""
         return frozenset(self.choose) | ({self.report} if self.report is not None else frozenset())
 
 
 def split_of(looks: Looks, own: Iterable[int] = ()) -> Split:
-    """Split pictures, the same way each time.
+    """Split pictures, always in the same way.
 
     Args:
-        looks: Of each of them, as `looks_of` gives them.
-        own: Places of those that are to report; some must be left.
+        looks: of the pictures, as returned by `looks_of`.
+        own: indexes of those that are for the report; at least one other has to remain.
     """
     count, reporting = len(looks), sorted(own)
     left = np.setdiff1d(np.arange(count), reporting)
@@ -76,7 +76,7 @@ def split_of(looks: Looks, own: Iterable[int] = ()) -> Split:
         choose = min(max(SET_MIN, round(CHOOSE_SHARE * left.size)), CHOOSE_MAX)
         report = 0 if reporting else min(max(SET_MIN, round(REPORT_SHARE * left.size)), REPORT_MAX)
         apart = unlike(looks, [int(place) for place in left], choose + report)
-        set_aside = apart[: 2 * report : 2]  # in turn, so that both are as unlike
+        set_aside = apart[: 2 * report : 2]  # alternating, so that both sets are equally diverse
         part_of[apart] = 1
         part_of[[*reporting, *set_aside]] = 2
         return Split(tuple(int(p) for p in part_of), 3, (1,), 2, bool(reporting))
@@ -90,11 +90,11 @@ def split_of(looks: Looks, own: Iterable[int] = ()) -> Split:
 
 
 def within(names: Sequence[str], folder: str) -> tuple[int, ...]:
-    """Places of the samples that lie in this folder of the archive.
+    """Returns the indexes of the samples in this folder of the archive.
 
     Args:
-        names: Of samples, as they were unpacked or as they lie below a folder.
-        folder: Such as "report" or "pictures/report".
+        names: of samples, as they were unpacked or below a folder.
+        folder: such as "report" or "pictures/report".
     """
     beginning = flattened(folder) + "__"
     return tuple(place for place, name in enumerate(names) if flattened(name).startswith(beginning))

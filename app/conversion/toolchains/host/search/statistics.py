@@ -25,20 +25,20 @@ from app.conversion.toolchains.host.search.alterations import ALTERATIONS, alter
 from app.conversion.toolchains.host.search.split import Split
 
 GROUP_BYTES = 128 << 20
-"""Of inner tensors that leave the runtime together."""
+"""Size of the inner tensors that one run returns."""
 HISTOGRAM_PICTURES = 64
-"""More pictures of a part widen its ranges, but its histogram is made."""
+"""After this many pictures of a part, further ones widen its ranges, but are not added to its histogram."""
 HISTOGRAM_VALUES = 1 << 15
-"""Of one tensor of one picture, evenly spaced; extremes are taken of all."""
+"""Number of values from one tensor of one picture, evenly spaced; extremes are taken from all values."""
 ALTERED_EVERY = 3
-"""One in so many pictures is altered, too, by each alteration in turn."""
+"""One in this many pictures is altered as well, by each alteration in turn."""
 
 Step = Callable[[int, int], None]
 
 
 @dataclass
 class PartStatistics:
-    """Of one tensor over the pictures of one part."""
+    """Statistics of one tensor over the pictures of one part."""
 
     pictures: int = 0
     low: float = np.inf
@@ -46,20 +46,20 @@ class PartStatistics:
     sum_low: float = 0.0
     sum_high: float = 0.0
     channel_most: Array | float = 0.0
-    """The largest magnitude of each channel (axis 1); 0 for what has none."""
+    """Largest magnitude of each channel (axis 1); 0 for a tensor without channels."""
     histogram: Histogram = field(default_factory=Histogram)
 
     def add(self, array: Array) -> bool:
-        """Take in the tensor of one picture; an empty one says nothing.
+        """Add the tensor of one picture; an empty one is ignored.
 
         Returns:
-            False, and nothing is taken in, where a value is NaN, infinite or more than HUGE.
+            False, without adding it, if a value is NaN, infinite or above HUGE.
         """
         if array.size == 0:
             return True
         lowest, highest = _extremes(array)
         low, high = float(lowest.min()), float(highest.max())
-        if not (low > -HUGE and high < HUGE):  # NaN is neither
+        if not (low > -HUGE and high < HUGE):  # NaN fails both comparisons
             return False
         self.low, self.high = min(self.low, low), max(self.high, high)
         self.sum_low, self.sum_high = self.sum_low + low, self.sum_high + high
@@ -74,18 +74,19 @@ class PartStatistics:
 
 @dataclass
 class ActivationStatistics:
-    """By tensor, one entry per part."""
+    """By tensor, an entry for each part."""
 
     parts: dict[str, tuple[PartStatistics, ...]]
     altered: dict[str, tuple[PartStatistics, ...]]
-    """Of pictures of that part, altered."""
+    """From the altered pictures of that part."""
     not_finite: dict[str, str]
-    """Inner tensors that held NaN, an infinity or more than HUGE, and in which picture: they stay in float."""
+    """Inner tensors with NaN, an infinity or a value above HUGE, and the picture where it occurred; they stay in
+    float."""
     pictures: Counter[int] = field(default_factory=Counter)
-    """How many there were, by part."""
+    """Number of pictures, by part."""
 
     def of(self, tensor: str, parts: Sequence[int], *, with_altered: bool = False) -> PartStatistics:
-        """The tensor's statistics over these parts together."""
+        """Returns the tensor's statistics over these parts."""
         chosen = [self.parts[tensor][part] for part in parts]
         if with_altered:
             chosen += [self.altered[tensor][part] for part in parts]
@@ -158,7 +159,11 @@ def _nothing(count: int) -> tuple[PartStatistics, ...]:
 def _values(
     sessions: list[tuple[Any, list[str]]], own: list[str], arrays: Mapping[str, Array], sample: str = ""
 ) -> Iterator[tuple[str, Array]]:
-    """Tensors by name; none of no arrays. Raises NotFinite for outputs of a sample that has a name."""
+    """Yields tensors by name; nothing without arrays.
+
+    Raises:
+        NotFinite: An output is not finite; only for a sample with a name.
+    """
     for number, (session, group) in enumerate(sessions if arrays else []):
         values = run(session, arrays, None)
         if number == 0 and sample:
@@ -168,7 +173,7 @@ def _values(
 
 
 def groups_of(model: Any, tensors: Sequence[str]) -> list[list[str]]:
-    """The tensors in groups that leave the runtime together; one empty group of none."""
+    """Returns the tensors in groups that one run returns; one empty group without tensors."""
     sizes: Mapping[str, int] = tensor_sizes(model)
     groups: list[list[str]] = [[]]
     room = GROUP_BYTES
@@ -183,7 +188,7 @@ def groups_of(model: Any, tensors: Sequence[str]) -> list[list[str]]:
 
 
 def _extremes(array: Array) -> tuple[Array, Array]:
-    """The lowest and the highest value of each channel (axis 1), or of all if there is none."""
+    """Returns the lowest and the highest value of each channel (axis 1), or of all if there are none."""
     if array.ndim < 3:
         return array.min(keepdims=True).reshape(1), array.max(keepdims=True).reshape(1)
     if array.shape[0] == 1:

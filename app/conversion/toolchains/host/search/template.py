@@ -32,26 +32,26 @@ from app.conversion.toolchains.host.search.integers import (
 )
 
 CONTRIB, OPSET_16_BIT = "com.microsoft", 21
-"""ONNX' own QuantizeLinear takes 16 bits from opset 21 on; below it onnxruntime's does."""
+"""ONNX's own QuantizeLinear supports 16 bits since this opset; below it onnxruntime's is used."""
 BIAS_INPUT = 2
 BIAS_MOST = float(1 << 30)
-"""Of the integers of a bias with a scale of its own."""
+"""Largest integer of a bias with a separate scale."""
 RENAMED = "_QuantizeLinear_Input"
 """The suffix of a quantized graph output before its QuantizeLinear."""
 
 
 @dataclass(frozen=True)
 class Activation:
-    """Tensors that share one scale, and so one range and bit width (what goes into a Reshape and what leaves it)."""
+    """Tensors that share one scale, and so one range and bit width, such as the input and output of a Reshape."""
 
     scale: str
     zero_point: str
     tensors: tuple[str, ...]
-    """As the float model names them."""
+    """Names in the float model."""
     bounds: Range = UNBOUNDED
-    """Of the Relu or Clip before it that the quantizer omitted, as rounding cuts there."""
+    """Bounds of the Relu or Clip before it that the quantizer removed, since rounding clips there."""
     constants: tuple[tuple[str, str], ...] = ()
-    """With the same scale, too: the table that a Gather reads; name in the float model, and of the integers."""
+    """Constants with the same scale, such as the table of a Gather: name in the float model, name of the integers."""
 
     @property
     def name(self) -> str:
@@ -61,12 +61,12 @@ class Activation:
 @dataclass(frozen=True)
 class Weight:
     name: str
-    """As the float model names it."""
+    """Name in the float model."""
     quantized: str
     scale: str
     zero_point: str
     dequantizer: str
-    """The output of its DequantizeLinear."""
+    """Output of its DequantizeLinear."""
     axis: int
     layer: str
     """The first node that reads it."""
@@ -80,22 +80,22 @@ class Bias:
     dequantized: str
     layer: str
     activation: str
-    """Name of the Activation that its layer reads; empty if that stays in float."""
+    """Name of the Activation that its layer reads; empty if it stays in float."""
     result: str
-    """Of the Activation that its layer writes; empty likewise."""
+    """Name of the Activation that its layer writes; empty likewise."""
     weight: str
 
 
 @dataclass(frozen=True)
 class Precision:
-    """What is different from the template.
+    """Differences from the template.
 
     Args:
-        ranges: Of every activation, by its name.
-        wide: Activations in uint16.
-        wide_weights: Weights in int16.
-        is_wide_float: These activations and weights stay in float.
-        biases: What is added to a bias (its correction), by the bias' name.
+        ranges: of every activation, by its name.
+        wide: activations in uint16.
+        wide_weights: weights in int16.
+        is_wide_float: these activations and weights stay in float instead.
+        biases: correction that is added to a bias, by the bias's name.
     """
 
     ranges: Mapping[str, Range]
@@ -126,7 +126,7 @@ class Template:
         self.weights, self.biases = self._find_constants()
 
     def with_weights(self, integers: Mapping[str, Array]) -> Template:
-        """The same with other integers of these weights, by their names."""
+        """Returns the same template with other integers for these weights, by name."""
         import onnx
 
         changed = copy.copy(self)
@@ -140,7 +140,7 @@ class Template:
         return changed
 
     def with_model(self, float_model: Any) -> Template:
-        """The same of a float model with other constants of the same shapes."""
+        """Returns the same template for a float model with other constants of the same shapes."""
         import onnx
 
         changed = copy.copy(self)
@@ -163,7 +163,7 @@ class Template:
         return values
 
     def limits_of(self, constant: str) -> Range:
-        """The lowest and the highest value of a constant of the float model."""
+        """Returns the lowest and the highest value of a constant of the float model."""
         values = self.float_value(constant)
         return (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
 
@@ -172,12 +172,12 @@ class Template:
         return values
 
     def dequantized(self, weight: Weight) -> Array:
-        """The weight as the template's integers have it."""
+        """Returns the weight after rounding to the template's integers."""
         values = self._array(self._constants[weight.quantized]).astype(np.float32)
         return _scaled(values, self.weight_scale(weight), weight.axis)
 
     def build(self, precision: Precision) -> Any:
-        """A model of its own (onnx.ModelProto)."""
+        """Builds a separate model (onnx.ModelProto)."""
         import onnx
 
         model = onnx.ModelProto()
@@ -204,7 +204,7 @@ class Template:
         return model
 
     def _leave_in_float(self, model: Any, precision: Precision) -> None:
-        """A DequantizeLinear becomes what it stands for, and what only it has read goes."""
+        """Replaces each DequantizeLinear by the float tensor, and removes what only it has read."""
         activations = {a.scale: a for a in self.activations if a.name in precision.wide}
         integers = {weight.quantized: weight.name for weight in self.weights if weight.name in precision.wide_weights}
         integers |= {quantized: name for a in activations.values() for name, quantized in a.constants}
@@ -271,7 +271,7 @@ class Template:
         )
 
     def _bounds_that_are_left_out(self) -> dict[str, Range]:
-        """Of each Relu and Clip that the quantizer omitted, by what it makes."""
+        """Returns the bounds of each Relu and Clip that the quantizer removed, by their output."""
         kept = {node.output[0].removesuffix(RENAMED) for node in filter(is_fused_operator, self.model.graph.node)}
         nodes = filter(is_fused_operator, self.float_model.graph.node)
         return {node.output[0]: bounds_of(node, self._float) for node in nodes if node.output[0] not in kept}
@@ -310,7 +310,7 @@ class Template:
         return tuple(weights), tuple(biases)
 
     def _quantized_source(self, dequantizer: Any | None) -> str:
-        """The float tensor that a DequantizeLinear stands for."""
+        """Returns the float tensor that a DequantizeLinear represents."""
         if dequantizer is None or dequantizer.op_type != "DequantizeLinear":
             return ""
         name = next((n.input[0] for n in self.model.graph.node if dequantizer.input[0] in n.output), "")
@@ -331,7 +331,7 @@ class _Editor:
         from onnx import numpy_helper
 
         before = self._constants[name]
-        if values.dtype.kind == "f":  # scales are of the type that the graph computes in
+        if values.dtype.kind == "f":  # scales have the type in which the graph computes
             values = values.astype(numpy_helper.to_array(before).dtype)
         before.CopyFrom(numpy_helper.from_array(values, name))
 
@@ -347,7 +347,7 @@ QDQ = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 
 def _float_name(node: Any) -> str:
-    """Of the tensor that it reads."""
+    """Returns the name of the float tensor that the node reads."""
     return str(node.input[0]).removesuffix(RENAMED) if node.input else ""
 
 
@@ -364,8 +364,8 @@ def _write_weight(editor: _Editor, weight: Weight, values: Array, kind: Any) -> 
 
 
 def _write_own_scale(editor: _Editor, bias: Bias, values: Array) -> None:
-    """Nearly exact, whatever the layer's scales are. A bias in float would be quantized by onnxruntime itself, with a
-    scale that in 16 bits is too small for an int32."""
+    """Writes a bias almost exactly, whatever the layer's scales are. onnxruntime itself would quantize a float bias,
+    with a scale that is too small for an int32 if the layer is in 16 bits."""
     scale = max(float(np.abs(values).max(initial=0.0)) / BIAS_MOST, SCALE_MIN)
     editor.write(bias.quantized, np.rint(values.astype(np.float64) / scale).astype(INT32))
     editor.write(bias.scale, np.full(editor.shape(bias.scale), scale, np.float32))

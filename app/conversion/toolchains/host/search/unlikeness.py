@@ -1,6 +1,5 @@
-"""Which samples are unlike each other. Frames of one clip are nearly the same: a few that are unlike each other judge
-more than many at random, of which most are like one that has set the ranges.
-"""
+"""How different samples are. Frames of one clip are nearly the same: a few different ones judge better than many at
+random, most of which are like one that has set the ranges."""
 
 from __future__ import annotations
 
@@ -13,25 +12,26 @@ from app.conversion.toolchains.host.inputs import Array, SampleArrays
 from app.conversion.toolchains.host.search.alterations import sides_of
 
 CELLS = 8
-"""Of a picture's height and width: the means of so many each are what it looks like."""
+"""A picture is described by the means of this many cells in height and width."""
 VALUES = 256
-"""Of an array that is no picture, evenly spaced."""
+"""Number of evenly spaced values that describe an array that is not a picture."""
 
 Looks = npt.NDArray[np.float32]
 """A row for each sample."""
 
 
 def looks_of(samples: Iterable[SampleArrays]) -> Looks:
-    """Some numbers of each sample, near to each other where samples are alike."""
+    """Returns a few numbers for each sample, which are near to each other for similar samples."""
     return np.array([np.concatenate([_look(array) for array in sample.arrays.values()]) for sample in samples])
 
 
 def unlike(looks: Looks, places: Sequence[int], count: int) -> list[int]:
-    """So many of these places, each the farthest from those before it; the first is the farthest from all.
+    """Returns this many of the indexes, each the farthest from those before it; the first is the farthest from all.
 
     Args:
-        looks: As `looks_of` gives them.
-        count: At most as many as there are places.
+        looks: as returned by `looks_of`.
+        places: indexes of the samples to choose from.
+        count: at most the number of places.
     """
     rows = looks[list(places)]
     chosen: list[int] = []

@@ -19,22 +19,24 @@ from app.conversion.toolchains.host.search.statistics import groups_of
 from app.conversion.toolchains.host.search.template import Template, Weight
 
 POSITIONS = 256
-"""Places of a picture at which a layer's inputs are looked at, evenly spaced."""
+"""Number of positions in a picture at which a layer's inputs are sampled, evenly spaced."""
 COLUMNS_MOST = 1152
-"""Weights of one output channel: a layer with more is rounded to nearest, for the cube of it is computed."""
+"""Largest number of weights in an output channel; larger layers are rounded to nearest, since the time grows with its
+cube."""
 DAMPING = 0.01
-"""Of the mean product is added to each column's own: what hardly varies must not take everything."""
+"""Share of the mean product that is added to each column's own, so that a column that hardly varies does not absorb
+everything."""
 BLOCK = 64
-"""Columns whose errors go to those beyond together."""
+"""Number of columns whose errors are passed on together."""
 TOP = 127
 RANK = 4
 
 
 def second_order(template: Template, pictures: Sequence[SampleArrays], threads: int) -> dict[str, Array]:
-    """The integers of convolutions' weights in 8 bits, by the weight's name; layers that cannot be are omitted.
+    """Returns the 8-bit integers of convolutions' weights, by the weight's name, for the layers where this is possible.
 
     Args:
-        pictures: Such as calibrate; a few are enough.
+        pictures: calibration pictures; a few are enough.
         threads: of onnxruntime.
     """
     weights = {weight.name: weight for weight in template.weights}
@@ -58,7 +60,7 @@ def _is_rounded(node: Any, weights: Mapping[str, Weight], template: Template) ->
 def _products(
     template: Template, layers: Sequence[Any], pictures: Sequence[SampleArrays], threads: int
 ) -> dict[str, Array]:
-    """Sums of products of a layer's inputs, [groups, columns, columns], by its weight's name."""
+    """Returns the sums of products of a layer's inputs, [groups, columns, columns], by its weight's name."""
     model = template.float_model
     given = {value.name for value in model.graph.input}
     groups = groups_of(model, sorted({node.input[0] for node in layers} - given))
@@ -77,7 +79,7 @@ def _products(
 
 
 def _columns(array: Array, shape: tuple[int, ...], node: Any) -> Array:
-    """What each weight of an output channel is multiplied by, at some places: [groups, places, columns]."""
+    """Returns the factors of each weight of an output channel at some positions: [groups, places, columns]."""
     top, left, bottom, right = _attribute(node, "pads", (0, 0, 0, 0))
     (down, across), (dilated_down, dilated_across) = (
         _attribute(node, name, (1, 1)) for name in ("strides", "dilations")
@@ -95,7 +97,7 @@ def _columns(array: Array, shape: tuple[int, ...], node: Any) -> Array:
 
 
 def _rounded(values: Array, scale: Array, products: Array) -> Array | None:
-    """None if the products cannot be inverted."""
+    """Returns the rounded integers; None if the products cannot be inverted."""
     groups, count, _ = products.shape
     own = np.einsum("gcc->gc", products)
     if not np.isfinite(own).all():
